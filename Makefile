@@ -1,0 +1,40 @@
+# `make help` lists what there is. Everything needs no more than Python 3.11+ and make; see scripts/prepare.py.
+
+PYTHON ?= python3
+RUN := .venv/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test demo bench guard lint format lock clean
+
+help:  ## List the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
+
+setup:  ## Make .venv, install everything from the lock, build Penstock
+	@$(PYTHON) scripts/prepare.py
+
+test: setup  ## Lint, types, import contracts, then all tests: interpreted, compiled, with Spark
+	@$(RUN) scripts/check.py
+
+lint: setup  ## Only lint, types and import contracts
+	@$(RUN) scripts/check.py --lint
+
+format: setup  ## Format the sources and mend what ruff can mend
+	@$(RUN) -m ruff check --fix-only --quiet .
+	@$(RUN) -m ruff format .
+
+demo: setup  ## 336,776 flights through a queue of 4 MiB into Spark
+	@java_home=$$(scripts/jdk.sh) && JAVA_HOME="$$java_home" $(RUN) -m demo
+
+bench: setup  ## CPU time per message, beside RabbitMQ where it is installed
+	@$(RUN) -m bench.run
+
+guard: setup  ## Instructions per message, against the recorded values (valgrind)
+	@$(RUN) -m bench.guard
+
+lock: setup  ## Write the lock files anew from pyproject.toml
+	@scripts/lock.sh
+
+clean:  ## Remove everything that was made
+	rm -rf .venv .venv.lock build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	    .import_linter_cache demo/output bench/output bench/build tests/clients/node/node_modules spark-warehouse
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

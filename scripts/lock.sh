@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# Write the lock files anew from pyproject.toml: every package with its hashes, for Python 3.11 and later.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+.venv/bin/python -m pip install --quiet uv
+compile=(.venv/bin/python -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes
+    --no-emit-index-url --custom-compile-command "make lock" "$@")
+
+# The build tools come first: some packages in the second lock are source packages, and are built with these.
+"${compile[@]}" --group build --output-file requirements/build.lock
+"${compile[@]}" pyproject.toml --extra spark --group lint --group test --group demo \
+    --constraint requirements/build.lock --output-file requirements/development.lock
+echo "Wrote requirements/build.lock and requirements/development.lock."

@@ -1,0 +1,116 @@
+"""Make ``.venv``, install everything from the lock, and build Penstock into it.
+
+Each of the three steps is done again only when what it depends on has changed, so a second run takes a moment.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+LOCKS = (ROOT / "requirements" / "build.lock", ROOT / "requirements" / "development.lock")
+NODE_CLIENT = ROOT / "tests" / "clients" / "node"
+PIP = (str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--quiet")
+
+
+class StepError(Exception):
+    """A command of the preparation failed; its output has been shown."""
+
+
+def say(sentence: str) -> None:
+    """Print one sentence of progress at once."""
+    print(sentence, flush=True)
+
+
+def run(*command: str, cwd: Path = ROOT) -> None:
+    """Run a command, showing its output only if it fails; raise StepError then."""
+    done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        say(done.stdout)
+        raise StepError(f"This command failed with exit code {done.returncode}: {' '.join(command)}")
+    for line in done.stdout.splitlines():
+        if line.strip().startswith("penstock:"):
+            say(line.strip())
+
+
+def fingerprint(files: Iterable[Path], *words: str) -> str:
+    """Return a hash of the files' names and contents, of further words and of this Python."""
+    digest = hashlib.sha256(repr((sys.version, *words)).encode())
+    for path in sorted(files):
+        digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def step(name: str, mark: str, sentence: str, action: Callable[[], None]) -> None:
+    """Do the action unless the step's stamp already carries this mark."""
+    stamp = VENV / f"penstock-{name}.stamp"
+    if stamp.exists() and stamp.read_text() == mark:
+        return
+    say(sentence)
+    start = time.monotonic()
+    stamp.unlink(missing_ok=True)
+    action()
+    stamp.write_text(mark)
+    say(f"  done in {time.monotonic() - start:.0f} s.")
+
+
+def create_environment() -> None:
+    """Make the virtual environment, replacing one made by another Python."""
+    run(sys.executable, "-m", "venv", "--clear", str(VENV))
+
+
+def install_locked() -> None:
+    """Install the build tools, then everything else; source packages are built with those very tools."""
+    for lock in LOCKS:
+        run(*PIP, "install", "--require-hashes", "--no-build-isolation", "-r", str(lock))
+
+
+def install_penstock() -> None:
+    """Build Penstock and put it into the environment, compiled if a C compiler is at hand."""
+    # What an earlier build left could outlive the source it came from.
+    shutil.rmtree(ROOT / "build", ignore_errors=True)
+    run(*PIP, "install", "--verbose", "--force-reinstall", "--no-deps", "--no-build-isolation", ".")
+    shutil.rmtree(ROOT / "build", ignore_errors=True)
+    report = "import penstock; print('compiled' if penstock.compiled() else 'interpreted')"
+    form = subprocess.run([str(PYTHON), "-P", "-c", report], capture_output=True, text=True, check=True)
+    say(f"  Penstock is installed {form.stdout.strip()}.")
+
+
+def install_node_client() -> None:
+    """Install the AMQP client for node that some tests use."""
+    run("npm", "ci", "--no-audit", "--no-fund", cwd=NODE_CLIENT)
+
+
+def prepare() -> None:
+    """Do what is not yet done."""
+    VENV.mkdir(exist_ok=True)
+    with (ROOT / ".venv.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        step("environment", fingerprint(()), "Making the virtual environment .venv.", create_environment)
+        locked = fingerprint(LOCKS)
+        note = "Installing the locked packages; PySpark alone is some 400 MB, so this takes minutes."
+        step("packages", locked, note, install_locked)
+        sources = [path for path in (ROOT / "src").rglob("*") if path.suffix in (".py", ".typed")]
+        sources += [ROOT / "setup.py", ROOT / "pyproject.toml"]
+        switches = (locked, os.environ.get("PENSTOCK_PURE", ""), os.environ.get("CC", ""))
+        step("build", fingerprint(sources, *switches), "Building and installing Penstock.", install_penstock)
+        if shutil.which("npm"):
+            packages = NODE_CLIENT.glob("package*.json")
+            step("node", fingerprint(packages), "Installing the AMQP client for node.", install_node_client)
+        else:
+            say("npm was not found: the tests with node's client will be skipped.")
+
+
+if __name__ == "__main__":
+    try:
+        prepare()
+    except StepError as failure:
+        sys.exit(str(failure))

@@ -1,0 +1,45 @@
+"""Penstock: a message broker that cannot be overrun.
+
+Every queue has a capacity. When a queue reaches its stop threshold its gate closes: producers are told to wait, their
+confirmations are withheld, and they go on when consumers have brought the depth down to the resume threshold.
+
+In a program of one's own::
+
+    async with penstock.Broker(listen="127.0.0.1:0") as broker:
+        print(broker.url)
+"""
+
+from functools import cache
+from importlib import import_module
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.server.broker import Broker
+
+__all__ = ["Broker", "__version__", "compiled"]
+
+__version__ = "0.1.0"
+
+_PURE_PACKAGES = ("flow", "core", "wire", "adapter")
+
+
+@cache
+def compiled() -> bool:
+    """Tell whether the packages flow, core, wire and adapter run compiled by mypyc, every module of them.
+
+    Python prefers an extension module to the source of the same name beside it, so the files are all that counts.
+    """
+    here = Path(__file__).parent
+    sources = [path for name in _PURE_PACKAGES for path in (here / name).rglob("*.py") if path.name != "__init__.py"]
+    return bool(sources) and all(
+        any(path.with_name(path.stem + suffix).exists() for suffix in EXTENSION_SUFFIXES) for path in sources
+    )
+
+
+def __getattr__(name: str) -> object:
+    """Import the broker when it is first asked for: a client of Penstock has no need of a server."""
+    if name == "Broker":
+        return import_module("penstock.server.broker").Broker
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,1 @@
+"""Penstock as a data source of Spark Structured Streaming."""
