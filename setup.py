@@ -31,7 +31,7 @@ def extensions() -> list[Extension]:
         return []  # asked for, or only the metadata are wanted
     from mypyc.build import mypycify
 
-    return mypycify([*MYPY_OPTIONS, *pure_modules()], opt_level="3", debug_level="0")
+    return mypycify([*MYPY_OPTIONS, *pure_modules()], opt_level="3", debug_level="0", group_name="penstock")
 
 
 class CompileOrDoWithout(build_ext):

@@ -1,6 +1,8 @@
-"""What every test run has in common: which form of Penstock is meant, and Hypothesis's settings."""
+"""What every test run has in common: which form of Penstock is meant, where Java is, and Hypothesis's settings."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import settings
 import penstock
 
 FORMS = ("interpreted", "compiled")
-SOURCES = Path(__file__).resolve().parent.parent / "src"
+ROOT = Path(__file__).resolve().parent.parent
 
 # Shared machines are slow at times; a deadline per example would fail for that alone.
 settings.register_profile("penstock", deadline=None, print_blob=True)
@@ -26,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    expected = config.getoption("--expect")
+    expected: str | None = config.getoption("--expect")
     found = "compiled" if penstock.compiled() else "interpreted"
     if expected is not None and expected != found:
         raise pytest.UsageError(f"these tests were to run {expected}, but {penstock.__file__} is {found}")
@@ -35,3 +37,18 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header() -> str:
     form = "compiled" if penstock.compiled() else "interpreted"
     return f"penstock: {form}, from {Path(penstock.__file__).parent}"
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Give the tests with Spark a JVM, or skip them by name."""
+    items = [item for item in session.items if item.get_closest_marker("spark")]
+    if not items:
+        return
+    found = subprocess.run([ROOT / "scripts" / "jdk.sh", "--no-install"], capture_output=True, text=True, check=False)
+    if found.returncode:
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason=found.stderr.strip()))
+        return
+    os.environ["JAVA_HOME"] = found.stdout.strip()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

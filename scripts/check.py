@@ -1,0 +1,155 @@
+"""Run every check of the project and end with one line that says how it went.
+
+Lint, formatting, types and import contracts; the tests interpreted (from ``src``) and compiled (as installed); the
+tests with Spark in a process of their own, for a JVM does not leave one that it has entered. Every check runs, whatever
+became of those before it.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+SOURCES = ROOT / "src"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a check went: ``passed`` is None when it was skipped for the reason in ``note``."""
+
+    name: str
+    passed: bool | None
+    seconds: float
+    note: str = ""
+
+    def line(self) -> str:
+        """Return the outcome as one line of the summary."""
+        word = {True: "passed", False: "FAILED", None: "skipped"}[self.passed]
+        return f"  {self.name:<20} {word:<8} {self.seconds:6.1f} s  {self.note}".rstrip()
+
+
+def heading(text: str) -> None:
+    """Set a check's output apart from that of the one before."""
+    print(f"\n=== {text}", flush=True)
+
+
+def command(name: str, *words: str) -> Outcome:
+    """Run a tool of the environment; it passes if it exits with 0."""
+    heading(name)
+    start = time.monotonic()
+    code = subprocess.run([str(BIN / words[0]), *words[1:]], cwd=ROOT, check=False).returncode
+    return Outcome(name, code == 0, time.monotonic() - start)
+
+
+def lint() -> list[Outcome]:
+    """Run the checks that only read the sources."""
+    return [
+        command("ruff check", "ruff", "check", "."),
+        command("ruff format", "ruff", "format", "--check", "."),
+        command("mypy --strict", "mypy"),
+        command("import contracts", "lint-imports"),
+    ]
+
+
+def counts(report: Path) -> str:
+    """Return how many tests ran and how many were skipped, from pytest's JUnit report."""
+    if not report.exists():
+        return "no report"
+    suites = list(ElementTree.parse(report).iter("testsuite"))
+    total, skipped, failed, errors = (
+        sum(int(suite.get(key, "0")) for suite in suites) for key in ("tests", "skipped", "failures", "errors")
+    )
+    note = f"{total - skipped - failed - errors} passed, {skipped} skipped"
+    return note + (f", {failed + errors} failed" if failed + errors else "")
+
+
+def tests(name: str, form: str, marks: str) -> Outcome:
+    """Run the tests that carry these marks; those with the interpreted form take the sources, not what is installed."""
+    heading(name)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    environment["PENSTOCK_EXPECT"] = form
+    if form == "interpreted":
+        environment["PYTHONPATH"] = str(SOURCES)
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.xml")
+        words = [sys.executable, "-m", "pytest", "-m", marks, f"--junitxml={report}"]
+        code = subprocess.run(words, cwd=ROOT, env=environment, check=False).returncode
+        return Outcome(name, code == 0, time.monotonic() - start, counts(report))
+
+
+def installed_form() -> str:
+    """Return the form of the penstock that is installed in the environment."""
+    question = "import penstock; print('compiled' if penstock.compiled() else 'interpreted')"
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    words = [sys.executable, "-P", "-c", question]
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def compiler_works() -> bool:
+    """Tell whether the C compiler that extensions are built with can compile against Python's headers."""
+    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "probe.c")
+        source.write_text("#include <Python.h>\n")
+        words = [*compiler, "-I", sysconfig.get_path("include"), "-c", str(source), "-o", f"{source}.o"]
+        try:
+            return subprocess.run(words, capture_output=True, check=False).returncode == 0
+        except OSError:
+            return False
+
+
+def compiled_tests(form: str) -> Outcome:
+    """Run the tests compiled; without a C compiler they are skipped, with one that works they may not be."""
+    name = "tests compiled"
+    if form == "compiled":
+        return tests(name, "compiled", "not spark")
+    heading(name)
+    if os.environ.get("PENSTOCK_PURE") == "1":
+        note = "PENSTOCK_PURE=1 asks for the interpreted form"
+    elif not compiler_works():
+        note = "there is no C compiler that can build extensions of this Python"
+    else:
+        note = "the C compiler works, and yet the installed penstock is interpreted"
+        print(note)
+        return Outcome(name, False, 0.0, note)
+    print(f"Skipped: {note}.")
+    return Outcome(name, None, 0.0, note)
+
+
+def spark_tests(form: str) -> Outcome:
+    """Run the tests with Spark once, in the form that is installed."""
+    subprocess.run([str(ROOT / "scripts" / "jdk.sh")], stdout=subprocess.DEVNULL, check=False)
+    return tests("tests with Spark", form, "spark")
+
+
+def main() -> int:
+    """Run what was asked for; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--lint", action="store_true", help="only the checks that read the sources")
+    only_lint = parser.parse_args().lint
+    start = time.monotonic()
+    outcomes = lint()
+    if not only_lint:
+        form = installed_form()
+        outcomes.append(tests("tests interpreted", "interpreted", "not spark"))
+        outcomes.append(compiled_tests(form))
+        outcomes.append(spark_tests(form))
+    heading("Summary")
+    print("\n".join(outcome.line() for outcome in outcomes))
+    failed = [outcome.name for outcome in outcomes if outcome.passed is False]
+    verdict = f"FAILED: {', '.join(failed)}" if failed else "All checks passed"
+    print(f"{verdict} ({time.monotonic() - start:.0f} s).", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""What is installed is what the sources say, in the form that is reported."""
+
+import importlib
+import importlib.metadata
+import pkgutil
+import tomllib
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
+
+import penstock
+
+ROOT = Path(__file__).resolve().parents[2]
+PURE_PACKAGES = ("flow", "core", "wire", "adapter")
+
+
+def pure_modules() -> list[str]:
+    names = []
+    for package in PURE_PACKAGES:
+        module = importlib.import_module(f"penstock.{package}")
+        names += [info.name for info in pkgutil.walk_packages(module.__path__, module.__name__ + ".") if not info.ispkg]
+    return names
+
+
+@pytest.mark.parametrize("name", pure_modules())
+def test_a_pure_module_runs_in_the_form_that_is_reported(name: str) -> None:
+    path = importlib.import_module(name).__file__
+    assert path is not None
+    assert path.endswith(tuple(EXTENSION_SUFFIXES)) is penstock.compiled()
+
+
+def test_the_version_is_the_same_in_the_package_and_in_its_metadata() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == penstock.__version__ == importlib.metadata.version("penstock")
+
+
+@pytest.mark.parametrize("lock", sorted((ROOT / "requirements").glob("*.lock")), ids=lambda path: path.name)
+def test_a_lock_pins_every_package_by_hash_and_names_no_registry(lock: Path) -> None:
+    lines = lock.read_text().splitlines()
+    pins = [number for number, line in enumerate(lines) if "==" in line and not line.startswith((" ", "#"))]
+    assert pins
+    assert [lines[number] for number in pins if "--hash=sha256:" not in lines[number + 1]] == []
+    assert [line for line in lines if "://" in line or line.startswith("-")] == []
+
+
+def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'penstock' has no attribute 'Brokre'"):
+        _ = penstock.Brokre  # type: ignore[attr-defined]
