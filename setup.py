@@ -16,7 +16,7 @@ from setuptools.errors import BaseError, CCompilerError, ExecError, PlatformErro
 PURE_PACKAGES = ("flow", "core", "wire", "adapter")
 BUILDING = {"bdist_wheel", "build", "build_ext", "install", "editable_wheel", "develop"}
 # Only the compiled modules are checked here; `make lint` checks everything, and more strictly.
-MYPY_OPTIONS = ["--config-file=", "--follow-imports=silent"]
+MYPY_OPTIONS = ["--config-file=", "--follow-imports=silent", "--cache-dir=.mypy_cache/compile"]
 
 
 def pure_modules() -> list[str]:
@@ -42,10 +42,11 @@ class CompileOrDoWithout(build_ext):
         try:
             super().run()
         except (BaseError, CCompilerError, ExecError, PlatformError, OSError) as error:
+            print(error, file=sys.stderr)
             for output in self.get_outputs():
                 Path(output).unlink(missing_ok=True)
             self.extensions = []
-            print(f"penstock: no usable C compiler ({error}); Penstock is installed interpreted.", file=sys.stderr)
+            print("penstock: the C compiler is missing or failed; Penstock is installed interpreted.", file=sys.stderr)
 
 
 setup(ext_modules=extensions(), cmdclass={"build_ext": CompileOrDoWithout})
