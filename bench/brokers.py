@@ -1,0 +1,171 @@
+"""The brokers that are measured: ours compiled, ours interpreted, and RabbitMQ where it is installed."""
+
+import os
+import re
+import selectors
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from bench import processes
+
+ROOT = Path(__file__).resolve().parent.parent
+COMPILED, INTERPRETED, RABBITMQ = "compiled", "interpreted", "rabbitmq"
+# Debian's wrapper in /usr/sbin changes to the system's rabbitmq user; ours runs as whoever measures.
+RABBITMQ_SCRIPT = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+READY_SECONDS = 90.0
+
+
+class BrokerUnavailable(Exception):
+    """A broker cannot take part; the text says why in one sentence."""
+
+
+@dataclass
+class Broker:
+    """A running broker: the port to connect to, and how it is stopped."""
+
+    name: str
+    title: str
+    port: int
+    process: subprocess.Popen[str]
+    after_stop: Callable[[], None] = lambda: None
+
+    def pids(self) -> list[int]:
+        """Return the broker's process and all that it has started."""
+        return processes.tree(self.process.pid)
+
+    def stop(self) -> None:
+        """End the broker and everything that it has started."""
+        processes.stop(self.process)
+        self.after_stop()
+
+
+def _say_version(command: list[str], environment: dict[str, str]) -> str:
+    done = subprocess.run(
+        [*command, "--version"], env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
+        raise BrokerUnavailable(f"`{' '.join(command)} --version` failed: {last}")
+    return done.stdout.strip()
+
+
+def _read_line(stream: IO[str], deadline: float) -> str:
+    """Return the next line of the stream, or what there is of it, at the latest at the deadline."""
+    selector = selectors.DefaultSelector()
+    selector.register(stream, selectors.EVENT_READ)
+    if not selector.select(max(0.0, deadline - time.monotonic())):
+        return ""
+    return stream.readline()
+
+
+def start_penstock(name: str, scratch: Path) -> Broker:
+    """Start our own broker in the form that is asked for, on a port that it picks."""
+    environment = dict(os.environ)
+    if name == COMPILED:
+        command = [str(Path(sys.executable).with_name("penstock"))]
+        if not Path(command[0]).exists():
+            raise BrokerUnavailable(f"Penstock is not installed beside {sys.executable}: `make setup` does it.")
+    else:
+        command = [sys.executable, "-m", "penstock"]
+        environment["PYTHONPATH"] = str(ROOT / "src")
+    version = _say_version(command, environment)
+    if f"({name})" not in version:
+        raise BrokerUnavailable(f"The {name} form was asked for, but `{' '.join(command)} --version` says {version}.")
+    log = (scratch / f"{name}.log").open("w")
+    process = subprocess.Popen(
+        [*command, "serve", "--listen", "127.0.0.1:0"],
+        env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    line = _read_line(process.stdout, time.monotonic() + READY_SECONDS)
+    found = re.match(r"ready .*?amqp://[^\s:]+:(\d+)", line)
+    if not found:
+        processes.stop(process)
+        raise BrokerUnavailable(f"`penstock serve` ({name}) did not get ready; it printed {line.strip()!r}.")
+    return Broker(name, version, int(found[1]), process)
+
+
+def _answers(port: int) -> bool:
+    """Tell whether somebody on the port speaks AMQP 0-9-1."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+            connection.sendall(b"AMQP\0\0\x09\x01")
+            return connection.recv(1) == b"\x01"  # a method frame: connection.start
+    except OSError:
+        return False
+
+
+def _rabbitmq_environment(scratch: Path, port: int, epmd_port: int) -> dict[str, str]:
+    """Return the environment of a node that shares nothing with the system's: ports, directories, cookie, epmd."""
+    home = scratch / "rabbitmq"
+    home.mkdir()
+    (home / "empty.conf").touch()
+    (home / "plugins").write_text("[].\n")
+    mine = {
+        "HOME": home,
+        "ERL_EPMD_PORT": epmd_port,
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+        "RABBITMQ_BASE": home,
+        "RABBITMQ_MNESIA_BASE": home / "mnesia",
+        "RABBITMQ_LOG_BASE": home / "log",
+        "RABBITMQ_PID_FILE": home / "pid",
+        "RABBITMQ_CONF_ENV_FILE": home / "empty.conf",
+        "RABBITMQ_CONFIG_FILE": home / "rabbitmq",
+        "RABBITMQ_ADVANCED_CONFIG_FILE": home / "advanced.config",
+        "RABBITMQ_CONFIG_FILES": home / "conf.d",
+        "RABBITMQ_ENABLED_PLUGINS_FILE": home / "plugins",
+        "RABBITMQ_NODENAME": f"bench{os.getpid()}@localhost",
+        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODE_PORT": port,
+        "RABBITMQ_DIST_PORT": processes.free_port(),
+        "RABBITMQ_ALLOW_INPUT": "1",  # the script becomes the virtual machine instead of waiting for it
+    }
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("RABBITMQ_", "ERL_"))}
+    return kept | {name: str(value) for name, value in mine.items()}
+
+
+def _rabbitmq_title() -> str:
+    found = [path.name for path in Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*")]
+    version = found[0].partition("-")[2] if found else "of unknown version"
+    done = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", "erlang-base"],
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    erlang = done.stdout.rpartition(":")[2].partition("+")[0] if done.returncode == 0 else "of unknown version"
+    return f"RabbitMQ {version}, Erlang {erlang}, default settings, no plugins"
+
+
+def start_rabbitmq(name: str, scratch: Path) -> Broker:
+    """Start a RabbitMQ node of our own, with default settings; the system's service is not touched."""
+    epmd = shutil.which("epmd")
+    if not RABBITMQ_SCRIPT.exists() or not epmd:
+        raise BrokerUnavailable("RabbitMQ is not installed (Debian: apt-get install rabbitmq-server).")
+    port, epmd_port = processes.free_port(), processes.free_port()
+    environment = _rabbitmq_environment(scratch, port, epmd_port)
+    # The node would start a daemon that outlives it; a child of ours ends with us.
+    epmd_process = subprocess.Popen([epmd, "-address", "127.0.0.1", "-port", str(epmd_port)],
+                                    env=environment, text=True, start_new_session=True)  # fmt: skip
+    log = (scratch / "rabbitmq.log").open("w")
+    process = subprocess.Popen([str(RABBITMQ_SCRIPT)], env=environment, cwd=scratch, text=True, stdout=log,
+                               stderr=subprocess.STDOUT, stdin=subprocess.PIPE, start_new_session=True)  # fmt: skip
+    broker = Broker(name, _rabbitmq_title(), port, process, lambda: processes.stop(epmd_process))
+    deadline = time.monotonic() + READY_SECONDS
+    while not _answers(port):
+        if process.poll() is not None or time.monotonic() > deadline:
+            broker.stop()
+            lines = (scratch / "rabbitmq.log").read_text().strip().splitlines() or ["it printed nothing"]
+            raise BrokerUnavailable(f"RabbitMQ did not get ready within {READY_SECONDS:.0f} s: {lines[-1].strip()}.")
+        time.sleep(0.2)  # it tells nobody when it listens
+    return broker
+
+
+STARTERS: dict[str, Callable[[str, Path], Broker]] = {
+    COMPILED: start_penstock,
+    INTERPRETED: start_penstock,
+    RABBITMQ: start_rabbitmq,
+}

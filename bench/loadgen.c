@@ -1,0 +1,652 @@
+/* Load generator: pairs of one publisher and one consumer connection, each pair on a queue of its own, in one thread.
+ *
+ * A publisher fills a buffer with many messages and writes it at once; a consumer reads up to 256 KiB, checks that
+ * every message arrives once and in order, and acknowledges `multiple` every N.  What is published and not yet
+ * delivered stays below --in-flight, so that a broker is measured while it works and not while it hoards.
+ * After the warm-up a window of --seconds is measured: messages counted at the consumers, processor time of the
+ * processes --pid at its edges, read here so that no other program's delay falls into it.
+ * Prints one line of JSON; any error prints one sentence and exits with 1. */
+#define _GNU_SOURCE
+#include "amqp.h"
+
+#include <getopt.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { SMALLEST_BODY = 16, MOST_PAIRS = 512, MOST_PIDS = 64, HISTOGRAM = 64 * 60, WRITES_PER_TURN = 4 };
+#define SECOND 1000000000ull
+
+static struct {
+    const char *host, *port, *vhost, *user, *password, *queue, *properties;
+    uint32_t pairs, low, high, batch, ack, prefetch, window, delivery_mode;
+    uint64_t in_flight;
+    double rate, warm_up, seconds, stall;
+    const char *arguments[16];
+    int argument_count, pids[MOST_PIDS], pid_count;
+} option = {"127.0.0.1", "5672", "/", "guest", "guest", "bench", "plain", 1, 100, 100, 256, 100, 1000, 0, 1,
+            20000, 0, 1, 3, 30, {0}, 0, {0}, 0};
+
+/* Times in ns: 64 steps per power of two, so every value is kept to 1.6 %. */
+struct histogram { uint64_t counts[HISTOGRAM], total, largest; };
+
+struct pair {
+    struct connection publisher, consumer;
+    char queue[64];
+    uint8_t *method, *header;          /* the publish method's frame and the content header's, as templates */
+    size_t method_size, header_size, id_at;
+    uint64_t published, consumed, refused, expected, random;
+    uint64_t delivery_tag, stamp, sequence;
+    uint32_t unacked;
+    uint64_t blocked_since;
+    bool behind;
+    uint64_t lowest, unconfirmed;      /* confirms: all tags below `lowest` are settled */
+    bool *settled;
+    uint64_t *stamps;
+};
+
+static struct pair *pairs;
+static struct histogram delivery, confirmation;
+static uint64_t now, begun, consumed_total, nacked, returned, blocks, blocked_ns;
+static uint64_t ring;                  /* of confirms, a power of two */
+static bool measuring, stopping;
+static uint8_t *content;
+
+static uint64_t clock_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
+}
+
+static void record(struct histogram *h, uint64_t ns)
+{
+    int shift = ns < 128 ? 0 : 57 - __builtin_clzll(ns);
+    h->counts[(uint64_t)shift * 64 + (ns >> shift)]++;
+    h->total++;
+    if (ns > h->largest)
+        h->largest = ns;
+}
+
+static double percentile_us(const struct histogram *h, double share)
+{
+    uint64_t rank = (uint64_t)((double)h->total * share), seen = 0;
+    for (uint64_t i = 0; i < HISTOGRAM; i++) {
+        seen += h->counts[i];
+        if (seen > rank) {
+            uint64_t shift = i < 128 ? 0 : i / 64 - 1;
+            return (double)((i - shift * 64) << shift) / 1000;
+        }
+    }
+    return (double)h->largest / 1000;
+}
+
+/* ---- what arrives ------------------------------------------------------------------------------------------ */
+
+static void settle_tag(struct pair *p, uint64_t tag)
+{
+    if (p->settled[tag & (ring - 1)])
+        return;
+    p->settled[tag & (ring - 1)] = true;
+    p->unconfirmed--;
+    if (measuring)
+        record(&confirmation, now - p->stamps[tag & (ring - 1)]);
+}
+
+static void confirmed(struct pair *p, uint64_t tag, bool multiple, bool negative)
+{
+    if (!option.window || tag < p->lowest || tag > p->published)
+        die("a confirm for the delivery tag %llu, which is not outstanding", (unsigned long long)tag);
+    uint64_t before = p->unconfirmed;
+    for (uint64_t t = multiple ? p->lowest : tag; t <= tag; t++)
+        settle_tag(p, t);
+    while (p->lowest <= p->published && p->settled[p->lowest & (ring - 1)])
+        p->lowest++;
+    if (negative) {
+        p->refused += before - p->unconfirmed;
+        nacked += before - p->unconfirmed;
+    }
+}
+
+static void unblocked(struct pair *p)
+{
+    if (p->blocked_since)
+        blocked_ns += now - p->blocked_since;
+    p->blocked_since = 0;
+}
+
+static void handle_method(struct connection *c, uint32_t method, const uint8_t *args, uint32_t size)
+{
+    struct pair *p = c->pair;
+    if (method == CONNECTION_CLOSE || method == CHANNEL_CLOSE)
+        die("the broker closed the %s's %s with %u: %.*s", c->consumes ? "consumer" : "publisher",
+            method == CONNECTION_CLOSE ? "connection" : "channel", get16(args), args[2], (const char *)args + 3);
+    else if (method == CONNECTION_BLOCKED && !c->consumes && !p->blocked_since)
+        blocks++, p->blocked_since = clock_ns();
+    else if (method == CONNECTION_UNBLOCKED && !c->consumes)
+        unblocked(p);
+    else if (method == CONNECTION_BLOCKED || method == CONNECTION_UNBLOCKED)
+        return;
+    else if (method == BASIC_ACK || method == BASIC_NACK)
+        confirmed(p, get64(args), args[8] & 1, method == BASIC_NACK);
+    else if (method == BASIC_RETURN)
+        returned++, p->refused++;
+    else if (method == BASIC_CANCEL)
+        die("the broker cancelled the consumer of %s", p->queue);
+    else
+        die("the broker sent the method %u.%u (%u octets), which nobody asked for", method >> 16, method & 65535, size);
+}
+
+static void acknowledge(struct connection *c, uint64_t tag, bool multiple)
+{
+    static const uint8_t frame[21] = {FRAME_METHOD, 0, 1, 0, 0, 0, 13, 0, 60, 0, 80, [20] = FRAME_END};
+    uint8_t *out = reserve(&c->out, sizeof frame);
+    memcpy(out, frame, sizeof frame);
+    set64(out + 11, tag);
+    out[19] = multiple;
+    c->out.end += sizeof frame;
+}
+
+static inline void delivered(struct connection *c)
+{
+    struct pair *p = c->pair;
+    if (!c->consumes)                  /* the content of a returned message */
+        return;
+    if (p->sequence < p->expected || (p->sequence > p->expected && !p->refused))
+        die("message %llu of %s arrived where %llu was expected", (unsigned long long)p->sequence, p->queue,
+            (unsigned long long)p->expected);
+    p->expected = p->sequence + 1;
+    p->consumed++;
+    consumed_total++;
+    if (measuring)
+        record(&delivery, now - p->stamp);
+    if (option.ack && ++p->unacked == option.ack) {
+        p->unacked = 0;
+        acknowledge(c, p->delivery_tag, option.ack > 1);
+    }
+}
+
+static inline void take_body(struct connection *c, const uint8_t *body, uint32_t size)
+{
+    if (c->body_begins && c->consumes) {
+        if (size < SMALLEST_BODY)
+            die("a body of %u octets is not one of ours", size);
+        c->pair->sequence = get64(body);
+        c->pair->stamp = get64(body + 8);
+    }
+    c->body_begins = false;
+    if (size > c->body_left)
+        die("a body is longer than its header announced");
+    c->body_left -= size;
+    if (!c->body_left)
+        delivered(c);
+}
+
+static void take_frames(struct connection *c)
+{
+    size_t frame;
+    const uint8_t *p = c->in.data + c->in.start, *end = c->in.data + c->in.end;
+    for (; (frame = whole_frame(c, p, (size_t)(end - p))); p += frame) {
+        if (p[0] == FRAME_BODY) {
+            take_body(c, p + 7, (uint32_t)frame - FRAME_OVERHEAD);
+        } else if (p[0] == FRAME_HEADER) {
+            c->body_left = get64(p + 11);
+            c->body_begins = true;
+            if (!c->body_left)
+                delivered(c);
+        } else if (p[0] == FRAME_METHOD && get32(p + 7) == BASIC_DELIVER) {
+            c->pair->delivery_tag = get64(p + 12 + p[11]);
+        } else if (p[0] == FRAME_METHOD) {
+            handle_method(c, get32(p + 7), p + 11, (uint32_t)frame - 12);
+        } else if (p[0] != FRAME_HEARTBEAT) {
+            die("a frame of unknown type %d", p[0]);
+        }
+    }
+    c->in.start = (size_t)(p - c->in.data);
+}
+
+/* ---- what is published ------------------------------------------------------------------------------------- */
+
+static void prepare_templates(struct pair *p)
+{
+    struct buffer b = {0};
+    size_t frame = begin_method(&b, 1, BASIC_PUBLISH);
+    put16(&b, 0);
+    put_short(&b, "");
+    put_short(&b, p->queue);
+    put8(&b, 0);
+    end_method(&b, frame);
+    p->method = b.data;
+    p->method_size = b.end;
+    bool distinct = !strcmp(option.properties, "distinct"), none = !strcmp(option.properties, "none");
+    b = (struct buffer){0};
+    put8(&b, FRAME_HEADER);
+    put16(&b, 1);
+    frame = begin_table(&b);
+    put32(&b, 60u << 16);
+    put64(&b, 0);
+    put16(&b, none ? 0 : distinct ? 0x8000 | 0x1000 | 0x0080 : 0x1000); /* content-type, delivery-mode, message-id */
+    if (distinct)
+        put_short(&b, "application/octet-stream");
+    if (!none)
+        put8(&b, (uint8_t)option.delivery_mode);
+    p->id_at = distinct ? b.end + 1 : 0;
+    if (distinct)
+        put_short(&b, "0123456789abcdef");
+    end_method(&b, frame);
+    p->header = b.data;
+    p->header_size = b.end;
+}
+
+static uint32_t next_size(struct pair *p)
+{
+    if (option.low == option.high)
+        return option.low;
+    p->random ^= p->random << 13;
+    p->random ^= p->random >> 7;
+    p->random ^= p->random << 17;
+    return option.low + (uint32_t)((p->random >> 32) * (option.high - option.low + 1) >> 32);
+}
+
+static inline uint8_t *put_body_frame(uint8_t *o, const uint8_t *from, uint32_t size)
+{
+    o[0] = FRAME_BODY;
+    set16(o + 1, 1);
+    set32(o + 3, size);
+    memcpy(o + 7, from, size);
+    o[7 + size] = FRAME_END;
+    return o + size + FRAME_OVERHEAD;
+}
+
+static inline uint8_t *put_message(struct pair *p, uint8_t *o, uint64_t stamp)
+{
+    static const char hex[] = "0123456789abcdef";
+    uint32_t size = next_size(p), most = p->publisher.frame_max - FRAME_OVERHEAD;
+    uint64_t sequence = p->published++;
+    memcpy(o, p->method, p->method_size);
+    o += p->method_size;
+    memcpy(o, p->header, p->header_size);
+    set64(o + 11, size);
+    if (p->id_at)
+        for (int i = 0; i < 16; i++)
+            o[p->id_at + (size_t)i] = (uint8_t)hex[sequence >> (60 - 4 * i) & 15];
+    o += p->header_size;
+    uint8_t *body = o + 7;
+    for (uint32_t sent = 0; sent < size; sent += most)
+        o = put_body_frame(o, content + sent, size - sent < most ? size - sent : most);
+    set64(body, sequence);
+    set64(body + 8, stamp);
+    if (option.window) {
+        p->settled[p->published & (ring - 1)] = false;
+        p->stamps[p->published & (ring - 1)] = stamp;
+        p->unconfirmed++;
+    }
+    return o;
+}
+
+static uint64_t due_at(uint64_t nth) { return begun + (uint64_t)((double)nth * SECOND * option.pairs / option.rate); }
+
+/* How many messages may be published now: none while blocked, the room in flight and in the confirm window, and
+ * in a fixed rate what is due.  Without rate and window it waits for room for a whole batch: small writes would
+ * measure the system calls of the broker instead of its messages. */
+static uint64_t permitted(struct pair *p)
+{
+    uint64_t share = option.in_flight / option.pairs, flying = p->published - p->refused - p->consumed;
+    uint64_t room = flying < share ? share - flying : 0;
+    if (stopping || p->blocked_since)
+        return 0;
+    if (option.window) {
+        uint64_t span = p->published + 1 - p->lowest;
+        uint64_t window = p->unconfirmed < option.window ? option.window - p->unconfirmed : 0;
+        room = room < window ? room : window;
+        room = room < ring - span ? room : ring - span;
+    }
+    if (option.rate > 0) {
+        uint64_t due = (uint64_t)((double)(now - begun) * option.rate / option.pairs / SECOND) + 1 - p->published;
+        p->behind = p->behind ? due > 1 : due > room;
+        room = room < due ? room : due;
+    } else if (!option.window && room < option.batch) {
+        return 0;
+    }
+    return room < option.batch ? room : option.batch;
+}
+
+static void publish(struct pair *p)
+{
+    struct connection *c = &p->publisher;
+    size_t most = p->method_size + p->header_size + option.high +
+                  (option.high / (c->frame_max - FRAME_OVERHEAD) + 1) * FRAME_OVERHEAD;
+    for (int writes = 0; writes < WRITES_PER_TURN; writes++) {
+        if (c->out.start < c->out.end)
+            flush(c);
+        if (c->out.start < c->out.end) {
+            p->behind = true;
+            return;
+        }
+        uint64_t count = permitted(p);
+        if (!count)
+            return;
+        uint8_t *o = reserve(&c->out, most * count);
+        /* A message that waited because the broker was not reading counts from the moment when it was due. */
+        for (uint64_t stamp = clock_ns(); count--;)
+            o = put_message(p, o, p->behind && option.rate > 0 ? due_at(p->published) : stamp);
+        c->out.end = (size_t)(o - c->out.data);
+        flush(c);
+    }
+}
+
+/* ---- set-up and the loop ----------------------------------------------------------------------------------- */
+
+static void declare(struct pair *p)
+{
+    struct buffer *b = &p->publisher.out;
+    const uint8_t *args;
+    uint32_t size;
+    size_t frame = begin_method(b, 1, QUEUE_DECLARE);
+    put16(b, 0);
+    put_short(b, p->queue);
+    put8(b, 0);
+    size_t table = begin_table(b);
+    for (int i = 0; i < option.argument_count; i++) {
+        char name[128];
+        long long value;
+        if (sscanf(option.arguments[i], "%127[^=]=%lld", name, &value) != 2)
+            die("--argument %s: name=integer is wanted", option.arguments[i]);
+        put_short(b, name);
+        put8(b, 'l');
+        put64(b, (uint64_t)value);
+    }
+    end_table(b, table);
+    end_method(b, frame);
+    await(&p->publisher, QUEUE_DECLARE_OK, &args, &size);
+    if (option.window) {
+        frame = begin_method(b, 1, CONFIRM_SELECT);
+        put8(b, 0);
+        end_method(b, frame);
+        await(&p->publisher, CONFIRM_SELECT_OK, &args, &size);
+    }
+}
+
+static void consume(struct pair *p)
+{
+    struct buffer *b = &p->consumer.out;
+    const uint8_t *args;
+    uint32_t size;
+    size_t frame = begin_method(b, 1, BASIC_QOS);
+    put32(b, 0);
+    put16(b, (uint16_t)option.prefetch);
+    put8(b, 0);
+    end_method(b, frame);
+    await(&p->consumer, BASIC_QOS_OK, &args, &size);
+    frame = begin_method(b, 1, BASIC_CONSUME);
+    put16(b, 0);
+    put_short(b, p->queue);
+    put_short(b, "c");
+    put8(b, option.ack ? 0 : 2);
+    put32(b, 0);
+    end_method(b, frame);
+    await(&p->consumer, BASIC_CONSUME_OK, &args, &size);
+}
+
+static void open_pair(struct pair *p, uint32_t number)
+{
+    p->publisher.pair = p->consumer.pair = p;
+    p->consumer.consumes = true;
+    p->lowest = 1;
+    p->random = 0x9E3779B97F4A7C15ull * (number + 1);
+    snprintf(p->queue, sizeof p->queue, "%s.%d.%u", option.queue, (int)getpid(), number);
+    connect_to(&p->publisher, option.host, option.port);
+    connect_to(&p->consumer, option.host, option.port);
+    open_connection(&p->publisher, option.user, option.password, option.vhost);
+    open_connection(&p->consumer, option.user, option.password, option.vhost);
+    if (option.window) {
+        p->settled = calloc(ring, sizeof *p->settled);
+        p->stamps = calloc(ring, sizeof *p->stamps);
+    }
+    declare(p);
+    prepare_templates(p);
+    consume(p);
+    set_blocking(&p->publisher, false);
+    set_blocking(&p->consumer, false);
+}
+
+static void close_pair(struct pair *p)
+{
+    const uint8_t *args;
+    uint32_t size;
+    set_blocking(&p->publisher, true);
+    set_blocking(&p->consumer, true);
+    flush(&p->consumer);               /* the last acknowledgements */
+    close_connection(&p->consumer);
+    struct buffer *b = &p->publisher.out;
+    size_t frame = begin_method(b, 1, QUEUE_DELETE);
+    put16(b, 0);
+    put_short(b, p->queue);
+    put8(b, 0);
+    end_method(b, frame);
+    await(&p->publisher, QUEUE_DELETE_OK, &args, &size);
+    close_connection(&p->publisher);
+}
+
+/* Processor time in seconds of the processes that --pid named: utime + stime of proc(5). */
+static double broker_cpu(void)
+{
+    unsigned long long user, system, ticks = 0;
+    for (int i = 0; i < option.pid_count; i++) {
+        char path[64], line[1024];
+        snprintf(path, sizeof path, "/proc/%d/stat", option.pids[i]);
+        FILE *f = fopen(path, "r");
+        char *after = f && fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL;
+        if (!after || sscanf(after + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2)
+            die("the process %d is gone", option.pids[i]);
+        fclose(f);
+        ticks += user + system;
+    }
+    return (double)ticks / (double)sysconf(_SC_CLK_TCK);
+}
+
+static double own_cpu(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+static uint64_t outstanding(void)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < option.pairs; i++)
+        sum += pairs[i].published - pairs[i].refused - pairs[i].consumed + pairs[i].unconfirmed;
+    return sum;
+}
+
+/* Waits until a socket is ready, the next message of a fixed rate is due, or 10 ms passed. */
+static void wait_for_work(struct pollfd *fds)
+{
+    uint64_t wait = 10000000;
+    for (uint32_t i = 0; i < option.pairs; i++) {
+        struct pair *p = &pairs[i];
+        fds[2 * i] = (struct pollfd){.fd = p->publisher.fd, .events = POLLIN};
+        fds[2 * i + 1] = (struct pollfd){.fd = p->consumer.fd, .events = POLLIN};
+        if (p->publisher.out.start < p->publisher.out.end)
+            fds[2 * i].events |= POLLOUT;
+        else if (option.rate > 0 && !stopping && !p->blocked_since && !p->behind) {
+            uint64_t due = due_at(p->published);
+            wait = due <= now ? 0 : due - now < wait ? due - now : wait;
+        } else if (permitted(p))
+            wait = 0;
+        if (p->consumer.out.start < p->consumer.out.end)
+            fds[2 * i + 1].events |= POLLOUT;
+    }
+    struct timespec timeout = {.tv_nsec = (long)wait};
+    if (ppoll(fds, 2 * option.pairs, &timeout, NULL) < 0 && errno != EINTR)
+        die("poll: %s", strerror(errno));
+}
+
+static void turn(struct pollfd *fds)
+{
+    wait_for_work(fds);
+    for (uint32_t i = 0; i < option.pairs; i++) {
+        struct connection *two[] = {&pairs[i].publisher, &pairs[i].consumer};
+        for (int j = 0; j < 2; j++)
+            if (fds[2 * i + (uint32_t)j].revents & (POLLIN | POLLHUP | POLLERR) && receive(two[j])) {
+                now = clock_ns();
+                take_frames(two[j]);
+            }
+        flush(&pairs[i].consumer);
+    }
+    now = clock_ns();
+    for (uint32_t i = 0; i < option.pairs; i++)
+        publish(&pairs[i]);
+    now = clock_ns();
+}
+
+struct edge { double broker, own; uint64_t messages, at; };
+
+static struct edge edge(void)
+{
+    return (struct edge){broker_cpu(), own_cpu(), consumed_total, clock_ns()};
+}
+
+static void run_until(struct pollfd *fds, uint64_t until, bool drain)
+{
+    uint64_t seen = consumed_total, seen_at = now;
+    while (drain ? outstanding() > 0 : now < until) {
+        turn(fds);
+        if (consumed_total != seen) {
+            seen = consumed_total;
+            seen_at = now;
+        } else if ((double)(now - seen_at) / SECOND > option.stall) {
+            die("nothing arrived for %g s; %llu messages are outstanding%s", option.stall,
+                (unsigned long long)outstanding(), blocks ? " (the broker announced connection.blocked)" : "");
+        }
+    }
+}
+
+static void print_latency(const char *name, const struct histogram *h)
+{
+    printf(", \"%s\": {\"p50\": %.1f, \"p99\": %.1f, \"max\": %.1f, \"count\": %llu}", name, percentile_us(h, 0.5),
+           percentile_us(h, 0.99), (double)h->largest / 1000, (unsigned long long)h->total);
+}
+
+static void print_result(struct edge a, struct edge b)
+{
+    uint64_t published = 0, messages = b.messages - a.messages;
+    double seconds = (double)(b.at - a.at) / SECOND;
+    for (uint32_t i = 0; i < option.pairs; i++)
+        published += pairs[i].published;
+    printf("{\"messages\": %llu, \"seconds\": %.4f, \"rate\": %.1f, \"broker_cpu\": %.3f, \"own_cpu\": %.3f",
+           (unsigned long long)messages, seconds, (double)messages / seconds, b.broker - a.broker, b.own - a.own);
+    printf(", \"published\": %llu, \"consumed\": %llu, \"nacked\": %llu, \"returned\": %llu, \"blocked\": %llu"
+           ", \"blocked_seconds\": %.3f", (unsigned long long)published, (unsigned long long)consumed_total,
+           (unsigned long long)nacked, (unsigned long long)returned, (unsigned long long)blocks, (double)blocked_ns / SECOND);
+    print_latency("latency_us", &delivery);
+    if (option.window)
+        print_latency("confirm_us", &confirmation);
+    puts("}");
+}
+
+static const struct option options[] = {
+    {"host", 1, 0, 'h'}, {"port", 1, 0, 'p'}, {"vhost", 1, 0, 'v'}, {"user", 1, 0, 'u'}, {"password", 1, 0, 'P'},
+    {"queue", 1, 0, 'q'}, {"argument", 1, 0, 'A'}, {"pairs", 1, 0, 'n'}, {"sizes", 1, 0, 's'}, {"batch", 1, 0, 'b'},
+    {"ack", 1, 0, 'a'}, {"prefetch", 1, 0, 'f'}, {"in-flight", 1, 0, 'i'}, {"confirms", 1, 0, 'c'}, {"rate", 1, 0, 'r'},
+    {"properties", 1, 0, 'x'}, {"delivery-mode", 1, 0, 'd'}, {"warm-up", 1, 0, 'w'}, {"seconds", 1, 0, 't'},
+    {"stall", 1, 0, 'S'}, {"pid", 1, 0, 'I'}, {"help", 0, 0, '?'}, {0},
+};
+
+static const char usage[] =
+    "loadgen [--host H --port P --vhost V --user U --password P] [--queue PREFIX] [--argument NAME=INTEGER]...\n"
+    "  --pairs N              publishers and consumers, each pair on its own queue (1)\n"
+    "  --sizes N|uniform:A:B  octets of a body, at least 16 (100)\n"
+    "  --properties none|plain|distinct   plain: delivery-mode; distinct: also content-type, a new message-id each\n"
+    "  --delivery-mode 1|2    (1)\n"
+    "  --batch N              most messages per write (256)\n"
+    "  --ack N                acknowledge `multiple` every N messages; 1: each; 0: a no-ack consumer (100)\n"
+    "  --prefetch N           (1000)\n"
+    "  --in-flight N          most messages published and not delivered, over all pairs (20000)\n"
+    "  --confirms W           confirm mode with at most W unconfirmed per publisher\n"
+    "  --rate R               messages per second over all pairs, instead of as many as go\n"
+    "  --warm-up S --seconds S   not measured, measured (1, 3)\n"
+    "  --stall S              give up when nothing arrives for so long (30)\n"
+    "  --pid N                measure this process's processor time too (repeatable)\n";
+
+static void set_sizes(const char *text)
+{
+    if (sscanf(text, "uniform:%u:%u", &option.low, &option.high) != 2)
+        option.low = option.high = (uint32_t)strtoul(text, NULL, 10);
+    if (option.low < SMALLEST_BODY || option.high < option.low || option.high > 1u << 28)
+        die("--sizes %s: N or uniform:A:B with 16 <= A <= B is wanted", text);
+}
+
+static void set_option(int which, char *value)
+{
+    switch (which) {
+    case 'h': option.host = value; break;
+    case 'p': option.port = value; break;
+    case 'v': option.vhost = value; break;
+    case 'u': option.user = value; break;
+    case 'P': option.password = value; break;
+    case 'q': option.queue = value; break;
+    case 'n': option.pairs = (uint32_t)strtoul(value, NULL, 10); break;
+    case 's': set_sizes(value); break;
+    case 'b': option.batch = (uint32_t)strtoul(value, NULL, 10); break;
+    case 'a': option.ack = (uint32_t)strtoul(value, NULL, 10); break;
+    case 'f': option.prefetch = (uint32_t)strtoul(value, NULL, 10); break;
+    case 'i': option.in_flight = strtoull(value, NULL, 10); break;
+    case 'c': option.window = (uint32_t)strtoul(value, NULL, 10); break;
+    case 'r': option.rate = strtod(value, NULL); break;
+    case 'x': option.properties = value; break;
+    case 'd': option.delivery_mode = (uint32_t)strtoul(value, NULL, 10); break;
+    case 'w': option.warm_up = strtod(value, NULL); break;
+    case 't': option.seconds = strtod(value, NULL); break;
+    case 'S': option.stall = strtod(value, NULL); break;
+    case 'A': if (option.argument_count < 16) option.arguments[option.argument_count++] = value; break;
+    case 'I': if (option.pid_count < MOST_PIDS) option.pids[option.pid_count++] = atoi(value); break;
+    default: fputs(usage, stderr); exit(2);
+    }
+}
+
+static void check_options(void)
+{
+    if (!option.pairs || option.pairs > MOST_PAIRS)
+        die("--pairs: 1 to %d are possible", MOST_PAIRS);
+    if (!option.batch || option.in_flight / option.pairs < option.batch)
+        die("--in-flight %llu leaves no room for a batch of %u in each pair", (unsigned long long)option.in_flight, option.batch);
+    if (option.prefetch > 65535 || (option.prefetch && option.prefetch < option.ack))
+        die("--prefetch %u: between --ack (%u) and 65535, or 0, is wanted", option.prefetch, option.ack);
+    if (strcmp(option.properties, "none") && strcmp(option.properties, "plain") && strcmp(option.properties, "distinct"))
+        die("--properties %s: none, plain or distinct is wanted", option.properties);
+    for (ring = 1 << 12; ring < 4ull * option.window; ring *= 2)
+        ;
+}
+
+int main(int argc, char **argv)
+{
+    for (int which; (which = getopt_long(argc, argv, "", options, NULL)) != -1;)
+        set_option(which, optarg);
+    if (optind < argc)
+        die("%s: not an option", argv[optind]);
+    check_options();
+    prctl(PR_SET_TIMERSLACK, 1ul);     /* a fixed rate's wake-ups to the microsecond, not to 50 of them */
+    content = malloc(option.high);
+    for (uint32_t i = 0; i < option.high; i++)
+        content[i] = (uint8_t)(i * 31 + 7);
+    pairs = calloc(option.pairs, sizeof *pairs);
+    for (uint32_t i = 0; i < option.pairs; i++)
+        open_pair(&pairs[i], i);
+    struct pollfd *fds = calloc(2ul * option.pairs, sizeof *fds);
+    now = begun = clock_ns();
+    run_until(fds, begun + (uint64_t)(option.warm_up * SECOND), false);
+    struct edge first = edge();
+    measuring = true;
+    run_until(fds, first.at + (uint64_t)(option.seconds * SECOND), false);
+    struct edge last = edge();
+    measuring = false;
+    stopping = true;
+    run_until(fds, 0, true);
+    for (uint32_t i = 0; i < option.pairs; i++)
+        close_pair(&pairs[i]);
+    print_result(first, last);
+    return 0;
+}

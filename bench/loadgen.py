@@ -1,0 +1,58 @@
+"""The load generator, bench/loadgen.c: compiled when needed, run, its one line of JSON read."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+SOURCES = (HERE / "loadgen.c", HERE / "amqp.h")
+PROGRAM = HERE / "build" / "loadgen"
+Result = dict[str, Any]
+
+
+class LoadError(Exception):
+    """The load generator could not be made or its run failed; the text says why in one sentence."""
+
+
+def build() -> Path:
+    """Compile the generator unless it is newer than its source; return its path."""
+    newest = max(source.stat().st_mtime for source in SOURCES)
+    if PROGRAM.exists() and PROGRAM.stat().st_mtime > newest:
+        return PROGRAM
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
+    if not compiler:
+        raise LoadError("The load generator needs a C compiler (Debian: apt-get install gcc libc6-dev).")
+    PROGRAM.parent.mkdir(exist_ok=True)
+    # Two runs may build at once: each writes a file of its own, and the last one's takes the place.
+    fresh = PROGRAM.with_suffix(f".{os.getpid()}")
+    command = [compiler, "-O2", "-Wall", "-Wextra", "-o", str(fresh), str(SOURCES[0])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise LoadError(f"`{' '.join(command)}` failed:\n{done.stderr}")
+    fresh.replace(PROGRAM)
+    return PROGRAM
+
+
+def run(port: int, *options: str, pids: list[int] | None = None, cores: set[int] | None = None) -> Result:
+    """Drive the broker on the port of 127.0.0.1 and return what was measured.
+
+    `pids` are the processes whose processor time counts as the broker's; `cores` those that the generator may use.
+    """
+    command = [str(build()), "--port", str(port), *options]
+    for pid in pids or ():
+        command += ["--pid", str(pid)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if cores:
+        os.sched_setaffinity(process.pid, cores)
+    try:
+        output, errors = process.communicate()
+    except BaseException:
+        process.kill()
+        raise
+    if process.returncode:
+        raise LoadError(errors.strip() or f"The load generator ended with exit code {process.returncode}.")
+    result: Result = json.loads(output)
+    return result

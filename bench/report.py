@@ -1,0 +1,180 @@
+"""From single measurements to the table: minima over the repetitions, ratios, goals met or not."""
+
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bench.brokers import COMPILED, INTERPRETED, RABBITMQ
+from bench.loadgen import Result
+from bench.scenarios import Scenario
+
+ORDER = (COMPILED, INTERPRETED, RABBITMQ)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One broker under one load, once. Latencies in microseconds from publishing to delivery."""
+
+    scenario: str
+    broker: str
+    repetition: int
+    microseconds: float  # of the broker's processor time per message
+    rate: float  # messages per second
+    generator: float  # microseconds of the generator's processor time per message
+    others: float  # cores that neither broker nor generator used, but somebody else
+    p50: float
+    p99: float
+    longest: float
+
+    @classmethod
+    def of(cls, scenario: str, broker: str, repetition: int, result: Result, others: float) -> "Measurement":
+        """Take from the generator's result what the report needs."""
+        messages, latency = max(1, result["messages"]), result["latency_us"]
+        return cls(
+            scenario,
+            broker,
+            repetition,
+            result["broker_cpu"] / messages * 1e6,
+            result["rate"],
+            result["own_cpu"] / messages * 1e6,
+            others,
+            latency["p50"],
+            latency["p99"],
+            latency["max"],
+        )
+
+
+@dataclass(frozen=True)
+class Best:
+    """The least disturbed figures of one broker in one scenario, over all repetitions."""
+
+    microseconds: float
+    rate: float
+    generator: float
+    p50: float
+    p99: float
+    longest: float
+
+    @classmethod
+    def of(cls, measurements: Iterable[Measurement]) -> "Best | None":
+        """Return the minimum of every time and the maximum of the rate; None without measurements."""
+        found = list(measurements)
+        if not found:
+            return None
+        return cls(
+            min(m.microseconds for m in found),
+            max(m.rate for m in found),
+            min(m.generator for m in found),
+            min(m.p50 for m in found),
+            min(m.p99 for m in found),
+            min(m.longest for m in found),
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """One scenario: the best of each broker, the ratios, and what became of the goals."""
+
+    scenario: Scenario
+    best: dict[str, Best]
+    goals: tuple[tuple[str, bool | None], ...]  # None: not measured, because one side is missing
+
+    @classmethod
+    def of(cls, scenario: Scenario, measurements: Iterable[Measurement]) -> "Row":
+        """Judge one scenario."""
+        mine = [m for m in measurements if m.scenario == scenario.key]
+        best = {name: found for name in ORDER if (found := Best.of(m for m in mine if m.broker == name))}
+        return cls(scenario, best, tuple(_goals(scenario, best)))
+
+    def ratio(self, name: str) -> float | None:
+        """Return RabbitMQ's CPU time per message over this broker's; None when one is missing."""
+        return _ratio(self.best, name)
+
+    def as_data(self) -> dict[str, object]:
+        """Return the row as plain data for the JSON file."""
+        return {
+            "scenario": asdict(self.scenario),
+            "best": {name: asdict(best) for name, best in self.best.items()},
+            "ratios": {name: self.ratio(name) for name in (COMPILED, INTERPRETED)},
+            "goals": [{"goal": text, "met": met} for text, met in self.goals],
+        }
+
+
+def _ratio(best: dict[str, Best], name: str) -> float | None:
+    ours, peer = best.get(name), best.get(RABBITMQ)
+    return peer.microseconds / ours.microseconds if ours and peer and ours.microseconds else None
+
+
+def _goals(scenario: Scenario, best: dict[str, Best]) -> Iterable[tuple[str, bool | None]]:
+    for name, least in ((COMPILED, scenario.compiled), (INTERPRETED, scenario.interpreted)):
+        if least is not None:
+            ratio = _ratio(best, name)
+            yield f"{name} {least:g}x", None if ratio is None else ratio >= least
+    ours, peer = best.get(COMPILED), best.get(RABBITMQ)
+    if scenario.rate is not None:
+        yield f"{scenario.rate:,.0f}/s compiled", None if ours is None else ours.rate >= scenario.rate
+    if scenario.latency:
+        yield "p99 compiled <= RabbitMQ's", None if not ours or not peer else ours.p99 <= peer.p99
+
+
+def _cell(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def _aligned(lines: list[list[str]]) -> list[str]:
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return [
+        "  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))])
+        for line in lines
+    ]
+
+
+def _goal_words(row: Row) -> list[str]:
+    words = {True: "met", False: "NOT MET", None: "not measured"}
+    return [f"{text}: {words[met]}" for text, met in row.goals]
+
+
+def table(rows: list[Row]) -> str:
+    """Return the report as text: CPU per message and rates, then the goals, then latencies."""
+    head = ["scenario", "compiled", "interpreted", "RabbitMQ", "x comp.", "x int.", "comp./s", "int./s", "RabbitMQ/s"]
+    lines = [head]
+    for row in rows:
+        bests = [row.best.get(name) for name in ORDER]
+        times = [_cell(best.microseconds if best else None, ".2f") for best in bests]
+        ratios = [_cell(row.ratio(name), ".1f") for name in (COMPILED, INTERPRETED)]
+        rates = [_cell(best.rate if best else None, ",.0f") for best in bests]
+        lines.append([row.scenario.title, *times, *ratios, *rates])
+    text = ["CPU microseconds of the broker per message (minimum), RabbitMQ's over ours, messages per second (best)"]
+    text += _aligned(lines)
+    text += ["", "Goals"]
+    text += _aligned([[row.scenario.title, "; ".join(_goal_words(row))] for row in rows if row.goals] or [["none"]])
+    text += ["", *_latencies(rows)]
+    return "\n".join(text)
+
+
+def _latencies(rows: list[Row]) -> list[str]:
+    lines = [["scenario", "broker", "p50", "p99", "max"]]
+    for row in rows:
+        if row.scenario.latency:
+            lines += [[row.scenario.title, name, *(f"{v:,.0f}" for v in (b.p50, b.p99, b.longest))]
+                      for name, b in row.best.items()]  # fmt: skip
+    if len(lines) == 1:
+        return []
+    return ["Microseconds from publishing to delivery (minimum over the repetitions)", *_aligned(lines), ""]
+
+
+def conditions() -> dict[str, object]:
+    """Return what the figures depend on and this program can see."""
+    cpuinfo = Path("/proc/cpuinfo").read_text()
+    model = next((line.partition(":")[2].strip() for line in cpuinfo.splitlines() if "model name" in line), "?")
+    memory = int(Path("/proc/meminfo").read_text().split()[1]) / 2**20
+    return {
+        "processor": model,
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(memory, 1),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "load_before": os.getloadavg(),
+    }

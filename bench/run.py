@@ -1,0 +1,182 @@
+"""Compare Penstock with RabbitMQ: processor time per message under the same load, in turns, in one run.
+
+Every broker runs with its defaults on a port of its own for the whole comparison, and only one of them is under load
+at a time. In each repetition each scenario is measured for every broker, beginning with another one each time. The
+figure of merit is the CPU time of the broker's whole process tree per delivered message, the minimum over the
+repetitions: whatever else runs on the machine only adds to it, for every broker alike.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bench import loadgen, processes, report
+from bench.brokers import STARTERS, Broker, BrokerUnavailable
+from bench.report import Measurement, Row
+from bench.scenarios import SCENARIOS, Scenario
+
+OUTPUT = Path(__file__).resolve().parent / "output" / "bench.json"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long and how often is measured; times in seconds."""
+
+    repetitions: int
+    warm_up: float
+    window: float
+
+
+NORMAL, QUICK = Effort(3, 1.0, 3.0), Effort(1, 0.3, 1.0)
+
+
+def say(text: str) -> None:
+    """Print at once, also into a pipe."""
+    print(text, flush=True)
+
+
+def measure(broker: Broker, scenario: Scenario, repetition: int, effort: Effort) -> Measurement:
+    """Put one broker under one load."""
+    pids = broker.pids()
+    options = (*scenario.options, "--warm-up", str(effort.warm_up), "--seconds", str(effort.window))
+    everything = os.sched_getaffinity(0)
+    first, *rest = sorted(everything)
+    if scenario.one_core:
+        processes.pin(broker.process.pid, {first})
+    before, start, own = processes.busy_seconds(), time.monotonic(), _cpu_of(pids) + _cpu_of_children()
+    try:
+        result = loadgen.run(broker.port, *options, pids=pids, cores=set(rest) if scenario.one_core else None)
+    finally:
+        if scenario.one_core:
+            processes.pin(broker.process.pid, everything)
+    spent = _cpu_of(pids) + _cpu_of_children() - own
+    others = max(0.0, processes.busy_seconds() - before - spent) / (time.monotonic() - start)
+    return Measurement.of(scenario.key, broker.name, repetition, result, others)
+
+
+def _cpu_of(pids: list[int]) -> float:
+    """Return the CPU seconds of these processes; they are all running."""
+    ticks = 0
+    for pid in pids:
+        fields = (processes.PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _cpu_of_children() -> float:
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def start_brokers(names: list[str], scratch: Path, stack: ExitStack) -> dict[str, Broker]:
+    """Start those brokers that can be; say in one sentence why another one cannot."""
+    running = {}
+    for name in names:
+        try:
+            broker = STARTERS[name](name, scratch)
+        except BrokerUnavailable as reason:
+            say(f"Without {name}: {reason}")
+            continue
+        stack.callback(broker.stop)
+        say(f"{name}: {broker.title}, port {broker.port}")
+        running[name] = broker
+    return running
+
+
+def possible(scenarios: list[Scenario]) -> list[Scenario]:
+    """Leave out what this machine cannot measure."""
+    if len(os.sched_getaffinity(0)) > 1:
+        return scenarios
+    for scenario in scenarios:
+        if scenario.one_core:
+            say(f"Without {scenario.key}: it gives the broker one core and the generator another; there is only one.")
+    return [scenario for scenario in scenarios if not scenario.one_core]
+
+
+def measurements(brokers: dict[str, Broker], scenarios: list[Scenario], effort: Effort) -> Iterator[Measurement]:
+    """Measure everything, in turns, with a line of progress for each; a broker that fails takes no further part."""
+    names = list(brokers)
+    for repetition in range(effort.repetitions):
+        for scenario in scenarios:
+            turn = repetition % max(1, len(names))
+            for name in names[turn:] + names[:turn]:
+                head = f"[{repetition + 1}/{effort.repetitions}] {scenario.title}, {name}: "
+                try:
+                    one = measure(brokers[name], scenario, repetition, effort)
+                except (loadgen.LoadError, OSError) as failure:
+                    say(f"{head}FAILED: {failure}")
+                    if brokers[name].process.poll() is not None:
+                        say(f"{name} has ended; it takes no further part.")
+                        names.remove(name)
+                    continue
+                say(f"{head}{one.microseconds:.2f} us, {one.rate:,.0f}/s, p99 {one.p99:,.0f} us"
+                    f" (generator {one.generator:.2f} us, others {one.others:.1f} cores)")  # fmt: skip
+                yield one
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="bench.run", description=(__doc__ or "").partition("\n")[0])
+    keys = [scenario.key for scenario in SCENARIOS]
+    parser.add_argument("--quick", action="store_true", help="one repetition, windows of a second")
+    parser.add_argument("--only", nargs="+", choices=keys, default=keys, metavar="SCENARIO", help=", ".join(keys))
+    parser.add_argument("--brokers", nargs="+", choices=list(STARTERS), default=list(STARTERS), metavar="BROKER",
+                        help=", ".join(STARTERS))  # fmt: skip
+    parser.add_argument("--repeat", type=int, help=f"repetitions (default {NORMAL.repetitions})")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="the JSON file (default %(default)s)")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run the comparison; 1 if nothing could be measured or a load failed."""
+    wanted = arguments()
+    effort = QUICK if wanted.quick else NORMAL
+    effort = Effort(wanted.repeat or effort.repetitions, effort.warm_up, effort.window)
+    scenarios = possible([scenario for scenario in SCENARIOS if scenario.key in wanted.only])
+    surroundings = report.conditions()
+    try:
+        loadgen.build()
+    except loadgen.LoadError as reason:
+        say(str(reason))
+        return 1
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-")))
+        brokers = start_brokers(wanted.brokers, scratch, stack)
+        titles = {name: broker.title for name, broker in brokers.items()}
+        found = list(measurements(brokers, scenarios, effort))
+    if not found:
+        say("Nothing was measured.")
+        return 1
+    surroundings |= {"brokers": titles, "load_after": os.getloadavg(), "effort": asdict(effort)}
+    rows = [Row.of(scenario, found) for scenario in scenarios]
+    say(f"\n{report.table(rows)}\n{_describe(surroundings, found)}")
+    wanted.output.parent.mkdir(parents=True, exist_ok=True)
+    data = {"conditions": surroundings, "rows": [row.as_data() for row in rows], "all": [asdict(m) for m in found]}
+    wanted.output.write_text(json.dumps(data, indent=1) + "\n")
+    say(f"Written to {wanted.output}.")
+    return 0 if len(found) == effort.repetitions * len(scenarios) * len(titles) else 1
+
+
+def _describe(about: dict[str, object], found: list[Measurement]) -> str:
+    others = sorted(one.others for one in found)
+    lines = [
+        f"Conditions: {about['processor']}, {about['cores']} cores, {about['memory_gib']} GiB, {about['system']}, "
+        f"CPython {about['python']}; everything on loopback, transient messages, at most 20,000 in flight.",
+        f"Load average before {about['load_before']}, after {about['load_after']}; other processes used "
+        f"{others[len(others) // 2]:.1f} cores in the middle, {others[-1]:.1f} at most. "
+        f"The generator took at most {max(one.generator * one.rate for one in found) / 1e6:.2f} of a core.",
+    ]
+    titles = about["brokers"]
+    assert isinstance(titles, dict)
+    return "\n".join([*lines, *(f"{name}: {title}" for name, title in titles.items())])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

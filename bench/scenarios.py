@@ -1,0 +1,40 @@
+"""What is measured, and what Penstock is expected to reach in it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One load; the goals are None where nothing is promised.
+
+    `compiled` and `interpreted` are the least ratios of RabbitMQ's CPU time per message to ours, `rate` the least
+    messages per second of the compiled broker, `latency` that its p99 is no worse than RabbitMQ's.
+    """
+
+    key: str
+    title: str
+    options: tuple[str, ...]
+    compiled: float | None = None
+    interpreted: float | None = None
+    rate: float | None = None
+    latency: bool = False
+    one_core: bool = False
+
+
+SCENARIOS = (
+    Scenario("acks", "100 B, acks of 100", ("--ack", "100"), compiled=20, interpreted=3),
+    Scenario(
+        "varied",
+        "50-150 B, message-ids, acks of 100",
+        ("--ack", "100", "--sizes", "uniform:50:150", "--properties", "distinct"),
+        compiled=20,
+        interpreted=3,
+    ),
+    Scenario("kib", "1 KiB, acks of 100", ("--ack", "100", "--sizes", "1024"), compiled=10, interpreted=2),
+    Scenario("confirms", "100 B, confirms, window 100", ("--ack", "100", "--confirms", "100"), compiled=15),
+    Scenario("latency", "100 B, 10,000 msgs/s, single acks", ("--ack", "1", "--rate", "10000"), latency=True),
+    Scenario("core", "100 B, broker on one core", ("--ack", "100"), rate=1_000_000, one_core=True),
+    Scenario(
+        "pairs", "100 B, 8 publishers and consumers", ("--ack", "100", "--pairs", "8"), compiled=20, interpreted=3
+    ),
+)
