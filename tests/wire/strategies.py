@@ -62,22 +62,20 @@ def methods(draw: st.DrawFn) -> tuple[int, dict[str, object]]:
     return spec.id, draw(arguments(spec))
 
 
-properties = st.fixed_dictionaries(
-    {},
-    optional={
-        "content_type": texts,
-        "content_encoding": texts,
-        "headers": tables,
-        "delivery_mode": FIELDS["octet"],
-        "priority": FIELDS["octet"],
-        "correlation_id": texts,
-        "reply_to": texts,
-        "expiration": texts,
-        "message_id": texts,
-        "timestamp": FIELDS["longlong"],
-        "type": texts,
-        "user_id": texts,
-        "app_id": texts,
-        "cluster_id": texts,
-    },
-)
+PROPERTIES: dict[str, st.SearchStrategy[Any]] = {
+    "content_type": texts,
+    "content_encoding": texts,
+    "headers": tables,
+    "delivery_mode": FIELDS["octet"],
+    "priority": FIELDS["octet"],
+    "correlation_id": texts,
+    "reply_to": texts,
+    "expiration": texts,
+    "message_id": texts,
+    "timestamp": FIELDS["longlong"],
+    "type": texts,
+    "user_id": texts,
+    "app_id": texts,
+    "cluster_id": texts,
+}
+properties = st.fixed_dictionaries({}, optional=PROPERTIES)

@@ -149,5 +149,6 @@ def test_a_method_with_a_spoilt_octet_raises_nothing_but_a_codec_error(
 def test_a_codec_error_is_one_of_ours_tells_its_reason_and_can_be_pickled() -> None:
     error = CodecError("a reason", ReplyCode.SYNTAX_ERROR)
     again = pickle.loads(pickle.dumps(error))
-    assert isinstance(again, PenstockError)
+    assert isinstance(error, PenstockError)
+    assert isinstance(again, CodecError)
     assert (str(again), again.reason, again.code) == ("a reason", "a reason", ReplyCode.SYNTAX_ERROR)

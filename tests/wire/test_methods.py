@@ -149,4 +149,4 @@ def test_a_text_is_cut_between_characters_to_fit_a_short_string() -> None:
 
 def test_reply_codes_have_the_names_that_rabbitmq_puts_before_its_texts() -> None:
     assert ReplyCode(406).name == "PRECONDITION_FAILED"
-    assert ReplyCode.NOT_FOUND == 404
+    assert int(ReplyCode.NOT_FOUND) == 404

@@ -110,18 +110,19 @@ def _read_field(reader: FieldReader, kind: str) -> object:
     return reader.longstr()
 
 
-def encode_method(method_id: int, /, **args: object) -> bytes:
+def encode_method(id_: int, /, **args: object) -> bytes:
     """The payload of a method frame; fields that are not given are zero, empty or false.
 
     Raises `CodecError` for a value that does not fit its field, `TypeError` for a field that the method does not have.
     """
-    spec = METHODS.get(method_id)
+    # Not `method_id`, a field of the close methods: compiled, even a positional-only name takes up the keyword.
+    spec = METHODS.get(id_)
     if spec is None:
-        raise CodecError(f"no method has the id {method_id}", ReplyCode.INTERNAL_ERROR)
+        raise CodecError(f"no method has the id {id_}", ReplyCode.INTERNAL_ERROR)
     unknown = set(args) - {name for name, _ in spec.fields}
     if unknown:
         raise TypeError(f"{spec.name} has no field {', '.join(sorted(unknown))}")
-    out = bytearray(method_id.to_bytes(4, "big"))
+    out = bytearray(id_.to_bytes(4, "big"))
     bits: list[bool] = []
     for name, kind in spec.fields:
         if kind == "bit":
@@ -170,9 +171,9 @@ def frame(kind: int, channel: int, payload: bytes) -> bytes:
     return b"".join((out, payload, _ENDMARK))
 
 
-def method_frame(channel: int, method_id: int, /, **args: object) -> bytes:
+def method_frame(channel: int, id_: int, /, **args: object) -> bytes:
     """A whole method frame; as `encode_method`."""
-    return frame(FRAME_METHOD, channel, encode_method(method_id, **args))
+    return frame(FRAME_METHOD, channel, encode_method(id_, **args))
 
 
 def decode_table(data: bytes, pos: int) -> tuple[dict[str, object], int]:
