@@ -55,7 +55,7 @@ def lint() -> list[Outcome]:
         command("ruff check", "ruff", "check", "."),
         command("ruff format", "ruff", "format", "--check", "."),
         command("mypy --strict", "mypy"),
-        command("import contracts", "lint-imports"),
+        command("import contracts", "lint-imports", "--no-logo"),
     ]
 
 
