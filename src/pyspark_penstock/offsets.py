@@ -1,0 +1,98 @@
+"""Offsets and ranges: the arithmetic of a batch. PURE.
+
+An offset says, for every subscribed queue, "everything up to this sequence". Spark stores it as JSON and compares
+the *texts* to see whether there is new data, so keys are sorted and values are whole numbers::
+
+    {"v": 1, "q": {"audit": 77, "orders": 12345}}
+
+With one server the key is the queue's name, so a broker may move to another address under a checkpoint. With
+several servers the same queue exists on each, with its own numbers: the key is then ``queue@host:port``.
+A queue that is no longer subscribed keeps its key; a key never goes backwards.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from pyspark_penstock.errors import CursorError
+
+VERSION = 1
+
+Positions = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The messages of one queue with ``lo < sequence <= hi``."""
+
+    key: str
+    lo: int
+    hi: int
+
+
+def key_of(queue: str, server: str, servers: int) -> str:
+    """Return the key of a queue on a server in an offset, where `servers` counts the servers of the source."""
+    return queue if servers == 1 else f"{queue}@{server}"
+
+
+def to_spark(positions: Mapping[str, int]) -> dict[str, Any]:
+    """Return the offset that Spark stores, with its keys in one fixed order."""
+    return {"v": VERSION, "q": {key: positions[key] for key in sorted(positions)}}
+
+
+def from_spark(offset: Mapping[str, Any]) -> Positions:
+    """Return the positions in an offset of Spark's checkpoint.
+
+    Raises `CursorError` when the offset is not ours or was written by a later version.
+    """
+    positions = offset.get("q")
+    if offset.get("v") != VERSION or not isinstance(positions, Mapping):
+        raise CursorError(
+            f"the checkpoint's offset {dict(offset)!r} was not written by this version of the penstock source"
+        )
+    if not all(type(sequence) is int and sequence >= 0 for sequence in positions.values()):
+        raise CursorError(f"the checkpoint's offset {dict(offset)!r} has a position that is not a sequence")
+    return dict(positions)
+
+
+def advanced(start: Mapping[str, int], reached: Mapping[str, int]) -> Positions:
+    """Return `start` moved on to `reached`: the union of keys, and never backwards."""
+    return {key: max(start.get(key, 0), reached.get(key, 0)) for key in {**start, **reached}}
+
+
+def filled(start: Mapping[str, int], settled: Mapping[str, int]) -> Positions:
+    """Return `start` with every subscribed queue in it, and nothing before what is already settled.
+
+    A queue subscribed after the checkpoint was made begins where its cursor stands. Below the settled
+    position there is nothing left to read; whether that is a loss was decided before (`lost`).
+    """
+    return advanced(start, settled)
+
+
+def lost(start: Mapping[str, int], settled: Mapping[str, int]) -> list[Range]:
+    """Return what the checkpoint still needs and the cursor has already let go, sorted by key."""
+    return [Range(key, start[key], settled[key]) for key in sorted(start) if settled.get(key, 0) > start[key]]
+
+
+def ahead(start: Mapping[str, int], tail: Mapping[str, int]) -> list[Range]:
+    """Return where the checkpoint is beyond the last message that the queue ever had, sorted by key."""
+    return [Range(key, tail[key], start[key]) for key in sorted(start) if key in tail and start[key] > tail[key]]
+
+
+def split(start: Mapping[str, int], end: Mapping[str, int], least: int, most_rows: int) -> list[Range]:
+    """Return the partitions of a batch: a pure function of its borders and of two options.
+
+    `least` is the wished-for number of partitions, shared out by size; `most_rows` bounds the sequences in
+    one. Every piece holds at least one sequence, and order within a piece is the queue's order.
+    """
+    ranges = [Range(key, start.get(key, 0), end[key]) for key in sorted(end) if end[key] > start.get(key, 0)]
+    total = sum(range_.hi - range_.lo for range_ in ranges)
+    return [piece for range_ in ranges for piece in _cut(range_, total, least, most_rows)]
+
+
+def _cut(range_: Range, total: int, least: int, most_rows: int) -> Iterable[Range]:
+    rows = range_.hi - range_.lo
+    pieces = min(rows, max(-(-rows // most_rows), -(-least * rows // total)))
+    borders = [range_.lo + rows * index // pieces for index in range(pieces + 1)]
+    return (Range(range_.key, lo, hi) for lo, hi in pairwise(borders))

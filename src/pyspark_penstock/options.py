@@ -1,0 +1,217 @@
+"""The options of source and sink, validated once, in the driver. PURE.
+
+One table names every option, its parser and its default; ``source_options`` and ``sink_options`` turn what
+Spark hands over (texts, with keys in any case) into frozen objects that travel to the executors. An unknown
+option is refused, with a near match: Spark passes everything through, and a misspelt cap is worse than none.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark_penstock import parsing
+from pyspark_penstock.errors import OptionError
+from pyspark_penstock.parsing import Address
+
+_REQUIRED = object()
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    name: str
+    parse: Callable[[str], Any]
+    default: Any = _REQUIRED
+
+
+_ACCESS = (
+    _Option("servers", parsing.addresses, (Address("127.0.0.1", parsing.DEFAULT_PORT),)),
+    _Option("vhost", parsing.text, "/"),
+    _Option("user", parsing.text, "guest"),
+    _Option("password", parsing.text, "guest"),
+)
+
+_SOURCE = (
+    *_ACCESS,
+    _Option("subscribe", parsing.names),
+    _Option("cursor", parsing.name),
+    _Option("startingOffsets", parsing.starting, "earliest"),
+    _Option("failOnDataLoss", parsing.boolean, True),
+    _Option("maxOffsetsPerTrigger", parsing.integer(1), None),
+    _Option("maxBytesPerTrigger", parsing.size(1), None),
+    _Option("minPartitions", parsing.integer(1, 10_000), 1),
+    # Below some 50,000 rows a second partition costs more than it wins: each adds about 50 ms to a batch.
+    _Option("maxRecordsPerPartition", parsing.integer(1), 50_000),
+    _Option("fetchBlockRows", parsing.integer(1, 1_000_000), 10_000),
+    # An Arrow binary column has 32-bit offsets, so a block may never reach 2 GiB; 256 MiB is already absurd.
+    _Option("fetchBlockBytes", parsing.size(1, 256 << 20), 4 << 20),
+    # Spark cannot stop a query inside a call: a longer wait would delay stop() by as much.
+    _Option("fetchWait", parsing.duration(10_000), 500),
+    _Option("fetchOffset.numRetries", parsing.integer(0, 1_000), 5),
+    _Option("fetchOffset.retryIntervalMs", parsing.integer(1, 60_000), 500),
+)
+
+_SINK = (
+    *_ACCESS,
+    _Option("queue", parsing.name, None),
+    _Option("exchange", parsing.name, None),
+    _Option("routingKey", parsing.text, None),
+    _Option("publishTimeout", parsing.duration(24 * 3_600_000), 300_000),
+    _Option("publishWindow", parsing.integer(1, 100_000), 1_000),
+)
+
+# Spark hands a streaming sink its own options too.
+_SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
+_ASYNC_PROGRESS = "asyncprogresstrackingenabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Where the brokers are, and as whom to log in."""
+
+    servers: tuple[Address, ...]
+    vhost: str
+    user: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often a lost connection is made again, and how long the first pause is, in milliseconds."""
+
+    count: int
+    interval_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What a reader must know; ``None`` in a cap means: half of what the subscribed queues hold."""
+
+    access: Access
+    queues: tuple[str, ...]
+    cursor: str
+    starting: str | dict[str, int]
+    fail_on_data_loss: bool
+    max_rows: int | None
+    max_bytes: int | None
+    min_partitions: int
+    max_records_per_partition: int
+    block_rows: int
+    block_bytes: int
+    wait_ms: int
+    retries: Retries
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """What a writer must know; exactly one of `queue` and `exchange` is set."""
+
+    access: Access
+    queue: str | None
+    exchange: str | None
+    routing_key: str | None
+    timeout_ms: int
+    window: int
+
+    @property
+    def target(self) -> str:
+        """The queue or exchange in words, for messages to people."""
+        return f"queue '{self.queue}'" if self.queue else f"exchange '{self.exchange}'"
+
+
+def source_options(given: Mapping[str, object]) -> SourceOptions:
+    """Return the options of ``readStream``.
+
+    Raises `OptionError` in one sentence for an unknown, missing or impossible option.
+    """
+    value = _parse("source", _SOURCE, _SINK, given)
+    queues, start = value["subscribe"], value["startingOffsets"]
+    strangers = sorted(set(start) - set(queues)) if isinstance(start, dict) else []
+    if strangers:
+        raise OptionError(f"option startingOffsets names the queue '{strangers[0]}', which subscribe does not")
+    return SourceOptions(
+        access=_access(value),
+        queues=queues,
+        cursor=value["cursor"],
+        starting=start,
+        fail_on_data_loss=value["failOnDataLoss"],
+        max_rows=value["maxOffsetsPerTrigger"],
+        max_bytes=value["maxBytesPerTrigger"],
+        min_partitions=value["minPartitions"],
+        max_records_per_partition=value["maxRecordsPerPartition"],
+        block_rows=value["fetchBlockRows"],
+        block_bytes=value["fetchBlockBytes"],
+        wait_ms=value["fetchWait"],
+        retries=Retries(value["fetchOffset.numRetries"], value["fetchOffset.retryIntervalMs"]),
+    )
+
+
+def sink_options(given: Mapping[str, object]) -> SinkOptions:
+    """Return the options of ``writeStream`` and ``write``.
+
+    Raises `OptionError` in one sentence for an unknown, missing or impossible option, and for asynchronous
+    progress tracking: with it Spark lets the source settle before the batch is durable, and a crash loses messages.
+    """
+    left = {key: text for key, text in given.items() if key.lower() not in _SPARKS_OWN}
+    for key in [key for key in left if key.lower() == _ASYNC_PROGRESS]:
+        if str(left.pop(key)).lower() != "false":
+            raise OptionError("option asyncProgressTrackingEnabled is not supported: a crash would lose messages")
+    value = _parse("sink", _SINK, _SOURCE, left)
+    if (value["queue"] is None) == (value["exchange"] is None):
+        raise OptionError("the penstock sink needs one of the options queue and exchange, not both")
+    if value["queue"] is not None and value["routingKey"] is not None:
+        raise OptionError("option routingKey goes with exchange; a queue is reached by its own name")
+    if len(value["servers"]) > 1:
+        raise OptionError("option servers of a sink must name one server")
+    return SinkOptions(
+        access=_access(value),
+        queue=value["queue"],
+        exchange=value["exchange"],
+        routing_key=value["routingKey"],
+        timeout_ms=value["publishTimeout"],
+        window=value["publishWindow"],
+    )
+
+
+def check_names(given: Mapping[str, object]) -> None:
+    """Refuse an option that neither source nor sink has, when it is not yet known which of them is meant."""
+    known = {option.name.lower() for option in (*_SOURCE, *_SINK)} | _SPARKS_OWN | {_ASYNC_PROGRESS}
+    for key in given:
+        if key.lower() not in known:
+            raise OptionError(_unknown(key, "source or sink", (*_SOURCE, *_SINK), ()))
+
+
+def _access(value: dict[str, Any]) -> Access:
+    return Access(value["servers"], value["vhost"], value["user"], value["password"])
+
+
+def _parse(
+    side: str, table: tuple[_Option, ...], other: tuple[_Option, ...], given: Mapping[str, object]
+) -> dict[str, Any]:
+    texts = {key.lower(): (key, str(text)) for key, text in given.items()}
+    for key, (spelt, _) in texts.items():
+        if key not in {option.name.lower() for option in table}:
+            raise OptionError(_unknown(spelt, side, table, other))
+    return {option.name: _value(side, option, texts.get(option.name.lower())) for option in table}
+
+
+def _value(side: str, option: _Option, found: tuple[str, str] | None) -> Any:
+    if found is None:
+        if option.default is _REQUIRED:
+            raise OptionError(f"the penstock {side} needs the option {option.name}")
+        return option.default
+    try:
+        return option.parse(found[1].strip())
+    except ValueError as error:
+        shown = "" if option.name == "password" else f" = '{found[1]}'"
+        raise OptionError(f"option {option.name}{shown} {error}") from None
+
+
+def _unknown(key: str, side: str, table: tuple[_Option, ...], other: tuple[_Option, ...]) -> str:
+    text = f"the penstock {side} has no option '{key}'"
+    elsewhere = {option.name.lower(): option.name for option in other}
+    if key.lower() in elsewhere:
+        return f"{text}: {elsewhere[key.lower()]} is an option of the {'sink' if side == 'source' else 'source'}"
+    spellings = {option.name.lower(): option.name for option in table}
+    near = difflib.get_close_matches(key.lower(), spellings, n=1, cutoff=0.6)
+    return f"{text}; did you mean {spellings[near[0]]}?" if near else f"{text}; it has {', '.join(spellings.values())}"

@@ -1,0 +1,129 @@
+"""Values of options: texts in, numbers and addresses out. PURE.
+
+Every parser takes the text of one option and raises ``ValueError`` with the second half of a sentence
+("must be a whole number of at least 1"); ``options.py`` puts option and value before it.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+DEFAULT_PORT = 5672  # IANA's port for AMQP, in every version
+
+_SIZE = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
+_SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
+_DURATION_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+_SHORTSTR = 255  # octets in a queue's or exchange's name: AMQP 0-9-1 section 4.2.5.3
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Address:
+    """Where one broker listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def integer(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
+    """Return a parser of whole numbers from `least` to `most`, both included."""
+
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"[+-]?\d{1,19}", text) or not least <= int(text) <= most:
+            raise ValueError(
+                f"must be a whole number of at least {least}" + ("" if most > 2**62 else f", at most {most}")
+            )
+        return int(text)
+
+    return parse
+
+
+def size(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
+    """Return a parser of octets, from `least` to `most`: ``1048576``, ``64m``, ``1 GiB`` (units are powers of 1024)."""
+
+    def parse(text: str) -> int:
+        match = _SIZE.fullmatch(text)
+        octets = int(match[1]) * _SIZE_UNITS[match[2].lower()] if match else -1
+        if not least <= octets <= most:
+            border = f"at least {least}" if octets < least else f"at most {most}"
+            raise ValueError(f"must be a size in octets such as 1048576, 512k or 64m, {border}")
+        return octets
+
+    return parse
+
+
+def duration(most_ms: int) -> Callable[[str], int]:
+    """Return a parser of durations with a unit (``500ms``, ``30s``, ``5m``), in milliseconds, at most `most_ms`."""
+
+    def parse(text: str) -> int:
+        match = _DURATION.fullmatch(text)
+        value = round(float(match[1]) * _DURATION_UNITS[match[2]]) if match else most_ms + 1
+        if value > most_ms:
+            raise ValueError(f"must be a duration with a unit, such as 500ms, 30s or 5m, at most {most_ms / 1000:g}s")
+        return value
+
+    return parse
+
+
+def boolean(text: str) -> bool:
+    """Return the truth of ``true`` or ``false``."""
+    try:
+        return {"true": True, "false": False}[text.lower()]
+    except KeyError:
+        raise ValueError("must be true or false") from None
+
+
+def name(text: str) -> str:
+    """Return the name of a queue, an exchange, a cursor or a routing key, which must fit AMQP's short string."""
+    if not text or len(text.encode()) > _SHORTSTR:
+        raise ValueError(f"must have 1 to {_SHORTSTR} octets")
+    return text
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Return a comma-separated list of different names, in the order given."""
+    found = tuple(name(part.strip()) for part in text.split(","))
+    if len(set(found)) < len(found):
+        raise ValueError("names a queue twice")
+    return found
+
+
+def text(value: str) -> str:
+    """Return any text as it is."""
+    return value
+
+
+def addresses(text: str) -> tuple[Address, ...]:
+    """Return a comma-separated list of ``host:port`` (IPv6 in brackets; the port defaults to 5672)."""
+    found = tuple(_address(part.strip()) for part in text.split(","))
+    if len(set(found)) < len(found):
+        raise ValueError("names a server twice")
+    return found
+
+
+def _address(text: str) -> Address:
+    match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^\s:/@\[\]]+))(?::(\d{1,5}))?", text)
+    port = int(match[3] or DEFAULT_PORT) if match else 0
+    if match is None or not 1 <= port <= 65535:
+        raise ValueError(
+            "must be host:port, several of them separated by commas (vhost, user and password are options)"
+        )
+    return Address(match[1] or match[2], port)
+
+
+def starting(text: str) -> str | dict[str, int]:
+    """Return where a new cursor begins: ``earliest``, ``latest``, or ``{"queue": sequence}`` as JSON."""
+    if text in ("earliest", "latest"):
+        return text
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict) or not all(type(value) is int and value >= 0 for value in given.values()):
+        raise ValueError('must be earliest, latest, or JSON such as {"orders": 1200} with sequences from 0 up')
+    return given

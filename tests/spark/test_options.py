@@ -1,0 +1,129 @@
+import pickle
+
+import pytest
+
+from pyspark_penstock.errors import OptionError
+from pyspark_penstock.options import check_names, sink_options, source_options
+from pyspark_penstock.parsing import Address
+
+LEAST = {"subscribe": "orders", "cursor": "app"}
+
+
+def test_the_smallest_source():
+    options = source_options(LEAST)
+    assert options.queues == ("orders",)
+    assert options.access.servers == (Address("127.0.0.1", 5672),)
+    assert (options.access.vhost, options.access.user) == ("/", "guest")
+    assert (options.starting, options.fail_on_data_loss, options.max_rows) == ("earliest", True, None)
+
+
+def test_everything_given():
+    options = source_options(
+        {
+            "SERVERS": "a, b:5673,[::1]:5674",
+            "vhost": "shop",
+            "user": "u",
+            "password": " p ",
+            "subscribe": "orders , audit",
+            "cursor": "app",
+            "startingoffsets": '{"audit": 12}',
+            "failOnDataLoss": "False",
+            "maxOffsetsPerTrigger": "500",
+            "maxBytesPerTrigger": "8m",
+            "minPartitions": "4",
+            "maxRecordsPerPartition": "100",
+            "fetchBlockRows": "50",
+            "fetchBlockBytes": "64KiB",
+            "fetchWait": "0.2s",
+            "fetchOffset.numRetries": "2",
+            "fetchOffset.retryIntervalMs": "10",
+        }
+    )
+    assert options.access.servers == (Address("a", 5672), Address("b", 5673), Address("::1", 5674))
+    assert options.queues == ("orders", "audit")
+    assert options.starting == {"audit": 12}
+    assert options.fail_on_data_loss is False
+    assert (options.max_rows, options.max_bytes) == (500, 8 << 20)
+    assert (options.min_partitions, options.max_records_per_partition) == (4, 100)
+    assert (options.block_rows, options.block_bytes, options.wait_ms) == (50, 65536, 200)
+    assert (options.retries.count, options.retries.interval_ms) == (2, 10)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"maxOffsetPerTrigger": "5"}, "no option 'maxOffsetPerTrigger'; did you mean maxOffsetsPerTrigger?"),
+        ({"Subscribe ": "x"}, "did you mean subscribe?"),
+        ({"publishWindow": "5"}, "publishWindow is an option of the sink"),
+        ({"zzz": "5"}, "no option 'zzz'; it has servers, vhost"),
+        ({"path": "/tmp/x"}, "no option 'path'"),
+        ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger = '0' must be a whole number of at least 1"),
+        ({"maxOffsetsPerTrigger": "many"}, "must be a whole number"),
+        ({"maxBytesPerTrigger": "8 megs"}, "must be a size in octets"),
+        ({"fetchBlockBytes": "2g"}, "at most 268435456"),
+        ({"fetchWait": "500"}, "must be a duration with a unit"),
+        ({"fetchWait": "11s"}, "at most 10s"),
+        ({"failOnDataLoss": "maybe"}, "must be true or false"),
+        ({"startingOffsets": "middle"}, "must be earliest, latest, or JSON"),
+        ({"startingOffsets": '{"orders": -2}'}, "sequences from 0 up"),
+        ({"startingOffsets": '{"orders": true}'}, "sequences from 0 up"),
+        ({"startingOffsets": '{"ordrs": 2}'}, "names the queue 'ordrs', which subscribe does not"),
+        ({"servers": "a:99999"}, "must be host:port"),
+        ({"servers": "amqp://a:1"}, "must be host:port"),
+        ({"servers": "a:1,a:1"}, "names a server twice"),
+        ({"subscribe": "a,,b"}, "must have 1 to 255 octets"),
+        ({"subscribe": "a,a"}, "names a queue twice"),
+        ({"cursor": "c" * 256}, "must have 1 to 255 octets"),
+    ],
+)
+def test_a_bad_source_option_is_refused_in_one_sentence(given, sentence):
+    with pytest.raises(OptionError, match="option") as refusal:
+        source_options({**LEAST, **given})
+    assert sentence in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("missing", ["subscribe", "cursor"])
+def test_a_missing_option_is_named(missing):
+    given = {key: value for key, value in LEAST.items() if key != missing}
+    with pytest.raises(OptionError, match=f"needs the option {missing}"):
+        source_options(given)
+
+
+def test_a_password_is_never_shown():
+    options = source_options({**LEAST, "password": "hunter2"})
+    assert "hunter2" not in repr(options)
+
+
+def test_options_travel_to_executors():
+    options = source_options(LEAST)
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+def test_a_sink_to_a_queue():
+    options = sink_options({"queue": "out", "publishTimeout": "90s", "checkpointLocation": "/x", "queryName": "q"})
+    assert (options.queue, options.exchange, options.timeout_ms, options.window) == ("out", None, 90_000, 1000)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({}, "needs one of the options queue and exchange"),
+        ({"queue": "a", "exchange": "b"}, "not both"),
+        ({"queue": "a", "routingKey": "b"}, "routingKey goes with exchange"),
+        ({"queue": "a", "servers": "x,y"}, "must name one server"),
+        ({"queue": "a", "cursor": "b"}, "cursor is an option of the source"),
+        ({"queue": "a", "publishTimeOut ": "1s"}, "did you mean publishTimeout?"),
+        ({"queue": "a", "asyncProgressTrackingEnabled": "true"}, "asyncProgressTrackingEnabled is not supported"),
+    ],
+)
+def test_a_bad_sink_option_is_refused_in_one_sentence(given, sentence):
+    with pytest.raises(OptionError, match="option") as refusal:
+        sink_options(given)
+    assert sentence in str(refusal.value)
+
+
+def test_before_the_side_is_known_only_options_of_neither_side_are_refused():
+    check_names({**LEAST, "queue": "x", "checkpointLocation": "/x"})
+    with pytest.raises(OptionError, match="did you mean subscribe"):
+        check_names({"subscrib": "x"})
