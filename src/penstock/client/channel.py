@@ -1,0 +1,219 @@
+"""A channel: calls that wait for their answer, and messages that arrive without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from penstock.client.arrivals import Arrivals
+from penstock.client.confirms import Confirms
+from penstock.client.content import Delivery
+from penstock.client.errors import ChannelClosed, Timeout
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import Method, Properties, encode_header, frame, method_frame
+
+
+class Channel(Arrivals):
+    """Opened by `Connection.channel`. Every call may raise `ChannelClosed`, `ConnectionClosed` and `Timeout`.
+
+    After a `Timeout` of a call that waits for an answer the channel is closed: a late answer would be taken for the
+    answer to the next question.
+    """
+
+    # -- calls -------------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Open the channel; `Connection.channel` has done it."""
+        self._call(spec.CHANNEL_OPEN, spec.CHANNEL_OPEN_OK)
+
+    def close(self) -> None:
+        """Close the channel; harmless when it or the connection is closed already."""
+        if self.closed is None and self.connection.closed is None:
+            self._call(spec.CHANNEL_CLOSE, spec.CHANNEL_CLOSE_OK, reply_code=200, reply_text="goodbye")
+            self.closed = ChannelClosed(None, "the client closed it")
+            self.connection.forget(self.number)
+
+    def queue_declare(
+        self,
+        queue: str = "",
+        *,
+        passive: bool = False,
+        durable: bool = False,
+        exclusive: bool = False,
+        auto_delete: bool = False,
+        arguments: dict[str, object] | None = None,
+    ) -> tuple[str, int, int]:
+        """Declare a queue, or with `passive` only ask for it; returns its name, messages ready and consumers.
+
+        An empty name lets the broker choose one.
+        """
+        args = self._call(
+            spec.QUEUE_DECLARE,
+            spec.QUEUE_DECLARE_OK,
+            queue=queue,
+            passive=passive,
+            durable=durable,
+            exclusive=exclusive,
+            auto_delete=auto_delete,
+            arguments=arguments,
+        ).args
+        return cast(str, args["queue"]), cast(int, args["message_count"]), cast(int, args["consumer_count"])
+
+    def queue_bind(
+        self, queue: str, exchange: str, routing_key: str = "", arguments: dict[str, object] | None = None
+    ) -> None:
+        """Bind a queue to an exchange."""
+        self._call(
+            spec.QUEUE_BIND,
+            spec.QUEUE_BIND_OK,
+            queue=queue,
+            exchange=exchange,
+            routing_key=routing_key,
+            arguments=arguments,
+        )
+
+    def queue_purge(self, queue: str) -> int:
+        """Drop the messages that are ready in a queue; returns how many."""
+        return cast(int, self._call(spec.QUEUE_PURGE, spec.QUEUE_PURGE_OK, queue=queue).args["message_count"])
+
+    def queue_delete(self, queue: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
+        """Delete a queue; returns how many messages went with it."""
+        answer = self._call(
+            spec.QUEUE_DELETE, spec.QUEUE_DELETE_OK, queue=queue, if_unused=if_unused, if_empty=if_empty
+        )
+        return cast(int, answer.args["message_count"])
+
+    def exchange_declare(
+        self,
+        exchange: str,
+        type: str = "direct",
+        *,
+        passive: bool = False,
+        durable: bool = False,
+        auto_delete: bool = False,
+        internal: bool = False,
+        arguments: dict[str, object] | None = None,
+    ) -> None:
+        """Declare an exchange of type direct, fanout, topic or headers, or with `passive` only ask for it."""
+        self._call(
+            spec.EXCHANGE_DECLARE,
+            spec.EXCHANGE_DECLARE_OK,
+            exchange=exchange,
+            type=type,
+            passive=passive,
+            durable=durable,
+            auto_delete=auto_delete,
+            internal=internal,
+            arguments=arguments,
+        )
+
+    def confirm_select(self) -> Confirms:
+        """Ask for publisher confirms; returns where they are counted."""
+        if self.confirms is None:
+            self._call(spec.CONFIRM_SELECT, spec.CONFIRM_SELECT_OK)
+            self.confirms = Confirms()
+        return self.confirms
+
+    def qos(self, prefetch_count: int) -> None:
+        """Bound the unacknowledged messages of each consumer that subscribes afterwards; 0 means no bound."""
+        self._call(spec.BASIC_QOS, spec.BASIC_QOS_OK, prefetch_count=prefetch_count)
+
+    def consume(
+        self,
+        queue: str,
+        *,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        arguments: dict[str, object] | None = None,
+    ) -> str:
+        """Subscribe to a queue; returns the consumer tag. `receive` gives the messages."""
+        answer = self._call(
+            spec.BASIC_CONSUME,
+            spec.BASIC_CONSUME_OK,
+            queue=queue,
+            no_ack=no_ack,
+            exclusive=exclusive,
+            arguments=arguments,
+        )
+        return cast(str, answer.args["consumer_tag"])
+
+    def cancel(self, consumer_tag: str) -> None:
+        """End a subscription; what has arrived for it is still given by `receive`."""
+        self._call(spec.BASIC_CANCEL, spec.BASIC_CANCEL_OK, consumer_tag=consumer_tag)
+
+    def get(self, queue: str, *, no_ack: bool = False) -> Delivery | None:
+        """Take one message; None when the queue is empty."""
+        self._got = None
+        answer = self._call(spec.BASIC_GET, spec.BASIC_GET_OK, spec.BASIC_GET_EMPTY, queue=queue, no_ack=no_ack)
+        return None if answer.id == spec.BASIC_GET_EMPTY else self._got
+
+    def receive(self, timeout: float) -> Delivery | None:
+        """The next message of any consumer of this channel, waiting at most `timeout` seconds; None if none came."""
+        try:
+            self._wait(lambda: bool(self.deliveries), "message", timeout)
+        except Timeout:
+            return None
+        return self.deliveries.popleft()
+
+    def ack(self, delivery_tag: int, *, multiple: bool = False) -> None:
+        """Acknowledge a message, with `multiple` all up to it."""
+        self._send(method_frame(self.number, spec.BASIC_ACK, delivery_tag=delivery_tag, multiple=multiple))
+
+    def nack(self, delivery_tag: int, *, multiple: bool = False, requeue: bool = True) -> None:
+        """Give a message back, with `multiple` all up to it; without `requeue` it is dropped or dead-lettered."""
+        self._send(
+            method_frame(self.number, spec.BASIC_NACK, delivery_tag=delivery_tag, multiple=multiple, requeue=requeue)
+        )
+
+    def publish(
+        self,
+        body: bytes | bytearray | memoryview,
+        *,
+        exchange: str = "",
+        routing_key: str = "",
+        properties: Properties | None = None,
+        mandatory: bool = False,
+    ) -> None:
+        """Send one message; `Publisher` is for many."""
+        view = memoryview(body).cast("B")
+        publish = method_frame(
+            self.number, spec.BASIC_PUBLISH, exchange=exchange, routing_key=routing_key, mandatory=mandatory
+        )
+        header = encode_header(len(view), properties or Properties())
+        parts = [publish, frame(spec.FRAME_HEADER, self.number, header)]
+        step = self.connection.frame_max - spec.FRAME_OVERHEAD
+        for start in range(0, len(view), step):
+            parts.append(frame(spec.FRAME_BODY, self.number, bytes(view[start : start + step])))
+        self._send(b"".join(parts))
+        if self.confirms is not None:
+            self.confirms.published(1)
+
+    # -- waiting and sending -----------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Raise what closed the channel, if it is closed."""
+        if self.closed is not None:
+            raise ChannelClosed(self.closed.code, self.closed.text)
+
+    def _send(self, data: bytes) -> None:
+        self.check()
+        self.connection.send(data)
+
+    def _wait(self, happened: Callable[[], bool], what: str, timeout: float | None = None) -> None:
+        self.connection.wait_for(lambda: self.closed is not None or happened(), what, timeout)
+        if not happened():
+            self.check()
+
+    def _call(self, method_id: int, *answers: int, **args: object) -> Method:
+        self._answers.clear()
+        given = {name: value for name, value in args.items() if value is not None}
+        self._send(method_frame(self.number, method_id, **given))
+        try:
+            self._wait(lambda: bool(self._answers), spec.METHODS[answers[0]].name)
+        except Timeout as error:
+            self.closed = ChannelClosed(None, f"it was given up after {error}")  # its number stays taken
+            raise
+        answer = self._answers.popleft()
+        if answer.id not in answers:
+            raise self.connection.violated(f"{answer.name} came instead of {spec.METHODS[answers[0]].name}")
+        return answer

@@ -1,0 +1,252 @@
+"""One connection to a broker: opening, reading frames and handing them out, writing, closing."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+from typing import Final
+
+from penstock.client.channel import Channel
+from penstock.client.errors import ClientError, ConnectError, ConnectionClosed, Timeout
+from penstock.client.handshake import DEFAULT_FRAME_MAX, Tuned, shake_hands
+from penstock.client.parameters import Parameters
+from penstock.client.stream import Stream
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import CodecError, Method, decode_method, method_frame
+
+_POLITENESS: Final = 5.0
+"""Seconds that a goodbye may take before the socket is closed without it."""
+
+
+class Connection:
+    """A connection that its one thread drives: nothing is read or written but inside its calls.
+
+    `blocked` is the reason that the broker gave for not taking publishes (connection.blocked), None when it takes them.
+    `timeout` is what every call waits for an answer, in seconds, unless it is told otherwise.
+
+    Raises `ConnectError` when the broker cannot be reached or refuses, within `connect_timeout` seconds. Use it as a
+    context manager, or call `close`.
+    """
+
+    def __init__(
+        self, where: str | Parameters = "amqp://", *, connect_timeout: float = 10.0, timeout: float = 30.0
+    ) -> None:
+        self.parameters: Final = Parameters.from_url(where) if isinstance(where, str) else where
+        self.timeout: Final = timeout
+        self.blocked: str | None = None
+        self.closed: ConnectionClosed | None = None
+        self._channels: dict[int, Channel] = {}
+        self._next_channel = 1
+        self._answers: deque[Method] = deque(maxlen=1)
+        deadline = monotonic() + connect_timeout
+        self._stream = Stream(_connect(self.parameters, connect_timeout), DEFAULT_FRAME_MAX)
+        try:
+            self._tuned: Tuned = shake_hands(self, deadline)
+        except BaseException:
+            self._stream.close()
+            raise
+        self._stream.frame_max = self._tuned.frame_max
+
+    # -- what channels use -------------------------------------------------------------------------------------------
+
+    @property
+    def frame_max(self) -> int:
+        """The largest frame that either side may send, in octets, with its 8 octets of overhead."""
+        return self._tuned.frame_max
+
+    @property
+    def server_properties(self) -> dict[str, object]:
+        """What the broker said about itself."""
+        return self._tuned.server_properties
+
+    @property
+    def out(self) -> bytearray:
+        """Octets that are to go: append whole frames, then `flush`."""
+        return self._stream.out
+
+    @property
+    def unsent(self) -> int:
+        """Octets that the system has not taken yet."""
+        return self._stream.unsent
+
+    def flush(self, timeout: float) -> bool:
+        """Send what is to go, reading meanwhile; False if it takes longer than `timeout` seconds (then call again)."""
+        self._check()
+        try:
+            return self._stream.flush(timeout, self._read_what_is_there)
+        except ConnectionClosed as error:
+            raise self._lost(error) from None
+
+    def send(self, data: bytes, timeout: float | None = None) -> None:
+        """Send whole frames; raises `Timeout` if the broker does not take them in time."""
+        self._check()
+        self._stream.out += data
+        patience = self.timeout if timeout is None else timeout
+        if not self.flush(patience):
+            raise Timeout(f"the broker has not taken what was sent for {patience:g} s{self._because()}")
+
+    def read(self, timeout: float) -> bool:
+        """Wait at most `timeout` seconds for something to arrive and hand it out; False if nothing came."""
+        if self._stream.unsent:
+            self.flush(0)
+        self._check()
+        try:
+            if not self._stream.fill(timeout):
+                return False
+        except ConnectionClosed as error:
+            raise self._lost(error) from None
+        self._dispatch()
+        if self._stream.unsent:  # such as the answer to a channel.close; what does not go now goes with the next call
+            self.flush(0)
+        return True
+
+    def wait_for(self, happened: Callable[[], bool], what: str, timeout: float | None = None) -> None:
+        """Read until `happened()` is true; raises `Timeout` naming `what` otherwise."""
+        patience = self.timeout if timeout is None else timeout
+        deadline = monotonic() + patience
+        while not happened():
+            remaining = max(0.0, deadline - monotonic())
+            if not (self.read(remaining) and remaining) and not happened():
+                raise Timeout(f"no {what} within {patience:g} s{self._because()}")
+
+    def _because(self) -> str:
+        return "" if self.blocked is None else f", for the broker blocks this connection: {self.blocked}"
+
+    # -- opening and closing -----------------------------------------------------------------------------------------
+
+    def channel(self) -> Channel:
+        """Open a channel; raises `ClientError` when all numbers are taken."""
+        self._check()
+        if len(self._channels) >= self._tuned.channel_max:
+            raise ClientError(f"all {self._tuned.channel_max} channels of the connection are in use")
+        while self._next_channel in self._channels:
+            self._next_channel = self._next_channel % self._tuned.channel_max + 1
+        channel = Channel(self, self._next_channel)
+        self._channels[channel.number] = channel
+        channel.open()
+        return channel
+
+    def forget(self, number: int) -> None:
+        """Let a closed channel's number be used again."""
+        self._channels.pop(number, None)
+
+    def close(self) -> None:
+        """Say goodbye and close the socket; harmless when it is closed already, and over in seconds in any case."""
+        if self.closed is None:
+            with suppress(ClientError):  # the broker went first, or does not answer: the outcome is the same
+                self._say_goodbye()
+            self._end(ConnectionClosed(None, "the client closed it"))
+
+    def _say_goodbye(self) -> None:
+        self.send(method_frame(0, spec.CONNECTION_CLOSE, reply_code=200, reply_text="goodbye"), _POLITENESS)
+        self.answer(spec.CONNECTION_CLOSE_OK, _POLITENESS)
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "open" if self.closed is None else "closed"
+        return f"<Connection {state}{'' if self.blocked is None else ' blocked'} {self.parameters!r}>"
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def answer(self, method_id: int, timeout: float) -> Method:
+        """The broker's next method on channel 0, which must be `method_id`; raises `ConnectionClosed`, `Timeout`."""
+        self.wait_for(lambda: bool(self._answers), spec.METHODS[method_id].name, timeout)
+        method = self._answers.popleft()
+        if method.id != method_id:
+            raise self.violated(f"{method.name} came instead of {spec.METHODS[method_id].name}")
+        return method
+
+    def _read_what_is_there(self) -> None:
+        if self._stream.fill(0):
+            self._dispatch()
+
+    def _dispatch(self) -> None:
+        try:
+            while (frame := self._stream.next_frame()) is not None:
+                kind, number, payload = frame
+                if number == 0:
+                    self._take(kind, payload)
+                elif number in self._channels:
+                    self._channels[number].take(kind, payload)
+        except CodecError as error:
+            raise self.violated(error.reason) from None
+
+    def _take(self, kind: int, payload: memoryview) -> None:
+        """A frame on channel 0. Heartbeats were agreed to be off; one that comes all the same does no harm."""
+        if kind == spec.FRAME_HEARTBEAT:
+            return
+        if kind != spec.FRAME_METHOD:
+            raise CodecError(f"a frame of kind {kind} on channel 0")
+        method = decode_method(bytes(payload))
+        if method.id == spec.CONNECTION_BLOCKED:
+            self.blocked = str(method.args["reason"])
+        elif method.id == spec.CONNECTION_UNBLOCKED:
+            self.blocked = None
+        elif method.id == spec.CONNECTION_CLOSE:
+            code = method.args["reply_code"]
+            raise self._closed_by_broker(code if isinstance(code, int) else 0, str(method.args["reply_text"]))
+        else:
+            self._answers.append(method)
+
+    # -- the ends ----------------------------------------------------------------------------------------------------
+
+    def violated(self, text: str) -> ConnectionClosed:
+        """Close the connection because the broker broke the protocol; returns the error to raise."""
+        return self._end(ConnectionClosed(int(spec.ReplyCode.FRAME_ERROR), f"the broker broke the protocol: {text}"))
+
+    def _check(self) -> None:
+        if self.closed is not None:
+            raise ConnectionClosed(self.closed.code, self.closed.text)
+
+    def _closed_by_broker(self, code: int, text: str) -> ConnectionClosed:
+        error = ConnectionClosed(code, text)
+        self.closed = error
+        # What was to go is of no use any more, and half a frame may have gone: the socket's end says enough then.
+        if not self._stream.unsent:
+            self._stream.out += method_frame(0, spec.CONNECTION_CLOSE_OK)
+            with suppress(ConnectionClosed):  # it need not wait for the answer
+                self._stream.flush(0, lambda: None)
+        self._end(error)
+        return error
+
+    def _lost(self, error: ConnectionClosed) -> ConnectionClosed:
+        """The error to raise when the socket fails: the broker's reason, if it is among what came before."""
+        if self.closed is not None:
+            return self.closed
+        try:
+            self._read_what_is_there()
+        except ConnectionClosed as told:
+            error = told if told.code is not None else error
+        return self._end(error)
+
+    def _end(self, error: ConnectionClosed) -> ConnectionClosed:
+        self.closed = error
+        self._stream.close()
+        self._channels.clear()
+        return error
+
+
+def _connect(parameters: Parameters, timeout: float) -> socket.socket:
+    """A connected socket; raises `ConnectError`."""
+    host, port = parameters.host, parameters.port
+    try:
+        sock = socket.create_connection((host, port), timeout)
+    except socket.gaierror as error:
+        raise ConnectError(host, port, f"the name cannot be resolved ({error.strerror}); correct the host") from error
+    except TimeoutError as error:
+        raise ConnectError(host, port, f"no answer within {timeout:g} s; check host, port and firewall") from error
+    except ConnectionRefusedError as error:
+        raise ConnectError(host, port, "nothing listens there; start the broker or correct the port") from error
+    except (OSError, OverflowError) as error:
+        raise ConnectError(host, port, f"{error}; check host, port and network") from error
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # in the place of heartbeats
+    return sock

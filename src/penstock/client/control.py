@@ -1,0 +1,221 @@
+"""Control operations: questions to the broker as messages, and its answers.
+
+A request goes to the exchange `penstock.control` with the operation as its routing key; the answer comes to a queue of
+our own. Several requests may be out at once, so that the next block is on its way while one is worked on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from itertools import count
+from typing import Any, Final, NamedTuple, cast
+
+from penstock.client.connection import Connection
+from penstock.client.content import Delivery
+from penstock.client.errors import ChannelClosed, ClientError, ControlError, Timeout
+from penstock.wire.amqp091.codec import Properties
+
+CONTROL_EXCHANGE: Final = "penstock.control"
+JSON_TYPE: Final = "application/json"
+BLOCK_TYPE: Final = "application/vnd.penstock.block"
+ERROR_TYPE: Final = "application/vnd.penstock.error+json"
+
+OUTSTANDING_MAX: Final = 64
+"""The most requests that may be without an answer; each answer may be a block of many megabytes."""
+
+Answer = dict[str, Any] | memoryview
+"""A JSON object, or a block of messages."""
+
+
+class Attached(NamedTuple):
+    """What cursor.attach tells; offsets by queue, where S means everything up to S."""
+
+    token: int
+    initial: dict[str, int]
+    settled: dict[str, int]
+    tail: dict[str, int]
+    created: bool
+
+
+class Plan(NamedTuple):
+    """What cursor.plan tells: the end of the next batch, the end of what there is, and the batch's size."""
+
+    end: dict[str, int]
+    tail: dict[str, int]
+    rows: int
+    bytes: int
+
+
+class Control:
+    """Asks the broker over a channel of its own on `connection`; give up to it with `close`.
+
+    `timeout` is what every operation waits for its answer, in seconds, unless it is told otherwise. Every operation may
+    raise `ControlError` with the broker's reason, `Timeout`, `ChannelClosed` and `ConnectionClosed`.
+
+    Use another connection than a `Publisher`'s: a broker that does not read from a producer does not hear it ask.
+    """
+
+    def __init__(self, connection: Connection, *, timeout: float = 30.0) -> None:
+        self.timeout: Final = timeout
+        self._channel = connection.channel()
+        self._reply_to, _, _ = self._channel.queue_declare(exclusive=True, auto_delete=True)
+        self._consumer_tag = self._channel.consume(self._reply_to, no_ack=True, exclusive=True)
+        self._numbers = count(1)
+        self._waiting: set[str] = set()
+        self._answers: dict[str, Delivery] = {}
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def request(self, operation: str, arguments: Mapping[str, object], timeout: float | None = None) -> Answer:
+        """Ask and wait for the answer."""
+        correlation_id = self.send(operation, arguments)
+        try:
+            return self.receive(correlation_id, timeout)
+        except Timeout:
+            self.forget(correlation_id)
+            raise
+
+    def send(self, operation: str, arguments: Mapping[str, object]) -> str:
+        """Ask; returns the correlation id by which to `receive` the answer, or to `forget` it."""
+        if len(self._waiting) >= OUTSTANDING_MAX:
+            raise ClientError(f"{OUTSTANDING_MAX} control requests are without an answer; receive or forget some")
+        correlation_id = str(next(self._numbers))
+        body = json.dumps(arguments, separators=(",", ":"), ensure_ascii=False).encode()
+        properties = Properties(content_type=JSON_TYPE, reply_to=self._reply_to, correlation_id=correlation_id)
+        self._channel.publish(body, exchange=CONTROL_EXCHANGE, routing_key=operation, properties=properties)
+        self._waiting.add(correlation_id)
+        return correlation_id
+
+    def receive(self, correlation_id: str, timeout: float | None = None) -> Answer:
+        """Wait for an answer; after a `Timeout` it may be waited for again."""
+        if correlation_id not in self._waiting:
+            raise ClientError(f"no control request {correlation_id} is without an answer")
+        patience = self.timeout if timeout is None else timeout
+        self._channel.connection.wait_for(
+            lambda: self._arrived(correlation_id), f"answer to control request {correlation_id}", patience
+        )
+        answer = self._answers.pop(correlation_id, None)
+        if answer is None:
+            self._channel.check()
+            raise ChannelClosed(None, f"the reply queue {self._reply_to} is gone")
+        self._waiting.remove(correlation_id)
+        return _understood(answer)
+
+    def forget(self, correlation_id: str) -> None:
+        """Drop the answer to a request, when it comes or if it is here."""
+        self._waiting.discard(correlation_id)
+        self._answers.pop(correlation_id, None)
+
+    def _arrived(self, correlation_id: str) -> bool:
+        """Sort what has come; true when there is nothing to wait for any more, be it that the answer cannot come."""
+        while self._channel.deliveries:
+            delivery = self._channel.deliveries.popleft()
+            if delivery.properties.correlation_id in self._waiting:
+                self._answers[str(delivery.properties.correlation_id)] = delivery
+        gone = self._channel.closed is not None or self._consumer_tag in self._channel.cancelled
+        return correlation_id in self._answers or gone
+
+    def close(self) -> None:
+        """Close the channel; the reply queue goes with it."""
+        self._channel.close()
+
+    def __enter__(self) -> Control:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    # -- operations --------------------------------------------------------------------------------------------------
+
+    def attach(self, cursor: str, queues: Iterable[str], starting: str | Mapping[str, int] = "earliest") -> Attached:
+        """Attach to a cursor, creating it if need be; `starting` is "earliest", "latest" or offsets by queue.
+
+        The token fences off whoever attached before.
+        """
+        found = self._object("cursor.attach", {"cursor": cursor, "queues": list(queues), "starting": starting})
+        return Attached(
+            found["token"], found["initial"], found["settled"], found["tail"], bool(found.get("created", False))
+        )
+
+    def plan(
+        self,
+        cursor: str,
+        token: int,
+        start: Mapping[str, int],
+        *,
+        settle: Mapping[str, int] | None = None,
+        rows: int | None = None,
+        bytes: int | None = None,
+        wait_ms: int = 0,
+        upto: Mapping[str, int] | None = None,
+    ) -> Plan:
+        """Pin the next batch after `start`, of at most `rows` messages and `bytes` octets (None: no bound).
+
+        `settle` lets go what is processed; `wait_ms` is how long the broker may wait for a first message, in
+        milliseconds; `upto` bounds the batch by offsets. Nothing new: `end` equals `start`.
+        """
+        request = {
+            "cursor": cursor,
+            "token": token,
+            "settle": settle,
+            "start": start,
+            "rows": rows,
+            "bytes": bytes,
+            "wait_ms": wait_ms,
+            "upto": upto,
+        }
+        found = self._object("cursor.plan", request, self.timeout + wait_ms / 1000)
+        return Plan(found["end"], found["tail"], found["rows"], found["bytes"])
+
+    def range(self, cursor: str, token: int, queue: str, lo: int, hi: int, *, rows: int, bytes: int) -> memoryview:
+        """A block of the first messages of (lo, hi] within `rows` and `bytes`; it removes nothing."""
+        return self.receive_block(self.send_range(cursor, token, queue, lo, hi, rows=rows, bytes=bytes))
+
+    def send_range(self, cursor: str, token: int, queue: str, lo: int, hi: int, *, rows: int, bytes: int) -> str:
+        """As `range`, without waiting; `receive_block` waits."""
+        request = {"cursor": cursor, "token": token, "queue": queue, "lo": lo, "hi": hi, "rows": rows, "bytes": bytes}
+        return self.send("cursor.range", request)
+
+    def receive_block(self, correlation_id: str, timeout: float | None = None) -> memoryview:
+        """The block that was asked for by `send_range`."""
+        answer = self.receive(correlation_id, timeout)
+        if isinstance(answer, memoryview):
+            return answer
+        raise ClientError("the broker answered with an object where a block was due")
+
+    def settle(self, cursor: str, token: int, end: Mapping[str, int]) -> dict[str, int]:
+        """Let go of everything up to `end`; returns what is settled now, which never goes back."""
+        found = self._object("cursor.settle", {"cursor": cursor, "token": token, "end": end})
+        return cast("dict[str, int]", found["settled"])
+
+    def delete_cursor(self, cursor: str) -> None:
+        """Delete a cursor; its queues go back to ordinary use."""
+        self._object("cursor.delete", {"cursor": cursor})
+
+    def why(self, queue: str) -> dict[str, Any]:
+        """Why a queue holds its producers back, as plain data and as sentences."""
+        return self._object("why", {"queue": queue})
+
+    def status(self) -> dict[str, Any]:
+        """The broker, its queues and its ledger as plain data."""
+        return self._object("status", {})
+
+    def _object(self, operation: str, arguments: Mapping[str, object], timeout: float | None = None) -> dict[str, Any]:
+        answer = self.request(operation, arguments, timeout)
+        if isinstance(answer, memoryview):
+            raise ClientError(f"the broker answered {operation} with a block where an object was due")
+        return answer
+
+
+def _understood(answer: Delivery) -> Answer:
+    """The answer's content; raises `ControlError` when it is a refusal."""
+    kind = answer.properties.content_type
+    if kind == BLOCK_TYPE:
+        return memoryview(answer.body)
+    if kind not in (JSON_TYPE, ERROR_TYPE):
+        raise ClientError(f"the broker answered with the content type {kind}, which this client does not know")
+    found = json.loads(answer.body)
+    if kind == ERROR_TYPE:
+        raise ControlError(int(found["code"]), str(found["name"]), str(found["text"]))
+    return cast("dict[str, Any]", found)

@@ -1,0 +1,73 @@
+"""What can go wrong between a client and a broker.
+
+    ClientError
+    ├── ConnectError        no connection came about; the text says why and what to do
+    ├── ConnectionClosed    the connection is gone, with the broker's reason if it gave one
+    ├── ChannelClosed       the broker closed a channel, with its reason
+    ├── ControlError        a control operation was refused, with its reason
+    └── Timeout             no answer in time; the thing that was waited for may still happen
+
+All of them can be pickled, for they travel from Spark's executors to its driver.
+"""
+
+from __future__ import annotations
+
+from penstock.errors import PenstockError
+
+
+class ClientError(PenstockError):
+    """Root of the client's errors."""
+
+
+class ConnectError(ClientError):
+    """No connection came about."""
+
+    def __init__(self, host: str, port: int, text: str) -> None:
+        super().__init__(host, port, text)
+        self.host = host
+        self.port = port
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"cannot connect to {self.host}:{self.port}: {self.text}"
+
+
+class ConnectionClosed(ClientError):
+    """The connection is gone; `code` is the AMQP reply code, None when it broke without one."""
+
+    def __init__(self, code: int | None, text: str) -> None:
+        super().__init__(code, text)
+        self.code = code
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"the connection is closed: {self.text}" + ("" if self.code is None else f" ({self.code})")
+
+
+class ChannelClosed(ClientError):
+    """The broker closed a channel; `code` is the AMQP reply code, None when the client gave the channel up."""
+
+    def __init__(self, code: int | None, text: str) -> None:
+        super().__init__(code, text)
+        self.code = code
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"the channel is closed: {self.text}" + ("" if self.code is None else f" ({self.code})")
+
+
+class ControlError(ClientError):
+    """The broker refused a control operation; `name` is stable and for programs, `text` one sentence for people."""
+
+    def __init__(self, code: int, name: str, text: str) -> None:
+        super().__init__(code, name, text)
+        self.code = code
+        self.name = name
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.code} {self.name})"
+
+
+class Timeout(ClientError):
+    """Nothing came in time."""

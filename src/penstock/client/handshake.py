@@ -1,0 +1,112 @@
+"""Opening a connection (section 2.2.4): protocol header, start, tune, open; each failure as one clear sentence."""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from penstock import __version__
+from penstock.client.errors import ConnectError, ConnectionClosed, Timeout
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import CodecError, method_frame
+from penstock.wire.sasl import SaslError, plain_response
+
+if TYPE_CHECKING:
+    from penstock.client.connection import Connection
+
+DEFAULT_FRAME_MAX: Final = 128 * 1024
+"""Frame size in octets until the two have agreed, and when the broker names none; RabbitMQ's own default."""
+CHANNEL_MAX: Final = 2047
+"""The most channels that are asked for; RabbitMQ's own default, far above what one thread can use."""
+
+CLIENT_PROPERTIES: Final[dict[str, object]] = {
+    "product": "penstock-client",
+    "version": __version__,
+    "platform": "Python",
+    "capabilities": {
+        "connection.blocked": True,
+        "consumer_cancel_notify": True,
+        "basic.nack": True,
+        "publisher_confirms": True,
+        "authentication_failure_close": True,
+    },
+}
+
+_FIRST_STEP: Final = "an answer to the protocol header"
+
+
+class Tuned(NamedTuple):
+    """What the two sides agreed on, and what the broker said about itself."""
+
+    frame_max: int
+    channel_max: int
+    server_properties: dict[str, object]
+
+
+def shake_hands(connection: Connection, deadline: float) -> Tuned:
+    """Open the connection before `deadline` (monotonic seconds); raises `ConnectError` with what to do about it."""
+    host, port, user, _, virtual_host = connection.parameters
+    step = _FIRST_STEP
+    try:
+        connection.send(spec.PROTOCOL_HEADER, _left(deadline))
+        server_properties = _start(connection, deadline)
+        step = f"an answer to the credentials of {user}"
+        tuned = _tune(connection, server_properties, deadline)
+        step = f"the virtual host {virtual_host}"
+        connection.send(method_frame(0, spec.CONNECTION_OPEN, virtual_host=virtual_host), _left(deadline))
+        connection.answer(spec.CONNECTION_OPEN_OK, _left(deadline))
+    except Timeout:
+        raise ConnectError(host, port, f"the broker is silent where {step} was due; try again later") from None
+    except ConnectionClosed as error:
+        raise ConnectError(host, port, _why_closed(connection, step, error)) from None
+    except (SaslError, CodecError) as error:
+        raise ConnectError(host, port, str(error)) from None
+    return tuned
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - monotonic())
+
+
+def _start(connection: Connection, deadline: float) -> dict[str, object]:
+    args = connection.answer(spec.CONNECTION_START, _left(deadline)).args
+    mechanisms = cast(bytes, args["mechanisms"]).decode(errors="replace").split()
+    if "PLAIN" not in mechanisms:
+        raise SaslError(f"the broker offers only {' '.join(mechanisms)}, and this client speaks only PLAIN")
+    start_ok = method_frame(
+        0,
+        spec.CONNECTION_START_OK,
+        client_properties=CLIENT_PROPERTIES,
+        mechanism="PLAIN",
+        response=plain_response(connection.parameters.user, connection.parameters.password),
+        locale="en_US",
+    )
+    connection.send(start_ok, _left(deadline))
+    return cast("dict[str, object]", args["server_properties"])
+
+
+def _tune(connection: Connection, server_properties: dict[str, object], deadline: float) -> Tuned:
+    """Take the broker's frame size; zero means that it has no bound, and then ours counts. No heartbeats."""
+    args = connection.answer(spec.CONNECTION_TUNE, _left(deadline)).args
+    frame_max = cast(int, args["frame_max"]) or DEFAULT_FRAME_MAX
+    channel_max = min(cast(int, args["channel_max"]) or CHANNEL_MAX, CHANNEL_MAX)
+    if frame_max < spec.FRAME_MIN_SIZE:
+        raise CodecError(f"the broker takes frames of {frame_max} octets, fewer than the {spec.FRAME_MIN_SIZE} it must")
+    connection.send(
+        method_frame(0, spec.CONNECTION_TUNE_OK, channel_max=channel_max, frame_max=frame_max, heartbeat=0),
+        _left(deadline),
+    )
+    return Tuned(frame_max, channel_max, server_properties)
+
+
+def _why_closed(connection: Connection, step: str, error: ConnectionClosed) -> str:
+    user = connection.parameters.user
+    if error.code == spec.ReplyCode.ACCESS_REFUSED:
+        return f"the broker refuses {user}; check user, password and permissions ({error.text})"
+    if step == _FIRST_STEP and error.code is not None:
+        return f"whoever listens there does not speak AMQP 0-9-1; check the port ({error.text})"
+    if step == _FIRST_STEP:
+        return f"whoever listens there hung up at once, being full or no AMQP broker ({error.text})"
+    if error.code is None:
+        return f"the broker hung up where {step} was due; check user, password and virtual host ({error.text})"
+    return f"{error.text} ({error.code})"

@@ -1,0 +1,41 @@
+"""Where a broker is and who asks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+
+class Parameters(NamedTuple):
+    """Address and credentials of a connection; the defaults are those of a broker on this machine."""
+
+    host: str = "127.0.0.1"
+    port: int = 5672
+    user: str = "guest"
+    password: str = "guest"
+    virtual_host: str = "/"
+
+    @classmethod
+    def from_url(cls, url: str) -> Parameters:
+        """Parameters from `amqp://user:password@host:port/virtual-host`, each part optional and percent-encoded.
+
+        A missing or empty virtual host is "/". Raises `ValueError` for anything else than an amqp URL.
+        """
+        parts = urlsplit(url)
+        if parts.scheme != "amqp":
+            raise ValueError(f"a broker's URL starts with amqp://, not with {parts.scheme or 'nothing'}://")
+        try:
+            port = parts.port
+        except ValueError:
+            raise ValueError(f"the port of {parts.hostname} is not a number from 0 to 65535") from None
+        default = cls()
+        return cls(
+            host=parts.hostname or default.host,
+            port=default.port if port is None else port,
+            user=default.user if parts.username is None else unquote(parts.username),
+            password=default.password if parts.password is None else unquote(parts.password),
+            virtual_host=unquote(parts.path[1:]) or default.virtual_host,
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self.user} at {self.host}:{self.port}, virtual host {self.virtual_host}>"

@@ -1,0 +1,255 @@
+"""Publishing in batches under confirms, with a window, without ever waiting blindly.
+
+Frames are built into one buffer and go out in pieces of at most 256 KiB; between the pieces the confirms that came are
+counted. A broker that holds back its confirms, or stops reading, makes `publish` wait; that is its right, and the
+caller hears about it in slices, so that it can report progress or go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import repeat
+from time import monotonic
+from typing import Final, NamedTuple
+
+from penstock.client.channel import Channel
+from penstock.client.connection import Connection
+from penstock.client.content import Returned
+from penstock.client.errors import Timeout
+from penstock.client.stream import SEND_BYTES
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
+
+SLICE: Final = 2.0
+"""Seconds after which whoever waits is told how it stands."""
+_KEYS_MAX: Final = 1024
+"""How many routing keys are kept encoded."""
+
+Body = bytes | bytearray | memoryview
+
+
+class Progress(NamedTuple):
+    """How a publisher stands; counts since it began."""
+
+    published: int
+    acked: int
+    nacked: int
+    returned: int
+    outstanding: int
+    """Messages whose confirm has not come."""
+    blocked: str | None
+    """Why the broker takes no publishes at present, if it said so."""
+
+    @property
+    def done(self) -> bool:
+        """Whether every message has its answer."""
+        return self.outstanding == 0
+
+
+class Publisher:
+    """Publishes to `exchange`, with `routing_key` unless messages bring their own, on a channel of its own.
+
+    At most `window` messages are without their confirm at a time. `patience` is how long, in seconds, nothing at all
+    may move before `Timeout` is raised; None waits as long as the broker wants. With `mandatory`, messages that go to
+    no queue come back (and are confirmed all the same): see `returned`.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        exchange: str = "",
+        routing_key: str = "",
+        *,
+        window: int = 1000,
+        mandatory: bool = False,
+        patience: float | None = None,
+    ) -> None:
+        if window < 1:
+            raise ValueError(f"a window of {window} messages lets nothing pass")
+        self._connection = connection
+        self._channel: Channel = connection.channel()
+        self._confirms = self._channel.confirm_select()
+        self._exchange = exchange
+        self._routing_key = routing_key
+        self._window = window
+        self._mandatory = mandatory
+        self._patience = patience
+        self._methods: dict[str, bytes] = {}
+        self._body_max = connection.frame_max - spec.FRAME_OVERHEAD
+        self._body_head = bytes([spec.FRAME_BODY]) + self._channel.number.to_bytes(2, "big")
+
+    # -- publishing --------------------------------------------------------------------------------------------------
+
+    def publish(
+        self,
+        bodies: Iterable[Body],
+        routing_keys: Iterable[str] | None = None,
+        properties: Properties | Iterable[Properties] | None = None,
+        on_wait: Callable[[Progress], None] | None = None,
+    ) -> range:
+        """Send every body, waiting whenever the window is full; returns the numbers that the messages got.
+
+        The n-th body has the n-th number of the range; `take_nacked` speaks in these numbers. Keys and properties given
+        as iterables are one to a body, else `ValueError`. While it waits, `on_wait` hears the progress at least every
+        2 s and may raise to end the waiting; what is sent by then stays sent. When this returns, the last messages may
+        still be without their confirm: see `wait`.
+        """
+        self._channel.check()
+        first = self._confirms.next
+        for body, key, header in self._messages(bodies, routing_keys, properties):
+            if self._confirms.outstanding >= self._window or not self._channel.active:
+                self._make_room(on_wait)
+            self._append(body, key, header)
+            if len(self._connection.out) >= SEND_BYTES:
+                self._push(on_wait)
+        self._push(on_wait)
+        return range(first, self._confirms.next)
+
+    def _messages(
+        self,
+        bodies: Iterable[Body],
+        routing_keys: Iterable[str] | None,
+        properties: Properties | Iterable[Properties] | None,
+    ) -> Iterable[tuple[Body, str, _Header]]:
+        keys = repeat(self._routing_key) if routing_keys is None else routing_keys
+        pairs = zip(bodies, keys, strict=routing_keys is not None)
+        number = self._channel.number
+        if properties is None or isinstance(properties, Properties):
+            shared = _Header(number, properties or Properties())
+            return ((body, key, shared) for body, key in pairs)
+        rows = zip(pairs, properties, strict=True)
+        return ((body, key, _Header(number, one)) for (body, key), one in rows)
+
+    def _append(self, body: Body, key: str, header: _Header) -> None:
+        """Put one message into the buffer: three frames, or more if the body is larger than one takes."""
+        out = self._connection.out
+        if not isinstance(body, bytes):
+            body = memoryview(body).cast("B")
+        size = len(body)
+        out += self._methods.get(key) or self._method(key)
+        out += header.head
+        out += size.to_bytes(8, "big")
+        out += header.tail
+        if size <= self._body_max:
+            if size:
+                out += self._body_head
+                out += size.to_bytes(4, "big")
+                out += body
+                out.append(spec.FRAME_END)
+        else:
+            view = memoryview(body)
+            for start in range(0, size, self._body_max):
+                out += frame(spec.FRAME_BODY, self._channel.number, bytes(view[start : start + self._body_max]))
+        self._confirms.next += 1
+
+    def _method(self, key: str) -> bytes:
+        """The frame of basic.publish, which is the same for every message with this routing key."""
+        if len(self._methods) >= _KEYS_MAX:
+            self._methods.clear()
+        encoded = method_frame(
+            self._channel.number,
+            spec.BASIC_PUBLISH,
+            exchange=self._exchange,
+            routing_key=key,
+            mandatory=self._mandatory,
+        )
+        self._methods[key] = encoded
+        return encoded
+
+    # -- waiting -----------------------------------------------------------------------------------------------------
+
+    def wait(self, timeout: float = SLICE) -> Progress:
+        """Wait until every message has its confirm, at most `timeout` seconds; tells how it stands.
+
+        Call it until `done`. Raises `ChannelClosed` or `ConnectionClosed`, as everything here, when the broker ends it.
+        """
+        deadline = monotonic() + timeout
+        while self._unfinished():
+            remaining = deadline - monotonic()
+            if remaining <= 0:
+                break
+            self._turn(remaining)
+        return self.progress()
+
+    def progress(self) -> Progress:
+        """How it stands, without waiting."""
+        confirms = self._confirms
+        return Progress(
+            published=confirms.next - 1,
+            acked=confirms.acked,
+            nacked=confirms.nacked_count,
+            returned=self._channel.returned_count,
+            outstanding=confirms.outstanding,
+            blocked=self._connection.blocked,
+        )
+
+    def take_nacked(self) -> list[int]:
+        """The numbers of messages that the broker refused since the last call; publish them again or report them."""
+        return self._confirms.take_nacked()
+
+    @property
+    def returned(self) -> list[Returned]:
+        """The latest messages, at most 100, that went to no queue; `Progress.returned` counts all."""
+        return list(self._channel.returned)
+
+    def close(self) -> None:
+        """Close the channel; confirms that have not come by then are lost."""
+        self._channel.close()
+
+    def __enter__(self) -> Publisher:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def _unfinished(self) -> bool:
+        return self._confirms.outstanding > 0 or self._connection.unsent > 0
+
+    def _push(self, on_wait: Callable[[Progress], None] | None) -> None:
+        """Send what is in the buffer, and count what comes meanwhile."""
+        self._wait_until(lambda: self._connection.unsent == 0, on_wait)
+
+    def _make_room(self, on_wait: Callable[[Progress], None] | None) -> None:
+        """Wait for a place in the window."""
+        self._wait_until(lambda: self._confirms.outstanding < self._window and self._channel.active, on_wait)
+
+    def _wait_until(self, happened: Callable[[], bool], on_wait: Callable[[Progress], None] | None) -> None:
+        moved = self._state()
+        since = monotonic()
+        while True:
+            slice_end = monotonic() + SLICE
+            while not happened() and (remaining := slice_end - monotonic()) > 0:
+                self._turn(remaining)
+            self._channel.check()
+            if happened():
+                return
+            if self._state() != moved:
+                moved = self._state()
+                since = monotonic()
+            elif self._patience is not None and monotonic() - since >= self._patience:
+                why = f": {self._connection.blocked}" if self._connection.blocked else ""
+                raise Timeout(f"the broker confirmed nothing for {self._patience:g} s{why}")
+            if on_wait is not None:
+                on_wait(self.progress())
+
+    def _turn(self, timeout: float) -> None:
+        """Send and read once, waiting at most `timeout` seconds for either."""
+        self._channel.check()
+        if self._connection.unsent:
+            self._connection.flush(timeout)
+        else:
+            self._connection.read(timeout)
+
+    def _state(self) -> tuple[int, int]:
+        return self._confirms.outstanding, self._connection.unsent
+
+
+class _Header:
+    """A content header frame around the body's size, which alone differs between messages of the same properties."""
+
+    __slots__ = ("head", "tail")
+
+    def __init__(self, channel: int, properties: Properties) -> None:
+        whole = frame(spec.FRAME_HEADER, channel, encode_header(0, properties))
+        self.head = whole[:11]  # frame head (7), class and weight
+        self.tail = whole[19:]

@@ -1,0 +1,141 @@
+"""A socket that never blocks by itself, with the octets that came and the octets that are to go.
+
+A broker that must not be overrun stops reading from its producers; a client that then only wrote would never see why,
+and two that wait for each other's reading would wait for ever. So whoever waits to write here also reads.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Callable
+from time import monotonic
+from typing import Final
+
+from penstock.client.errors import ConnectionClosed
+from penstock.wire.amqp091.codec import CodecError
+from penstock.wire.amqp091.spec import FRAME_END, FRAME_OVERHEAD, ReplyCode
+
+SEND_BYTES: Final = 256 * 1024
+"""The most handed to the system at once; in between, what has come is read."""
+RECEIVE_BYTES: Final = 256 * 1024
+"""Size of the receive buffer, unless a frame needs more."""
+
+_READABLE: Final = select.POLLIN | select.POLLHUP | select.POLLERR
+
+
+class Stream:
+    """Frames out of a socket, and octets into it. `frame_max` bounds what is read; raise it after connection.tune."""
+
+    def __init__(self, sock: socket.socket, frame_max: int) -> None:
+        sock.setblocking(False)
+        self._socket = sock
+        self._poll = select.poll()
+        self._poll.register(sock.fileno(), select.POLLIN)
+        self.frame_max = frame_max
+        self.out = bytearray()
+        """What is to go, in whole frames; append to it and call `flush`."""
+        self._sent = 0
+        self._in = memoryview(bytearray(RECEIVE_BYTES))
+        self._start = 0
+        self._end = 0
+
+    def next_frame(self) -> tuple[int, int, memoryview] | None:
+        """The next whole frame: kind, channel and payload; None when it is not all here.
+
+        The payload is good until `fill`. Raises `CodecError` for what is no frame or too large a one.
+        """
+        head = self._in[self._start : min(self._start + 7, self._end)]
+        if len(head) < 7:
+            return None
+        size = int.from_bytes(head[3:7], "big")
+        if size + FRAME_OVERHEAD > self.frame_max:
+            raise CodecError(f"a frame of {size + FRAME_OVERHEAD} octets is larger than {self.frame_max}")
+        stop = self._start + 7 + size
+        if stop >= self._end:
+            return None
+        if self._in[stop] != FRAME_END:
+            raise CodecError("a frame without its end mark", ReplyCode.FRAME_ERROR)
+        payload = self._in[self._start + 7 : stop]
+        self._start = stop + 1
+        return head[0], int.from_bytes(head[1:3], "big"), payload
+
+    def fill(self, timeout: float) -> bool:
+        """Read once, waiting at most `timeout` seconds; False if nothing came. Raises `ConnectionClosed`."""
+        self._make_room()
+        room = self._in[self._end :]
+        try:
+            count = self._socket.recv_into(room)
+        except BlockingIOError:
+            if timeout <= 0 or not self._wait(select.POLLIN, timeout):
+                return False
+            return self.fill(0)
+        except OSError as error:
+            raise ConnectionClosed(None, f"{error.strerror or error}") from error
+        if not count:
+            raise ConnectionClosed(None, "the broker closed it without giving a reason")
+        self._end += count
+        return True
+
+    def _make_room(self) -> None:
+        """Put what is left of a frame to the front, into a larger buffer if the frame does not fit this one."""
+        left = self._end - self._start
+        if not left:
+            self._start = self._end = 0
+            return
+        needed = RECEIVE_BYTES
+        if left >= 7:
+            needed = int.from_bytes(self._in[self._start + 3 : self._start + 7], "big") + FRAME_OVERHEAD
+        if needed > len(self._in):
+            larger = memoryview(bytearray(needed))
+            larger[:left] = self._in[self._start : self._end]
+            self._in = larger
+        elif self._end < len(self._in) and (left < 7 or self._start + needed <= len(self._in)):
+            return
+        else:
+            self._in[:left] = self._in[self._start : self._end]
+        self._start = 0
+        self._end = left
+
+    def flush(self, timeout: float, on_readable: Callable[[], None]) -> bool:
+        """Send what is to go, calling `on_readable` between pieces; False if that takes longer than `timeout` seconds.
+
+        What is not sent stays for the next call. Raises `ConnectionClosed`.
+        """
+        deadline = monotonic() + timeout
+        while self._sent < len(self.out):
+            if self._send_some():
+                on_readable()
+            else:
+                remaining = deadline - monotonic()
+                if remaining <= 0:
+                    return False
+                if self._wait(select.POLLIN | select.POLLOUT, remaining) & _READABLE:
+                    on_readable()
+        self.out.clear()
+        self._sent = 0
+        return True
+
+    @property
+    def unsent(self) -> int:
+        """Octets that are still to go."""
+        return len(self.out) - self._sent
+
+    def _send_some(self) -> bool:
+        with memoryview(self.out) as view, view[self._sent : self._sent + SEND_BYTES] as piece:
+            try:
+                self._sent += self._socket.send(piece)
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                raise ConnectionClosed(None, f"{error.strerror or error}") from error
+        return True
+
+    def _wait(self, events: int, timeout: float) -> int:
+        self._poll.modify(self._socket.fileno(), events)
+        ready = self._poll.poll(max(1, round(timeout * 1000)))
+        return ready[0][1] if ready else 0
+
+    def close(self) -> None:
+        """Close the socket; nothing more comes or goes."""
+        self._socket.close()
