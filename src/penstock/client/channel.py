@@ -184,9 +184,10 @@ class Channel(Arrivals):
         step = self.connection.frame_max - spec.FRAME_OVERHEAD
         for start in range(0, len(view), step):
             parts.append(frame(spec.FRAME_BODY, self.number, bytes(view[start : start + step])))
-        self._send(b"".join(parts))
+        self.check()
         if self.confirms is not None:
-            self.confirms.published(1)
+            self.confirms.published(1)  # before it goes: the confirm may be read while the rest is being sent
+        self._send(b"".join(parts))
 
     # -- waiting and sending -----------------------------------------------------------------------------------------
 

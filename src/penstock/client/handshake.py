@@ -49,8 +49,9 @@ def shake_hands(connection: Connection, deadline: float) -> Tuned:
     step = _FIRST_STEP
     try:
         connection.send(spec.PROTOCOL_HEADER, _left(deadline))
-        server_properties = _start(connection, deadline)
+        server_properties = _hear_start(connection, deadline)
         step = f"an answer to the credentials of {user}"
+        _show_credentials(connection, deadline)
         tuned = _tune(connection, server_properties, deadline)
         step = f"the virtual host {virtual_host}"
         connection.send(method_frame(0, spec.CONNECTION_OPEN, virtual_host=virtual_host), _left(deadline))
@@ -68,11 +69,16 @@ def _left(deadline: float) -> float:
     return max(0.0, deadline - monotonic())
 
 
-def _start(connection: Connection, deadline: float) -> dict[str, object]:
+def _hear_start(connection: Connection, deadline: float) -> dict[str, object]:
+    """What the broker says about itself; raises `SaslError` if it does not take PLAIN."""
     args = connection.answer(spec.CONNECTION_START, _left(deadline)).args
     mechanisms = cast(bytes, args["mechanisms"]).decode(errors="replace").split()
     if "PLAIN" not in mechanisms:
         raise SaslError(f"the broker offers only {' '.join(mechanisms)}, and this client speaks only PLAIN")
+    return cast("dict[str, object]", args["server_properties"])
+
+
+def _show_credentials(connection: Connection, deadline: float) -> None:
     start_ok = method_frame(
         0,
         spec.CONNECTION_START_OK,
@@ -82,7 +88,6 @@ def _start(connection: Connection, deadline: float) -> dict[str, object]:
         locale="en_US",
     )
     connection.send(start_ok, _left(deadline))
-    return cast("dict[str, object]", args["server_properties"])
 
 
 def _tune(connection: Connection, server_properties: dict[str, object], deadline: float) -> Tuned:

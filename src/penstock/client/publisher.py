@@ -49,9 +49,10 @@ class Progress(NamedTuple):
 class Publisher:
     """Publishes to `exchange`, with `routing_key` unless messages bring their own, on a channel of its own.
 
-    At most `window` messages are without their confirm at a time. `patience` is how long, in seconds, nothing at all
-    may move before `Timeout` is raised; None waits as long as the broker wants. With `mandatory`, messages that go to
-    no queue come back (and are confirmed all the same): see `returned`.
+    At most `window` messages are without their confirm at a time. With `mandatory`, messages that go to no queue come
+    back (and are confirmed all the same): see `returned`. `patience` is how long, in seconds, nothing at all may move
+    before `Timeout` is raised; None waits as long as the broker wants. `report_every` is how often, in seconds, whoever
+    waits is told how it stands.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Publisher:
         window: int = 1000,
         mandatory: bool = False,
         patience: float | None = None,
+        report_every: float = SLICE,
     ) -> None:
         if window < 1:
             raise ValueError(f"a window of {window} messages lets nothing pass")
@@ -74,6 +76,7 @@ class Publisher:
         self._window = window
         self._mandatory = mandatory
         self._patience = patience
+        self._slice = report_every if patience is None else min(report_every, patience)
         self._methods: dict[str, bytes] = {}
         self._body_max = connection.frame_max - spec.FRAME_OVERHEAD
         self._body_head = bytes([spec.FRAME_BODY]) + self._channel.number.to_bytes(2, "big")
@@ -89,10 +92,10 @@ class Publisher:
     ) -> range:
         """Send every body, waiting whenever the window is full; returns the numbers that the messages got.
 
-        The n-th body has the n-th number of the range; `take_nacked` speaks in these numbers. Keys and properties given
-        as iterables are one to a body, else `ValueError`. While it waits, `on_wait` hears the progress at least every
-        2 s and may raise to end the waiting; what is sent by then stays sent. When this returns, the last messages may
-        still be without their confirm: see `wait`.
+        The n-th body has the n-th number of the range; `take_nacked` speaks in these numbers. Keys and properties that
+        are given as iterables are one to a body, else `ValueError`. While it waits, `on_wait` hears the progress, and
+        may raise to end the waiting; what was taken by then is whole messages, and goes with the next call. When this
+        returns, the last messages may still be without their confirm: see `wait`.
         """
         self._channel.check()
         first = self._confirms.next
@@ -217,7 +220,7 @@ class Publisher:
         moved = self._state()
         since = monotonic()
         while True:
-            slice_end = monotonic() + SLICE
+            slice_end = monotonic() + self._slice
             while not happened() and (remaining := slice_end - monotonic()) > 0:
                 self._turn(remaining)
             self._channel.check()

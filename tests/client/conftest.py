@@ -1,0 +1,58 @@
+"""A broker in a process of its own, one for all tests of the client.
+
+`PENSTOCK_TEST_URL` names a running broker instead, which may be another one: what is Penstock's own is skipped then.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.client import Channel, Connection
+
+
+@pytest.fixture(scope="session")
+def broker_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    given = os.environ.get("PENSTOCK_TEST_URL")
+    if given:
+        yield given
+        return
+    data = tmp_path_factory.mktemp("data")
+    command = [sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0", "--data", str(data)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        ready = process.stdout.readline().split()
+        assert ready[:1] == ["ready"], f"the broker said {ready} and ended with {process.poll()}"
+        yield ready[1]
+        process.terminate()
+        assert process.wait(20) == 0
+
+
+@pytest.fixture
+def connection(broker_url: str) -> Iterator[Connection]:
+    with Connection(broker_url) as connection:
+        yield connection
+
+
+@pytest.fixture
+def channel(connection: Connection) -> Channel:
+    return connection.channel()
+
+
+@pytest.fixture
+def queue(channel: Channel) -> str:
+    """A queue that goes with its connection."""
+    return channel.queue_declare(exclusive=True)[0]
+
+
+@pytest.fixture
+def penstock_connection(connection: Connection) -> Connection:
+    """A connection to Penstock, where the test is about what Penstock alone does."""
+    product = connection.server_properties.get("product")
+    if "penstock" not in str(product).lower():
+        pytest.skip(f"{product} does not do this")
+    return connection

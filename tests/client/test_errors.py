@@ -1,0 +1,26 @@
+"""Errors of the client."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from penstock.client import ChannelClosed, ClientError, ConnectError, ConnectionClosed, ControlError, Timeout
+
+ERRORS = [
+    (ConnectError("h", 5672, "nobody there"), "cannot connect to h:5672: nobody there"),
+    (ConnectionClosed(320, "shutdown"), "the connection is closed: shutdown (320)"),
+    (ConnectionClosed(None, "it broke"), "the connection is closed: it broke"),
+    (ChannelClosed(404, "no queue"), "the channel is closed: no queue (404)"),
+    (ControlError(409, "fenced", "A newer holder took over."), "A newer holder took over. (409 fenced)"),
+    (Timeout("no answer within 2 s"), "no answer within 2 s"),
+]
+
+
+@pytest.mark.parametrize(("error", "text"), ERRORS, ids=lambda value: type(value).__name__)
+def test_an_error_is_one_sentence_and_survives_the_way_to_another_process(error: ClientError, text: str) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error) == text
+    assert vars(again) == vars(error)
