@@ -1,0 +1,178 @@
+"""A channel: one session on a connection, its content in the making, and what it may receive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from penstock.adapter.amqp091.delivery import DeliveryHead, write_content, write_deliveries
+from penstock.adapter.amqp091.header import FIXED_OCTETS
+from penstock.core.broker import Broker
+from penstock.core.consumer import Batch
+from penstock.core.message import OVERHEAD
+from penstock.core.producer import Producer
+from penstock.core.route import Route
+from penstock.core.session import Session
+from penstock.core.vhost import VirtualHost
+from penstock.errors import ContentTooLarge, UnexpectedFrame
+from penstock.wire.amqp091.codec import decode_properties
+
+if TYPE_CHECKING:
+    from penstock.adapter.amqp091.connection import Connection
+
+NO_CONTENT: Final = -1
+"""`content_left` while no content is expected."""
+
+
+class ChannelProducer(Producer):
+    """The publishing side of a channel."""
+
+    def __init__(self, channel: Channel, name: str) -> None:
+        super().__init__(channel.broker, name, channel.connection.holding)
+        self.channel = channel
+
+
+class Channel(Session):
+    """One channel of a connection."""
+
+    def __init__(self, connection: Connection, number: i64, vhost: VirtualHost, broker: Broker) -> None:
+        super().__init__()
+        self.connection = connection
+        self.number: i64 = number
+        self.vhost = vhost
+        self.broker = broker
+        self.closing: bool = False
+        """We closed it and wait for close-ok; everything else that comes on it is ignored."""
+        self.delivering: bool = True
+        """False while the client has stopped its deliveries (channel.flow)."""
+        self.prefetch: i64 = 0
+        """Window that new consumers get (basic.qos with global=false)."""
+        self.last_queue: str = ""
+        """The queue declared last: what an empty queue name means (AMQP 0-9-1 section 1.7.2)."""
+        self.header_mark: i64 = 2 << 16 | number
+        self.body_mark: i64 = 3 << 16 | number
+        self.content_left: i64 = NO_CONTENT
+        self._content: list[bytes] = []
+        self._content_route: Route | None = None
+        self._content_size: i64 = 0
+        self._heads: dict[str, DeliveryHead] = {}
+        self.producer = ChannelProducer(self, connection.channel_name(number))
+
+    # Receiving
+
+    def receiving(self) -> bool:
+        return self.delivering and self.connection.writable
+
+    def why_not_receiving(self) -> str:
+        if not self.delivering:
+            return "paused by the client (channel.flow)"
+        return "its connection does not read what has been sent"
+
+    def deliver(self, batch: Batch) -> None:
+        """Write a batch as deliveries."""
+        connection = self.connection
+        tag = batch.consumer.tag
+        head = self._heads.get(tag)
+        if head is None:
+            head = DeliveryHead(self.number, tag)
+            self._heads[tag] = head
+        write_deliveries(connection.out, head, batch.messages, batch.first, connection.frame_max)
+        connection.touch()
+
+    def mark_queues(self) -> None:
+        """The channel may receive more than before: have the queues of its consumers looked at."""
+        for consumer in self.consumers.values():
+            self.broker.mark(consumer.queue)
+
+    def forget_consumer(self, tag: str) -> None:
+        """Drop what was kept for writing to a consumer."""
+        self._heads.pop(tag, None)
+
+    # Publishes that come in pieces
+
+    def begin_content(self, route: Route) -> None:
+        """A basic.publish came; its content header is next."""
+        self._content_route = route
+        self._content = []
+        self.content_left = 0
+
+    def content_header(self, frame: bytes, size: i64, body: i64) -> None:
+        """The content header came. Raises UnexpectedFrame (505), ContentTooLarge (311)."""
+        if self._content_route is None or self._content:
+            raise UnexpectedFrame(f"a content header came on channel {self.number} without a publish before it")
+        most = self.connection.policy.message_bytes_max
+        if body < 0 or body > most:
+            route = self._drop_content()
+            raise ContentTooLarge(
+                f"a message of {body} bytes to exchange '{route.address.exchange}' is larger than the {most} bytes that one may have"
+            )
+        self._content.append(frame)
+        self._content_size = size - FIXED_OCTETS + body
+        self.content_left = body
+        if body == 0:
+            self._finish_content()
+
+    def content_body(self, frame: bytes, size: i64) -> None:
+        """A body frame came. Raises UnexpectedFrame (505)."""
+        if not self._content:
+            raise UnexpectedFrame(f"a body frame came on channel {self.number} without a content header before it")
+        if size > self.content_left:
+            raise UnexpectedFrame(
+                f"the body on channel {self.number} is longer than announced: {self.content_left} octets were left, {size} came"
+            )
+        self._content.append(frame)
+        self.content_left -= size
+        if self.content_left == 0:
+            self._finish_content()
+
+    def _finish_content(self) -> None:
+        content = b"".join(self._content)
+        charge = self._content_size + OVERHEAD
+        route = self._drop_content()
+        if route.epoch != self.vhost.epoch:
+            self.vhost.resolve(route, {})
+        if route.only is not None:
+            self.producer.publish(route, content, charge)
+        else:
+            self.publish(route, content, charge)
+
+    def _drop_content(self) -> Route:
+        route = self._content_route
+        assert route is not None
+        self._content_route = None
+        self._content = []
+        self.content_left = NO_CONTENT
+        return route
+
+    def publish(self, route: Route, content: bytes, charge: i64) -> None:
+        """Take a publish that does not simply go to one queue."""
+        if route.control:
+            self.connection.control_request(self, route, content)
+        elif route.by_headers:
+            own = Route(route.address, route.mandatory)
+            self.vhost.resolve(own, headers_of(content))
+            self.producer.publish(own, content, charge)
+            return
+        self.producer.publish(route, content, charge)
+
+    # Sending
+
+    def send(self, method: int, args: dict[str, object]) -> None:
+        """Write a method frame on this channel."""
+        self.connection.send(self.number, method, args)
+
+    def send_content(self, method: bytes, content: bytes) -> None:
+        """Write a method frame that carries content (basic.return, basic.get-ok)."""
+        out: BytesWriter = self.connection.out
+        out.write(method)
+        write_content(out, content, self.number, self.connection.frame_max)
+        self.connection.touch()
+
+
+def headers_of(content: bytes) -> dict[str, object]:
+    """Return the headers property of a message; empty if it has none or they cannot be read."""
+    size = int.from_bytes(content[3:7], "big")
+    _, properties = decode_properties(content[7 : 7 + size])
+    return properties.headers or {}

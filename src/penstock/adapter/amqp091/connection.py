@@ -1,0 +1,470 @@
+"""One AMQP 0-9-1 connection: negotiation, its channels, what closes and why. Bytes in, bytes out; no socket, no clock.
+
+Theory of operation. A connection goes through `HEADER` (the eight octets), `START` (who are you), `TUNE` (how large, how
+many), `OPEN` (which vhost) to `RUNNING`; and from anywhere to `CLOSING` (we sent close and wait for close-ok) and `CLOSED`
+(nothing more is sent or read). A method that comes in a state that does not expect it closes the connection with 503.
+
+An error closes the smallest thing that the specification allows: `BrokerError.closes` says which. After channel.close
+everything on that channel is ignored until close-ok.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.adapter.amqp091 import arguments as arg
+from penstock.adapter.amqp091.channel import Channel
+from penstock.adapter.amqp091.delivery import write_confirm
+from penstock.adapter.amqp091.intake import Intake
+from penstock.adapter.amqp091.methods import CHANNEL_METHODS
+from penstock.adapter.policy import Policy
+from penstock.core.producer import Holding
+from penstock.core.queue import Queue
+from penstock.core.route import Route
+from penstock.core.vhost import VirtualHost
+from penstock.errors import AccessRefused, BrokerError, ChannelError, CommandInvalid, FrameError, NotAllowed, NotImplementedHere
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import CodecError, Method, decode_method, method_frame, short_text
+from penstock.wire.sasl import SaslError, parse_amqplain, parse_plain
+
+if TYPE_CHECKING:
+    from penstock.adapter.hub import Hub
+
+HEADER: Final = "header"
+START: Final = "start"
+TUNE: Final = "tune"
+OPEN: Final = "open"
+RUNNING: Final = "running"
+CLOSING: Final = "closing"
+CLOSED: Final = "closed"
+
+PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
+HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+FRAME_MIN: Final = 4096
+OUTPUT_FULL: Final = 256 * 1024
+"""Bytes of output at which deliveries to the connection wait for the next flush."""
+
+
+class Peer:
+    """Who is at the other end, as the shell knows it."""
+
+    def __init__(self, address: str, loopback: bool) -> None:
+        self.address = address
+        """Host and port, for people."""
+        self.loopback = loopback
+        """Whether it is this very machine: only then may guest log in (as in RabbitMQ)."""
+
+
+class Connection(Intake):
+    """One client."""
+
+    def __init__(self, hub: Hub, number: int, peer: Peer) -> None:
+        self.policy: Policy = hub.policy
+        super().__init__(self.policy.frame_max)
+        self.hub = hub
+        self.broker = hub.broker
+        self.number = number
+        """Counts connections, for people: con:2 in the log."""
+        self.peer = peer
+        self.state: str = HEADER
+        self.user: str = ""
+        self.product: str = ""
+        """What the client calls itself (client-properties)."""
+        self.capabilities: dict[str, object] = {}
+        self.vhost: VirtualHost | None = None
+        self.channel_max: int = self.policy.channel_max
+        self.heartbeat_s: int = 0
+        """Agreed seconds between heartbeats; 0 is none."""
+        self.holding = Holding(self.policy.hold_bytes_most(self.broker.defaults.hold_deadline_s))
+        self.exclusive: dict[str, Queue] = {}
+        self.writable: bool = True
+        """Whether deliveries may be written; false while the output is full."""
+        self.touched: bool = False
+        self.blocking: int = 0
+        """How many (producer, gate) pairs of this connection are blocked."""
+        self.told_blocked: bool = False
+        self.opened_at: float = self.broker.now
+        self.last_received: float = self.broker.now
+        self.last_sent: float = self.broker.now
+        self.closed_at: float = 0.0
+        """When close was sent, to wait for close-ok no longer than the policy says."""
+
+    # The shell's calls
+
+    def receive(self, data: bytes) -> None:
+        """Take what was read from the peer."""
+        self.last_received = self.broker.now
+        if self.state == HEADER:
+            data = self._protocol_header(self.rest + data)
+            if not data:
+                return
+        if self.state != CLOSED:
+            self.feed(data)
+
+    def take_output(self) -> bytes:
+        """Take what there is to write; the shell says `drained` when the peer has taken it."""
+        self.touched = False
+        data = self.out.getvalue()
+        self.out.truncate(0)
+        if data:
+            self.last_sent = self.broker.now
+        return data
+
+    def drained(self) -> None:
+        """The peer takes more: deliveries go on."""
+        if not self.writable:
+            self.writable = True
+            for channel in self.channels.values():
+                channel.mark_queues()
+
+    def go_on(self) -> bool:
+        """Act on input that was left alone while the output was full; returns whether all of it has been acted on."""
+        self.feed(b"")
+        return not self.stalled
+
+    def tick(self) -> bool:
+        """Look at heartbeats and time-outs; called about once a second. Returns false when the peer must be given up."""
+        now = self.broker.now
+        if self.state in (CLOSING, CLOSED):
+            return now - self.closed_at < self.policy.close_s
+        if self.state != RUNNING:
+            return now - self.opened_at < self.policy.handshake_s
+        if self.heartbeat_s:
+            if now - self.last_received > 2 * self.heartbeat_s:
+                return False
+            if now - self.last_sent >= self.heartbeat_s / 2 and self.writable:
+                self.out.write(HEARTBEAT_FRAME)
+                self.touch()
+        return True
+
+    def lost(self) -> None:
+        """The socket is gone: leave no trace of the connection."""
+        self.state = CLOSED
+        self._end_channels(graceful=False)
+
+    def shut_down(self) -> None:
+        """Close because the broker stops (320)."""
+        if self.state == RUNNING:
+            self.close(320, "CONNECTION_FORCED - broker is shutting down", 0)
+        else:
+            self._end()
+
+    def may_pause(self) -> bool:
+        """Tell whether reading may be paused: it only publishes, and it holds as much as it may."""
+        return self.holding.bytes >= self.policy.hold_bytes and self.publishes_only()
+
+    def publishes_only(self) -> bool:
+        """Tell whether it neither consumes nor has anything to acknowledge."""
+        for channel in self.channels.values():
+            if channel.consumers or channel.credit.out:
+                return False
+        return True
+
+    # Output
+
+    def touch(self) -> None:
+        """Note that there is something to write."""
+        if not self.touched:
+            self.touched = True
+            self.hub.touched.append(self)
+        if len(self.out) >= OUTPUT_FULL:
+            self.writable = False
+
+    def send(self, number: i64, method: int, args: dict[str, object]) -> None:
+        """Write a method frame."""
+        self.out.write(method_frame(int(number), method, **args))
+        self.touch()
+
+    def tell_confirms(self, channel: Channel) -> None:
+        """Write what a channel's publishes have come to."""
+        for outcome in channel.producer.withheld.take():
+            write_confirm(self.out, channel.number, outcome.last, outcome.last > outcome.first, outcome.confirmed)
+        self.touch()
+
+    def tell_blocked(self, reason: str) -> None:
+        """Bring connection.blocked or unblocked to the client up to date, if it announced that it understands them."""
+        blocked = self.blocking > 0
+        if blocked == self.told_blocked or self.state != RUNNING:
+            return
+        self.told_blocked = blocked
+        if self.capabilities.get("connection.blocked") is True:
+            if blocked:
+                self.send(0, spec.CONNECTION_BLOCKED, {"reason": short_text(reason)})
+            else:
+                self.send(0, spec.CONNECTION_UNBLOCKED, {})
+
+    def review_hold_bound(self) -> None:
+        """A connection that consumes is never paused, so it may hold less before its publishes are refused."""
+        if self.publishes_only():
+            self.holding.bound = self.policy.hold_bytes_most(self.broker.defaults.hold_deadline_s)
+        else:
+            self.holding.bound = self.policy.hold_bytes
+
+    # Names, for people
+
+    def name(self) -> str:
+        """Return who it is: con:2(guest@127.0.0.1:40312/)."""
+        vhost = "/" if self.vhost is None else "/" + self.vhost.name.removeprefix("/")
+        return f"con:{self.number}({self.user}@{self.peer.address}{vhost})"
+
+    def view(self) -> dict[str, object]:
+        """Return the connection as plain data."""
+        return {
+            "name": self.name(),
+            "product": self.product,
+            "state": self.state,
+            "blocked": self.blocking > 0,
+            "channels": len(self.channels),
+            "held": {"messages": int(self.holding.messages), "bytes": int(self.holding.bytes)},
+        }
+
+    def channel_name(self, number: i64) -> str:
+        """Return who a channel is: con:2(guest@127.0.0.1:40312/)/ch:1."""
+        return f"{self.name()}/ch:{number}"
+
+    # Routes (Intake)
+
+    def route_of(self, channel: Channel, payload: bytes) -> Route:
+        method = self._decode(payload)
+        if arg.flag(method.args, "immediate"):
+            raise NotImplementedHere("immediate=true is not supported (RabbitMQ removed it in 3.0)")
+        route = channel.vhost.route(
+            arg.text(method.args, "exchange"), arg.text(method.args, "routing_key"), arg.flag(method.args, "mandatory")
+        )
+        channel.vhost.resolve(route, {})
+        return route
+
+    def find_again(self, route: Route) -> None:
+        assert self.vhost is not None
+        self.vhost.resolve(route, {})
+
+    def control_request(self, channel: Channel, route: Route, content: bytes) -> None:
+        """Hand a publish to the control exchange over to the broker's control operations."""
+        self.hub.control.request(channel.vhost, self, route.address.routing_key, content)
+
+    # Methods
+
+    def on_method(self, number: int, payload: bytes) -> None:
+        try:
+            method = self._decode(payload)
+            if number == 0:
+                self._connection_method(method)
+            else:
+                self._channel_method(number, method)
+        except BrokerError as error:
+            self.on_error(number, error)
+
+    def _decode(self, payload: bytes) -> Method:
+        try:
+            return decode_method(payload)
+        except CodecError as error:
+            raise _Malformed(error) from None
+
+    def _channel_method(self, number: int, method: Method) -> None:
+        if self.discarding:
+            return
+        if self.state != RUNNING:
+            raise CommandInvalid(f"{method.name} came on channel {number} before the connection was open")
+        channel = self.channels.get(number)
+        if method.id == spec.CHANNEL_OPEN:
+            self._open_channel(number)
+        elif channel is None:
+            if method.id not in (spec.CHANNEL_CLOSE_OK, spec.CHANNEL_CLOSE):
+                raise ChannelError(f"{method.name} came on channel {number}, which is not open")
+        elif method.id == spec.CHANNEL_CLOSE:
+            self._end_channel(channel, graceful=True)
+            self.send(number, spec.CHANNEL_CLOSE_OK, {})
+        elif method.id == spec.CHANNEL_CLOSE_OK:
+            if channel.closing:
+                del self.channels[number]
+        elif not channel.closing:
+            handler = CHANNEL_METHODS.get(method.id)
+            if handler is None:
+                raise CommandInvalid(f"{method.name} is not a method that a client sends on a channel")
+            handler(channel, method.args)
+
+    def _open_channel(self, number: int) -> None:
+        if number in self.channels:
+            raise ChannelError(f"channel {number} is open already")
+        if number > self.channel_max:
+            raise NotAllowed(f"channel {number} is above the agreed channel_max of {self.channel_max}")
+        assert self.vhost is not None
+        self.channels[number] = Channel(self, number, self.vhost, self.broker)
+        self.send(number, spec.CHANNEL_OPEN_OK, {})
+
+    def _connection_method(self, method: Method) -> None:
+        if method.id == spec.CONNECTION_CLOSE:
+            self._end_channels(graceful=True)
+            self.send(0, spec.CONNECTION_CLOSE_OK, {})
+            self._end()
+        elif method.id == spec.CONNECTION_CLOSE_OK and self.state == CLOSING:
+            self._end()
+        elif self.discarding:
+            return
+        elif method.id == spec.CONNECTION_START_OK and self.state == START:
+            self._start_ok(method.args)
+        elif method.id == spec.CONNECTION_TUNE_OK and self.state == TUNE:
+            self._tune_ok(method.args)
+        elif method.id == spec.CONNECTION_OPEN and self.state == OPEN:
+            self.vhost = self.broker.vhost(arg.text(method.args, "virtual_host"))
+            self.state = RUNNING
+            self.send(0, spec.CONNECTION_OPEN_OK, {})
+        elif method.id == spec.CONNECTION_UPDATE_SECRET and self.state == RUNNING:
+            self.send(0, spec.CONNECTION_UPDATE_SECRET_OK, {})
+        else:
+            raise CommandInvalid(f"{method.name} is not expected while the connection is in state '{self.state}'")
+
+    # Negotiation
+
+    def _protocol_header(self, data: bytes) -> bytes:
+        """Read the eight octets that every connection begins with; returns what comes after them, if it may go on."""
+        if not PROTOCOL_HEADER.startswith(data[:8]):
+            self.out.write(PROTOCOL_HEADER)  # Section 4.2.2: say what is spoken here, and close.
+            self.touch()
+            self._end()
+            return b""
+        if len(data) < 8:
+            self.rest = data
+            return b""
+        self.rest = b""
+        self.state = START
+        self.send(
+            0,
+            spec.CONNECTION_START,
+            {
+                "version_major": 0,
+                "version_minor": 9,
+                "server_properties": self.hub.server_properties,
+                "mechanisms": b"PLAIN AMQPLAIN",
+                "locales": b"en_US",
+            },
+        )
+        return data[8:]
+
+    def _start_ok(self, args: dict[str, object]) -> None:
+        properties = arg.table(args, "client_properties")
+        self.product = str(properties.get("product", ""))
+        capabilities = properties.get("capabilities")
+        if isinstance(capabilities, dict):
+            self.capabilities = capabilities
+        mechanism = arg.text(args, "mechanism")
+        response = arg.octets(args, "response")
+        try:
+            if mechanism == "PLAIN":
+                user, password = parse_plain(response)
+            elif mechanism == "AMQPLAIN":
+                user, password = parse_amqplain(response)
+            else:
+                raise NotAllowed(f"mechanism '{mechanism}' is not offered; offered are PLAIN and AMQPLAIN")
+        except SaslError as error:
+            raise FrameError(str(error)) from None
+        self.user = user
+        refusal = self.hub.users.refusal(user, password, self.peer.loopback)
+        if refusal:
+            self._refuse_login(mechanism, refusal)
+            return
+        self.state = TUNE
+        self.send(
+            0,
+            spec.CONNECTION_TUNE,
+            {"channel_max": self.channel_max, "frame_max": self.frame_max, "heartbeat": self.policy.heartbeat_s},
+        )
+
+    def _refuse_login(self, mechanism: str, refusal: str) -> None:
+        self.hub.note(f"[{self.name()}] login refused: {refusal}")
+        if self.capabilities.get("authentication_failure_close") is True:
+            self.on_error(
+                0, AccessRefused(f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile.")
+            )
+        else:
+            self._end()  # Older clients expect the socket to close (AMQP 0-9-1 section 2.2.2).
+
+    def _tune_ok(self, args: dict[str, object]) -> None:
+        frame_max, channel_max = arg.number(args, "frame_max"), arg.number(args, "channel_max")
+        if frame_max and (frame_max < FRAME_MIN or frame_max > self.policy.frame_max):
+            raise NotAllowed(f"frame_max={frame_max} is outside the {FRAME_MIN} to {self.policy.frame_max} that were offered")
+        if channel_max > self.policy.channel_max:
+            raise NotAllowed(f"channel_max={channel_max} is above the {self.policy.channel_max} that were offered")
+        self.frame_max = frame_max or self.policy.frame_max
+        self.channel_max = channel_max or self.policy.channel_max
+        self.heartbeat_s = arg.number(args, "heartbeat")
+        self.state = OPEN
+
+    # Errors and ends
+
+    def on_error(self, number: int, error: BrokerError) -> None:
+        code = error.reply_code() if isinstance(error, _Malformed) else error.code
+        if error.closes == "channel" and number in self.channels:
+            channel = self.channels[number]
+            if not channel.closing:
+                channel.closing = True
+                self.forget_last()
+                self._end_channel(channel, graceful=False)
+                self.channels[number] = channel  # It ignores what comes until close-ok.
+                self.send(
+                    number, spec.CHANNEL_CLOSE, {"reply_code": code, "reply_text": error.reply_text, "class_id": 0, "method_id": 0}
+                )
+            return
+        self.close(code, error.reply_text, number)
+
+    def on_frame_error(self, error: BrokerError) -> None:
+        self.on_error(0, error)
+
+    def close(self, code: int, text: str, number: int) -> None:
+        """Close the connection and wait for close-ok."""
+        if self.state in (CLOSING, CLOSED):
+            return
+        self._end_channels(graceful=False)
+        self.hub.note(f"[{self.name()}] closed by the broker: {code} {text}")
+        self.state = CLOSING
+        self.discarding = True
+        self.closed_at = self.broker.now
+        self.send(0, spec.CONNECTION_CLOSE, {"reply_code": code, "reply_text": short_text(text), "class_id": 0, "method_id": 0})
+
+    def _end(self) -> None:
+        """Nothing more is read or sent; the shell closes the socket when the output is written."""
+        self.state = CLOSED
+        self.discarding = True
+        self.closed_at = self.broker.now
+        self.touch()
+
+    def _end_channel(self, channel: Channel, graceful: bool) -> None:
+        self.channels.pop(int(channel.number), None)
+        self.forget_last()
+        self.broker.end_session(channel)
+        if graceful:
+            channel.producer.leave()
+        else:
+            channel.producer.depart()
+
+    def _end_channels(self, graceful: bool) -> None:
+        for channel in list(self.channels.values()):
+            self._end_channel(channel, graceful)
+        for queue in list(self.exclusive.values()):
+            if not queue.deleted:
+                self.broker.delete_queue(queue)
+        self.exclusive.clear()
+
+
+class _Malformed(BrokerError):
+    """Bytes that are no method; the codec knows the code."""
+
+    reply = "FRAME_ERROR"
+
+    def __init__(self, error: CodecError) -> None:
+        super().__init__(error.reason)
+        self.reason = error
+
+    def reply_code(self) -> int:
+        """Return the code that the codec chose."""
+        return int(self.reason.code)
+
+    @property
+    def reply_text(self) -> str:
+        return short_text(f"{self.reason.code.name} - {self.reason.reason}")
+
+
+
+

@@ -1,0 +1,51 @@
+"""A message's content as AMQP 0-9-1 frames: taken apart for those who look inside, and made by those who answer."""
+
+from __future__ import annotations
+
+from librt.strings import BytesWriter, read_i64_be
+from mypy_extensions import i64
+
+from penstock.wire.amqp091.codec import Properties, decode_properties, encode_header, frame
+from penstock.wire.amqp091.spec import FRAME_BODY, FRAME_HEADER
+
+FRAME_PAYLOAD_MAX = 131072 - 8
+
+
+def header_end(content: bytes) -> i64:
+    """Return where the header frame ends and the body frames begin."""
+    return 8 + ((read_i64_be(content, 0) >> 8) & 0xFFFFFFFF)
+
+
+def header_payload(content: bytes) -> bytes:
+    """Return the payload of the header frame."""
+    return content[7 : header_end(content) - 1]
+
+
+def properties_of(content: bytes) -> Properties:
+    """Return the properties of a message. Raises CodecError if the inside of a field is malformed."""
+    return decode_properties(header_payload(content))[1]
+
+
+def write_body(out: BytesWriter, content: bytes) -> None:
+    """Write the body of a message without its frames."""
+    pos = header_end(content)
+    n: i64 = len(content)
+    while pos < n:
+        size = (read_i64_be(content, pos) >> 8) & 0xFFFFFFFF
+        out.write(content[pos + 7 : pos + 7 + size])
+        pos += size + 8
+
+
+def body_of(content: bytes) -> bytes:
+    """Return the body of a message."""
+    out = BytesWriter()
+    write_body(out, content)
+    return out.getvalue()
+
+
+def make_content(properties: Properties, body: bytes) -> bytes:
+    """Return the frames of a message that the broker itself sends; the channel in them is put right at delivery."""
+    parts = [frame(FRAME_HEADER, 0, encode_header(len(body), properties))]
+    for start in range(0, len(body), FRAME_PAYLOAD_MAX):
+        parts.append(frame(FRAME_BODY, 0, body[start : start + FRAME_PAYLOAD_MAX]))
+    return b"".join(parts)

@@ -1,0 +1,137 @@
+"""exchange.* and queue.*: the topology. The semantics are RabbitMQ's where the specification leaves room."""
+
+from __future__ import annotations
+
+from penstock.adapter.amqp091 import arguments as arg
+from penstock.adapter.amqp091.channel import Channel
+from penstock.core.queue import Queue
+from penstock.errors import AccessRefused, NotFound, ResourceLocked
+from penstock.wire.amqp091 import spec
+
+
+def access_request(channel: Channel, args: dict[str, object]) -> None:
+    """access.request is of AMQP 0-8; answered because old clients still ask."""
+    channel.send(spec.ACCESS_REQUEST_OK, {"ticket": 1})
+
+
+def exchange_declare(channel: Channel, args: dict[str, object]) -> None:
+    name = arg.text(args, "exchange")
+    if arg.flag(args, "passive"):
+        channel.vhost.exchange(name)
+    else:
+        if name == "":
+            raise AccessRefused("the default exchange cannot be declared")
+        channel.vhost.declare_exchange(
+            name,
+            arg.text(args, "type"),
+            arg.table(args, "arguments"),
+            arg.flag(args, "durable"),
+            arg.flag(args, "auto_delete"),
+            arg.flag(args, "internal"),
+        )
+    _answer(channel, args, spec.EXCHANGE_DECLARE_OK, {})
+
+
+def exchange_delete(channel: Channel, args: dict[str, object]) -> None:
+    channel.vhost.delete_exchange(arg.text(args, "exchange"), arg.flag(args, "if_unused"))
+    _answer(channel, args, spec.EXCHANGE_DELETE_OK, {})
+
+
+def exchange_bind(channel: Channel, args: dict[str, object]) -> None:
+    target = channel.vhost.exchange(arg.text(args, "destination"))
+    channel.vhost.bind(
+        arg.text(args, "source"), None, target, arg.text(args, "routing_key"), arg.table(args, "arguments")
+    )
+    _answer(channel, args, spec.EXCHANGE_BIND_OK, {})
+
+
+def exchange_unbind(channel: Channel, args: dict[str, object]) -> None:
+    target = channel.vhost.exchange(arg.text(args, "destination"))
+    channel.vhost.unbind(
+        arg.text(args, "source"), None, target, arg.text(args, "routing_key"), arg.table(args, "arguments")
+    )
+    _answer(channel, args, spec.EXCHANGE_UNBIND_OK, {})
+
+
+def queue_declare(channel: Channel, args: dict[str, object]) -> None:
+    name = arg.text(args, "queue")
+    connection = channel.connection
+    if arg.flag(args, "passive"):
+        queue = channel.vhost.queue(name or channel.last_queue, connection)
+    else:
+        if name == "":
+            name = connection.hub.make_name("amq.gen")
+        elif name.startswith("amq.") and name not in channel.vhost.queues:
+            raise AccessRefused(f"queue name '{name}' contains the reserved prefix amq.*")
+        exclusive = arg.flag(args, "exclusive")
+        queue = channel.vhost.declare_queue(
+            name,
+            arg.table(args, "arguments"),
+            arg.flag(args, "durable"),
+            arg.flag(args, "auto_delete"),
+            connection if exclusive else None,
+            connection,
+        )
+        if exclusive:
+            connection.exclusive[name] = queue
+    channel.broker.look_after(queue)
+    channel.last_queue = queue.name
+    answer: dict[str, object] = {
+        "queue": queue.name,
+        "message_count": min(int(queue.available()), 0xFFFFFFFF),
+        "consumer_count": len(queue.consumers),
+    }
+    _answer(channel, args, spec.QUEUE_DECLARE_OK, answer)
+
+
+def queue_bind(channel: Channel, args: dict[str, object]) -> None:
+    queue = named_queue(channel, args)
+    key = arg.text(args, "routing_key")
+    if key == "" and arg.text(args, "queue") == "":
+        key = queue.name  # Section 1.7.2.3: both empty means the last declared queue, by its name.
+    channel.vhost.bind(arg.text(args, "exchange"), queue, None, key, arg.table(args, "arguments"))
+    _answer(channel, args, spec.QUEUE_BIND_OK, {})
+
+
+def queue_unbind(channel: Channel, args: dict[str, object]) -> None:
+    queue = named_queue(channel, args)
+    channel.vhost.unbind(
+        arg.text(args, "exchange"), queue, None, arg.text(args, "routing_key"), arg.table(args, "arguments")
+    )
+    channel.send(spec.QUEUE_UNBIND_OK, {})
+
+
+def queue_purge(channel: Channel, args: dict[str, object]) -> None:
+    queue = named_queue(channel, args)
+    if queue.cursors:
+        raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}' and cannot be purged")
+    count = queue.purge(channel.broker.now)
+    _answer(channel, args, spec.QUEUE_PURGE_OK, {"message_count": count})
+
+
+def queue_delete(channel: Channel, args: dict[str, object]) -> None:
+    name = arg.text(args, "queue") or channel.last_queue
+    count = 0
+    try:
+        queue = channel.vhost.queue(name, channel.connection)
+    except NotFound:
+        pass  # Deleting what does not exist is no error (RabbitMQ since 3.2).
+    else:
+        count = channel.broker.delete_queue(queue, arg.flag(args, "if_unused"), arg.flag(args, "if_empty"))
+        channel.connection.exclusive.pop(name, None)
+    _answer(channel, args, spec.QUEUE_DELETE_OK, {"message_count": count})
+
+
+def named_queue(channel: Channel, args: dict[str, object]) -> Queue:
+    """Return the queue that a method names; the last declared one for an empty name (section 1.7.2)."""
+    name = arg.text(args, "queue")
+    if name == "":
+        name = channel.last_queue
+        if name == "":
+            raise NotFound("no previously declared queue: none was named, and none has been declared on this channel")
+    return channel.vhost.queue(name, channel.connection)
+
+
+def _answer(channel: Channel, args: dict[str, object], method: int, answer: dict[str, object]) -> None:
+    if args.get("no_wait") is not True:
+        channel.send(method, answer)

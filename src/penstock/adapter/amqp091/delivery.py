@@ -1,0 +1,126 @@
+"""Deliveries as bytes: a constant prefix, the tag, a constant suffix, and the content as it came."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, read_i64_be, write_i16_be, write_i32_be, write_i64_be
+from mypy_extensions import i32, i64
+
+from penstock.core.message import Address, Message
+
+_METHOD: Final = 1
+_BODY: Final = 3
+_END: Final = 0xCE
+_FRAME_OVERHEAD: Final = 8
+
+
+def short(text: str) -> bytes:
+    """Encode a short string; what is kept by the broker came as one and is short enough."""
+    encoded = text.encode()[:255]
+    return bytes([len(encoded)]) + encoded
+
+
+def address_tail(address: Address, redelivered: bool) -> bytes:
+    """Return what follows the tag in a delivery: redelivered, exchange, routing key, frame end; kept with the address."""
+    tail = address.encoded_redelivered if redelivered else address.encoded
+    if not tail:
+        tail = (b"\x01" if redelivered else b"\x00") + short(address.exchange) + short(address.routing_key) + b"\xce"
+        if redelivered:
+            address.encoded_redelivered = tail
+        else:
+            address.encoded = tail
+    return tail
+
+
+class DeliveryHead:
+    """The beginning of every basic.deliver to one consumer, for the address of the last message."""
+
+    __slots__ = ("channel", "tag", "address", "redelivered", "head", "tail")
+
+    def __init__(self, channel: i64, tag: str) -> None:
+        self.channel: i64 = channel
+        self.tag = short(tag)
+        self.address: Address | None = None
+        self.redelivered: bool = False
+        self.head: bytes = b""
+        self.tail: bytes = b""
+
+    def fit(self, message: Message) -> None:
+        """Make head and tail those of a message."""
+        self.address = message.address
+        self.redelivered = message.redelivered
+        self.tail = address_tail(message.address, message.redelivered)
+        method = b"\x00\x3c\x00\x3c" + self.tag
+        size = len(method) + 8 + len(self.tail) - 1
+        self.head = b"\x01" + int(self.channel).to_bytes(2, "big") + size.to_bytes(4, "big") + method
+
+
+def write_deliveries(
+    out: BytesWriter, head: DeliveryHead, messages: list[Message | None], tag: i64, frame_max: i64
+) -> None:
+    """Write messages as basic.deliver with consecutive tags."""
+    address = head.address
+    start = head.head
+    tail = head.tail
+    redelivered = head.redelivered
+    channel: i64 = head.channel
+    for message in messages:
+        assert message is not None
+        if message.address is not address or message.redelivered != redelivered:
+            head.fit(message)
+            address = head.address
+            start = head.head
+            tail = head.tail
+            redelivered = head.redelivered
+        out.write(start)
+        write_i64_be(out, tag)
+        out.write(tail)
+        content = message.content
+        if (read_i64_be(content, 0) >> 40) & 0xFFFF == channel and len(content) <= frame_max:
+            out.write(content)
+        else:
+            write_content(out, content, channel, frame_max)
+        tag += 1
+
+
+def write_content(out: BytesWriter, content: bytes, channel: i64, frame_max: i64) -> None:
+    """Write header and body frames for another channel, or with smaller frames than they came in."""
+    pos: i64 = 0
+    n: i64 = len(content)
+    most = frame_max - _FRAME_OVERHEAD
+    while pos < n:
+        kind: i64 = content[pos]
+        size = (read_i64_be(content, pos) >> 8) & 0xFFFFFFFF
+        start = pos + 7
+        left = size
+        while True:
+            part = left if left < most or kind != _BODY else most
+            out.append(int(kind))
+            write_u16(out, channel)
+            write_i32_be(out, i32(part))
+            out.write(content[start : start + part])
+            out.append(_END)
+            start += part
+            left -= part
+            if left <= 0:
+                break
+        pos += size + _FRAME_OVERHEAD
+
+
+def write_u16(out: BytesWriter, value: i64) -> None:
+    """Write an unsigned short; the library knows only signed ones."""
+    out.append(int(value >> 8))
+    out.append(int(value & 0xFF))
+
+
+def write_confirm(out: BytesWriter, channel: i64, number: i64, multiple: bool, confirmed: bool) -> None:
+    """Write basic.ack, or basic.nack, for publishes."""
+    out.append(_METHOD)
+    write_u16(out, channel)
+    write_i32_be(out, 13)
+    write_i16_be(out, 60)
+    write_i16_be(out, 80 if confirmed else 120)
+    write_i64_be(out, number)
+    out.append(1 if multiple else 0)
+    out.append(_END)

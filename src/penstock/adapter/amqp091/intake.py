@@ -1,0 +1,246 @@
+"""The bytes of one connection, cut into frames; publishes and acknowledgements are acted on right here.
+
+Theory of operation. `feed` walks once over what was read. No object is made for a frame. A publish whose method, header and
+body frames are all there is accepted in one step: its content is one slice of the input, kept as it came. The payload of
+`basic.publish` repeats, so the route it leads to is kept by those very bytes. Everything else goes to `on_method`,
+and a publish that comes in pieces is put together by its channel.
+
+A frame that is not complete waits in `rest`, never more than one frame, whose size is bounded by frame_max.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import BytesWriter, read_i32_be, read_i64_be
+from mypy_extensions import i64
+
+from penstock.adapter.amqp091.header import FIXED_OCTETS, properties_fit
+from penstock.core.message import OVERHEAD
+from penstock.core.route import Route
+from penstock.errors import BrokerError, ChannelError, FrameError, SyntaxInvalid, UnexpectedFrame
+
+if TYPE_CHECKING:
+    from penstock.adapter.amqp091.channel import Channel
+
+ROUTES_KEPT: Final = 4096
+"""Routes remembered by a connection; at the bound all are forgotten and found again."""
+OUTPUT_STALLS_AT: Final = 1024 * 1024
+"""Bytes waiting for the peer at which its input is left alone: one that asks and never reads cannot fill our memory."""
+
+_METHOD: Final = 1
+_HEADER: Final = 2
+_BODY: Final = 3
+_HEARTBEAT: Final = 8
+_END: Final = 0xCE
+_PUBLISH: Final = 60 << 16 | 40
+_ACK: Final = 60 << 16 | 80
+_CLASS_BASIC_WEIGHT_0: Final = 60 << 16
+
+
+class Intake:
+    """The input side of a connection; the connection proper fills in what a method does."""
+
+    def __init__(self, frame_max: i64) -> None:
+        self.frame_max: i64 = frame_max
+        self.channels: dict[int, Channel] = {}
+        self.out = BytesWriter()
+        self.rest: bytes = b""
+        self.stalled: bool = False
+        """Input is left in `rest` until the peer has read what waits for it."""
+        self.discarding: bool = False
+        """The connection is closing: nothing that comes matters but close and close-ok."""
+        self._routes: dict[bytes, Route] = {}
+        self._last_frame: bytes = b""
+        self._last_channel: Channel | None = None
+        self._last_route: Route | None = None
+
+    # To be filled in
+
+    def on_method(self, number: int, payload: bytes) -> None:
+        """Act on a method that is neither a publish nor an acknowledgement."""
+        raise NotImplementedError
+
+    def on_error(self, number: int, error: BrokerError) -> None:
+        """Close what the error closes and tell the peer why."""
+        raise NotImplementedError
+
+    def on_frame_error(self, error: BrokerError) -> None:
+        """Close the connection for bytes that are no frames."""
+        raise NotImplementedError
+
+    def route_of(self, channel: Channel, payload: bytes) -> Route:
+        """Return the route that the payload of a basic.publish names. Raises BrokerError."""
+        raise NotImplementedError
+
+    def find_again(self, route: Route) -> None:
+        """Resolve a route in the present topology. Raises BrokerError."""
+        raise NotImplementedError
+
+    # Frames
+
+    def feed(self, data: bytes) -> None:
+        """Take what was read."""
+        if self.rest:
+            data = self.rest + data
+            self.rest = b""
+        self.stalled = False
+        pos = self._frames(data)
+        if pos < len(data):
+            self.rest = data[pos:] if pos else data
+
+    def _frames(self, data: bytes) -> i64:
+        """Act on every complete frame; returns the position of the first one that is not."""
+        pos: i64 = 0
+        n: i64 = len(data)
+        last_frame = self._last_frame
+        last_size: i64 = len(last_frame)
+        while n - pos >= 8:
+            if last_size and data[pos : pos + last_size] == last_frame:
+                channel = self._last_channel
+                assert channel is not None and self._last_route is not None
+                end = self._publish(channel, self._last_route, data, pos + last_size, n)
+                if end:
+                    pos = end
+                    continue
+            size = (read_i64_be(data, pos) >> 8) & 0xFFFFFFFF
+            end = pos + 8 + size
+            if size + 8 > self.frame_max:
+                self.on_frame_error(
+                    FrameError(f"a frame of {size + 8} octets is larger than the agreed frame_max of {self.frame_max}")
+                )
+                return n
+            if end > n:
+                return pos
+            if data[end - 1] != _END:
+                self.on_frame_error(FrameError(f"a frame of {size} octets does not end with 0xCE but with {data[end - 1]:#04x}"))
+                return n
+            if self._frame(data, pos, end, n):
+                last_frame = self._last_frame
+                last_size = len(last_frame)
+                assert self._last_channel is not None and self._last_route is not None
+                after = self._publish(self._last_channel, self._last_route, data, end, n)
+                pos = after if after else self._begin(self._last_channel, self._last_route, end)
+            else:
+                pos = end
+                if len(self.out) > OUTPUT_STALLS_AT:
+                    self.stalled = True
+                    return pos
+        return pos
+
+    def _frame(self, data: bytes, pos: i64, end: i64, n: i64) -> bool:
+        """Act on one frame; returns whether it was a publish, now noted as the last one."""
+        start = read_i64_be(data, pos)
+        kind = (start >> 56) & 0xFF
+        number = int((start >> 40) & 0xFFFF)
+        channel = self.channels.get(number)
+        if kind == _METHOD and end - pos >= 12:
+            if channel is not None and not channel.closing:
+                method = read_i32_be(data, pos + 7)
+                if channel.content_left >= 0:
+                    self.on_frame_error(UnexpectedFrame("a method frame came where the content of a publish was expected"))
+                elif method == _PUBLISH:
+                    return self._note_publish(channel, number, data, pos, end)
+                elif method == _ACK and end - pos == 21:
+                    self._acknowledge(channel, number, data, pos)
+                else:
+                    self.on_method(number, data[pos + 7 : end - 1])
+            else:
+                self.on_method(number, data[pos + 7 : end - 1])
+        elif kind == _HEARTBEAT:
+            if number:
+                self.on_frame_error(FrameError(f"a heartbeat came on channel {number}; it belongs to channel 0"))
+        elif (kind == _HEADER or kind == _BODY) and not self.discarding:
+            if channel is None:
+                self.on_frame_error(ChannelError(f"content came on channel {number}, which is not open"))
+            elif not channel.closing:
+                self._piece(channel, number, data, pos, end)
+        elif not self.discarding:
+            self.on_frame_error(FrameError(f"a frame of type {kind} with {end - pos - 8} octets is no frame of AMQP 0-9-1"))
+        return False
+
+    def _acknowledge(self, channel: Channel, number: int, data: bytes, pos: i64) -> None:
+        try:
+            channel.acknowledge(read_i64_be(data, pos + 11), data[pos + 19] & 1 != 0, channel.broker.now)
+            channel.mark_queues()
+        except BrokerError as error:
+            self.on_error(number, error)
+
+    # Publishes
+
+    def _note_publish(self, channel: Channel, number: int, data: bytes, pos: i64, end: i64) -> bool:
+        payload = data[pos + 7 : end - 1]
+        try:
+            route = self._routes.get(payload)
+            if route is None:
+                route = self.route_of(channel, payload)
+                if len(self._routes) >= ROUTES_KEPT:
+                    self._routes.clear()
+                self._routes[payload] = route
+            if route.epoch != channel.vhost.epoch:
+                self.find_again(route)
+        except BrokerError as error:
+            self.on_error(number, error)
+            return False
+        self._last_frame = data[pos:end]
+        self._last_channel = channel
+        self._last_route = route
+        return True
+
+    def forget_last(self) -> None:
+        """Forget the last publish: its channel may be gone."""
+        self._last_frame = b""
+        self._last_channel = None
+        self._last_route = None
+
+    def _publish(self, channel: Channel, route: Route, data: bytes, head: i64, n: i64) -> i64:
+        """Accept a publish whose content begins at `head`, if all of it is there; returns its end, or 0 if it is not.
+
+        Eight octets are read as one number: of a frame they are type, channel, size and one more.
+        """
+        if head + 30 > n or channel.closing or channel.content_left >= 0:
+            return 0
+        start = read_i64_be(data, head)
+        size = (start >> 8) & 0xFFFFFFFF
+        body_at = head + 8 + size
+        if start >> 40 != channel.header_mark or size < 14 or body_at + 8 > n:
+            return 0
+        start = read_i64_be(data, body_at)
+        body = (start >> 8) & 0xFFFFFFFF
+        end = body_at + 8 + body
+        if start >> 40 != channel.body_mark or body == 0 or end > n or body + 8 > self.frame_max:
+            return 0
+        if read_i64_be(data, head + 11) != body or read_i64_be(data, head + 7) >> 32 != _CLASS_BASIC_WEIGHT_0:
+            return 0
+        if data[body_at - 1] != _END or data[end - 1] != _END:
+            return 0
+        if route.epoch != channel.vhost.epoch:
+            return 0
+        if not (size == 14 and data[head + 19] == 0 and data[head + 20] == 0):
+            if not properties_fit(data, head + 19, body_at - 1):
+                return 0
+        content = data[head:end]
+        if route.only is not None:
+            channel.producer.publish(route, content, size - FIXED_OCTETS + body + OVERHEAD)
+        else:
+            channel.publish(route, content, size - FIXED_OCTETS + body + OVERHEAD)
+        return end
+
+    def _begin(self, channel: Channel, route: Route, end: i64) -> i64:
+        """The content of a publish comes in pieces: the channel puts it together."""
+        channel.begin_content(route)
+        return end
+
+    def _piece(self, channel: Channel, number: int, data: bytes, pos: i64, end: i64) -> None:
+        size = end - pos - 8
+        try:
+            if data[pos] == _HEADER:
+                if size < 14 or read_i32_be(data, pos + 7) != _CLASS_BASIC_WEIGHT_0:
+                    raise FrameError(f"a content header of {size} octets is not one of class basic with weight 0")
+                if not properties_fit(data, pos + 19, end - 1):
+                    raise SyntaxInvalid("the properties of a publish do not fill their content header exactly")
+                channel.content_header(data[pos:end], size, read_i64_be(data, pos + 11))
+            else:
+                channel.content_body(data[pos:end], size)
+        except BrokerError as error:
+            self.on_error(number, error)

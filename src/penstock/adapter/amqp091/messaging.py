@@ -1,0 +1,143 @@
+"""basic.*, confirm.* and channel.flow: consuming, settling and the modes of a channel."""
+
+from __future__ import annotations
+
+from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
+
+from penstock.adapter.amqp091 import arguments as arg
+from penstock.adapter.amqp091.channel import Channel
+from penstock.adapter.amqp091.declaring import named_queue
+from penstock.adapter.amqp091.delivery import short, write_u16
+from penstock.core.consumer import Batch, Consumer
+from penstock.errors import NotAllowed, NotImplementedHere, ResourceLocked
+from penstock.wire.amqp091 import spec
+
+
+def nothing(channel: Channel, args: dict[str, object]) -> None:
+    """A method that needs no answer and changes nothing."""
+
+
+def channel_flow(channel: Channel, args: dict[str, object]) -> None:
+    """The client stops or resumes its deliveries (section 1.5.2.3)."""
+    channel.delivering = arg.flag(args, "active")
+    if channel.delivering:
+        channel.mark_queues()
+    channel.send(spec.CHANNEL_FLOW_OK, {"active": channel.delivering})
+
+
+def qos(channel: Channel, args: dict[str, object]) -> None:
+    """Prefetch. RabbitMQ's meaning of global: false is for each new consumer, true for the channel as a whole."""
+    if arg.number(args, "prefetch_size"):
+        raise NotImplementedHere(f"prefetch_size={arg.number(args, 'prefetch_size')} is not supported; use prefetch_count")
+    count = arg.number(args, "prefetch_count")
+    if arg.flag(args, "global"):
+        channel.credit.window = count
+        channel.mark_queues()
+    else:
+        channel.prefetch = count
+    channel.send(spec.BASIC_QOS_OK, {})
+
+
+def consume(channel: Channel, args: dict[str, object]) -> None:
+    queue = named_queue(channel, args)
+    tag = arg.text(args, "consumer_tag") or channel.connection.hub.make_name("amq.ctag")
+    if tag in channel.consumers:
+        raise NotAllowed(f"attempt to reuse consumer tag '{tag}' on channel {channel.number}")
+    consumer = Consumer(tag, channel, queue, arg.flag(args, "no_ack"), arg.flag(args, "exclusive"), channel.prefetch)
+    consumer.arguments = arg.table(args, "arguments")
+    channel.broker.consume(channel, consumer)
+    channel.connection.review_hold_bound()
+    if args.get("no_wait") is not True:
+        channel.send(spec.BASIC_CONSUME_OK, {"consumer_tag": tag})
+
+
+def cancel(channel: Channel, args: dict[str, object]) -> None:
+    tag = arg.text(args, "consumer_tag")
+    channel.broker.cancel(channel, tag)
+    channel.forget_consumer(tag)
+    channel.connection.review_hold_bound()
+    if args.get("no_wait") is not True:
+        channel.send(spec.BASIC_CANCEL_OK, {"consumer_tag": tag})
+
+
+def get(channel: Channel, args: dict[str, object]) -> None:
+    queue = named_queue(channel, args)
+    if queue.cursors:
+        raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; delete the cursor first")
+    queue.expire(channel.broker.now)
+    channel.broker.look_after(queue)
+    batch = channel.get(queue, arg.flag(args, "no_ack"), channel.broker.now)
+    if batch is None:
+        channel.send(spec.BASIC_GET_EMPTY, {})
+    else:
+        message = batch.messages[0]
+        assert message is not None
+        channel.send_content(_get_ok(channel, batch), message.content)
+
+
+def _get_ok(channel: Channel, batch: Batch) -> bytes:
+    message = batch.messages[0]
+    assert message is not None
+    payload = BytesWriter()
+    write_i16_be(payload, 60)
+    write_i16_be(payload, 71)
+    write_i64_be(payload, batch.first)
+    payload.append(1 if message.redelivered else 0)
+    payload.write(short(message.address.exchange))
+    payload.write(short(message.address.routing_key))
+    count = int(batch.consumer.queue.available())
+    out = BytesWriter()
+    out.append(1)
+    write_u16(out, channel.number)
+    size = len(payload) + 4
+    out.write(int(size).to_bytes(4, "big"))
+    out.write(payload.getvalue())
+    write_i32_be(out, min(count, 0x7FFFFFFF))
+    out.append(0xCE)
+    return out.getvalue()
+
+
+def ack(channel: Channel, args: dict[str, object]) -> None:
+    channel.acknowledge(arg.number(args, "delivery_tag"), arg.flag(args, "multiple"), channel.broker.now)
+    channel.mark_queues()
+
+
+def nack(channel: Channel, args: dict[str, object]) -> None:
+    _refuse(channel, arg.number(args, "delivery_tag"), arg.flag(args, "multiple"), arg.flag(args, "requeue"))
+
+
+def reject(channel: Channel, args: dict[str, object]) -> None:
+    _refuse(channel, arg.number(args, "delivery_tag"), False, arg.flag(args, "requeue"))
+
+
+def _refuse(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
+    if requeue:
+        for queue in channel.requeue(tag, multiple):
+            channel.broker.mark(queue)
+            channel.broker.look_after(queue)
+    else:
+        channel.discard(tag, multiple, channel.broker.now)
+    channel.mark_queues()
+
+
+def recover(channel: Channel, args: dict[str, object]) -> None:
+    """Deliver again everything that is not settled, to whoever has room (section 1.8.3.14; requeue=true only, as RabbitMQ)."""
+    recover_async(channel, args)
+    channel.send(spec.BASIC_RECOVER_OK, {})
+
+
+def recover_async(channel: Channel, args: dict[str, object]) -> None:
+    if not arg.flag(args, "requeue"):
+        raise NotImplementedHere("basic.recover with requeue=false is not supported")
+    for queue in channel.recover():
+        channel.broker.mark(queue)
+
+
+def confirm_select(channel: Channel, args: dict[str, object]) -> None:
+    channel.producer.confirming = True
+    if args.get("no_wait") is not True:
+        channel.send(spec.CONFIRM_SELECT_OK, {})
+
+
+def transactions(channel: Channel, args: dict[str, object]) -> None:
+    raise NotImplementedHere("transactions (tx.*) are not supported; use confirm.select")

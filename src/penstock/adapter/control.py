@@ -1,0 +1,251 @@
+"""Control operations: requests to the broker itself, as ordinary publishes to the exchange `penstock.control`.
+
+The routing key names the operation, the body is a JSON object, the reply goes to the queue in `reply_to` with the same
+`correlation_id`. One port, one login and one TLS for everything, and any AMQP client can ask. What fails is answered with
+an error that carries the code of its kind; no channel is closed for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from penstock.adapter import views
+from penstock.adapter.amqp091.content import body_of, make_content, properties_of
+from penstock.adapter.blocks import CONTENT_TYPE, encode_block
+from penstock.adapter.request import Request
+from penstock.core.broker import Broker
+from penstock.core.cursor import Cursor
+from penstock.core.message import OVERHEAD, Address
+from penstock.core.queue import Queue
+from penstock.core.vhost import VirtualHost
+from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
+from penstock.flow.deadlines import NEVER, Party
+from penstock.flow.level import UNLIMITED
+from penstock.wire.amqp091.codec import CodecError, Properties
+
+if TYPE_CHECKING:
+    from penstock.adapter.amqp091.connection import Connection
+    from penstock.adapter.hub import Hub
+
+WAIT_MS_MAX: Final = 60_000
+"""Longest that a plan may wait for messages."""
+BLOCK_ROWS_MAX: Final = 100_000
+BLOCK_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Most rows and bytes of one block: a reader asks for the next one, so that no reply is ever large."""
+CURSORS_MAX: Final = 10_000
+"""Cursors of a virtual host."""
+
+
+class WaitingPlan(Party):
+    """A plan that found nothing yet."""
+
+    def __init__(self, control: Control, request: Request, cursor: Cursor) -> None:
+        super().__init__()
+        self.control = control
+        self.request = request
+        self.cursor = cursor
+
+    def on_deadline(self, now: float) -> float:
+        self.control.answer_plan(self, True)
+        return NEVER
+
+
+class Control:
+    """The operations by name, and the cursors by virtual host."""
+
+    def __init__(self, hub: Hub, broker: Broker, version: str) -> None:
+        self.hub = hub
+        self.broker = broker
+        self.version = version
+        self.wall_offset: float = 0.0
+        """Added to monotonic seconds it gives seconds since the epoch; set by the shell."""
+        self._cursors: dict[str, Cursor] = {}
+        self._waiting: dict[str, WaitingPlan] = {}
+        self._operations: dict[str, Callable[[Request], dict[str, object] | None]] = {
+            "cursor.attach": self._attach,
+            "cursor.plan": self._plan,
+            "cursor.range": self._range,
+            "cursor.settle": self._settle,
+            "cursor.delete": self._delete,
+            "why": self._why,
+            "status": self._status,
+        }
+
+    def request(self, vhost: VirtualHost, connection: Connection, operation: str, content: bytes) -> None:
+        """Carry out an operation and reply; a request that does not say where to reply is carried out all the same."""
+        properties = Properties()
+        try:
+            properties = properties_of(content)
+            request = Request(vhost, connection, properties.reply_to, properties.correlation_id, body_of(content))
+            known = self._operations.get(operation)
+            if known is None:
+                raise NotFound(f"no control operation '{operation}'; known are {', '.join(sorted(self._operations))}")
+            answer = known(request)
+            if answer is not None:
+                self._reply(request, "application/json", json.dumps(answer).encode())
+        except (BrokerError, CodecError) as error:
+            self._fail(Request(vhost, connection, properties.reply_to, properties.correlation_id, b"{}"), error)
+
+    def look_again(self, queue: Queue) -> None:
+        """A queue that a waiting plan reads has changed."""
+        for cursor in list(queue.cursors):
+            waiting = self._waiting.get(_key(queue.vhost, cursor.name))
+            if waiting is not None:
+                self.answer_plan(waiting, False)
+
+    def answer_plan(self, waiting: WaitingPlan, at_deadline: bool) -> None:
+        """Answer a waiting plan, if there is something to answer or its time is up."""
+        request, cursor = waiting.request, waiting.cursor
+        try:
+            cursor.check(request.number("token"), cursor.touched)
+            answer, found = self._planned(request, cursor)
+            if not found and not at_deadline:
+                return
+            self._reply(request, "application/json", json.dumps(answer).encode())
+        except BrokerError as error:
+            self._fail(request, error)
+        self._stop_waiting(request.vhost.name, cursor)
+
+    # Operations
+
+    def _attach(self, request: Request) -> dict[str, object]:
+        name = request.text("cursor")
+        if not name:
+            raise PreconditionFailed("a cursor needs a name")
+        names = request.names("queues")
+        starting = request.starting("starting", names)
+        queues = [request.vhost.queue(queue, request.connection) for queue in names]
+        key = _key(request.vhost.name, name)
+        cursor = self._cursors.get(key)
+        if cursor is None:
+            if len(self._cursors) >= CURSORS_MAX:
+                raise ResourceError(f"there are {CURSORS_MAX} cursors, the most that there may be; delete one that is not used")
+            cursor = Cursor(name)
+        gone = any([position.queue.deleted for position in cursor.positions.values()])
+        if gone:
+            cursor.delete(self.broker.now)  # Queues of that name today are other queues: the positions mean nothing.
+        created = cursor.attach(queues, starting, self.broker.now)
+        self._cursors[key] = cursor
+        self._stop_waiting(request.vhost.name, cursor)
+        positions = cursor.positions.values()
+        return {
+            "token": cursor.token,
+            "created": created,
+            "initial": {position.queue.name: int(position.initial) for position in positions},
+            "settled": {position.queue.name: int(position.settled) for position in positions},
+            "tail": {position.queue.name: int(position.queue.tail) for position in positions},
+        }
+
+    def _plan(self, request: Request) -> dict[str, object] | None:
+        cursor = self._held_cursor(request)
+        self._stop_waiting(request.vhost.name, cursor)
+        for queue, end in request.offsets("settle").items():
+            cursor.settle(queue, end, self.broker.now)
+        answer, found = self._planned(request, cursor)
+        wait_ms = min(request.amount("wait_ms", 0), WAIT_MS_MAX)
+        if found or wait_ms <= 0:
+            return answer
+        waiting = WaitingPlan(self, request, cursor)
+        self._waiting[_key(request.vhost.name, cursor.name)] = waiting
+        cursor.polling = True
+        self.broker.deadlines.add(waiting, self.broker.now + wait_ms / 1000)
+        return None
+
+    def _planned(self, request: Request, cursor: Cursor) -> tuple[dict[str, object], bool]:
+        """Plan all queues: each gets an equal share of the rows and bytes first, then what others left over."""
+        start, upto = request.offsets("start"), request.offsets("upto")
+        rows, size = request.amount("rows", UNLIMITED), request.amount("bytes", UNLIMITED)
+        end: dict[str, object] = {}
+        tail: dict[str, object] = {}
+        planned_rows, planned_bytes = 0, 0
+        names = list(cursor.positions)
+        for index, name in enumerate(names):
+            left = len(names) - index
+            share_rows = UNLIMITED if rows == UNLIMITED else (rows - planned_rows + left - 1) // left
+            share_bytes = UNLIMITED if size == UNLIMITED else max((size - planned_bytes) // left, 1)
+            position = cursor.position(name)
+            first = start.get(name, int(position.settled))
+            last, count, charge = cursor.plan(name, first, share_rows, share_bytes, upto.get(name, UNLIMITED))
+            end[name] = int(last)
+            tail[name] = int(position.queue.tail)
+            planned_rows += int(count)
+            planned_bytes += int(charge)
+        return {"end": end, "tail": tail, "rows": planned_rows, "bytes": planned_bytes}, planned_rows > 0
+
+    def _range(self, request: Request) -> None:
+        cursor = self._held_cursor(request)
+        queue = request.text("queue")
+        rows = max(min(request.amount("rows", BLOCK_ROWS_MAX), BLOCK_ROWS_MAX), 1)
+        size = min(request.amount("bytes", BLOCK_BYTES_MAX), BLOCK_BYTES_MAX)
+        messages = cursor.read(queue, request.number("lo"), request.number("hi"), rows, size)
+        self._reply(request, CONTENT_TYPE, encode_block(queue, messages, self.wall_offset))
+
+    def _settle(self, request: Request) -> dict[str, object]:
+        cursor = self._held_cursor(request)
+        settled: dict[str, object] = {}
+        for queue, end in request.offsets("end").items():
+            settled[queue] = int(cursor.settle(queue, end, self.broker.now))
+        return {"settled": settled}
+
+    def _delete(self, request: Request) -> dict[str, object]:
+        cursor = self._cursor(request)
+        self._stop_waiting(request.vhost.name, cursor)
+        cursor.delete(self.broker.now)
+        del self._cursors[_key(request.vhost.name, cursor.name)]
+        return {}
+
+    def _why(self, request: Request) -> dict[str, object]:
+        return views.why(request.vhost.queue(request.text("queue"), request.connection), self.broker.now)
+
+    def _status(self, request: Request) -> dict[str, object]:
+        return {
+            "version": self.version,
+            "connections": [connection.view() for connection in self.hub.connections.values()],
+            **views.status(self.broker, request.vhost),
+        }
+
+    # Help
+
+    def _cursor(self, request: Request) -> Cursor:
+        name = request.text("cursor")
+        cursor = self._cursors.get(_key(request.vhost.name, name))
+        if cursor is None:
+            raise NotFound(f"no cursor '{name}' in vhost '{request.vhost.name}'; attach it first")
+        return cursor
+
+    def _held_cursor(self, request: Request) -> Cursor:
+        cursor = self._cursor(request)
+        cursor.check(request.number("token"), self.broker.now)
+        return cursor
+
+    def _stop_waiting(self, vhost: str, cursor: Cursor) -> None:
+        waiting = self._waiting.pop(_key(vhost, cursor.name), None)
+        cursor.polling = False
+        if waiting is not None:
+            self.broker.deadlines.drop(waiting)
+
+    def _fail(self, request: Request, error: BrokerError | CodecError) -> None:
+        code = int(error.code)
+        name = error.reply if isinstance(error, BrokerError) else error.code.name
+        body = {"code": code, "name": name.lower().replace("_", "-"), "text": str(error)}
+        self._reply(request, "application/vnd.penstock.error+json", json.dumps(body).encode())
+
+    def _reply(self, request: Request, content_type: str, body: bytes) -> None:
+        """Put a reply into the asker's queue. The broker never waits for room: without it the reply is dropped and logged."""
+        queue = request.vhost.queues.get(request.reply_to or "")
+        if queue is None:
+            return
+        properties = Properties(content_type=content_type, correlation_id=request.correlation_id)
+        content = make_content(properties, body)
+        charge = len(body) + OVERHEAD
+        if not queue.fits(charge):
+            self.hub.note(f"reply of {len(body)} bytes to queue '{queue.name}' dropped: it is at its capacity")
+            return
+        queue.enqueue(Address("", queue.name), content, charge, self.broker.now)
+        self.broker.mark(queue)
+
+
+def _key(vhost: str, cursor: str) -> str:
+    return f"{vhost}\n{cursor}"

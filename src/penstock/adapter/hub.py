@@ -1,0 +1,198 @@
+"""Where connections and the broker meet, once a turn: deliveries go out, effects are told, confirmations written.
+
+    hub.begin(now)                     the time
+    connection.receive(data) ...       whatever was read
+    more = hub.pump()                  then this, once
+    for connection in hub.take_touched(): write connection.take_output()
+
+No socket, no clock, no randomness: the shell supplies them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.adapter import telling
+from penstock.adapter.amqp091.channel import Channel, ChannelProducer
+from penstock.adapter.amqp091.connection import Connection, Peer
+from penstock.adapter.amqp091.returning import write_return
+from penstock.adapter.control import Control
+from penstock.adapter.policy import Policy
+from penstock.adapter.users import Users
+from penstock.core.broker import Broker
+from penstock.core.effects import Blocked, Cancelled, Crossed, Effect, Grown, Refused, Returned, Unblocked
+from penstock.wire.amqp091 import spec
+
+if TYPE_CHECKING:
+    from penstock.core.producer import Producer
+
+TURNS: Final = 1000
+"""Turns given in one pump, so that a crowd that is let go does not keep everybody else waiting."""
+NOTES_KEPT: Final = 10_000
+"""Log lines kept until the shell takes them; beyond, they are counted instead."""
+
+
+class Hub:
+    """All connections of one broker."""
+
+    def __init__(self, broker: Broker, policy: Policy, users: Users, seed: str, version: str) -> None:
+        self.broker = broker
+        self.policy = policy
+        self.users = users
+        self.control = Control(self, broker, version)
+        self.connections: dict[int, Connection] = {}
+        self.touched: list[Connection] = []
+        """Connections with something to write."""
+        self.server_properties: dict[str, object] = {
+            "product": "Penstock",
+            "version": version,
+            "platform": "Python",
+            "information": "Licensed under the Apache License 2.0",
+            "capabilities": {
+                "publisher_confirms": True,
+                "exchange_exchange_bindings": True,
+                "basic.nack": True,
+                "consumer_cancel_notify": True,
+                "connection.blocked": True,
+                "authentication_failure_close": True,
+                "per_consumer_qos": True,
+            },
+        }
+        self._seed = seed
+        self._names: int = 0
+        self._connected: int = 0
+        self._unblocked: list[Connection] = []
+        self._notes: list[str] = []
+        self._notes_dropped: int = 0
+
+    # The shell's calls
+
+    def begin(self, now: float) -> None:
+        """Set the time (monotonic seconds) of what follows."""
+        self.broker.begin(now)
+
+    def connect(self, peer: Peer) -> Connection:
+        """Take a new connection."""
+        self._connected += 1
+        connection = Connection(self, self._connected, peer)
+        self.connections[self._connected] = connection
+        return connection
+
+    def disconnect(self, connection: Connection) -> None:
+        """Forget a connection whose socket is gone."""
+        connection.lost()
+        self.connections.pop(connection.number, None)
+
+    def pump(self) -> bool:
+        """Let everybody go on who may; returns whether there is more to do at once."""
+        more = self.broker.run(TURNS)
+        self._deliver()
+        self._tell()
+        for producer in self.broker.take_confirming():
+            assert isinstance(producer, ChannelProducer)
+            producer.channel.connection.tell_confirms(producer.channel)
+        return more or self.broker.turns.pending
+
+    def take_touched(self) -> list[Connection]:
+        """Take the connections that have something to write."""
+        touched = self.touched
+        self.touched = []
+        return touched
+
+    def take_unblocked(self) -> list[Connection]:
+        """Take the connections that nothing blocks any more: reading from them may go on."""
+        unblocked = self._unblocked
+        self._unblocked = []
+        return unblocked
+
+    def take_notes(self) -> list[str]:
+        """Take the log lines."""
+        notes = self._notes
+        self._notes = []
+        if self._notes_dropped:
+            notes.append(f"{self._notes_dropped} log lines were dropped in this turn")
+            self._notes_dropped = 0
+        return notes
+
+    def next_deadline(self) -> float | None:
+        """Return when `pump` must be called again at the latest (monotonic seconds), or None."""
+        return self.broker.next_deadline()
+
+    # For connections
+
+    def note(self, line: str) -> None:
+        """Write a log line."""
+        if len(self._notes) < NOTES_KEPT:
+            self._notes.append(line)
+        else:
+            self._notes_dropped += 1
+
+    def make_name(self, prefix: str) -> str:
+        """Make a name for a queue or consumer that the client left to us; the shell's seed makes it hard to guess."""
+        self._names += 1
+        return f"{prefix}-{self._seed}{self._names:x}"
+
+    # A turn
+
+    def _deliver(self) -> None:
+        broker = self.broker
+        batch = broker.next_batch()
+        while batch is not None:
+            channel = batch.consumer.session
+            assert isinstance(channel, Channel)
+            channel.deliver(batch)
+            batch = broker.next_batch()
+
+    def _tell(self) -> None:
+        blocking: dict[int, Connection] = {}
+        effects = self.broker.effects()
+        while effects:
+            for effect in effects:
+                self._tell_one(effect, blocking)
+            effects = self.broker.effects()
+        for connection in blocking.values():
+            connection.tell_blocked(self._reason(connection))
+            if connection.blocking == 0:
+                self._unblocked.append(connection)
+
+    def _tell_one(self, effect: Effect, blocking: dict[int, Connection]) -> None:
+        if isinstance(effect, Crossed):
+            self.note(telling.crossed(effect.crossing))
+        elif isinstance(effect, Blocked):
+            self.note(telling.blocked(effect.producer, effect.gate))
+            self._count_blocking(effect.producer, 1, blocking)
+        elif isinstance(effect, Unblocked):
+            self.note(telling.unblocked(effect.producer))
+            self._count_blocking(effect.producer, -1, blocking)
+        elif isinstance(effect, Refused):
+            self.note(f"[{effect.producer.name}] {effect.error.reply_text}")
+            assert isinstance(effect.producer, ChannelProducer)
+            channel = effect.producer.channel
+            if channel.connection.channels.get(int(channel.number)) is channel:
+                channel.connection.on_error(int(channel.number), effect.error)
+        elif isinstance(effect, Returned):
+            assert isinstance(effect.producer, ChannelProducer)
+            write_return(effect.producer.channel, effect.route, effect.content)
+        elif isinstance(effect, Cancelled):
+            self._cancel(effect)
+        elif isinstance(effect, Grown):
+            self.control.look_again(effect.queue)
+
+    def _count_blocking(self, producer: Producer, by: int, blocking: dict[int, Connection]) -> None:
+        assert isinstance(producer, ChannelProducer)
+        connection = producer.channel.connection
+        connection.blocking += by
+        blocking[connection.number] = connection
+
+    def _reason(self, connection: Connection) -> str:
+        for channel in connection.channels.values():
+            for gate in channel.producer.gates.values():
+                return telling.reason(gate, self.broker.now)
+        return ""
+
+    def _cancel(self, effect: Cancelled) -> None:
+        channel = effect.consumer.session
+        assert isinstance(channel, Channel)
+        channel.forget_consumer(effect.consumer.tag)
+        if channel.connection.capabilities.get("consumer_cancel_notify") is True and not channel.closing:
+            channel.send(spec.BASIC_CANCEL, {"consumer_tag": effect.consumer.tag, "no_wait": True})

@@ -1,0 +1,32 @@
+"""What the broker grants a connection: bounds and time-outs, one line of reason each."""
+
+from __future__ import annotations
+
+
+class Policy:
+    """Bounds of connections. Set once at start; read by adapters and the shell."""
+
+    def __init__(self) -> None:
+        self.frame_max: int = 131072
+        """Octets of the largest frame; RabbitMQ's default, which all clients accept."""
+        self.channel_max: int = 2047
+        """Channels of a connection; RabbitMQ's default."""
+        self.heartbeat_s: int = 60
+        """Seconds between heartbeats that are offered; RabbitMQ's default."""
+        self.message_bytes_max: int = 128 * 1024 * 1024
+        """Octets of the largest body; RabbitMQ's default."""
+        self.hold_bytes: int = 1024 * 1024
+        """Held publishes of a connection (charges) at which its reading is paused, or, if it also consumes, the next
+        publish is refused: enough for a second of a fast client, small against a queue."""
+        self.pulse_bytes: int = 64 * 1024
+        self.pulse_s: float = 0.5
+        """What is read from a paused connection, and how often: py-amqp's socket dies when nothing is read for a second."""
+        self.handshake_s: float = 10.0
+        """Seconds from connect to connection.open-ok; RabbitMQ's default."""
+        self.close_s: float = 3.0
+        """Seconds that a peer has to answer connection.close."""
+
+    def hold_bytes_most(self, deadline_s: float) -> int:
+        """Return the bytes at which a paused connection's next publish is refused: the bound, and what pulses bring in."""
+        pulses = min(deadline_s, 60.0) / self.pulse_s
+        return self.hold_bytes + int(pulses * self.pulse_bytes)

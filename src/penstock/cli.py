@@ -1,0 +1,120 @@
+"""The command line: arguments in, one call out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import penstock
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.config import Settings
+
+DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
+
+
+def _version() -> str:
+    return f"penstock {penstock.__version__} ({'compiled' if penstock.compiled() else 'interpreted'})"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(message=_version())
+def main() -> None:
+    """Penstock is a message broker that cannot be overrun.
+
+    Start one with `penstock serve`, point any AMQP 0-9-1 client at it, and ask `penstock why QUEUE` who is blocked by
+    what.
+    """
+
+
+@main.command()
+@click.option("--listen", metavar="HOST:PORT", multiple=True, help="Where to accept connections; may be repeated; port 0 picks one.")
+@click.option("--data", metavar="DIR", type=click.Path(path_type=Path), help="Data directory (taken and locked; queues are in memory for now).")
+@click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Settings file (TOML).")
+@click.option("--quiet", is_flag=True, help="Write no log of gates, blocks and refusals to standard error.")
+def serve(listen: tuple[str, ...], data: Path | None, config: Path | None, quiet: bool) -> None:
+    """Run a broker until it is told to stop (SIGTERM or Ctrl-C).
+
+    Prints one line that begins with `ready` and the addresses when it accepts connections. Without --listen it listens
+    on 127.0.0.1:5672, where guest/guest may log in.
+    """
+    from penstock.config import Settings, load
+    from penstock.server.logs import logging_to_stderr
+
+    with _one_sentence():
+        settings = Settings() if config is None else load(config)
+        if listen:
+            settings = replace(settings, listen=list(listen))
+        if data is not None:
+            settings = replace(settings, data=str(data))
+        with contextlib.nullcontext() if quiet else logging_to_stderr():
+            asyncio.run(_serve(settings))
+
+
+async def _serve(settings: Settings) -> None:
+    from penstock.server.broker import Broker
+
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(each, stopped.set)
+    async with Broker(settings=settings) as broker:
+        addresses = " ".join(f"amqp://{f'[{host}]' if ':' in host else host}:{port}" for host, port in broker.addresses)
+        print(f"ready {addresses}", flush=True)
+        await stopped.wait()
+
+
+@main.command()
+@click.argument("queue")
+@click.option("--url", default=DEFAULT_URL, show_default=True, help="The broker to ask.")
+def why(queue: str, url: str) -> None:
+    """Say who is blocked by QUEUE, by what and since when, and what the queue waits for."""
+    from penstock.client.connection import Connection
+    from penstock.client.control import Control
+
+    with _one_sentence(), Connection(url) as connection, Control(connection) as control:
+        for sentence in control.why(queue)["sentences"]:
+            click.echo(sentence)
+
+
+@main.command()
+@click.option("--url", default=DEFAULT_URL, show_default=True, help="The broker to ask.")
+def status(url: str) -> None:
+    """List the queues of a broker: depth, capacity, gate and who is blocked."""
+    from penstock.client.connection import Connection
+    from penstock.client.control import Control
+
+    with _one_sentence(), Connection(url) as connection, Control(connection) as control:
+        answer = control.status()
+        click.echo(f"penstock {answer['version']}, vhost {answer['vhost']}, {len(answer['connections'])} connections")
+        for each in answer["queues"]:
+            depth, capacity = each["depth"], each["capacity"]
+            blocked = sum(1 for block in each["gate"]["producers"] if block["blocked_for_s"] is not None)
+            click.echo(
+                f"{each['queue']}: {depth['messages']:,} messages, {depth['bytes']:,} bytes of {_amount(capacity['bytes'])}, "
+                f"gate {'open' if each['gate']['open'] else 'closed'}, {blocked} producers blocked, "
+                f"{each['consumers']} consumers{''.join(f', cursor {name}' for name in each['cursors'])}"
+            )
+
+
+def _amount(value: int | None) -> str:
+    return "no limit" if value is None else f"{value:,}"
+
+
+@contextlib.contextmanager
+def _one_sentence() -> Iterator[None]:
+    """Turn an error that was foreseen into one sentence and exit code 1."""
+    try:
+        yield
+    except PenstockError as error:
+        click.echo(f"penstock: {error}", err=True)
+        sys.exit(1)

@@ -1,0 +1,103 @@
+"""Settings of a broker: each with its default, its unit and its reason; read from a TOML file.
+
+The file has one table, `[broker]`, with the names below (hyphens for underscores), and `[users]` with name = password.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from penstock.core.settings import (
+    DEFAULT_CAPACITY_BYTES,
+    DEFAULT_HOLD_DEADLINE_S,
+    DEFAULT_RESUME_PERCENT,
+    DEFAULT_STOP_PERCENT,
+)
+from penstock.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a broker is started with."""
+
+    listen: list[str] = field(default_factory=lambda: ["127.0.0.1:5672"])
+    """HOST:PORT of each listener; port 0 picks a free one."""
+    data: str | None = None
+    """Data directory; None keeps everything in memory."""
+    vhosts: list[str] = field(default_factory=lambda: ["/"])
+    """Virtual hosts."""
+    users: dict[str, str] | None = None
+    """Names and passwords; None is guest/guest, from this machine only."""
+    capacity_bytes: int = DEFAULT_CAPACITY_BYTES
+    """Capacity of a queue that was declared without one: bytes of charges."""
+    stop_percent: int = DEFAULT_STOP_PERCENT
+    """Stop threshold of a queue that gives none, in percent of its capacity."""
+    resume_percent: int = DEFAULT_RESUME_PERCENT
+    """Resume threshold of a queue that gives none, in percent of its capacity."""
+    hold_deadline_s: float = DEFAULT_HOLD_DEADLINE_S
+    """Seconds that a publish may be held; 0 is for ever."""
+    hold_bytes: int = 1024 * 1024
+    """Bytes that a connection may have held before its reading is paused."""
+    message_bytes_max: int = 128 * 1024 * 1024
+    """Largest body, in octets."""
+    frame_max: int = 131072
+    """Largest frame offered, in octets (4096 at least, AMQP 0-9-1 section 4.2.3)."""
+    channel_max: int = 2047
+    """Channels of a connection."""
+    heartbeat_s: int = 60
+    """Seconds between heartbeats that are offered; 0 is none."""
+
+
+def load(path: Path) -> Settings:
+    """Read a settings file. Raises ConfigError naming the file, the line or the setting, and the rule."""
+    try:
+        parsed = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"cannot read the settings file '{path}': {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the settings file '{path}' is not TOML: {error}") from None
+    users = parsed.pop("users", None)
+    given = parsed.pop("broker", {})
+    if parsed:
+        raise ConfigError(f"'{path}' has an unknown table [{next(iter(parsed))}]; known are [broker] and [users]")
+    if users is not None and not all(isinstance(password, str) for password in users.values()):
+        raise ConfigError(f"'{path}': a password in [users] must be a string")
+    return replace(Settings(users=users), **_checked(path, given))
+
+
+def _checked(path: Path, given: dict[str, Any]) -> dict[str, Any]:
+    known = {each.name.replace("_", "-"): each.name for each in fields(Settings) if each.name != "users"}
+    checked: dict[str, Any] = {}
+    for name, value in given.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise ConfigError(f"'{path}': unknown setting {name}" + (f"; did you mean {near[0]}?" if near else ""))
+        checked[known[name]] = _typed(path, name, value, getattr(Settings(), known[name]))
+    if checked.get("resume_percent", DEFAULT_RESUME_PERCENT) > checked.get("stop_percent", DEFAULT_STOP_PERCENT):
+        raise ConfigError(f"'{path}': resume-percent is above stop-percent; producers would stay blocked for ever")
+    return checked
+
+
+def _typed(path: Path, name: str, value: object, default: object) -> object:
+    if isinstance(default, list):
+        if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+            return value
+        raise ConfigError(f"'{path}': {name} must be a list of strings, not {value!r}")
+    if default is None:
+        if isinstance(value, str):
+            return value
+        raise ConfigError(f"'{path}': {name} must be a string, not {value!r}")
+    number = isinstance(value, int) and not isinstance(value, bool)
+    if isinstance(default, float) and (number or isinstance(value, float)):
+        number = True
+    if not number or float(str(value)) < 0:
+        raise ConfigError(f"'{path}': {name} must be a number from 0, not {value!r}")
+    if name.endswith("-percent") and float(str(value)) > 100:
+        raise ConfigError(f"'{path}': {name} must be between 0 and 100, not {value!r}")
+    if name == "frame-max" and float(str(value)) < 4096:
+        raise ConfigError(f"'{path}': frame-max must be at least 4096, not {value!r}")
+    return value

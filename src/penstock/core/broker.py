@@ -1,0 +1,245 @@
+"""The broker: the owner of all state, and the few calls through which the outside meets it.
+
+    broker.begin(now)            the time of what follows
+    (sessions publish, settle, declare ...)
+    broker.run(turns)            let those go on who may, and do what is due
+    broker.next_batch()          deliveries, one batch at a time
+    broker.effects()             what else to tell, in order
+    broker.take_confirming()     whose confirmations may be told
+    broker.next_deadline()       when to come back at the latest
+
+Nothing in here waits, calls out, reads a clock or draws a random number; one thread owns it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.core.consumer import Batch, Consumer
+from penstock.core.effects import Blocked, Cancelled, Crossed, Effect, Grown, Refused, Returned, Unblocked
+from penstock.core.lifetime import Lifetime
+from penstock.core.producer import Holding, Producer
+from penstock.core.queue import Queue
+from penstock.core.route import Route
+from penstock.core.session import Session
+from penstock.core.settings import Defaults
+from penstock.core.vhost import VirtualHost
+from penstock.errors import AccessRefused, BrokerError, NotAllowed, PreconditionFailed, ResourceLocked
+from penstock.flow.deadlines import NEVER, Deadlines
+from penstock.flow.gate import Gate
+from penstock.flow.turns import Turns
+
+LINGERING_BYTES: Final = 64 * 1024 * 1024
+"""Most that is kept in line for sessions that said goodbye while their publishes were held."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Broker:
+    """All virtual hosts of one process."""
+
+    def __init__(self, defaults: Defaults) -> None:
+        self.defaults = defaults
+        self.now: float = 0.0
+        self.turns = Turns()
+        self.deadlines = Deadlines()
+        self.lingering = Holding(LINGERING_BYTES)
+        self.vhosts: dict[str, VirtualHost] = {}
+        self.unroutable: i64 = 0
+        self._dirty: deque[Queue] = deque()
+        self._confirming: list[Producer] = []
+        self._effects: list[Effect] = []
+
+    def add_vhost(self, name: str) -> VirtualHost:
+        """Make a virtual host."""
+        vhost = VirtualHost(name, self.turns, self.defaults)
+        self.vhosts[name] = vhost
+        return vhost
+
+    def vhost(self, name: str) -> VirtualHost:
+        """Return a virtual host. Raises NotAllowed (530) for one that does not exist."""
+        vhost = self.vhosts.get(name)
+        if vhost is None:
+            raise NotAllowed(f"vhost '{name}' not found")
+        return vhost
+
+    # The outside's calls
+
+    def begin(self, now: float) -> None:
+        """Set the time (monotonic seconds) of everything that is done until the next call."""
+        self.now = now
+
+    def run(self, turns: int) -> bool:
+        """Do what is due and give up to `turns` turns; returns whether there are more to give."""
+        self.deadlines.run(self.now)
+        self.settle_crossings()
+        if self.turns.pending:
+            self.turns.run(turns, self.now)
+            self.settle_crossings()
+        return self.turns.pending
+
+    def next_batch(self) -> Batch | None:
+        """Take the next batch of deliveries, queue by queue in turn; None when nobody may get anything now."""
+        dirty = self._dirty
+        while dirty:
+            queue = dirty.popleft()
+            batch = self._batch_of(queue)
+            if batch is not None:
+                dirty.append(queue)
+                return batch
+            queue.dirty = False
+        return None
+
+    def effects(self) -> list[Effect]:
+        """Take what there is to tell, in order."""
+        effects = self._effects
+        self._effects = []
+        return effects
+
+    def take_confirming(self) -> list[Producer]:
+        """Take the producers that have confirmations to be told."""
+        producers = self._confirming
+        self._confirming = []
+        for producer in producers:
+            producer.listed = False
+        return producers
+
+    def next_deadline(self) -> float | None:
+        """Return when `run` must be called again at the latest, or None."""
+        return self.deadlines.next()
+
+    # Queues and consumers
+
+    def mark(self, queue: Queue) -> None:
+        """Note that a queue may have something to deliver."""
+        if not queue.dirty and (queue.consumers or queue.cursors):
+            queue.dirty = True
+            self._dirty.append(queue)
+
+    def look_after(self, queue: Queue) -> None:
+        """Arrange that a queue is looked at when its messages, or the queue itself, expire; at declaration and use."""
+        settings = queue.settings
+        if settings.message_ttl_s == NEVER and settings.expires_s == NEVER:
+            return
+        lifetime = queue.lifetime
+        if not isinstance(lifetime, Lifetime):
+            lifetime = Lifetime(self, queue)
+            queue.lifetime = lifetime
+        lifetime.used = self.now
+        self.deadlines.add(lifetime, lifetime.next_look())
+
+    def consume(self, session: Session, consumer: Consumer) -> None:
+        """Add a consumer. Raises ResourceLocked (405) in cursor mode, AccessRefused (403) against exclusive use."""
+        queue = consumer.queue
+        if queue.cursors:
+            raise ResourceLocked(
+                f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; delete the cursor before consuming"
+            )
+        if queue.consumers and (consumer.exclusive or queue.consumers[0].exclusive):
+            raise AccessRefused(f"queue '{queue.name}' in vhost '{queue.vhost}' in exclusive use")
+        session.consumers[consumer.tag] = consumer
+        queue.consumers.append(consumer)
+        queue.used = True
+        self.mark(queue)
+
+    def cancel(self, session: Session, tag: str) -> None:
+        """Remove a consumer; what it has not settled stays with its session. An unknown tag is no error (as in RabbitMQ)."""
+        consumer = session.consumers.pop(tag, None)
+        if consumer is None or consumer not in consumer.queue.consumers:
+            return
+        queue = consumer.queue
+        queue.consumers.remove(consumer)
+        if not queue.consumers and queue.auto_delete and not queue.deleted:
+            self.delete_queue(queue)
+        else:
+            self.look_after(queue)
+
+    def end_session(self, session: Session) -> None:
+        """Close the consuming side of a session: everything it has not settled goes back to where it was."""
+        for queue in session.recover():
+            self.mark(queue)
+        for tag in list(session.consumers):
+            self.cancel(session, tag)
+
+    def delete_queue(self, queue: Queue, if_unused: bool = False, if_empty: bool = False) -> int:
+        """Delete a queue; returns how many messages went with it. Raises PreconditionFailed (406)."""
+        if if_unused and queue.consumers:
+            raise PreconditionFailed(f"queue '{queue.name}' in vhost '{queue.vhost}' in use: it has {len(queue.consumers)} consumers")
+        if if_empty and queue.messages:
+            raise PreconditionFailed(f"queue '{queue.name}' in vhost '{queue.vhost}' is not empty: it has {queue.messages} messages")
+        count = self.vhosts[queue.vhost].delete_queue(queue, self.now)
+        if queue.lifetime is not None:
+            self.deadlines.drop(queue.lifetime)
+        for consumer in list(queue.consumers):
+            queue.consumers.remove(consumer)
+            consumer.session.consumers.pop(consumer.tag, None)
+            self._effects.append(Cancelled(consumer))
+        for cursor in queue.cursors:
+            if cursor.polling:
+                self._effects.append(Grown(queue))
+        return count
+
+    def _batch_of(self, queue: Queue) -> Batch | None:
+        if queue.cursors:
+            for cursor in queue.cursors:
+                if cursor.polling:
+                    self._effects.append(Grown(queue))
+            return None
+        if queue.settings.message_ttl_s != NEVER:
+            queue.expire(self.now)
+            self.look_after(queue)
+        consumers = queue.consumers
+        if queue.available() == 0:
+            return None
+        count: i64 = len(consumers)
+        tried: i64 = 0
+        while tried < count:
+            if queue.following >= count:
+                queue.following = 0
+            consumer = consumers[queue.following]
+            queue.following += 1
+            room = consumer.room()
+            if room > 0:
+                return consumer.session.take(consumer, room, self.now)
+            tried += 1
+        return None
+
+    # What happened (called by producers and queues)
+
+    def settle_crossings(self) -> None:
+        """Tell what crossed, and release those who were blocked by a gate that is open again."""
+        crossings = self.turns.crossings
+        while crossings:
+            crossing = crossings.pop(0)
+            self._effects.append(Crossed(crossing))
+            gate = crossing.gate
+            if not crossing.closed and gate.open:
+                for waiter in gate.swap_blocked():
+                    waiter.release(gate, self.now)
+
+    def list_confirming(self, producer: Producer) -> None:
+        """Note that a producer has confirmations to be told."""
+        producer.listed = True
+        self._confirming.append(producer)
+
+    def note_blocked(self, producer: Producer, gate: Gate) -> None:
+        """Record that a producer met a closed gate."""
+        self._effects.append(Blocked(producer, gate))
+
+    def note_unblocked(self, producer: Producer, gate: Gate) -> None:
+        """Record that a gate does not block a producer any more."""
+        self._effects.append(Unblocked(producer, gate))
+
+    def note_refused(self, producer: Producer, error: BrokerError) -> None:
+        """Record that a producer's session must be closed."""
+        self._effects.append(Refused(producer, error))
+
+    def note_unroutable(self, producer: Producer, route: Route, content: bytes) -> None:
+        """Record a message that reached no queue; it goes back if it is mandatory."""
+        if route.control:
+            return
+        self.unroutable += 1
+        if route.mandatory:
+            self._effects.append(Returned(producer, route, content))

@@ -1,0 +1,68 @@
+"""What the core asks of the outside, in order. Drained once a turn; nothing here calls back."""
+
+from __future__ import annotations
+
+from penstock.core.consumer import Consumer
+from penstock.core.producer import Producer
+from penstock.core.queue import Queue
+from penstock.core.route import Route
+from penstock.errors import BrokerError
+from penstock.flow.gate import Crossing, Gate
+
+
+class Effect:
+    """One thing to tell somebody."""
+
+
+class Crossed(Effect):
+    """A gate closed or opened (log QUE-1003, QUE-1004)."""
+
+    def __init__(self, crossing: Crossing) -> None:
+        self.crossing = crossing
+
+
+class Blocked(Effect):
+    """A producer met a closed gate (log CHN-1005, connection.blocked)."""
+
+    def __init__(self, producer: Producer, gate: Gate) -> None:
+        self.producer = producer
+        self.gate = gate
+
+
+class Unblocked(Effect):
+    """A gate does not block a producer any more (log CHN-1006, connection.unblocked when it was the last)."""
+
+    def __init__(self, producer: Producer, gate: Gate) -> None:
+        self.producer = producer
+        self.gate = gate
+
+
+class Refused(Effect):
+    """A publish without confirms was refused, or one that can never fit: the session must be closed with this reason."""
+
+    def __init__(self, producer: Producer, error: BrokerError) -> None:
+        self.producer = producer
+        self.error = error
+
+
+class Returned(Effect):
+    """A mandatory message reached no queue (basic.return)."""
+
+    def __init__(self, producer: Producer, route: Route, content: bytes) -> None:
+        self.producer = producer
+        self.route = route
+        self.content = content
+
+
+class Cancelled(Effect):
+    """A consumer's queue is gone (consumer cancel notification)."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self.consumer = consumer
+
+
+class Grown(Effect):
+    """A queue that a waiting plan of a cursor reads has changed: look again."""
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue

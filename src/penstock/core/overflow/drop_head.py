@@ -1,0 +1,27 @@
+"""drop-head: the oldest messages make room for the newest. RabbitMQ's default for x-max-length, Qpid C++'s ring."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from penstock.core.overflow.policy import ACCEPT, REFUSE, OverflowPolicy
+
+if TYPE_CHECKING:
+    from penstock.core.queue import Queue
+
+
+class DropHead(OverflowPolicy):
+    """A message that is with a consumer cannot be dropped; when those alone fill the capacity the new one is refused."""
+
+    name = "drop-head"
+
+    def verdict(self, queue: Queue, charge: i64) -> int:
+        fits = queue.thresholds.capacity.covers(queue.unacked_messages + 1, queue.unacked_bytes + charge)
+        return ACCEPT if fits else REFUSE
+
+    def make_room(self, queue: Queue, charge: i64) -> None:
+        capacity = queue.thresholds.capacity
+        while not capacity.covers(queue.messages + 1, queue.bytes + charge):
+            queue.drop_oldest()

@@ -1,0 +1,32 @@
+"""What a queue does at its capacity: the interface that each policy fills in, one file each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+if TYPE_CHECKING:
+    from penstock.core.queue import Queue
+
+ACCEPT: Final = 0
+"""The message goes in now."""
+HOLD: Final = 1
+"""The message waits outside until there is room."""
+REFUSE: Final = 2
+"""The message does not go in and never will."""
+
+
+class OverflowPolicy:
+    """Chosen at declaration; asked only when a message would take the depth past the capacity."""
+
+    name: str = ""
+    has_thresholds: bool = False
+    """Whether stop and resume thresholds follow from the capacity when none are given."""
+
+    def verdict(self, queue: Queue, charge: i64) -> int:
+        """Return ACCEPT, HOLD or REFUSE for a message with this charge; changes nothing."""
+        raise NotImplementedError
+
+    def make_room(self, queue: Queue, charge: i64) -> None:
+        """Called right before a message goes in that was accepted past the capacity."""

@@ -1,0 +1,455 @@
+"""A producer: the road of its messages, what it holds outside, and what it is told.
+
+Theory of operation. A publish meets one of four fates:
+
+- *accepted*: it fits and nobody waits before it; it is in its queues. If a gate on its road is closed (this very message may
+  have closed it) the producer is blocked and the confirmation is withheld.
+- *held*: it would take a queue past its capacity, or others wait before it. It stays in the outbox, in order, with a
+  deadline, and passes in turn.
+- *refused*: a policy says so, the hold bound is reached, or its deadline has passed. Nothing of it is in any queue, except
+  that a queue with another policy may have taken its copy (as in RabbitMQ).
+- *unroutable*: it reaches no queue; it is confirmed, for there is nothing to wait for.
+
+Only the first message of the outbox waits at a gate; the others wait behind it, so the producer's order is kept.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.core.message import Message
+from penstock.core.overflow import HOLD, REFUSE
+from penstock.core.queue import Queue
+from penstock.core.route import Route
+from penstock.errors import BrokerError, ContentTooLarge, ResourceError
+from penstock.flow.deadlines import NEVER, Party
+from penstock.flow.gate import Gate, Waiter
+from penstock.flow.ledger import Block
+from penstock.flow.withheld import Pending, Withheld
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+
+TURNS_BEFORE_A_NEWCOMER: Final = 1000
+"""Turns given at once when somebody publishes while others may go on: fairness first, but in bounded steps."""
+CLOSE_ENOUGH_S: Final = 0.05
+"""What is due within this time is dealt with now: one look at a long outbox instead of many."""
+
+
+class Held:
+    """A publish that waits outside."""
+
+    __slots__ = ("route", "content", "charge", "pending", "deadline")
+
+    def __init__(self, route: Route, content: bytes, charge: i64, pending: Pending | None, deadline: float) -> None:
+        self.route = route
+        self.content = content
+        self.charge: i64 = charge
+        self.pending = pending
+        self.deadline = deadline
+
+
+class Holding:
+    """What a connection holds for its producers, all together: the bound is per connection."""
+
+    __slots__ = ("bytes", "messages", "bound")
+
+    def __init__(self, bound: i64) -> None:
+        self.bytes: i64 = 0
+        self.messages: i64 = 0
+        self.bound: i64 = bound
+        """Bytes (charges) at which the next publish is refused; one message may always be held."""
+
+    def accepts(self, charge: i64) -> bool:
+        """Tell whether one more publish may be held."""
+        return self.messages == 0 or self.bytes + charge <= self.bound
+
+    def accepts_all(self, outbox: deque[Held]) -> bool:
+        """Tell whether all of these may be held."""
+        total: i64 = 0
+        for held in outbox:
+            total += held.charge
+        return self.bytes + total <= self.bound
+
+    def take(self, charge: i64) -> None:
+        """Count a publish that is held."""
+        self.messages += 1
+        self.bytes += charge
+
+    def give(self, charge: i64) -> None:
+        """Count a publish that is held no longer."""
+        self.messages -= 1
+        self.bytes -= charge
+
+
+class _Deadline(Party):
+    """The producer's entry in the broker's one timer."""
+
+    def __init__(self, producer: Producer) -> None:
+        super().__init__()
+        self.producer = producer
+
+    def on_deadline(self, now: float) -> float:
+        return self.producer.expire(now)
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Producer(Waiter):
+    """The publishing side of a session."""
+
+    def __init__(self, broker: Broker, name: str, holding: Holding) -> None:
+        super().__init__()
+        self.broker = broker
+        self.name = name
+        """Who it is, for people: connection, channel and client."""
+        self.holding = holding
+        self.confirming: bool = False
+        """Whether its publishes are confirmed (confirm mode)."""
+        self.withheld = Withheld()
+        self.outbox: deque[Held] = deque()
+        self.plain: bool = True
+        """Nothing is held and no confirmation is out of the ordinary: the hot path may be taken."""
+        self.listed: bool = False
+        """Whether the broker knows that there are confirmations to be told."""
+        self.gates: dict[int, Gate] = {}
+        """The gates that it is blocked by, by identity."""
+        self.touched_gates: dict[int, Gate] = {}
+        """The gates that have an entry about it in their books."""
+        self.leaving: bool = False
+        """Its session was closed in good order; what it holds still goes in, in turn, and then it departs."""
+        self.closing: BrokerError | None = None
+        """Set when nothing more of it is wanted: the reason that its peer is told."""
+        self._deadline = _Deadline(self)
+
+    # Publishing
+
+    def publish(self, route: Route, content: bytes, charge: i64) -> None:
+        """Take a publish from the peer. See the class's module for what may become of it."""
+        queue = route.only
+        broker = self.broker
+        if queue is not None and self.plain and not broker.turns.pending:
+            messages = queue.messages + 1
+            size = queue.bytes + charge
+            if messages <= queue.easy_messages and size <= queue.easy_bytes:
+                queue.messages = messages
+                queue.bytes = size
+                sequence = queue.tail + 1
+                queue.tail = sequence
+                queue.ready.append(Message(route.address, content, charge, sequence, broker.now))
+                if not queue.dirty:
+                    broker.mark(queue)
+                if self.confirming:
+                    self.withheld.published += 1
+                    if not self.listed:
+                        broker.list_confirming(self)
+                return
+        self._publish_with_care(route, content, charge)
+
+    def _publish_with_care(self, route: Route, content: bytes, charge: i64) -> None:
+        if self.closing is not None:
+            return
+        broker = self.broker
+        broker.settle_crossings()
+        if broker.turns.pending:
+            broker.turns.run(TURNS_BEFORE_A_NEWCOMER, broker.now)
+            broker.settle_crossings()
+        if not self._may_ever_go(route, charge):
+            return
+        obstacle = self._newcomers_obstacle(route, charge)
+        if self.outbox or obstacle is not None:
+            self._hold(route, content, charge, obstacle)
+        else:
+            self._accept(route, content, charge, None)
+
+    def _may_ever_go(self, route: Route, charge: i64) -> bool:
+        """Refuse at once what no patience can help: a message larger than the capacity of a queue that blocks."""
+        for queue in route.queues:
+            if not queue.can_ever_fit(charge) and queue.overflow.verdict(queue, charge) == HOLD:
+                self._close(
+                    ContentTooLarge(
+                        f"a message of {charge} bytes (properties, body and overhead) can never fit into queue "
+                        f"'{queue.name}' with its capacity of {queue.thresholds.capacity.bytes} bytes"
+                    )
+                )
+                return False
+        return True
+
+    def _newcomers_obstacle(self, route: Route, charge: i64) -> Gate | None:
+        """Return where a new publish must stand in line.
+
+        A closed gate alone does not stop it: between stop and capacity messages are accepted, and their confirmations
+        withheld. But nobody goes past those who wait, at this gate or for their turn.
+        """
+        pending = self.broker.turns.pending
+        for queue in route.queues:
+            if queue.gate.waiters or pending or self._must_hold(queue, charge):
+                return queue.gate
+        return None
+
+    def _must_hold(self, queue: Queue, charge: i64) -> bool:
+        return not queue.fits(charge) and queue.overflow.verdict(queue, charge) == HOLD
+
+    def _hold(self, route: Route, content: bytes, charge: i64, obstacle: Gate | None) -> None:
+        broker = self.broker
+        holding = self.holding
+        gate = self.gate if self.outbox else obstacle
+        if not holding.accepts(charge):
+            self._refuse_new(route, f"{holding.messages} publishes ({holding.bytes} bytes) are held already")
+            return
+        deadline = self._deadline_of(route)
+        pending = self.withheld.hold(deadline) if self.confirming else None
+        self.outbox.append(Held(route, content, charge, pending, deadline))
+        self.plain = False
+        holding.take(charge)
+        broker.deadlines.add(self._deadline, deadline)
+        if gate is not None:
+            entry = self._entry(gate)
+            entry.held += 1
+            entry.held_bytes += int(charge)
+            if self.gate is None:
+                broker.turns.wait(self, gate, broker.now)
+
+    def _accept(self, route: Route, content: bytes, charge: i64, pending: Pending | None) -> None:
+        """Put a message into its queues and see to its confirmation."""
+        now = self.broker.now
+        refused: Queue | None = None
+        closed: list[Gate] = []
+        for queue in route.queues:
+            if queue.deleted or (not queue.fits(charge) and queue.overflow.verdict(queue, charge) == REFUSE):
+                queue.refused += 1
+                refused = queue
+                continue
+            queue.enqueue(route.address, content, charge, now)
+            self.broker.mark(queue)
+            if not queue.gate.open:
+                closed.append(queue.gate)
+                self._note_blocked(queue.gate)
+        if not route.queues:
+            self.broker.note_unroutable(self, route, content)
+        if self.confirming:
+            self._confirm(pending, closed, refused, route)
+        self.broker.settle_crossings()
+
+    def _confirm(self, pending: Pending | None, closed: list[Gate], refused: Queue | None, route: Route) -> None:
+        withheld = self.withheld
+        if refused is not None:
+            self._entry(refused.gate).refused += 1
+            withheld.refuse(withheld.hold(NEVER) if pending is None else pending)
+        elif pending is not None:
+            withheld.accepted(pending, closed)
+        elif closed or withheld.pending:
+            deadline = self._deadline_of(route)
+            withheld.withhold(closed, deadline)
+            self.broker.deadlines.add(self._deadline, deadline)
+        else:
+            withheld.published += 1
+        for gate in closed:
+            self._entry(gate).withheld += 1
+        self.plain = not self.outbox and not withheld.pending
+        self._tell()
+
+    def _deadline_of(self, route: Route) -> float:
+        shortest = NEVER
+        for queue in route.queues:
+            if queue.settings.hold_deadline_s < shortest:
+                shortest = queue.settings.hold_deadline_s
+        if shortest == NEVER and self.outbox:
+            return self.outbox[len(self.outbox) - 1].deadline
+        return self.broker.now + shortest
+
+    # Waiting (Waiter)
+
+    def waits_at(self, gate: Gate, now: float) -> None:
+        self._note_blocked(gate)
+
+    def obstacle(self) -> Gate | None:
+        held = self.outbox[0]
+        for queue in held.route.queues:
+            if not queue.gate.open or self._must_hold(queue, held.charge):
+                return queue.gate
+        return None
+
+    def obstacle_ahead(self) -> Gate | None:
+        while self.outbox:
+            queues = self.outbox[0].route.queues
+            if queues:
+                return self.obstacle() or queues[0].gate
+            self.take_turn(self.broker.now)  # It reaches no queue: there is nothing to wait for.
+        return None
+
+    def take_turn(self, now: float) -> None:
+        held = self._unhold()
+        self._accept(held.route, held.content, held.charge, held.pending)
+        self._settle_down(now)
+
+    def release(self, gate: Gate, now: float) -> None:
+        if self.outbox:
+            gate.block(self)  # It still waits for its turn and stays blocked until it has passed.
+        else:
+            self._unblock(gate, now)
+        self._settle_down(now)
+
+    def expire(self, now: float) -> float:
+        """Confirm what is withheld and due, refuse what is held and due; returns the next deadline."""
+        soon = now + CLOSE_ENOUGH_S
+        self.withheld.expire(soon)
+        due = [held for held in self.outbox if held.deadline <= soon]
+        if due:
+            self._refuse_held(due, now)
+        self._settle_down(now)
+        earliest = self.withheld.due()
+        for held in self.outbox:
+            if held.deadline < earliest:
+                earliest = held.deadline
+        return earliest
+
+    def _unhold(self) -> Held:
+        held = self.outbox.popleft()
+        self.holding.give(held.charge)
+        return held
+
+    def _settle_down(self, now: float) -> None:
+        """After anything was let go: tell what may be told, and find out whether it is still blocked."""
+        obstacle = self.withheld.release()
+        if obstacle is not None:
+            self._note_blocked(obstacle)  # It may have opened and closed again since the message went in.
+        if not self.outbox:
+            for gate in list(self.gates.values()):
+                if gate.open:
+                    gate.blocked.pop(id(self), None)
+                    self._unblock(gate, now)
+        self.plain = self.closing is None and not self.outbox and not self.withheld.pending
+        self._tell()
+        if self.leaving and not self.outbox:
+            self.depart()
+
+    # Refusing
+
+    def _refuse_new(self, route: Route, why: str) -> None:
+        for queue in route.queues:
+            self._entry(queue.gate).refused += 1
+        if self.confirming:
+            self.withheld.refuse(self.withheld.hold(NEVER))
+            self.plain = False
+            self._settle_down(self.broker.now)
+        else:
+            self._close(ResourceError(f"publish to {_place(route)} refused: {why}; {self._why(route)}"))
+
+    def _refuse_held(self, due: list[Held], now: float) -> None:
+        """Refuse what is due; without confirms the session ends, and everything that it holds with it."""
+        why = f"publish to {_place(due[0].route)} refused after its hold deadline; {self._why(due[0].route)}"
+        late = set([id(held) for held in due])
+        kept: deque[Held] = deque()
+        for held in self.outbox:
+            if self.confirming and id(held) not in late:
+                kept.append(held)
+                continue
+            self.holding.give(held.charge)
+            for queue in held.route.queues:
+                queue.refused += 1
+                self._entry(queue.gate).refused += 1
+            if held.pending is not None:
+                self.withheld.refuse(held.pending)
+        changed = not kept or kept[0] is not self.outbox[0]
+        self.outbox = kept
+        if changed:
+            self._wait_anew(now)
+        if not self.confirming:
+            self._close(ResourceError(why))
+
+    def _wait_anew(self, now: float) -> None:
+        """The publish that stood in line is gone; the next one stands in its place, or nobody."""
+        place = self.gate
+        if place is not None:
+            place.leave(self)
+            place.review(now)
+        ahead = self.obstacle_ahead()
+        if ahead is None:
+            self.ticket = 0
+        else:
+            self.broker.turns.wait(self, ahead, now)
+
+    def _close(self, error: BrokerError) -> None:
+        self.closing = error
+        self.plain = False
+        self.broker.note_refused(self, error)
+
+    def _why(self, route: Route) -> str:
+        for queue in route.queues:
+            if not queue.gate.open or queue.gate.waiters or not queue.fits(1):
+                capacity = queue.thresholds.capacity
+                return (
+                    f"queue '{queue.name}' holds {queue.messages} messages, {queue.bytes} bytes, "
+                    f"of a capacity of {capacity.plain()}"
+                )
+        return "others wait before it"
+
+    # Being blocked
+
+    def blocked(self) -> bool:
+        """Tell whether a gate on its road is closed, or it waits for its turn."""
+        return bool(self.gates)
+
+    def _note_blocked(self, gate: Gate) -> None:
+        gate.block(self)
+        if id(gate) not in self.gates:
+            self.gates[id(gate)] = gate
+            self._entry(gate).begin(self.broker.now)
+            self.broker.note_blocked(self, gate)
+
+    def _unblock(self, gate: Gate, now: float) -> None:
+        if self.gates.pop(id(gate), None) is not None:
+            self._entry(gate).end(now)
+            self.broker.note_unblocked(self, gate)
+
+    def _entry(self, gate: Gate) -> Block:
+        self.touched_gates[id(gate)] = gate
+        return gate.book.entry(id(self), self.name)
+
+    def _tell(self) -> None:
+        if self.confirming and not self.listed and self.withheld.ready():
+            self.broker.list_confirming(self)
+
+    # Going away
+
+    def leave(self) -> None:
+        """The session was closed in good order. What was published without confirms is not lost by saying goodbye:
+        it stays in line, within the broker's bound for such, until it has passed or its deadline has."""
+        if self.outbox and not self.confirming and self.broker.lingering.accepts_all(self.outbox):
+            self.leaving = True
+            for held in self.outbox:
+                self.holding.give(held.charge)
+                self.broker.lingering.take(held.charge)
+            self.holding = self.broker.lingering
+        else:
+            self.depart()
+
+    def depart(self) -> None:
+        """Leave no trace in any gate: what is held is dropped, unconfirmed; what is in the queues stays."""
+        now = self.broker.now
+        self.leaving = False
+        self.confirming = False
+        while self.outbox:
+            self._unhold()
+        place = self.gate
+        if place is not None:
+            place.forget(self)
+        for gate in list(self.touched_gates.values()):
+            gate.forget(self)
+            gate.book.depart(id(self), now)
+        for gate in list(self.gates.values()):
+            self.broker.note_unblocked(self, gate)
+        self.touched_gates.clear()
+        self.gates.clear()
+        self.ticket = 0
+        self.broker.deadlines.drop(self._deadline)
+        if place is not None:
+            place.review(now)
+
+
+def _place(route: Route) -> str:
+    address = route.address
+    return f"exchange '{address.exchange}' with routing key '{address.routing_key}'"

@@ -1,0 +1,210 @@
+"""A queue: messages in order, a depth that never passes its capacity, and a gate that its depth closes and opens.
+
+Theory of operation. A message gets the next sequence number when it comes in and keeps it. `ready` holds messages that were
+never delivered, in order. Messages that come back (requeued, or their channel closed) go to `returned`, a heap by
+sequence; everything in it is older than everything in `ready`, because deliveries leave from the front. Delivered and
+unsettled messages are kept by the session that they went to and still count in the depth.
+
+The accounting has one hot path: `easy_messages` and `easy_bytes` say up to which depth a message may come in without
+anybody having to look at thresholds, gates or waiters. Whoever changes one of those calls `_review`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.core.consumer import Consumer
+from penstock.core.message import Address, Message
+from penstock.core.settings import Settings
+from penstock.flow.deadlines import Party
+from penstock.flow.gate import Gate, Guarded
+from penstock.flow.level import UNLIMITED
+from penstock.flow.turns import Turns
+
+if TYPE_CHECKING:
+    from penstock.core.cursor import Cursor
+
+NOTHING_EASY: Final = -1
+
+
+class Queue(Guarded):
+    """One queue. Only its broker and the sessions of that broker touch it."""
+
+    def __init__(self, vhost: str, name: str, settings: Settings, turns: Turns) -> None:
+        self.turns = turns
+        self.vhost = vhost
+        self.name = name
+        self.settings = settings
+        self.thresholds = settings.thresholds
+        self.overflow = settings.overflow
+        self.arguments: dict[str, object] = {}
+        self.durable: bool = False
+        self.auto_delete: bool = False
+        self.owner: object = None
+        """The connection that an exclusive queue belongs to; None for all others."""
+        self.deleted: bool = False
+        self.gate = Gate("queue", name, turns.crossings)
+        self.gate.owner = self
+
+        self.ready: deque[Message] = deque()
+        self.returned: list[tuple[int, Message]] = []
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        self.unacked_messages: i64 = 0
+        self.unacked_bytes: i64 = 0
+        self.tail: i64 = 0
+        """Sequence of the last message that came in."""
+        self.easy_messages: i64 = 0
+        self.easy_bytes: i64 = 0
+        self.watched: bool = False
+        """Whether a falling depth must be looked at: the gate is closed, or somebody waits at it."""
+
+        self.consumers: list[Consumer] = []
+        self.following: i64 = 0
+        """Index of the consumer whose turn it is."""
+        self.used: bool = False
+        """Whether it ever had a consumer: only then auto-delete applies (AMQP 0-9-1 section 1.7.2.1)."""
+        self.cursors: list[Cursor] = []
+        """The cursors that read this queue; empty while it is used in the ordinary way."""
+        self.dirty: bool = False
+        self.lifetime: Party | None = None
+        """Looks after what expires here; None while nothing does."""
+
+        self.highest_messages: i64 = 0
+        self.highest_bytes: i64 = 0
+        self.dropped: i64 = 0
+        self.expired: i64 = 0
+        self.refused: i64 = 0
+        self.settled: i64 = 0
+        self._review_easy()
+
+    # Coming in
+
+    def enqueue(self, address: Address, content: bytes, charge: i64, now: float) -> None:
+        """Take a message whose admission has been decided; may close the gate."""
+        if not self.thresholds.capacity.covers(self.messages + 1, self.bytes + charge):
+            self.overflow.make_room(self, charge)
+        self.tail += 1
+        self.ready.append(Message(address, content, charge, self.tail, now))
+        self.messages += 1
+        self.bytes += charge
+        self.review(now)
+
+    def fits(self, charge: i64) -> bool:
+        """Tell whether a message with this charge goes in without passing the capacity."""
+        return self.thresholds.capacity.covers(self.messages + 1, self.bytes + charge)
+
+    def can_ever_fit(self, charge: i64) -> bool:
+        """Tell whether it would go in if the queue were empty."""
+        return self.thresholds.capacity.covers(1, charge)
+
+    # Going out
+
+    def available(self) -> i64:
+        """Return how many messages could be delivered now."""
+        return len(self.ready) + len(self.returned)
+
+    def pull(self) -> Message:
+        """Take the oldest message for delivery; it still counts until it is settled."""
+        message = heapq.heappop(self.returned)[1] if self.returned else self.ready.popleft()
+        return message
+
+    def oldest(self) -> Message | None:
+        """Return the oldest message that is not with a consumer."""
+        if self.returned:
+            return self.returned[0][1]
+        return self.ready[0] if self.ready else None
+
+    def settle(self, messages: i64, bytes: i64, now: float) -> None:
+        """Forget messages that are done with; may open the gate, or make room for who waits."""
+        if self.messages > self.highest_messages:
+            self.highest_messages = self.messages
+        if self.bytes > self.highest_bytes:
+            self.highest_bytes = self.bytes
+        self.messages -= messages
+        self.bytes -= bytes
+        self.settled += messages
+        if self.watched:
+            self.review(now)
+
+    def unacked(self, messages: i64, bytes: i64) -> None:
+        """Count messages that went out to, or (negative) came back from, consumers that must acknowledge."""
+        self.unacked_messages += messages
+        self.unacked_bytes += bytes
+
+    def requeue(self, message: Message) -> None:
+        """Put a delivered message back where it was."""
+        message.redelivered = True
+        heapq.heappush(self.returned, (int(message.sequence), message))
+
+    def drop_oldest(self) -> None:
+        """Drop the oldest message that is not with a consumer (drop-head); the caller is about to review."""
+        message = self.pull()
+        self.messages -= 1
+        self.bytes -= message.charge
+        self.dropped += 1
+
+    def purge(self, now: float) -> int:
+        """Drop everything that is not with a consumer; returns how many messages that were."""
+        messages = self.messages - self.unacked_messages
+        size = self.bytes - self.unacked_bytes
+        self.ready.clear()
+        self.returned.clear()
+        self.settle(messages, size, now)
+        return int(messages)
+
+    def expire(self, now: float) -> None:
+        """Drop messages older than the queue's message TTL; what a cursor reads does not expire under it."""
+        if self.cursors:
+            return
+        oldest = self.oldest()
+        messages: i64 = 0
+        size: i64 = 0
+        while oldest is not None and oldest.arrived + self.settings.message_ttl_s <= now:
+            self.pull()
+            messages += 1
+            size += oldest.charge
+            oldest = self.oldest()
+        if messages:
+            self.expired += messages
+            self.settle(messages, size, now)
+
+    # Thresholds
+
+    def review(self, now: float) -> None:
+        """Judge the depth anew: close or open the gate, and find out how far the hot path may go."""
+        gate = self.gate
+        if gate.open:
+            if self.thresholds.overfull(self.messages, self.bytes):
+                gate.close(self.messages, self.bytes, now)
+        elif self.thresholds.underfull(self.messages, self.bytes):
+            gate.reopen(self.messages, self.bytes, now)
+        if gate.open and gate.waiters:
+            self.turns.enlist(gate)
+        self._review_easy()
+
+    def _review_easy(self) -> None:
+        """Easy: the gate is open, nobody waits at it, and the message does not take the depth over stop or capacity."""
+        self.watched = not self.gate.open or len(self.gate.waiters) > 0
+        if self.watched:
+            self.easy_messages = NOTHING_EASY
+            self.easy_bytes = NOTHING_EASY
+            return
+        stop, capacity = self.thresholds.stop, self.thresholds.capacity
+        self.easy_messages = stop.messages if stop.messages < capacity.messages else capacity.messages
+        self.easy_bytes = stop.bytes if stop.bytes < capacity.bytes else capacity.bytes
+
+    def highest(self) -> tuple[int, int]:
+        """Return the highest depth ever: messages and bytes (not at one moment)."""
+        messages = self.messages if self.messages > self.highest_messages else self.highest_messages
+        size = self.bytes if self.bytes > self.highest_bytes else self.highest_bytes
+        return int(messages), int(size)
+
+    def is_limited(self) -> bool:
+        """Tell whether any capacity applies."""
+        capacity = self.thresholds.capacity
+        return capacity.messages != UNLIMITED or capacity.bytes != UNLIMITED

@@ -1,0 +1,236 @@
+"""A session: an ordered conversation with one peer (a 0-9-1 channel): it publishes, it consumes, it settles.
+
+Deliveries get consecutive tags and are kept as batches in order of their tags. Settling a range takes whole batches off
+the front, so an acknowledgement of a hundred messages costs little more than one of a single message.
+"""
+
+from __future__ import annotations
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.core.consumer import BATCH_BYTES, BATCH_MESSAGES, Batch, Consumer
+from penstock.core.message import Message
+from penstock.core.queue import Queue
+from penstock.errors import PreconditionFailed
+from penstock.flow.credit import Credit
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Session:
+    """The consuming side; the publishing side is its Producer."""
+
+    def __init__(self) -> None:
+        self.credit = Credit()
+        """Prefetch shared by all consumers of the session (basic.qos with global=true)."""
+        self.consumers: dict[str, Consumer] = {}
+        self.next_tag: i64 = 1
+        self._batches: list[Batch] = []
+        self._front: i64 = 0
+        """Index of the first batch that is still in use; those before it are done with."""
+
+    def receiving(self) -> bool:
+        """Tell whether deliveries may be sent to this session now."""
+        return True
+
+    def why_not_receiving(self) -> str:
+        """Say in a phrase what keeps deliveries back, when `receiving` is false."""
+        return "its connection does not take more"
+
+    def take(self, consumer: Consumer, room: i64, now: float) -> Batch:
+        """Take the next batch of a consumer's queue, at most `room` messages; there is at least one."""
+        queue = consumer.queue
+        if room > BATCH_MESSAGES:
+            room = BATCH_MESSAGES
+        available = queue.available()
+        if room > available:
+            room = available
+        messages: list[Message | None] = []
+        charge: i64 = 0
+        returned = queue.returned
+        ready = queue.ready
+        while room > 0 and charge < BATCH_BYTES:
+            message = queue.pull() if returned else ready.popleft()
+            messages.append(message)
+            charge += message.charge
+            room -= 1
+        batch = Batch(consumer, self.next_tag, messages, charge)
+        count = batch.left
+        self.next_tag += count
+        consumer.delivered += count
+        if consumer.no_ack:
+            queue.settle(count, charge, now)
+        else:
+            consumer.credit.out += count
+            self.credit.out += count
+            queue.unacked(count, charge)
+            self._batches.append(batch)
+        return batch
+
+    def get(self, queue: Queue, no_ack: bool, now: float) -> Batch | None:
+        """Take one message without a subscription (basic.get); None when there is none to be had."""
+        if not queue.available():
+            return None
+        consumer = Consumer("", self, queue, no_ack, False, 0)
+        return self.take(consumer, 1, now)
+
+    # Settling
+
+    def acknowledge(self, tag: i64, multiple: bool, now: float) -> None:
+        """Settle one delivery, or all up to and including `tag` (0: all). Raises PreconditionFailed for an unknown tag."""
+        if multiple:
+            self._settle_range(self._upto(tag), now)
+        else:
+            batch, index = self._find(tag)
+            message = batch.messages[index]
+            assert message is not None
+            self._settle_one(batch, index)
+            batch.consumer.queue.settle(1, message.charge, now)
+
+    def discard(self, tag: i64, multiple: bool, now: float) -> None:
+        """Settle deliveries that a consumer refused without asking for another delivery (nack, reject)."""
+        self.acknowledge(tag, multiple, now)
+
+    def requeue(self, tag: i64, multiple: bool) -> list[Queue]:
+        """Put deliveries back where they were; returns the queues that got something."""
+        touched: list[Queue] = []
+        if multiple:
+            last = self._upto(tag)
+            while self._front < len(self._batches):
+                batch = self._batches[self._front]
+                if batch.first > last:
+                    break
+                self._requeue_batch(batch, last, touched)
+                if batch.left:
+                    break
+                self._advance()
+        else:
+            batch, index = self._find(tag)
+            self._requeue_one(batch, index, touched)
+        return touched
+
+    def recover(self) -> list[Queue]:
+        """Put back everything that is not settled (basic.recover, or the session ends)."""
+        if self._front >= len(self._batches):
+            return []
+        return self.requeue(self.next_tag - 1, True)
+
+    def unsettled(self) -> int:
+        """Return how many deliveries are not settled."""
+        left: i64 = 0
+        for batch in self._batches[self._front :]:
+            left += batch.left
+        return int(left)
+
+    def _upto(self, tag: i64) -> i64:
+        if tag == 0:
+            return self.next_tag - 1
+        if tag >= self.next_tag or tag < 0 or not self._is_out(tag):
+            raise PreconditionFailed(f"unknown delivery tag {tag}")
+        return tag
+
+    def _is_out(self, tag: i64) -> bool:
+        """Tell whether a delivery at or below `tag` is unsettled: RabbitMQ refuses a multiple that settles nothing."""
+        return self._front < len(self._batches) and self._batches[self._front].first <= tag
+
+    def _settle_range(self, last: i64, now: float) -> None:
+        batches = self._batches
+        while self._front < len(batches):
+            batch = batches[self._front]
+            if batch.first > last:
+                return
+            if batch.last() > last:
+                self._settle_part(batch, last, now)
+                return
+            self._count_out(batch.consumer, batch.left, batch.charge)
+            batch.consumer.queue.settle(batch.left, batch.charge, now)
+            batch.left = 0
+            self._advance()
+
+    def _settle_part(self, batch: Batch, last: i64, now: float) -> None:
+        messages = batch.messages
+        count: i64 = 0
+        charge: i64 = 0
+        end = last - batch.first + 1
+        index: i64 = 0
+        while index < end:
+            message = messages[index]
+            if message is not None:
+                charge += message.charge
+                count += 1
+            index += 1
+        # Cut the settled part off, so that the next acknowledgement does not walk over it again.
+        del messages[:end]
+        batch.first = last + 1
+        batch.left -= count
+        batch.charge -= charge
+        self._count_out(batch.consumer, count, charge)
+        batch.consumer.queue.settle(count, charge, now)
+        self._advance_over_settled()
+
+    def _count_out(self, consumer: Consumer, count: i64, charge: i64) -> None:
+        consumer.credit.out -= count
+        self.credit.out -= count
+        consumer.queue.unacked(-count, -charge)
+
+    def _find(self, tag: i64) -> tuple[Batch, int]:
+        """Return the batch and index of an unsettled delivery, by binary search over the batches' first tags."""
+        batches = self._batches
+        low: i64 = self._front
+        high: i64 = len(batches)
+        while low < high:
+            middle = (low + high) >> 1
+            if batches[middle].first <= tag:
+                low = middle + 1
+            else:
+                high = middle
+        if low > self._front:
+            batch = batches[low - 1]
+            index = tag - batch.first
+            if index < len(batch.messages) and batch.messages[index] is not None:
+                return batch, int(index)
+        raise PreconditionFailed(f"unknown delivery tag {tag}")
+
+    def _settle_one(self, batch: Batch, index: int) -> None:
+        message = batch.messages[index]
+        assert message is not None
+        batch.messages[index] = None
+        batch.left -= 1
+        batch.charge -= message.charge
+        self._count_out(batch.consumer, 1, message.charge)
+        self._advance_over_settled()
+
+    def _requeue_batch(self, batch: Batch, last: i64, touched: list[Queue]) -> None:
+        for index in range(len(batch.messages)):
+            if batch.first + index <= last and batch.messages[index] is not None:
+                message = batch.messages[index]
+                assert message is not None
+                batch.messages[index] = None
+                batch.left -= 1
+                batch.charge -= message.charge
+                self._put_back(batch.consumer, message, touched)
+
+    def _requeue_one(self, batch: Batch, index: int, touched: list[Queue]) -> None:
+        message = batch.messages[index]
+        assert message is not None
+        self._settle_one(batch, index)
+        batch.consumer.queue.requeue(message)
+        if batch.consumer.queue not in touched:
+            touched.append(batch.consumer.queue)
+
+    def _put_back(self, consumer: Consumer, message: Message, touched: list[Queue]) -> None:
+        self._count_out(consumer, 1, message.charge)
+        consumer.queue.requeue(message)
+        if consumer.queue not in touched:
+            touched.append(consumer.queue)
+
+    def _advance_over_settled(self) -> None:
+        while self._front < len(self._batches) and self._batches[self._front].left == 0:
+            self._advance()
+
+    def _advance(self) -> None:
+        """Step over a batch that is done with and drop its messages; cut the list when half of it is such."""
+        self._batches[self._front].messages.clear()
+        self._front += 1
+        if self._front >= 64 and self._front * 2 >= len(self._batches):
+            del self._batches[: self._front]
+            self._front = 0

@@ -1,0 +1,143 @@
+"""Every error that Penstock raises on purpose, in one tree.
+
+    PenstockError
+    ├── BrokerError                 carries its AMQP 0-9-1 reply code and what it closes
+    │   ├── ContentTooLarge    311  channel      the message can never fit
+    │   ├── AccessRefused      403  channel
+    │   ├── NotFound           404  channel
+    │   ├── ResourceLocked     405  channel
+    │   ├── PreconditionFailed 406  channel
+    │   ├── Fenced             409  nothing      a newer holder took over (control operations only)
+    │   ├── ResourceError      506  channel      a bound was reached
+    │   ├── FrameError         501  connection
+    │   ├── SyntaxInvalid      502  connection
+    │   ├── CommandInvalid     503  connection
+    │   ├── ChannelError       504  connection
+    │   ├── UnexpectedFrame    505  connection
+    │   ├── NotAllowed         530  connection
+    │   ├── NotImplementedHere 540  connection
+    │   └── InternalError      541  connection
+    ├── ConfigError                 a setting that cannot be meant
+    └── StartError                  the broker cannot start: port or data directory in use
+
+Expected outcomes (held, withheld, dropped, refused) are values, not errors.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class PenstockError(Exception):
+    """Root of all errors that Penstock raises on purpose."""
+
+
+class BrokerError(PenstockError):
+    """A request that the broker refuses; `str(error)` is one sentence that names the thing, the value and the rule."""
+
+    code: ClassVar[int] = 541
+    """AMQP 0-9-1 reply code (specification section 1.2)."""
+    reply: ClassVar[str] = "INTERNAL_ERROR"
+    """Name of the reply code, put before the text as RabbitMQ does."""
+    closes: ClassVar[str] = "connection"
+    """The smallest thing that must be closed: "nothing", "channel" or "connection"."""
+    retriable: ClassVar[bool] = False
+    """Whether the same request may succeed later."""
+
+    @property
+    def reply_text(self) -> str:
+        """Text for the wire: at most 255 octets, as a short string must be."""
+        text = f"{self.reply} - {self}"
+        return text.encode()[:255].decode(errors="ignore")
+
+
+class ContentTooLarge(BrokerError):
+    code = 311
+    reply = "CONTENT_TOO_LARGE"
+    closes = "channel"
+
+
+class AccessRefused(BrokerError):
+    code = 403
+    reply = "ACCESS_REFUSED"
+    closes = "channel"
+
+
+class NotFound(BrokerError):
+    code = 404
+    reply = "NOT_FOUND"
+    closes = "channel"
+
+
+class ResourceLocked(BrokerError):
+    code = 405
+    reply = "RESOURCE_LOCKED"
+    closes = "channel"
+    retriable = True
+
+
+class PreconditionFailed(BrokerError):
+    code = 406
+    reply = "PRECONDITION_FAILED"
+    closes = "channel"
+
+
+class Fenced(BrokerError):
+    code = 409
+    reply = "FENCED"
+    closes = "nothing"
+
+
+class ResourceError(BrokerError):
+    code = 506
+    reply = "RESOURCE_ERROR"
+    closes = "channel"
+    retriable = True
+
+
+class FrameError(BrokerError):
+    code = 501
+    reply = "FRAME_ERROR"
+
+
+class SyntaxInvalid(BrokerError):
+    code = 502
+    reply = "SYNTAX_ERROR"
+
+
+class CommandInvalid(BrokerError):
+    code = 503
+    reply = "COMMAND_INVALID"
+
+
+class ChannelError(BrokerError):
+    code = 504
+    reply = "CHANNEL_ERROR"
+
+
+class UnexpectedFrame(BrokerError):
+    code = 505
+    reply = "UNEXPECTED_FRAME"
+
+
+class NotAllowed(BrokerError):
+    code = 530
+    reply = "NOT_ALLOWED"
+
+
+class NotImplementedHere(BrokerError):
+    code = 540
+    reply = "NOT_IMPLEMENTED"
+
+
+class InternalError(BrokerError):
+    code = 541
+    reply = "INTERNAL_ERROR"
+
+
+class ConfigError(PenstockError):
+    """A setting that cannot be meant; the text names the setting, the value and the rule."""
+
+
+class StartError(PenstockError):
+    """The broker cannot start; the text says what is in use by whom."""

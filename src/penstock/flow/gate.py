@@ -1,0 +1,147 @@
+"""One condition on the road of a message, with one name: open or closed.
+
+A gate knows who waits at it and who is blocked by it; it knows no queue, no protocol and no other gate. Several conditions are several gates on one road; no gate holds a set of reasons.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+from mypy_extensions import i64, mypyc_attr, trait
+
+from penstock.flow.ledger import GateBook
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Waiter:
+    """A party that may have to wait: a producer with messages to pass."""
+
+    def __init__(self) -> None:
+        self.ticket: int = 0
+        """Place in the broker's one line; 0 while it does not wait."""
+        self.gate: Gate | None = None
+        """Where it waits now; None while it does not."""
+
+    def waits_at(self, gate: Gate, now: float) -> None:
+        """Note that it has just been put into the line of a gate."""
+        raise NotImplementedError
+
+    def obstacle(self) -> Gate | None:
+        """Return the first gate that does not let its next message pass, or None."""
+        raise NotImplementedError
+
+    def take_turn(self, now: float) -> None:
+        """Pass exactly one message."""
+        raise NotImplementedError
+
+    def obstacle_ahead(self) -> Gate | None:
+        """Return the gate to wait at for the message after, or None when nothing is left to pass.
+
+        Unlike `obstacle` this names a gate even when the road is open: one message a turn, then back into the line.
+        """
+        raise NotImplementedError
+
+    def release(self, gate: Gate, now: float) -> None:
+        """A gate opened by which this party was blocked: hand out the confirmations that may go."""
+        raise NotImplementedError
+
+
+@trait
+class Guarded:
+    """What a gate guards: the owner of the depth that closes and opens it."""
+
+    def review(self, now: float) -> None:
+        """Judge the depth anew, for the gate's waiters or the thresholds have changed."""
+        raise NotImplementedError
+
+
+class Crossing:
+    """A gate closed or opened: what people and protocols are told, once each."""
+
+    __slots__ = ("gate", "closed", "messages", "bytes", "now")
+
+    def __init__(self, gate: Gate, closed: bool, messages: i64, bytes: i64, now: float) -> None:
+        self.gate = gate
+        self.closed = closed
+        self.messages: i64 = messages
+        self.bytes: i64 = bytes
+        self.now = now
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Gate:
+    """A condition; `open` is the whole state, the rest is who cares."""
+
+    def __init__(self, kind: str, name: str, crossings: list[Crossing]) -> None:
+        self.kind = kind
+        """What it guards: "queue" today."""
+        self.name = name
+        self.owner: Guarded | None = None
+        self.crossings = crossings
+        """The broker's record of crossings that nobody has acted on yet."""
+        self.open: bool = True
+        self.listed: bool = False
+        """Whether the broker's Turns know that somebody here may go on."""
+        self.waiters: list[tuple[int, Waiter]] = []
+        """A heap by ticket."""
+        self.blocked: dict[int, Waiter] = {}
+        """Who published onto this gate while it was closed, by identity; their confirmations may be withheld."""
+        self.book = GateBook()
+
+    def __lt__(self, other: Gate) -> bool:
+        return self.name < other.name  # Only asked for equal tickets, which two gates never have at a time.
+
+    def close(self, messages: i64, bytes: i64, now: float) -> None:
+        """Close at this depth; a gate that is closed stays so."""
+        if self.open:
+            self.open = False
+            self.book.closed(now)
+            self.crossings.append(Crossing(self, True, messages, bytes, now))
+
+    def reopen(self, messages: i64, bytes: i64, now: float) -> None:
+        """Open at this depth; a gate that is open stays so. Who waits is not touched here: see Turns."""
+        if not self.open:
+            self.open = True
+            self.book.opened(now)
+            self.crossings.append(Crossing(self, False, messages, bytes, now))
+
+    def review(self, now: float) -> None:
+        """Let the owner judge its depth anew; a gate without one is moved by hand."""
+        if self.owner is not None:
+            self.owner.review(now)
+
+    def enter(self, waiter: Waiter) -> None:
+        """Stand in this gate's line with the ticket that one has."""
+        waiter.gate = self
+        heapq.heappush(self.waiters, (waiter.ticket, waiter))
+
+    def leave(self, waiter: Waiter) -> None:
+        """Leave the line; the ticket stays with the waiter. Cheap for the oldest, linear for any other."""
+        waiters = self.waiters
+        if waiters and waiters[0][1] is waiter:
+            heapq.heappop(waiters)
+        else:
+            kept = [entry for entry in waiters if entry[1] is not waiter]
+            waiters[:] = kept
+            heapq.heapify(waiters)
+        waiter.gate = None
+
+    def block(self, waiter: Waiter) -> None:
+        """Remember to call this party's `release` when the gate opens."""
+        self.blocked[id(waiter)] = waiter
+
+    def forget(self, waiter: Waiter) -> None:
+        """Forget a party that went away: nothing of it stays behind."""
+        if waiter.gate is self:
+            self.leave(waiter)
+        self.blocked.pop(id(waiter), None)
+
+    def swap_blocked(self) -> list[Waiter]:
+        """Take all who are blocked, leaving none; each looks at its own road again and may come back.
+
+        Swapping first and notifying afterwards is what keeps a wake-up from being lost or doubled when a party that is
+        released publishes onto the same gate again.
+        """
+        woken = list(self.blocked.values())
+        self.blocked.clear()
+        return woken

@@ -1,0 +1,118 @@
+"""Who was blocked by what, since when, how often and for how long: the answer to "why is it blocked?".
+
+One `Block` for each (producer, gate) that ever met closed; one `GateBook` a gate. Written by the code that decides, read by
+the log, `connection.blocked`, `penstock why` and the metrics. Bounded: a producer that goes away takes its entries
+along and leaves a summary among the last `DEPARTED_KEPT`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+DEPARTED_KEPT: Final = 100
+"""Summaries kept of producers that went away, per gate: enough for one screen of a post-mortem, about 20 KiB."""
+
+
+class Block:
+    """The story of one producer at one gate. Times in seconds of the caller's monotonic clock."""
+
+    __slots__ = ("producer", "since", "times", "total_s", "withheld", "held", "held_bytes", "refused")
+
+    def __init__(self, producer: str) -> None:
+        self.producer = producer
+        self.since: float | None = None
+        """Blocked since; None while it is not."""
+        self.times: int = 0
+        self.total_s: float = 0.0
+        """Time blocked in blocks that are over."""
+        self.withheld: int = 0
+        """Messages whose confirmation was withheld, ever."""
+        self.held: int = 0
+        """Publishes that were held, ever."""
+        self.held_bytes: int = 0
+        self.refused: int = 0
+
+    def begin(self, now: float) -> bool:
+        """Note that the producer is blocked; returns whether it was not before."""
+        if self.since is not None:
+            return False
+        self.since = now
+        self.times += 1
+        return True
+
+    def end(self, now: float) -> None:
+        """Note that it is not blocked any more."""
+        if self.since is not None:
+            self.total_s += now - self.since
+            self.since = None
+
+    def blocked_s(self, now: float) -> float:
+        """Return the total time blocked, the running block included."""
+        return self.total_s if self.since is None else self.total_s + now - self.since
+
+    def plain(self, now: float) -> dict[str, object]:
+        """Return the entry as plain data; `blocked_for_s` is None while it is not blocked."""
+        return {
+            "producer": self.producer,
+            "blocked_for_s": None if self.since is None else now - self.since,
+            "times": self.times,
+            "total_s": self.blocked_s(now),
+            "withheld": self.withheld,
+            "held": self.held,
+            "held_bytes": self.held_bytes,
+            "refused": self.refused,
+        }
+
+
+class GateBook:
+    """What happened at one gate."""
+
+    __slots__ = ("since", "crossings", "closed_s", "blocks", "departed")
+
+    def __init__(self) -> None:
+        self.since: float | None = None
+        """Closed since; None while it is open."""
+        self.crossings: int = 0
+        """How often it closed."""
+        self.closed_s: float = 0.0
+        self.blocks: dict[int, Block] = {}
+        """By identity of the producer."""
+        self.departed: deque[Block] = deque(maxlen=DEPARTED_KEPT)
+
+    def closed(self, now: float) -> None:
+        """Note a crossing of the stop threshold."""
+        self.since = now
+        self.crossings += 1
+
+    def opened(self, now: float) -> None:
+        """Note a crossing of the resume threshold."""
+        if self.since is not None:
+            self.closed_s += now - self.since
+            self.since = None
+
+    def entry(self, key: int, producer: str) -> Block:
+        """Return the entry of a producer, made at first use."""
+        block = self.blocks.get(key)
+        if block is None:
+            block = Block(producer)
+            self.blocks[key] = block
+        return block
+
+    def depart(self, key: int, now: float) -> None:
+        """Close the entry of a producer that went away and keep its summary among the last."""
+        block = self.blocks.pop(key, None)
+        if block is not None:
+            block.end(now)
+            self.departed.append(block)
+
+    def plain(self, now: float) -> dict[str, object]:
+        """Return the book as plain data."""
+        closed_for = 0.0 if self.since is None else now - self.since
+        return {
+            "closed_for_s": None if self.since is None else closed_for,
+            "crossings": self.crossings,
+            "closed_s": self.closed_s + closed_for,
+            "producers": [block.plain(now) for block in self.blocks.values()],
+            "departed": [block.plain(now) for block in self.departed],
+        }

@@ -1,0 +1,62 @@
+"""How much: messages and bytes, always both; and the marks that a depth is judged by.
+
+The law (docs/flow-control.md): a queue above its stop threshold, in messages *or* bytes, is overfull; at or below its
+resume threshold, in messages *and* bytes, it is underfull. Its depth never passes its capacity, in either unit.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+UNLIMITED: Final = 1 << 62
+"""Stands for "no limit" where a number is compared; people and protocols see None."""
+
+
+class Level:
+    """A pair of amounts: messages, and bytes (the sum of the messages' charges)."""
+
+    __slots__ = ("messages", "bytes")
+
+    def __init__(self, messages: i64 = UNLIMITED, bytes: i64 = UNLIMITED) -> None:
+        self.messages: i64 = messages
+        self.bytes: i64 = bytes
+
+    def covers(self, messages: i64, bytes: i64) -> bool:
+        """Tell whether both amounts are at or below this level."""
+        return messages <= self.messages and bytes <= self.bytes
+
+    def plain(self) -> dict[str, int | None]:
+        """Return the pair as plain data; None is no limit."""
+        messages: int | None = None if self.messages == UNLIMITED else int(self.messages)
+        size: int | None = None if self.bytes == UNLIMITED else int(self.bytes)
+        return {"messages": messages, "bytes": size}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Level) and self.messages == other.messages and self.bytes == other.bytes
+
+    def __hash__(self) -> int:
+        return hash((int(self.messages), int(self.bytes)))
+
+    def __repr__(self) -> str:
+        return f"Level({self.plain()})"
+
+
+class Thresholds:
+    """Capacity, stop and resume of one gate."""
+
+    __slots__ = ("capacity", "stop", "resume")
+
+    def __init__(self, capacity: Level, stop: Level, resume: Level) -> None:
+        self.capacity = capacity
+        self.stop = stop
+        self.resume = resume
+
+    def overfull(self, messages: i64, bytes: i64) -> bool:
+        """Tell whether the gate must close: `>` stop, so that a stop of 0 lets one message in (Qpid C++ and Broker-J)."""
+        return messages > self.stop.messages or bytes > self.stop.bytes
+
+    def underfull(self, messages: i64, bytes: i64) -> bool:
+        """Tell whether the gate must open: `<=` resume, so that a resume of 0 opens when empty (Broker-J's border)."""
+        return messages <= self.resume.messages and bytes <= self.resume.bytes

@@ -1,0 +1,150 @@
+"""Confirmations: in order, each exactly once, withheld while the road is closed.
+
+Theory of operation. Publishes of one producer are numbered 1, 2, 3 ... Most are accepted on an open road: they only
+raise `published`, and everything up to it may be confirmed as one range. Anything else is a `Pending`, kept in order of
+its number: *withheld* (the message is in the queue, a gate is closed) or *held* (the message is not in yet). All
+numbers before the first pending one may be confirmed. A refused one is told at once, by its own number, and later ranges
+leave it out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.flow.gate import Gate
+
+HELD: Final = 0
+WITHHELD: Final = 1
+READY: Final = 2
+REFUSED: Final = 3
+
+
+class Pending:
+    """The confirmation of one publish that cannot be given yet."""
+
+    __slots__ = ("number", "state", "road", "deadline")
+
+    def __init__(self, number: i64, state: int, road: list[Gate], deadline: float) -> None:
+        self.number: i64 = number
+        self.state = state
+        self.road = road
+        self.deadline = deadline
+        """By then it is sent, whatever the gates say: monotonic seconds."""
+
+    def obstacle(self) -> Gate | None:
+        """Return the first closed gate of the road that the message has taken."""
+        for gate in self.road:
+            if not gate.open:
+                return gate
+        return None
+
+
+class Outcome:
+    """Numbers `first`..`last` are confirmed, or refused."""
+
+    __slots__ = ("first", "last", "confirmed")
+
+    def __init__(self, first: i64, last: i64, confirmed: bool) -> None:
+        self.first: i64 = first
+        self.last: i64 = last
+        self.confirmed = confirmed
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Withheld:
+    """The confirmations of one producer."""
+
+    def __init__(self) -> None:
+        self.published: i64 = 0
+        """The number of the last publish."""
+        self.pending: deque[Pending] = deque()
+        self._told: i64 = 0
+        self._refused: list[int] = []
+        self._skip: deque[int] = deque()
+
+    def withhold(self, road: list[Gate], deadline: float) -> None:
+        """Number a publish that was accepted behind a closed gate, or behind one that waits."""
+        self.published += 1
+        self.pending.append(Pending(self.published, WITHHELD, road, deadline))
+
+    def hold(self, deadline: float) -> Pending:
+        """Number a publish that is held; its holder later calls `accepted` or `refuse`."""
+        self.published += 1
+        pending = Pending(self.published, HELD, [], deadline)
+        self.pending.append(pending)
+        return pending
+
+    def accepted(self, pending: Pending, road: list[Gate]) -> None:
+        """A held publish went in; its confirmation now depends on the road it took."""
+        pending.state = WITHHELD
+        pending.road = road
+
+    def refuse(self, pending: Pending) -> None:
+        """A publish did not go in and never will: told at once."""
+        pending.state = REFUSED
+        self._refused.append(int(pending.number))
+
+    def release(self) -> Gate | None:
+        """Let go, in order, what no closed gate keeps back any more; returns the gate that keeps the next one back."""
+        while self.pending:
+            first = self.pending[0]
+            if first.state == HELD:
+                return None
+            if first.state == WITHHELD:
+                obstacle = first.obstacle()
+                if obstacle is not None:
+                    return obstacle
+            elif first.state == REFUSED:
+                self._skip.append(int(first.number))
+            self.pending.popleft()
+        return None
+
+    def expire(self, now: float) -> None:
+        """Confirm what is in the queue and due, and with it everything withheld before: order is kept, nobody waits longer."""
+        last_due = 0
+        for pending in self.pending:
+            if pending.state == WITHHELD and pending.deadline <= now:
+                last_due = int(pending.number)
+        for pending in self.pending:
+            if pending.number > last_due:
+                break
+            if pending.state == WITHHELD:
+                pending.state = READY
+        self.release()
+
+    def due(self) -> float:
+        """Return the earliest deadline of a withheld confirmation, infinity if there is none."""
+        earliest = float("inf")
+        for pending in self.pending:
+            if pending.state == WITHHELD and pending.deadline < earliest:
+                earliest = pending.deadline
+        return earliest
+
+    def ready(self) -> bool:
+        """Tell whether `take` has something to give."""
+        return self._told < self._clear() or bool(self._refused)
+
+    def take(self) -> list[Outcome]:
+        """Take the outcomes that may be told now: refusals by number, confirmations as ranges, in order."""
+        outcomes: list[Outcome] = []
+        for number in self._refused:
+            outcomes.append(Outcome(number, number, False))
+        self._refused.clear()
+        clear = self._clear()
+        while self._told < clear:
+            until = clear
+            if self._skip and self._skip[0] <= clear:
+                until = self._skip.popleft() - 1
+                if until > self._told:
+                    outcomes.append(Outcome(self._told + 1, until, True))
+                self._told = until + 1
+                continue
+            outcomes.append(Outcome(self._told + 1, until, True))
+            self._told = until
+        return outcomes
+
+    def _clear(self) -> i64:
+        return self.pending[0].number - 1 if self.pending else self.published

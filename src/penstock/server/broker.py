@@ -1,0 +1,132 @@
+"""A whole broker in this process: listeners, connections, state. What `penstock serve` runs, and tests and notebooks use."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from penstock import __version__
+from penstock.adapter.hub import Hub
+from penstock.adapter.policy import Policy
+from penstock.adapter.users import Users
+from penstock.config import Settings
+from penstock.core.broker import Broker as Core
+from penstock.core.settings import Defaults
+from penstock.errors import StartError
+from penstock.server.shell import Shell
+from penstock.server.transport import Transport
+from penstock.store.directory import DataDirectory
+
+LEAVE_S = 5.0
+"""Seconds that clients have to answer connection.close when the broker stops."""
+
+
+class Broker:
+    """Use as `async with Broker(listen="127.0.0.1:0") as broker:`; then `broker.url` is where clients connect.
+
+    `listen` is HOST:PORT or several of them; port 0 picks a free one. `data` is a directory (None: memory only). `settings`
+    gives everything else. Raises StartError if a port or the directory is in use.
+    """
+
+    def __init__(
+        self, listen: str | Sequence[str] | None = None, data: str | Path | None = None, settings: Settings | None = None
+    ) -> None:
+        self.settings = settings or Settings()
+        listeners = self.settings.listen if listen is None else ([listen] if isinstance(listen, str) else list(listen))
+        self._listen = [parse_address(address) for address in listeners]
+        place = data if data is not None else self.settings.data
+        self._directory = None if place is None else DataDirectory(Path(place))
+        self._servers: list[asyncio.Server] = []
+        self._shell: Shell | None = None
+        self.addresses: list[tuple[str, int]] = []
+        """Where it accepts connections: host and port."""
+        self.hub = self._make_hub()
+
+    @property
+    def url(self) -> str:
+        """URL of the first listener, for clients; complete with the default user if there is no other."""
+        host, port = self.addresses[0]
+        shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
+        return f"amqp://{shown}:{port}/"
+
+    async def start(self) -> None:
+        """Take the data directory and the ports. Raises StartError, having let go of whatever it took."""
+        if self._directory is not None:
+            self._directory.lock()
+        loop = asyncio.get_running_loop()
+        self._shell = Shell(self.hub, loop)
+        self.hub.control.wall_offset = time.time() - loop.time()
+        try:
+            for host, port in self._listen:
+                await self._bind(loop, host, port, self._shell)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop accepting, close all connections (320) and wait for them, a few seconds at most."""
+        for server in self._servers:
+            server.close()
+        shell = self._shell
+        if shell is not None:
+            shell.close_connections()
+            deadline = asyncio.get_running_loop().time() + LEAVE_S
+            while shell.transports and asyncio.get_running_loop().time() < deadline:
+                await asyncio.sleep(0.02)
+            shell.stop()
+        self._servers.clear()
+        if self._directory is not None:
+            self._directory.unlock()
+
+    async def __aenter__(self) -> Broker:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def _make_hub(self) -> Hub:
+        settings = self.settings
+        core = Core(
+            Defaults(
+                settings.capacity_bytes, settings.stop_percent, settings.resume_percent, settings.hold_deadline_s
+            )
+        )
+        for vhost in settings.vhosts:
+            core.add_vhost(vhost)
+        policy = Policy()
+        policy.frame_max = settings.frame_max
+        policy.channel_max = settings.channel_max
+        policy.heartbeat_s = settings.heartbeat_s
+        policy.hold_bytes = settings.hold_bytes
+        policy.message_bytes_max = settings.message_bytes_max
+        return Hub(core, policy, Users(settings.users), secrets.token_urlsafe(12), __version__)
+
+    async def _bind(self, loop: asyncio.AbstractEventLoop, host: str, port: int, shell: Shell) -> None:
+        make: Callable[[], Transport] = lambda: Transport(shell)  # noqa: E731
+        try:
+            server = await loop.create_server(make, host, port)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise StartError(
+                    f"cannot listen on {host}:{port}: the port is in use; stop the other program or choose another port with --listen"
+                ) from None
+            raise StartError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
+        self._servers.append(server)
+        for sock in server.sockets:
+            self.addresses.append(sock.getsockname()[:2])
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Read HOST:PORT; an IPv6 host stands in brackets. Raises StartError."""
+    host, _, port = text.rpartition(":")
+    if not port.isdigit() or int(port) > 65535 or not host:
+        raise StartError(f"--listen {text} is not HOST:PORT, such as 127.0.0.1:5672")
+    return host.strip("[]"), int(port)

@@ -1,0 +1,158 @@
+"""The event loop's side of the broker: read, act, let go on who may, write, and one timer.
+
+Each pass of the loop reads from every socket that has something, and then makes one turn for all of them: deliveries and
+confirmations of many reads leave in one write per connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from penstock.adapter.amqp091.connection import CLOSED, Connection, Peer
+from penstock.adapter.hub import Hub
+from penstock.server.transport import Transport
+
+READ_BYTES: Final = 256 * 1024
+"""The buffer that all sockets read into, one after the other."""
+TICK_S: Final = 1.0
+"""How often heartbeats and time-outs are looked at."""
+
+log = logging.getLogger("penstock")
+
+
+class Shell:
+    """All sockets of one broker, on one event loop."""
+
+    def __init__(self, hub: Hub, loop: asyncio.AbstractEventLoop) -> None:
+        self.hub = hub
+        self.loop = loop
+        self.view = memoryview(bytearray(READ_BYTES))
+        self.pulse_view = self.view[: hub.policy.pulse_bytes]
+        self.transports: dict[int, Transport] = {}
+        self._scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at: float | None = None
+        self._ticking = loop.call_later(TICK_S, self._tick)
+
+    # From transports
+
+    def connected(self, transport: Transport, peer: Peer) -> Connection:
+        """Take a new socket."""
+        self.hub.begin(self.loop.time())
+        connection = self.hub.connect(peer)
+        self.transports[connection.number] = transport
+        return connection
+
+    def received(self, transport: Transport, data: bytes) -> None:
+        """Act on what was read."""
+        connection = transport.connection
+        assert connection is not None
+        self.hub.begin(self.loop.time())
+        connection.receive(data)
+        transport.after_reading()
+        if connection.state == CLOSED:
+            self._write(connection)
+        self.schedule()
+
+    def drained(self, transport: Transport) -> None:
+        """A socket takes more again."""
+        if transport.connection is not None:
+            self._write(transport.connection)
+            self.schedule()
+
+    def lost(self, transport: Transport) -> None:
+        """A socket is gone."""
+        connection = transport.connection
+        if connection is not None and self.transports.pop(connection.number, None) is not None:
+            self.hub.begin(self.loop.time())
+            self.hub.disconnect(connection)
+            self.schedule()
+
+    # Turns
+
+    def schedule(self) -> None:
+        """Have a turn made in this pass of the loop, once."""
+        if not self._scheduled:
+            self._scheduled = True
+            self.loop.call_soon(self.turn)
+
+    def turn(self) -> None:
+        """Let go on who may, write what there is to write, arm the timer."""
+        self._scheduled = False
+        hub = self.hub
+        hub.begin(self.loop.time())
+        more = hub.pump()
+        for connection in hub.take_touched():
+            self._write(connection)
+        for connection in hub.take_unblocked():
+            transport = self.transports.get(connection.number)
+            if transport is not None and not connection.stalled and not connection.may_pause():
+                transport.resume()
+        for note in hub.take_notes():
+            log.info(note)
+        if more:
+            self.schedule()
+        self._arm()
+
+    def _write(self, connection: Connection) -> None:
+        transport = self.transports.get(connection.number)
+        if transport is None:
+            connection.take_output()
+            return
+        if transport.full:
+            return  # It stays touched; `drained` comes back to it.
+        transport.write(connection.take_output())
+        if connection.state == CLOSED:
+            transport.close()
+        elif not transport.full:
+            if not connection.writable:
+                connection.drained()
+                self.schedule()
+            if connection.stalled:
+                self.schedule()
+                if connection.go_on():
+                    transport.resume()
+
+    def _arm(self) -> None:
+        when = self.hub.next_deadline()
+        if when == self._timer_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = when
+        self._timer = None if when is None else self.loop.call_at(when, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._timer_at = None
+        self.turn()
+
+    def _tick(self) -> None:
+        self._ticking = self.loop.call_later(TICK_S, self._tick)
+        self.hub.begin(self.loop.time())
+        for number, transport in list(self.transports.items()):
+            connection = self.hub.connections[number]
+            if not connection.tick():
+                log.info("[%s] given up: no heartbeat, or no answer in time", connection.name())
+                transport.abort()
+        self.schedule()
+
+    # The end
+
+    def close_connections(self) -> None:
+        """Tell all clients that the broker stops (320)."""
+        self.hub.begin(self.loop.time())
+        for connection in list(self.hub.connections.values()):
+            connection.shut_down()
+            self._write(connection)
+        self.schedule()
+
+    def stop(self) -> None:
+        """Give up whoever is still there, and all timers."""
+        for transport in list(self.transports.values()):
+            transport.abort()
+        self._ticking.cancel()
+        if self._timer is not None:
+            self._timer.cancel()

@@ -1,0 +1,129 @@
+"""One socket: bytes to its connection and back, and when to leave the reading alone."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING
+
+from penstock.adapter.amqp091.connection import CLOSED, Connection, Peer
+
+if TYPE_CHECKING:
+    from penstock.server.shell import Shell
+
+WRITE_HIGH = 1024 * 1024
+WRITE_LOW = 256 * 1024
+"""Bytes in the socket's own buffer at which nothing more is written to it, and at which writing goes on."""
+SMALL_RECEIVE_BUFFER = 64 * 1024
+"""py-amqp's sockets die within a second of not being read; with this buffer they survive reading in pulses."""
+
+
+class Transport(asyncio.BufferedProtocol):
+    """The asyncio side of a connection. It reads into the shell's one buffer, for a read is acted on before the next."""
+
+    def __init__(self, shell: Shell) -> None:
+        self.shell = shell
+        self.connection: Connection | None = None
+        self.full = False
+        """The socket takes no more for now."""
+        self.reading = True
+        self.pulse: asyncio.TimerHandle | None = None
+        self._socket: asyncio.Transport | None = None
+        self._shrunk = False
+
+    # From the socket
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
+        self._socket = transport
+        host, port = (transport.get_extra_info("peername") or ("unknown", 0))[:2]
+        self.connection = self.shell.connected(self, Peer(f"{host}:{port}", _is_loopback(host)))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self.shell.pulse_view if self.pulse is not None else self.shell.view
+
+    def buffer_updated(self, nbytes: int) -> None:
+        assert self.connection is not None
+        self.shell.received(self, bytes(self.shell.view[:nbytes]))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_pulsing()
+        self.shell.lost(self)
+        self._socket = None
+
+    def pause_writing(self) -> None:
+        self.full = True
+
+    def resume_writing(self) -> None:
+        self.full = False
+        self.shell.drained(self)
+
+    # From the shell
+
+    def write(self, data: bytes) -> None:
+        """Write; the socket's buffer is bounded by `full`."""
+        if self._socket is not None and data:
+            self._socket.write(data)
+
+    def after_reading(self) -> None:
+        """Pause what must be paused after something was read."""
+        connection = self.connection
+        assert connection is not None
+        if connection.state == CLOSED:
+            return
+        if self.pulse is not None:
+            self._stop_pulsing()
+            self._pause()
+        if connection.stalled:
+            self._pause()
+        elif connection.may_pause():
+            self._pause()
+            self.pulse = asyncio.get_running_loop().call_later(connection.policy.pulse_s, self._on_pulse)
+        elif not self._shrunk and connection.product == "py-amqp":
+            self._shrink()
+
+    def resume(self) -> None:
+        """Read again."""
+        self._stop_pulsing()
+        if not self.reading and self._socket is not None and not self._socket.is_closing():
+            self.reading = True
+            self._socket.resume_reading()
+
+    def close(self) -> None:
+        """Close when everything is written."""
+        self._stop_pulsing()
+        if self._socket is not None:
+            self._socket.close()
+
+    def abort(self) -> None:
+        """Give the peer up."""
+        self._stop_pulsing()
+        if self._socket is not None:
+            self._socket.abort()
+
+    def _pause(self) -> None:
+        if self.reading and self._socket is not None and not self._socket.is_closing():
+            self.reading = False
+            self._socket.pause_reading()
+
+    def _on_pulse(self) -> None:
+        """Read a little from a paused connection: heartbeats and closes get through, and its kernel sees life."""
+        if self._socket is not None and not self._socket.is_closing() and not self.reading:
+            self.reading = True
+            self._socket.resume_reading()
+
+    def _stop_pulsing(self) -> None:
+        if self.pulse is not None:
+            self.pulse.cancel()
+            self.pulse = None
+
+    def _shrink(self) -> None:
+        self._shrunk = True
+        sock = None if self._socket is None else self._socket.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_RECEIVE_BUFFER)
+
+
+def _is_loopback(host: str) -> bool:
+    return host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")
