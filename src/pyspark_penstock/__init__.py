@@ -1,1 +1,12 @@
-"""Penstock as a data source of Spark Structured Streaming."""
+"""Penstock as a data source of Spark Structured Streaming.
+
+``spark.readStream.format("penstock")`` and ``.writeStream.format("penstock")`` need no registration: Spark looks for
+a ``DefaultSource`` in every package whose name begins with ``pyspark_``. It imports them all for that, in
+every look-up, so this one opens no socket and leaves pyarrow and the client until they are used.
+"""
+
+from pyspark_penstock.source import PenstockDataSource
+
+DefaultSource = PenstockDataSource
+
+__all__ = ["DefaultSource", "PenstockDataSource"]

@@ -30,7 +30,7 @@ class Block:
     batch: "pa.RecordBatch"
 
 
-def decode(body: bytes) -> Block:
+def decode(body: bytes | memoryview) -> Block:
     """Return the messages of a block, sharing its memory.
 
     Raises `BlockError` when the block is malformed.
@@ -49,14 +49,14 @@ def decode(body: bytes) -> Block:
         raise BlockError(f"a block of {len(body)} octets from the broker is malformed: {error!r}") from error
 
 
-def _header(body: bytes) -> dict[str, Any]:
+def _header(body: bytes | memoryview) -> dict[str, Any]:
     length = int.from_bytes(body[4:_PREFIX], "little")
     if body[:4] != MAGIC or len(body) < _PREFIX + length:
         raise BlockError(
             f"a block of {len(body)} octets from the broker does not begin with {MAGIC!r} and a whole header"
         )
     try:
-        header = json.loads(body[_PREFIX : _PREFIX + length])
+        header = json.loads(bytes(body[_PREFIX : _PREFIX + length]))
     except ValueError as error:
         raise BlockError(f"a block from the broker has a header that is not JSON: {error}") from None
     if not isinstance(header, dict):

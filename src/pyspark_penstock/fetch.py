@@ -1,0 +1,84 @@
+"""The executors' half of the source: a frozen range of one queue as a stream of record batches.
+
+While Spark takes one batch, the broker already prepares the next: one request is always ahead, and never
+more, so that a task holds two blocks at most. Reading removes nothing at the broker, and a range may be read again.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.client import ControlError
+from pyspark_penstock.blocks import Block, decode
+from pyspark_penstock.errors import BlockError
+from pyspark_penstock.links import Link, shared_link
+from pyspark_penstock.options import SourceOptions
+from pyspark_penstock.parsing import Address
+from pyspark_penstock.planner import refused
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What one task reads: ``lo < sequence <= hi`` of one queue, with the fencing token of its query."""
+
+    server: Address
+    queue: str
+    token: int
+    lo: int
+    hi: int
+
+
+def record_batches(slice_: Slice, options: SourceOptions) -> Iterator["pa.RecordBatch"]:
+    """Yield the messages of a slice in their order, as blocks arrive.
+
+    Raises `CursorError` when the broker refuses (fenced, queue deleted), `BlockError` for a malformed block and
+    `BrokerUnreachable` after all retries; rows already yielded are then read again by the task's next attempt.
+    """
+    link = shared_link(options.access, slice_.server, options.retries)
+    lo = slice_.lo
+    link.send("cursor.range", _request(slice_, options, lo))
+    try:
+        while True:
+            block = decode(link.receive_block())
+            lo = _moved(slice_, lo, block)
+            if lo < slice_.hi:
+                link.send("cursor.range", _request(slice_, options, lo))
+            if block.rows:
+                yield block.batch
+            if lo >= slice_.hi:
+                return
+    except ControlError as refusal:
+        raise refused(refusal, options, slice_.server) from refusal
+    finally:
+        _tidy(link)
+
+
+def _tidy(link: Link) -> None:
+    # Spark may stop reading early (a limit, a killed task): a reply under way must not meet the next question.
+    if link.waiting:
+        link.close()
+
+
+def _request(slice_: Slice, options: SourceOptions, lo: int) -> dict[str, object]:
+    return {
+        "cursor": options.cursor,
+        "token": slice_.token,
+        "queue": slice_.queue,
+        "lo": lo,
+        "hi": slice_.hi,
+        "rows": options.block_rows,
+        "bytes": options.block_bytes,
+    }
+
+
+def _moved(slice_: Slice, lo: int, block: Block) -> int:
+    if block.rows == 0:
+        return slice_.hi  # sequences have gaps: nothing is left in the range
+    if not lo < block.last <= slice_.hi:
+        raise BlockError(
+            f"the broker answered ({lo}, {slice_.hi}] of '{slice_.queue}' with a block that ends at {block.last}"
+        )
+    return block.last

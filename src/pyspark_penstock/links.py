@@ -1,0 +1,179 @@
+"""Connections to brokers that come back by themselves, kept as long as the process lives.
+
+Spark reuses an executor's Python workers, so a connection that is kept in this module serves many tasks. The cache's
+key has the process id in it: a worker is a fork, and two processes must never share a socket. A worker runs one task
+at a time, so nobody else asks while a reply is under way.
+
+Every control operation may be asked again after a lost connection without another effect: plans and settlements are
+monotone, ranges remove nothing, and an attachment that is repeated only gives a newer token.
+"""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from penstock.client import (
+    ChannelClosed,
+    ConnectError,
+    Connection,
+    ConnectionClosed,
+    Control,
+    Parameters,
+    Timeout,
+)
+from pyspark_penstock.errors import BlockError, BrokerUnreachable
+from pyspark_penstock.options import Access, Retries
+from pyspark_penstock.parsing import Address
+
+ANSWER_SECONDS = 30.0
+"""How long an answer may take, on top of what the broker was asked to wait."""
+PAUSE_SECONDS_MAX = 10.0
+"""The longest pause between two attempts; the first is the option's, and each is twice the one before."""
+
+LOST = (ChannelClosed, ConnectError, ConnectionClosed, Timeout)
+"""What a new connection may mend."""
+
+Result = TypeVar("Result")
+
+
+class Link:
+    """Control operations over one connection, which is made when first needed and again whenever it is lost."""
+
+    def __init__(self, access: Access, server: Address, retries: Retries) -> None:
+        """Remember where to connect; nothing is connected yet."""
+        self._access, self._server, self._retries = access, server, retries
+        self._connection: Connection | None = None
+        self._control: Control | None = None
+        self._pending: tuple[str, Mapping[str, object], str] | None = None
+
+    def ask(self, operation: str, fields: Mapping[str, object]) -> dict[str, Any]:
+        """Ask, and return the answer's object.
+
+        Raises `ControlError` with the broker's reason, `BrokerUnreachable` after every retry.
+        """
+        self.send(operation, fields)
+        answer = self._received()
+        if isinstance(answer, memoryview):
+            raise BlockError(f"the broker answered {operation} with a block where an object was due")
+        return answer
+
+    def send(self, operation: str, fields: Mapping[str, object]) -> None:
+        """Ask without waiting; `receive_block` must follow before the next question."""
+
+        def attempt() -> None:
+            self._pending = (operation, fields, self._open().send(operation, fields))
+
+        self._retried(attempt)
+
+    def receive_block(self) -> memoryview:
+        """Return the block that was asked for; after a lost connection it is asked for again.
+
+        Raises `ControlError` with the broker's reason, `BrokerUnreachable` after every retry.
+        """
+        answer = self._received()
+        if isinstance(answer, memoryview):
+            return answer
+        raise BlockError("the broker answered cursor.range with an object where a block was due")
+
+    def _received(self) -> dict[str, Any] | memoryview:
+        def attempt() -> dict[str, Any] | memoryview:
+            assert self._pending is not None
+            operation, fields, correlation_id = self._pending
+            if self._control is None:
+                correlation_id = self._open().send(operation, fields)
+                self._pending = (operation, fields, correlation_id)
+            wait_ms = fields.get("wait_ms")
+            patience = ANSWER_SECONDS + (wait_ms / 1000 if isinstance(wait_ms, int) else 0)
+            return self._open().receive(correlation_id, patience)
+
+        try:
+            return self._retried(attempt)
+        finally:
+            self._pending = None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether an answer is still under way."""
+        return self._pending is not None
+
+    def close(self) -> None:
+        """Close the connection, with it any answer under way; the next question makes a new one."""
+        self._pending = None
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = self._control = None
+
+    def _open(self) -> Control:
+        if self._control is None:
+            self._connection = connect(self._access, self._server)
+            self._control = Control(self._connection, timeout=ANSWER_SECONDS)
+        return self._control
+
+    def _retried(self, attempt: Callable[[], Result]) -> Result:
+        return retried(attempt, self._drop, self._server, self._retries)
+
+
+def connect(access: Access, server: Address) -> Connection:
+    """Return a new connection.
+
+    Raises `penstock.client.ConnectError`.
+    """
+    return Connection(Parameters(server.host, server.port, access.user, access.password, access.vhost))
+
+
+def retried(attempt: Callable[[], Result], drop: Callable[[], None], server: Address, retries: Retries) -> Result:
+    """Return what `attempt` returns, after `drop` and a pause whenever the connection is lost.
+
+    Raises `BrokerUnreachable` when `retries` are used up.
+    """
+    pause = retries.interval_ms / 1000
+    for left in range(retries.count, -1, -1):
+        try:
+            return attempt()
+        except LOST as error:
+            drop()
+            if isinstance(error, ChannelClosed) and error.code is not None:
+                raise BrokerUnreachable(f"the broker at {server} takes no control operations: {error}") from error
+            if not left:
+                raise BrokerUnreachable(
+                    f"the broker at {server} could not be asked in {retries.count + 1} attempts: {error}"
+                ) from error
+        time.sleep(pause)
+        pause = min(2 * pause, PAUSE_SECONDS_MAX)
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+_links: dict[tuple[object, ...], Link] = {}
+_connections: dict[tuple[object, ...], Connection] = {}
+
+
+def shared_link(access: Access, server: Address, retries: Retries) -> Link:
+    """Return this process's link to a broker, made new when there is none yet."""
+    key = (server, access, retries, os.getpid())
+    if key not in _links:
+        _links[key] = Link(access, server, retries)
+    return _links[key]
+
+
+def shared_connection(access: Access, server: Address) -> Connection:
+    """Return this process's connection for publishing, made new when there is none or it is closed.
+
+    It is not the one for control operations: a broker that does not read from a producer does not hear it ask.
+    Raises `penstock.client.ConnectError`.
+    """
+    key = (server, access, os.getpid())
+    connection = _connections.get(key)
+    if connection is None or connection.closed is not None:
+        connection = _connections[key] = connect(access, server)
+    return connection
+
+
+def drop_connection(access: Access, server: Address) -> None:
+    """Close this process's connection for publishing, if there is one; the next task makes a new one."""
+    connection = _connections.pop((server, access, os.getpid()), None)
+    if connection is not None:
+        connection.close()

@@ -1,0 +1,216 @@
+"""A sink task: its rows go to the broker with publisher confirms, and it waits as long as the target has no room.
+
+At least once: a task sends a batch of rows, waits until every message is confirmed, sends those again that the broker
+refused, and takes the next batch. A closed gate withholds confirms, so a full target holds the task, the micro-batch,
+and through the cursor that is not settled the source's own producers: the brake reaches the first of the chain. The
+task waits in slices of two seconds, so that Spark can kill it, and says every ten seconds what it waits for.
+
+The clock that ends the waiting starts again with every message that is confirmed: a slow target is no failure.
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from penstock.client import (
+    Channel,
+    ChannelClosed,
+    ClientError,
+    ConnectError,
+    Connection,
+    ConnectionClosed,
+    ControlError,
+    Progress,
+    Publisher,
+    Timeout,
+)
+from pyspark_penstock.errors import PublishFailed, SparkSourceError
+from pyspark_penstock.links import Link, drop_connection, shared_connection
+from pyspark_penstock.options import Retries, SinkOptions
+from pyspark_penstock.rows import Rows, rows_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SAY_SECONDS = 10.0
+"""How often a waiting task says how it stands."""
+_PAUSE_SECONDS = (0.05, 2.0)
+"""The shortest and the longest pause before what was refused or lost is sent again."""
+
+
+class _Exhausted(Exception):
+    """Nothing was confirmed for as long as the option allows."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+
+class _Patience:
+    """How long nothing has been confirmed, and what is said about it."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._target, self._most = options.target, options.timeout_ms / 1000
+        self._since = self._said = time.monotonic()
+        self._acked = 0
+        self.confirmed = 0
+        """Messages confirmed by earlier publishers of this task."""
+
+    def heard(self, progress: Progress) -> None:
+        """Take note of how a publisher stands; raises `_Exhausted`."""
+        if progress.acked > self._acked:
+            self._acked, self._since = progress.acked, time.monotonic()
+        self.check(f"{progress.outstanding} unconfirmed" + (f", {progress.blocked}" if progress.blocked else ""))
+
+    def renewed(self) -> None:
+        """Take note that a new publisher counts from zero."""
+        self.confirmed += self._acked
+        self._acked = 0
+
+    def check(self, standing: str) -> None:
+        """Say how it stands when that is due; raises `_Exhausted`."""
+        now = time.monotonic()
+        waited = now - self._since
+        if waited >= self._most:
+            raise _Exhausted(waited)
+        if now - max(self._said, self._since) >= SAY_SECONDS:
+            self._said = now
+            total = self.confirmed + self._acked
+            text = f"penstock: {self._target} has confirmed nothing for {waited:.0f} s; {total} so far, {standing}"
+            print(text, file=sys.stderr, flush=True)
+
+
+class Sender:
+    """Sends the rows of one task; nothing is connected before the first row."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        """Remember where to send."""
+        self._options = options
+        self._server = options.access.servers[0]
+        self._patience = _Patience(options)
+        self._publisher: Publisher | None = None
+
+    def send(self, batches: Iterator["pa.RecordBatch"]) -> int:
+        """Send every row; returns how many there were, all of them confirmed.
+
+        Raises `PublishFailed` when the target does not exist, routes a message nowhere, or confirms nothing for
+        as long as ``publishTimeout`` says.
+        """
+        sent = 0
+        try:
+            for batch in batches:
+                if batch.num_rows:
+                    self._deliver(rows_of(batch, self._options))
+                    sent += batch.num_rows
+        except _Exhausted as waited:
+            raise PublishFailed(self._why(waited.seconds)) from None
+        except ChannelClosed as error:
+            raise PublishFailed(f"{self._target} took no message: {error}") from error
+        finally:
+            self._close()
+        return sent
+
+    @property
+    def _target(self) -> str:
+        return f"{self._options.target} at {self._server}"
+
+    def _deliver(self, rows: Rows) -> None:
+        """Send rows until each is confirmed, again and again those that are refused or lost with a connection."""
+        pause = _PAUSE_SECONDS[0]
+        while True:
+            try:
+                rows = self._attempt(rows)
+                standing = f"{len(rows)} refused"
+            except (ConnectError, ConnectionClosed, Timeout) as error:
+                # Which of them were confirmed cannot be known for sure: all go again, and some arrive twice.
+                self._drop()
+                standing = str(error)
+            if not len(rows):
+                return
+            self._patience.check(standing)
+            time.sleep(pause)
+            pause = min(2 * pause, _PAUSE_SECONDS[1])
+
+    def _attempt(self, rows: Rows) -> Rows:
+        """Send rows once and wait for the answers; returns those that the broker refused."""
+        publisher = self._open()
+        numbers = publisher.publish(rows.bodies, rows.keys, rows.properties, on_wait=self._heard)
+        progress = publisher.wait()
+        while not progress.done:
+            self._heard(progress)
+            progress = publisher.wait()
+        self._heard(progress)
+        return rows.only(sorted(number - numbers.start for number in publisher.take_nacked()))
+
+    def _heard(self, progress: Progress) -> None:
+        assert self._publisher is not None
+        if progress.returned:
+            key = self._publisher.returned[-1].routing_key
+            raise PublishFailed(f"{self._target} routes the key '{key}' to no queue")
+        self._patience.heard(progress)
+
+    def _open(self) -> Publisher:
+        if self._publisher is None:
+            options = self._options
+            connection = shared_connection(options.access, self._server)
+            self._require_target(connection)
+            self._publisher = Publisher(
+                connection,
+                exchange=options.exchange or "",
+                routing_key=options.queue or options.routing_key or "",
+                window=options.window,
+                mandatory=True,
+            )
+        return self._publisher
+
+    def _require_target(self, connection: Connection) -> None:
+        """Ask for the target, which also shows whether a kept connection is still alive."""
+        channel: Channel = connection.channel()
+        try:
+            if self._options.queue is not None:
+                channel.queue_declare(self._options.queue, passive=True)
+            else:
+                channel.exchange_declare(self._options.exchange or "", passive=True)
+        finally:
+            with suppress(ClientError):
+                channel.close()
+
+    def _close(self) -> None:
+        """Leave the connection to the next task if it is of use to it: nothing unsent, nothing unanswered."""
+        if self._publisher is not None and self._publisher.progress().done:
+            with suppress(ClientError):  # the rows are confirmed, or an error is on its way already
+                self._publisher.close()
+        else:
+            self._drop()
+
+    def _drop(self) -> None:
+        drop_connection(self._options.access, self._server)
+        self._publisher = None
+        self._patience.renewed()
+
+    def _why(self, seconds: float) -> str:
+        """Return what a person must know about a target that stays full; asked on a connection of its own."""
+        text = (
+            f"{self._target} has confirmed nothing for {seconds:.0f} s ({self._options.timeout_ms / 1000:g} s allowed)"
+        )
+        if self._options.queue is None:
+            return text
+        link = Link(self._options.access, self._server, Retries(0, 1))
+        try:
+            found = link.ask("why", {"queue": self._options.queue})
+        except (ControlError, SparkSourceError) as error:
+            return f"{text}; asked why: {error}"
+        finally:
+            link.close()
+        parts = [f"{name} {_level(found.get(name))}" for name in ("depth", "capacity", "stop", "resume")]
+        return "; ".join([text, ", ".join(parts), *found.get("sentences", [])])
+
+
+def _level(level: object) -> str:
+    """Return a depth or a threshold in words: messages, octets, or both."""
+    if not isinstance(level, dict):
+        return str(level)
+    words = [f"{level[unit]} {unit}" for unit in ("messages", "bytes") if level.get(unit) is not None]
+    return " and ".join(words) or "unbounded"

@@ -1,0 +1,73 @@
+"""The data source that Spark finds under the format ``penstock``."""
+
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, NoReturn
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from pyspark_penstock.errors import OptionError, SparkSourceError
+from pyspark_penstock.options import check_names, sink_options, source_options
+from pyspark_penstock.schema import SOURCE_DDL, check_sink_schema, check_source_schema
+
+if TYPE_CHECKING:
+    from pyspark_penstock.reader import PenstockStreamReader
+    from pyspark_penstock.writer import PenstockBatchWriter, PenstockStreamWriter
+
+
+class PenstockDataSource(DataSource):
+    """``readStream``, ``writeStream`` and ``write`` for Penstock's queues; options are checked before anything runs."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        """Refuse what neither side knows; which side is meant, Spark has not said yet."""
+        super().__init__(options)
+        check_names(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "penstock"
+
+    def schema(self) -> str:
+        """Return the fixed columns of a source; Spark asks only readers, so the source's options are checked here."""
+        source_options(self.options)
+        return SOURCE_DDL
+
+    def reader(self, schema: StructType) -> NoReturn:
+        """Refuse a batch read.
+
+        Raises `SparkSourceError`: without a checkpoint nothing would ever say that what was read may go, and
+        the queue would stay as full as it is.
+        """
+        raise SparkSourceError("a queue is drained by readStream with trigger(availableNow=True), not by read")
+
+    def streamReader(self, schema: StructType) -> "PenstockStreamReader":
+        """Return the reader of a streaming query."""
+        from pyspark_penstock.reader import PenstockStreamReader
+
+        check_source_schema(schema)
+        return PenstockStreamReader(source_options(self.options))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "PenstockStreamWriter":
+        """Return the writer of one batch of a streaming query.
+
+        Raises `OptionError` for the complete output mode: a queue cannot be overwritten.
+        """
+        from pyspark_penstock.writer import PenstockStreamWriter
+
+        if overwrite:
+            raise OptionError("a queue cannot be overwritten: use outputMode append or update")
+        check_sink_schema(schema)
+        return PenstockStreamWriter(sink_options(self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> "PenstockBatchWriter":
+        """Return the writer of a batch job.
+
+        Raises `OptionError` for the mode overwrite.
+        """
+        from pyspark_penstock.writer import PenstockBatchWriter
+
+        if overwrite:
+            raise OptionError("a queue cannot be overwritten: use mode append")
+        check_sink_schema(schema)
+        return PenstockBatchWriter(sink_options(self.options))

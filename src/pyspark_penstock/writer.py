@@ -1,0 +1,49 @@
+"""The writers that Spark drives: one for micro-batches, one for batch jobs; both send rows and commit nothing.
+
+Spark makes a writer anew for each micro-batch, in the driver, and pickles it to the tasks. A task's messages are in
+their queue when it returns, whatever becomes of the batch: at least once. A batch that is run again, after a
+task failed or a driver died before its commit log, sends its rows again; consumers tell them by ``message_id``.
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+
+from pyspark_penstock.options import SinkOptions
+from pyspark_penstock.publish import Sender
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Sent(WriterCommitMessage):
+    """What one task tells the driver."""
+
+    def __init__(self, rows: int) -> None:
+        """Carry how many messages were confirmed."""
+        self.rows = rows
+
+
+class PenstockStreamWriter(DataSourceStreamArrowWriter):
+    """Sends the rows of one micro-batch."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        """Remember where to send."""
+        self._options = options
+
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
+        """Send one task's rows and wait for their confirms; runs in an executor."""
+        return Sent(Sender(self._options).send(iterator))
+
+
+class PenstockBatchWriter(DataSourceArrowWriter):
+    """Sends the rows of one batch job."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        """Remember where to send."""
+        self._options = options
+
+    def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
+        """Send one task's rows and wait for their confirms; runs in an executor."""
+        return Sent(Sender(self._options).send(iterator))

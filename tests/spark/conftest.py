@@ -1,0 +1,136 @@
+"""A broker of its own for these tests, and one Spark session for the whole process."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pika
+import pytest
+
+SERVE = (sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0")
+
+SPARK_CONF = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    # A short run gains nothing from the optimising compiler and the parallel collector.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # The default manager forks a helper for each file of a checkpoint: 100 ms a batch.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+
+_numbers = itertools.count(1)
+
+
+@dataclass
+class RunningBroker:
+    """A broker in a process of its own, and what a test says to it as an ordinary client."""
+
+    address: str
+
+    def connect(self) -> pika.BlockingConnection:
+        host, port = self.address.split(":")
+        return pika.BlockingConnection(pika.ConnectionParameters(host, int(port)))
+
+    def declare(self, **arguments: object) -> str:
+        """Declare a queue under a name that no other test uses; arguments with underscores for hyphens."""
+        name = f"orders-{next(_numbers)}"
+        with self.connect() as connection:
+            connection.channel().queue_declare(
+                name, arguments={key.replace("_", "-"): value for key, value in arguments.items()}
+            )
+        return name
+
+    def delete(self, queue: str) -> None:
+        with self.connect() as connection:
+            connection.channel().queue_delete(queue)
+
+    def publish(self, queue: str, bodies: Iterable[bytes]) -> None:
+        """Publish messages; they are in the queue when this returns."""
+        with self.connect() as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            for body in bodies:
+                channel.basic_publish(
+                    "", queue, body, pika.BasicProperties(message_id=body[:100].decode()), mandatory=True
+                )
+
+    def depth(self, queue: str) -> int:
+        """Return how many messages are in a queue, those that a cursor has read and not settled included."""
+        return self.control("why", queue=queue)["depth"]["messages"]
+
+    def control(self, operation: str, **fields: object) -> dict:
+        """Ask a control operation as any client may; the reply must be JSON."""
+        with self.connect() as connection:
+            channel = connection.channel()
+            replies = channel.queue_declare("", exclusive=True).method.queue
+            properties = pika.BasicProperties(reply_to=replies, correlation_id="1")
+            channel.basic_publish("penstock.control", operation, json.dumps(fields).encode(), properties)
+            for _, reply, body in channel.consume(replies, auto_ack=True, inactivity_timeout=20):
+                assert reply is not None, f"no reply to {operation}"
+                assert reply.content_type == "application/json", body
+                return json.loads(body)
+        raise AssertionError("the channel was closed")
+
+    def drain(self, queue: str, count: int) -> list[bytes]:
+        """Consume `count` messages with acknowledgements, and return their bodies in order."""
+        found: list[bytes] = []
+        with self.connect() as connection:
+            channel = connection.channel()
+            channel.basic_qos(prefetch_count=50)
+            for method, _, body in channel.consume(queue, inactivity_timeout=20):
+                assert method is not None, f"only {len(found)} of {count} messages came"
+                found.append(body)
+                channel.basic_ack(method.delivery_tag)
+                if len(found) == count:
+                    break
+            channel.cancel()
+        return found
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[RunningBroker]:
+    with subprocess.Popen(SERVE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("ready"), f"the broker did not start: {line!r}"
+        yield RunningBroker(line.split("amqp://")[1].split()[0].rstrip("/"))
+        process.terminate()
+
+
+@pytest.fixture(scope="session")
+def spark():
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # otherwise Spark takes the first python3 on the path
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in SPARK_CONF.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    return str(tmp_path / "checkpoint")
+
+
+def until(condition, what: str, seconds: float = 60) -> None:
+    """Wait for a state of another process, which tells nobody when it is reached."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"{what}: not within {seconds} s"
+        time.sleep(0.02)

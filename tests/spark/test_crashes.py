@@ -1,0 +1,70 @@
+"""A driver killed without warning, and the query restarted from its checkpoint: nothing is lost, nothing doubled."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.spark.conftest import SPARK_CONF, until
+
+pytestmark = pytest.mark.spark
+
+DRIVER = """
+import json, os, signal, sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+
+conf, address, queue, folder, moment = json.loads(sys.argv[1])
+builder = SparkSession.builder.master("local[2]")
+for key, value in conf.items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
+options = {"servers": address, "subscribe": queue, "cursor": "app-" + queue, "maxOffsetsPerTrigger": "100"}
+frame = spark.readStream.format("penstock").options(**options).load()
+
+def sink(frame, batch):
+    values = [int(row.value) for row in frame.select("value").collect()]
+    Path(folder, f"batch-{batch}.json").write_text(json.dumps(values))
+    if moment == "in the sink":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+# The next batch is an hour away: after the first one, nothing asks for the latest offset any more.
+query = frame.writeStream.foreachBatch(sink).option("checkpointLocation", folder + "/checkpoint")
+query.trigger(processingTime="1 hour").start().awaitTermination()
+"""
+
+
+@pytest.mark.parametrize("moment", ["in the sink", "after the commit log"])
+def test_a_driver_killed_between_its_sink_and_its_next_question_loses_nothing(spark, broker, tmp_path, moment):
+    queue = broker.declare()
+    broker.publish(queue, [b"%d" % number for number in range(250)])
+    given = json.dumps([SPARK_CONF, broker.address, queue, str(tmp_path), moment])
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    driver = subprocess.Popen([sys.executable, "-c", DRIVER, given], env=environment)
+    try:
+        if moment == "in the sink":
+            driver.wait(90)
+        else:
+            until(lambda: (tmp_path / "checkpoint" / "commits" / "0").exists(), "the first batch is committed", 90)
+    finally:
+        driver.kill()
+        driver.wait(20)
+    assert broker.depth(queue) == 250, "what was read is not settled before the next question"
+
+    def sink(frame, batch):
+        values = [int(row.value) for row in frame.select("value").collect()]
+        (tmp_path / f"batch-{batch}.json").write_text(json.dumps(values))
+
+    before = (tmp_path / "batch-0.json").stat().st_mtime_ns
+    options = {"servers": broker.address, "subscribe": queue, "cursor": f"app-{queue}", "maxOffsetsPerTrigger": "100"}
+    frame = spark.readStream.format("penstock").options(**options).load()
+    query = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    assert query.trigger(availableNow=True).start().awaitTermination(60)
+    batches = [json.loads(path.read_text()) for path in sorted(Path(tmp_path).glob("batch-*.json"))]
+    assert batches == [list(range(100)), list(range(100, 200)), list(range(200, 250))]
+    replayed = (tmp_path / "batch-0.json").stat().st_mtime_ns != before
+    assert replayed == (moment == "in the sink"), "a batch in the commit log is not run again, any other is"
+    assert broker.depth(queue) == 0

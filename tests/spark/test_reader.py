@@ -1,0 +1,254 @@
+"""The reader without a JVM: its methods called directly, in the order in which Spark was seen to call them."""
+
+import pickle
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from pyspark_penstock.errors import BrokerUnreachable, CursorError
+from pyspark_penstock.options import source_options
+from pyspark_penstock.reader import PenstockStreamReader
+
+ALL = ReadAllAvailable()
+
+
+@pytest.fixture
+def reader_of(broker) -> Iterator:
+    readers = []
+
+    def make(queue: str, cursor: str = "app", **others: str) -> PenstockStreamReader:
+        given = {"servers": broker.address, "subscribe": queue, "cursor": f"{cursor}-{queue}", "fetchWait": "0ms"}
+        readers.append(PenstockStreamReader(source_options({**given, **others})))
+        return readers[-1]
+
+    yield make
+    for reader in readers:
+        reader.stop()
+
+
+def bodies(reader: PenstockStreamReader, start: dict, end: dict) -> list[bytes]:
+    """Read a batch as tasks do: on a copy of the reader that knows nothing but options and partitions."""
+    found = []
+    for partition in pickle.loads(pickle.dumps(reader.partitions(start, end))):
+        for batch in pickle.loads(pickle.dumps(reader)).read(partition):
+            found += batch.column("value").to_pylist()
+    return found
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+def test_a_fresh_query_reads_everything_in_order_and_settles_the_batch_before(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, numbered(250))
+    reader = reader_of(queue, maxOffsetsPerTrigger="100", fetchBlockRows="30")
+    start, read = reader.initialOffset(), []
+    depths = []
+    while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
+        assert reader.initialOffset() == {"v": 1, "q": {queue: 0}}
+        depths.append(broker.depth(queue))
+        read.append(bodies(reader, start, end))
+        start = end
+    assert [len(batch) for batch in read] == [100, 100, 50]
+    assert [body for batch in read for body in batch] == numbered(250)
+    # Read and not settled counts in the depth: the question for the next batch settles, nothing else does.
+    assert depths == [250, 150, 50]
+    assert broker.depth(queue) == 0
+
+
+def test_a_batch_that_was_planned_is_read_again_alike_after_a_restart(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, numbered(120))
+    reader = reader_of(queue)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ReadMaxRows(80))
+    first = bodies(reader, start, end)
+    reader.stop()
+    restarted = reader_of(queue)
+    assert bodies(restarted, start, end) == first == numbered(80)
+    rest = restarted.latestOffset(end, ALL)
+    assert bodies(restarted, end, rest) == numbered(120)[80:]
+    assert broker.depth(queue) == 40
+
+
+def test_a_batch_that_was_committed_before_a_crash_is_settled_by_the_first_question_after_it(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, numbered(10))
+    reader = reader_of(queue)
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    reader.stop()
+    assert broker.depth(queue) == 10
+    assert reader_of(queue).latestOffset(end, ALL) == end
+    assert broker.depth(queue) == 0
+
+
+def test_commit_settles_too_and_twice_is_once(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, numbered(10))
+    reader = reader_of(queue)
+    end = reader.latestOffset(reader.initialOffset(), ALL)
+    reader.commit(end)
+    reader.commit(end)
+    assert broker.depth(queue) == 0
+
+
+def test_stopping_settles_nothing(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, numbered(10))
+    reader = reader_of(queue)
+    reader.latestOffset(reader.initialOffset(), ALL)
+    reader.stop()
+    assert broker.depth(queue) == 10
+
+
+def test_the_initial_offset_stays_when_the_queue_grows(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, numbered(7))
+    first = reader_of(queue, startingOffsets="latest").initialOffset()
+    broker.publish(queue, numbered(7))
+    assert reader_of(queue, startingOffsets="latest").initialOffset() == first == {"v": 1, "q": {queue: 7}}
+
+
+def test_a_new_cursor_may_begin_at_a_given_sequence(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, numbered(10))
+    reader = reader_of(queue, startingOffsets=f'{{"{queue}": 4}}')
+    start = reader.initialOffset()
+    assert bodies(reader, start, reader.latestOffset(start, ALL)) == numbered(10)[4:]
+
+
+def test_a_drain_ends_at_the_tail_that_it_found(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, numbered(10))
+    reader = reader_of(queue)
+    reader.prepareForTriggerAvailableNow()
+    start = reader.initialOffset()
+    broker.publish(queue, numbered(5))
+    end = reader.latestOffset(start, ReadMaxRows(8))
+    assert bodies(reader, start, end) == numbered(8)
+    last = reader.latestOffset(end, ReadMaxRows(8))
+    assert bodies(reader, end, last) == [b"8", b"9"]
+    assert reader.latestOffset(last, ReadMaxRows(8)) == last
+    assert broker.depth(queue) == 5
+    assert reader.reportLatestOffset() == {"v": 1, "q": {queue: 15}}
+
+
+def test_a_message_larger_than_the_cap_in_octets_is_planned_alone(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, [b"x" * 50_000, b"y", b"z"])
+    reader = reader_of(queue, maxBytesPerTrigger="1k", fetchBlockBytes="1k")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert bodies(reader, start, end) == [b"x" * 50_000]
+
+
+def test_without_an_option_a_batch_takes_half_of_the_capacity(broker, reader_of):
+    queue = broker.declare(capacity_messages=100, stop_messages=99, resume_messages=98)
+    broker.publish(queue, numbered(90))
+    reader = reader_of(queue)
+    start = reader.initialOffset()
+    assert len(bodies(reader, start, reader.latestOffset(start, reader.getDefaultReadLimit()))) == 50
+
+
+def test_several_queues_are_read_by_one_cursor(broker, reader_of):
+    one, two = broker.declare(), broker.declare()
+    broker.publish(one, numbered(30))
+    broker.publish(two, numbered(20))
+    reader = reader_of(f"{one},{two}", minPartitions="5")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    assert end == {"v": 1, "q": {one: 30, two: 20}}
+    assert len(reader.partitions(start, end)) == 5
+    assert sorted(bodies(reader, start, end)) == sorted(numbered(30) + numbered(20))
+
+
+def test_partitions_cut_a_queue_and_keep_its_order(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, numbered(100))
+    reader = reader_of(queue, maxRecordsPerPartition="30", fetchBlockRows="7")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    assert len(reader.partitions(start, end)) == 4
+    assert bodies(reader, start, end) == numbered(100)
+
+
+def test_a_second_query_with_the_cursor_fences_the_first(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, numbered(10))
+    first = reader_of(queue)
+    start = first.initialOffset()
+    end = first.latestOffset(start, ALL)
+    partitions = first.partitions(start, end)
+    assert reader_of(queue).initialOffset() == start
+    with pytest.raises(CursorError, match="was attached by another query"):
+        first.latestOffset(end, ALL)
+    with pytest.raises(CursorError, match="was attached by another query"):
+        list(first.read(partitions[0]))
+    assert broker.depth(queue) == 10
+
+
+def test_a_queue_that_does_not_exist_is_named(reader_of):
+    with pytest.raises(CursorError, match="no-such-queue"):
+        reader_of("no-such-queue").initialOffset()
+
+
+def test_a_queue_deleted_under_a_query_is_named(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, numbered(10))
+    reader = reader_of(queue)
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    partitions = reader.partitions(start, end)
+    broker.delete(queue)
+    with pytest.raises(CursorError, match=f"deleted while the query ran.*{queue}"):
+        reader.latestOffset(end, ALL)
+    with pytest.raises(CursorError, match=f"deleted while the query ran.*{queue}"):
+        list(reader.read(partitions[0]))
+
+
+def test_a_lost_checkpoint_is_refused_with_the_lost_range(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, numbered(10))
+    reader = reader_of(queue)
+    start = reader.initialOffset()
+    reader.commit(reader.latestOffset(start, ReadMaxRows(6)))
+    with pytest.raises(CursorError, match=f"messages 1 to 6 of '{queue}' are gone"):
+        reader_of(queue).latestOffset(start, ALL)
+    tolerant = reader_of(queue, failOnDataLoss="false")
+    end = tolerant.latestOffset(tolerant.initialOffset(), ALL)
+    assert bodies(tolerant, start, end) == numbered(10)[6:]
+
+
+def test_a_checkpoint_beyond_the_queue_is_refused(broker, reader_of):
+    queue = broker.declare()
+    with pytest.raises(CursorError, match=r"the checkpoint has read .* up to 500, but the queue ends at 0"):
+        reader_of(queue).latestOffset({"v": 1, "q": {queue: 500}}, ALL)
+
+
+def test_a_queue_with_consumers_is_not_read_by_a_cursor(broker, reader_of):
+    queue = broker.declare()
+    with broker.connect() as connection:
+        channel = connection.channel()
+        channel.basic_consume(queue, lambda *_: None)
+        with pytest.raises(CursorError, match=queue):
+            reader_of(queue).initialOffset()
+
+
+def test_reading_that_stops_early_leaves_the_connection_in_order(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, numbered(50))
+    reader = reader_of(queue, fetchBlockRows="10")
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, ALL)
+    batches = reader.read(reader.partitions(start, end)[0])
+    assert next(batches).column("value").to_pylist() == numbered(10)
+    batches.close()
+    assert bodies(reader, start, end) == numbered(50)
+
+
+def test_no_broker_ends_in_one_sentence(reader_of):
+    reader = reader_of("orders", **{"servers": "127.0.0.1:1", "fetchOffset.numRetries": "1"})
+    with pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:1 .* 2 attempts"):
+        reader.initialOffset()
