@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from penstock.client import ChannelClosed, ClientError, Connection, ConnectionClosed, Parameters, Properties, Timeout
 from penstock.client.channel import Channel
 from penstock.wire.amqp091 import spec
-from tests.client.peer import Peer, played
+from penstock.wire.amqp091.codec import method_frame
+from tests.client.peer import PATIENCE, Peer, played
 
 
 def test_messages_of_every_size_come_back_as_they_went_out(channel: Channel, queue: str) -> None:
@@ -156,6 +159,9 @@ def test_a_connection_that_breaks_is_told_from_one_that_is_closed() -> None:
         assert caught.value.code is None
 
 
+DELIVER = method_frame(1, spec.BASIC_DELIVER, consumer_tag="c", delivery_tag=1).hex()
+
+
 @pytest.mark.parametrize(
     "octets",
     [
@@ -168,6 +174,12 @@ def test_a_connection_that_breaks_is_told_from_one_that_is_closed() -> None:
         "01 0001 ffffffff",  # larger than agreed
         "01 0001 00000004 0032001f ce",  # queue.purge-ok without its field
         "01 0001 00000004 005a000b ce",  # the answer to another question
+        DELIVER + " 01 0001 00000004 005a000b ce",  # a method within a message
+        DELIVER + " 03 0001 00000001 00 ce",  # a body before its header
+        DELIVER + " 02 0001 0000000e 003c 0000 0000000000000001 0000 ce 03 0001 00000002 0000 ce",  # too long a body
+        DELIVER + 2 * " 02 0001 0000000e 003c 0000 0000000000000001 0000 ce",  # two headers
+        DELIVER + " 02 0001 0000000e 003c 0000 00000000ffffffff 0000 ce",  # a body larger than is taken
+        DELIVER + " 07 0001 00000000 ce",  # an unknown kind of frame within a message
     ],
 )
 def test_a_broker_that_breaks_the_protocol_is_left_with_a_reason(octets: str) -> None:
@@ -231,6 +243,22 @@ def test_a_confirm_that_overtakes_the_end_of_its_message_counts() -> None:
         channel.publish(bytes(16 << 20), routing_key="q")
         connection.wait_for(lambda: confirms.outstanding == 0, "confirm")
         assert confirms.acked == 1
+
+
+def test_a_broker_that_stops_reading_is_told_with_its_reason() -> None:
+    def script(peer: Peer) -> None:
+        peer.open_channel()
+        peer.say(spec.CONNECTION_BLOCKED, 0, reason="low on memory")
+        assert left.wait(PATIENCE)
+
+    left = threading.Event()
+    with played(script) as where:
+        connection = Connection(where, timeout=0.5)
+        channel = connection.channel()
+        with pytest.raises(Timeout, match=r"for 0\.5 s, for the broker blocks this connection: low on memory"):
+            channel.publish(bytes(16 << 20), routing_key="q")
+        left.set()
+        connection.close()
 
 
 def test_a_consumer_that_the_broker_cancels_is_known() -> None:
