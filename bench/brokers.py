@@ -67,7 +67,7 @@ def _read_line(stream: IO[str], deadline: float) -> str:
 
 def start_penstock(name: str, scratch: Path) -> Broker:
     """Start our own broker in the form that is asked for, on a port that it picks."""
-    environment = dict(os.environ)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     if name == COMPILED:
         command = [str(Path(sys.executable).with_name("penstock"))]
         if not Path(command[0]).exists():

@@ -226,12 +226,13 @@ class Producer(Waiter):
             self.broker.mark(queue)
             if not queue.gate.open:
                 closed.append(queue.gate)
-                self._note_blocked(queue.gate)
+        self.broker.settle_crossings()  # The gate's closing is told before the blocks that come of it.
+        for gate in closed:
+            self._note_blocked(gate)
         if not route.queues:
             self.broker.note_unroutable(self, route, content)
         if self.confirming:
             self._confirm(pending, closed, refused, route)
-        self.broker.settle_crossings()
 
     def _confirm(self, pending: Pending | None, closed: list[Gate], refused: Queue | None, route: Route) -> None:
         withheld = self.withheld
