@@ -171,7 +171,7 @@ class Producer(Waiter):
                 self._close(
                     ContentTooLarge(
                         f"a message of {charge} bytes (properties, body and overhead) can never fit into queue "
-                        f"'{queue.name}' with its capacity of {queue.thresholds.capacity.bytes} bytes"
+                        f"'{queue.name}' with its capacity of {queue.thresholds.capacity.words()}"
                     )
                 )
                 return False
@@ -381,10 +381,9 @@ class Producer(Waiter):
     def _why(self, route: Route) -> str:
         for queue in route.queues:
             if not queue.gate.open or queue.gate.waiters or not queue.fits(1):
-                capacity = queue.thresholds.capacity
                 return (
-                    f"queue '{queue.name}' holds {queue.messages} messages, {queue.bytes} bytes, "
-                    f"of a capacity of {capacity.plain()}"
+                    f"queue '{queue.name}' holds {int(queue.messages):,} messages, {int(queue.bytes):,} bytes, "
+                    f"of a capacity of {queue.thresholds.capacity.words()}"
                 )
         return "others wait before it"
 

@@ -33,6 +33,15 @@ class Level:
         size: int | None = None if self.bytes == UNLIMITED else int(self.bytes)
         return {"messages": messages, "bytes": size}
 
+    def words(self) -> str:
+        """Return the pair for a sentence: "1,000 messages", "4,194,304 bytes", both, or "no limit"."""
+        parts: list[str] = []
+        if self.messages != UNLIMITED:
+            parts.append(f"{int(self.messages):,} messages")
+        if self.bytes != UNLIMITED:
+            parts.append(f"{int(self.bytes):,} bytes")
+        return " and ".join(parts) or "no limit"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Level) and self.messages == other.messages and self.bytes == other.bytes
 
