@@ -37,8 +37,18 @@ def main() -> None:
 
 
 @main.command()
-@click.option("--listen", metavar="HOST:PORT", multiple=True, help="Where to accept connections; may be repeated; port 0 picks one.")
-@click.option("--data", metavar="DIR", type=click.Path(path_type=Path), help="Data directory (taken and locked; queues are in memory for now).")
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    multiple=True,
+    help="Where to accept connections; may be repeated; port 0 picks one.",
+)
+@click.option(
+    "--data",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Data directory (taken and locked; queues are in memory for now).",
+)
 @click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Settings file (TOML).")
 @click.option("--quiet", is_flag=True, help="Write no log of gates, blocks and refusals to standard error.")
 def serve(listen: tuple[str, ...], data: Path | None, config: Path | None, quiet: bool) -> None:

@@ -78,7 +78,18 @@ NOT_YET: Final = frozenset(
 WITHOUT_EFFECT: Final = frozenset({"x-queue-mode", "x-queue-version", "x-queue-master-locator", "x-ha-policy"})
 """RabbitMQ arguments that only choose how it stores a queue; accepted, and nothing depends on them."""
 
-FLOW_PREFIXES: Final = ("qpid.", "x-qpid", "capacity", "stop", "resume", "overflow", "hold", "flow", "maximumQueue", "queue.")
+FLOW_PREFIXES: Final = (
+    "qpid.",
+    "x-qpid",
+    "capacity",
+    "stop",
+    "resume",
+    "overflow",
+    "hold",
+    "flow",
+    "maximumQueue",
+    "queue.",
+)
 """An unknown argument that begins so was meant for flow control: a misspelling must not go unnoticed."""
 
 

@@ -74,7 +74,9 @@ def _assemble(block: _Block, queue: str, messages: list[Message]) -> bytes:
                 column[name] = [start + room, length]
     header = json.dumps(head).encode()
     assert len(header) + 8 <= room, "the header outgrew its room"
-    return b"".join((MAGIC, len(header).to_bytes(4, "little"), header, bytes(room - 8 - len(header)), block.buffers.getvalue()))
+    return b"".join(
+        (MAGIC, len(header).to_bytes(4, "little"), header, bytes(room - 8 - len(header)), block.buffers.getvalue())
+    )
 
 
 def _add_times(block: _Block, messages: list[Message], wall_offset: float) -> None:

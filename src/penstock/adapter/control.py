@@ -121,7 +121,9 @@ class Control:
         cursor = self._cursors.get(key)
         if cursor is None:
             if len(self._cursors) >= CURSORS_MAX:
-                raise ResourceError(f"there are {CURSORS_MAX} cursors, the most that there may be; delete one that is not used")
+                raise ResourceError(
+                    f"there are {CURSORS_MAX} cursors, the most that there may be; delete one that is not used"
+                )
             cursor = Cursor(name)
         gone = any([position.queue.deleted for position in cursor.positions.values()])
         if gone:

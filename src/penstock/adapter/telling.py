@@ -59,7 +59,9 @@ def reason(gate: Gate, now: float) -> str:
         marks.append(_mark(owner.bytes, "bytes", stop.bytes, resume.bytes))
     since = "" if gate.book.since is None else f", closed for {now - gate.book.since:.1f} s"
     if not marks:
-        marks.append(f"{amount(owner.bytes)} of {amount(owner.thresholds.capacity.bytes)} bytes: no room for the next message")
+        marks.append(
+            f"{amount(owner.bytes)} of {amount(owner.thresholds.capacity.bytes)} bytes: no room for the next message"
+        )
     return f"queue {owner.name}: {'; '.join(marks)}{since}"
 
 

@@ -114,12 +114,12 @@ class Broker:
 
     def mark(self, queue: Queue) -> None:
         """Note that a queue may have something to deliver."""
-        if not queue.dirty and (queue.consumers or queue.cursors):
+        if not queue.dirty and (queue.consumers or queue.cursors or queue.lifetime is not None):
             queue.dirty = True
             self._dirty.append(queue)
 
-    def look_after(self, queue: Queue) -> None:
-        """Arrange that a queue is looked at when its messages, or the queue itself, expire; at declaration and use."""
+    def use(self, queue: Queue) -> None:
+        """Note that somebody uses a queue (declares it, gets from it, stops consuming): it does not expire meanwhile."""
         settings = queue.settings
         if settings.message_ttl_s == NEVER and settings.expires_s == NEVER:
             return
@@ -128,6 +128,10 @@ class Broker:
             lifetime = Lifetime(self, queue)
             queue.lifetime = lifetime
         lifetime.used = self.now
+        self._look_after(lifetime)
+
+    def _look_after(self, lifetime: Lifetime) -> None:
+        """Arrange that a queue is looked at when its messages, or the queue itself, expire."""
         self.deadlines.add(lifetime, lifetime.next_look())
 
     def consume(self, session: Session, consumer: Consumer) -> None:
@@ -154,7 +158,7 @@ class Broker:
         if not queue.consumers and queue.auto_delete and not queue.deleted:
             self.delete_queue(queue)
         else:
-            self.look_after(queue)
+            self.use(queue)
 
     def end_session(self, session: Session) -> None:
         """Close the consuming side of a session: everything it has not settled goes back to where it was."""
@@ -166,9 +170,13 @@ class Broker:
     def delete_queue(self, queue: Queue, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete a queue; returns how many messages went with it. Raises PreconditionFailed (406)."""
         if if_unused and queue.consumers:
-            raise PreconditionFailed(f"queue '{queue.name}' in vhost '{queue.vhost}' in use: it has {len(queue.consumers)} consumers")
+            raise PreconditionFailed(
+                f"queue '{queue.name}' in vhost '{queue.vhost}' in use: it has {len(queue.consumers)} consumers"
+            )
         if if_empty and queue.messages:
-            raise PreconditionFailed(f"queue '{queue.name}' in vhost '{queue.vhost}' is not empty: it has {queue.messages} messages")
+            raise PreconditionFailed(
+                f"queue '{queue.name}' in vhost '{queue.vhost}' is not empty: it has {queue.messages} messages"
+            )
         count = self.vhosts[queue.vhost].delete_queue(queue, self.now)
         if queue.lifetime is not None:
             self.deadlines.drop(queue.lifetime)
@@ -187,9 +195,9 @@ class Broker:
                 if cursor.polling:
                     self._effects.append(Grown(queue))
             return None
-        if queue.settings.message_ttl_s != NEVER:
+        if isinstance(queue.lifetime, Lifetime):
             queue.expire(self.now)
-            self.look_after(queue)
+            self._look_after(queue.lifetime)
         consumers = queue.consumers
         if queue.available() == 0:
             return None

@@ -141,7 +141,9 @@ class Cursor:
         """Settle everything up to and including `end`; idempotent and monotone. Returns the settled position."""
         position = self.position(queue)
         if end > position.queue.tail:
-            raise PreconditionFailed(f"queue '{queue}' ends at {position.queue.tail}; cursor '{self.name}' cannot settle {end}")
+            raise PreconditionFailed(
+                f"queue '{queue}' ends at {position.queue.tail}; cursor '{self.name}' cannot settle {end}"
+            )
         if end > position.settled:
             position.settled = end
             if position.planned < end:

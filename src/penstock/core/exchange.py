@@ -60,7 +60,9 @@ class Exchange:
         """Return the bindings that a message with this key and these headers takes."""
         raise NotImplementedError
 
-    def find(self, queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]) -> Binding | None:
+    def find(
+        self, queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]
+    ) -> Binding | None:
         """Return the binding that is exactly this one, or None."""
         for binding in self.bindings:
             if binding.queue is queue and binding.exchange is exchange and binding.key == key:

@@ -190,7 +190,7 @@ class Producer(Waiter):
         return None
 
     def _must_hold(self, queue: Queue, charge: i64) -> bool:
-        return not queue.fits(charge) and queue.overflow.verdict(queue, charge) == HOLD
+        return not queue.deleted and not queue.fits(charge) and queue.overflow.verdict(queue, charge) == HOLD
 
     def _hold(self, route: Route, content: bytes, charge: i64, obstacle: Gate | None) -> None:
         broker = self.broker

@@ -80,7 +80,9 @@ class VirtualHost:
             _check_same(queue, arguments, durable, auto_delete, owner)
             return queue
         if len(self.queues) >= QUEUES_MAX:
-            raise ResourceError(f"vhost '{self.name}' has {QUEUES_MAX} queues, the most it may have; '{name}' was not declared")
+            raise ResourceError(
+                f"vhost '{self.name}' has {QUEUES_MAX} queues, the most it may have; '{name}' was not declared"
+            )
         settings = resolve(name, read_arguments(name, arguments), self.defaults)
         queue = Queue(self.name, name, settings, self.turns)
         queue.arguments = arguments
@@ -145,7 +147,9 @@ class VirtualHost:
         if exchange is None:
             return
         if if_unused and exchange.bindings:
-            raise PreconditionFailed(f"exchange '{name}' in vhost '{self.name}' in use: it has {len(exchange.bindings)} bindings")
+            raise PreconditionFailed(
+                f"exchange '{name}' in vhost '{self.name}' in use: it has {len(exchange.bindings)} bindings"
+            )
         del self.exchanges[name]
         self.bindings -= len(exchange.bindings)
         for other in list(self.exchanges.values()):
@@ -160,7 +164,9 @@ class VirtualHost:
         """Bind a queue, or an exchange, to an exchange; doing so twice is once."""
         origin = self.exchange(source)
         if source in ("", CONTROL_EXCHANGE):
-            raise AccessRefused("operation not permitted on the default exchange" if not source else f"nothing binds to '{source}'")
+            raise AccessRefused(
+                "operation not permitted on the default exchange" if not source else f"nothing binds to '{source}'"
+            )
         if origin.find(queue, exchange, key, arguments) is not None:
             return
         if self.bindings >= BINDINGS_MAX:

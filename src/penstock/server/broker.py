@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import secrets
 import time
@@ -34,7 +35,10 @@ class Broker:
     """
 
     def __init__(
-        self, listen: str | Sequence[str] | None = None, data: str | Path | None = None, settings: Settings | None = None
+        self,
+        listen: str | Sequence[str] | None = None,
+        data: str | Path | None = None,
+        settings: Settings | None = None,
     ) -> None:
         self.settings = settings or Settings()
         listeners = self.settings.listen if listen is None else ([listen] if isinstance(listen, str) else list(listen))
@@ -51,7 +55,7 @@ class Broker:
     def url(self) -> str:
         """URL of the first listener, for clients; complete with the default user if there is no other."""
         host, port = self.addresses[0]
-        shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
+        shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
         return f"amqp://{shown}:{port}/"
 
     async def start(self) -> None:
@@ -75,9 +79,8 @@ class Broker:
         shell = self._shell
         if shell is not None:
             shell.close_connections()
-            deadline = asyncio.get_running_loop().time() + LEAVE_S
-            while shell.transports and asyncio.get_running_loop().time() < deadline:
-                await asyncio.sleep(0.02)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(shell.emptied.wait(), LEAVE_S)
             shell.stop()
         self._servers.clear()
         if self._directory is not None:
@@ -95,9 +98,7 @@ class Broker:
     def _make_hub(self) -> Hub:
         settings = self.settings
         core = Core(
-            Defaults(
-                settings.capacity_bytes, settings.stop_percent, settings.resume_percent, settings.hold_deadline_s
-            )
+            Defaults(settings.capacity_bytes, settings.stop_percent, settings.resume_percent, settings.hold_deadline_s)
         )
         for vhost in settings.vhosts:
             core.add_vhost(vhost)

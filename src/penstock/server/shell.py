@@ -31,6 +31,8 @@ class Shell:
         self.view = memoryview(bytearray(READ_BYTES))
         self.pulse_view = self.view[: hub.policy.pulse_bytes]
         self.transports: dict[int, Transport] = {}
+        self.emptied = asyncio.Event()
+        """Set when the last socket is gone after `close_connections`."""
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: float | None = None
@@ -69,6 +71,8 @@ class Shell:
             self.hub.begin(self.loop.time())
             self.hub.disconnect(connection)
             self.schedule()
+        if not self.transports:
+            self.emptied.set()
 
     # Turns
 
@@ -148,6 +152,10 @@ class Shell:
             connection.shut_down()
             self._write(connection)
         self.schedule()
+        if self.transports:
+            self.emptied.clear()
+        else:
+            self.emptied.set()
 
     def stop(self) -> None:
         """Give up whoever is still there, and all timers."""

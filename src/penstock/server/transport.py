@@ -72,9 +72,7 @@ class Transport(asyncio.BufferedProtocol):
         assert connection is not None
         if connection.state == CLOSED:
             return
-        if self.pulse is not None:
-            self._stop_pulsing()
-            self._pause()
+        self._stop_pulsing()
         if connection.stalled:
             self._pause()
         elif connection.may_pause():

@@ -24,7 +24,15 @@ from penstock.core.producer import Holding
 from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.vhost import VirtualHost
-from penstock.errors import AccessRefused, BrokerError, ChannelError, CommandInvalid, FrameError, NotAllowed, NotImplementedHere
+from penstock.errors import (
+    AccessRefused,
+    BrokerError,
+    ChannelError,
+    CommandInvalid,
+    FrameError,
+    NotAllowed,
+    NotImplementedHere,
+)
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, Method, decode_method, method_frame, short_text
 from penstock.wire.sasl import SaslError, parse_amqplain, parse_plain
@@ -376,7 +384,10 @@ class Connection(Intake):
         self.hub.note(f"[{self.name()}] login refused: {refusal}")
         if self.capabilities.get("authentication_failure_close") is True:
             self.on_error(
-                0, AccessRefused(f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile.")
+                0,
+                AccessRefused(
+                    f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
+                ),
             )
         else:
             self._end()  # Older clients expect the socket to close (AMQP 0-9-1 section 2.2.2).
@@ -384,7 +395,9 @@ class Connection(Intake):
     def _tune_ok(self, args: dict[str, object]) -> None:
         frame_max, channel_max = arg.number(args, "frame_max"), arg.number(args, "channel_max")
         if frame_max and (frame_max < FRAME_MIN or frame_max > self.policy.frame_max):
-            raise NotAllowed(f"frame_max={frame_max} is outside the {FRAME_MIN} to {self.policy.frame_max} that were offered")
+            raise NotAllowed(
+                f"frame_max={frame_max} is outside the {FRAME_MIN} to {self.policy.frame_max} that were offered"
+            )
         if channel_max > self.policy.channel_max:
             raise NotAllowed(f"channel_max={channel_max} is above the {self.policy.channel_max} that were offered")
         self.frame_max = frame_max or self.policy.frame_max
@@ -404,7 +417,9 @@ class Connection(Intake):
                 self._end_channel(channel, graceful=False)
                 self.channels[number] = channel  # It ignores what comes until close-ok.
                 self.send(
-                    number, spec.CHANNEL_CLOSE, {"reply_code": code, "reply_text": error.reply_text, "class_id": 0, "method_id": 0}
+                    number,
+                    spec.CHANNEL_CLOSE,
+                    {"reply_code": code, "reply_text": error.reply_text, "class_id": 0, "method_id": 0},
                 )
             return
         self.close(code, error.reply_text, number)
@@ -421,7 +436,11 @@ class Connection(Intake):
         self.state = CLOSING
         self.discarding = True
         self.closed_at = self.broker.now
-        self.send(0, spec.CONNECTION_CLOSE, {"reply_code": code, "reply_text": short_text(text), "class_id": 0, "method_id": 0})
+        self.send(
+            0,
+            spec.CONNECTION_CLOSE,
+            {"reply_code": code, "reply_text": short_text(text), "class_id": 0, "method_id": 0},
+        )
 
     def _end(self) -> None:
         """Nothing more is read or sent; the shell closes the socket when the output is written."""
@@ -464,7 +483,3 @@ class _Malformed(BrokerError):
     @property
     def reply_text(self) -> str:
         return short_text(f"{self.reason.code.name} - {self.reason.reason}")
-
-
-
-

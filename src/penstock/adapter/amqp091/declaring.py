@@ -74,7 +74,7 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
         )
         if exclusive:
             connection.exclusive[name] = queue
-    channel.broker.look_after(queue)
+    channel.broker.use(queue)
     channel.last_queue = queue.name
     answer: dict[str, object] = {
         "queue": queue.name,

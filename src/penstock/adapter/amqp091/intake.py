@@ -113,7 +113,9 @@ class Intake:
             if end > n:
                 return pos
             if data[end - 1] != _END:
-                self.on_frame_error(FrameError(f"a frame of {size} octets does not end with 0xCE but with {data[end - 1]:#04x}"))
+                self.on_frame_error(
+                    FrameError(f"a frame of {size} octets does not end with 0xCE but with {data[end - 1]:#04x}")
+                )
                 return n
             if self._frame(data, pos, end, n):
                 last_frame = self._last_frame
@@ -138,7 +140,9 @@ class Intake:
             if channel is not None and not channel.closing:
                 method = read_i32_be(data, pos + 7)
                 if channel.content_left >= 0:
-                    self.on_frame_error(UnexpectedFrame("a method frame came where the content of a publish was expected"))
+                    self.on_frame_error(
+                        UnexpectedFrame("a method frame came where the content of a publish was expected")
+                    )
                 elif method == _PUBLISH:
                     return self._note_publish(channel, number, data, pos, end)
                 elif method == _ACK and end - pos == 21:
@@ -156,7 +160,9 @@ class Intake:
             elif not channel.closing:
                 self._piece(channel, number, data, pos, end)
         elif not self.discarding:
-            self.on_frame_error(FrameError(f"a frame of type {kind} with {end - pos - 8} octets is no frame of AMQP 0-9-1"))
+            self.on_frame_error(
+                FrameError(f"a frame of type {kind} with {end - pos - 8} octets is no frame of AMQP 0-9-1")
+            )
         return False
 
     def _acknowledge(self, channel: Channel, number: int, data: bytes, pos: i64) -> None:

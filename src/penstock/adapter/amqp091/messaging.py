@@ -28,7 +28,9 @@ def channel_flow(channel: Channel, args: dict[str, object]) -> None:
 def qos(channel: Channel, args: dict[str, object]) -> None:
     """Prefetch. RabbitMQ's meaning of global: false is for each new consumer, true for the channel as a whole."""
     if arg.number(args, "prefetch_size"):
-        raise NotImplementedHere(f"prefetch_size={arg.number(args, 'prefetch_size')} is not supported; use prefetch_count")
+        raise NotImplementedHere(
+            f"prefetch_size={arg.number(args, 'prefetch_size')} is not supported; use prefetch_count"
+        )
     count = arg.number(args, "prefetch_count")
     if arg.flag(args, "global"):
         channel.credit.window = count
@@ -63,9 +65,11 @@ def cancel(channel: Channel, args: dict[str, object]) -> None:
 def get(channel: Channel, args: dict[str, object]) -> None:
     queue = named_queue(channel, args)
     if queue.cursors:
-        raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; delete the cursor first")
+        raise ResourceLocked(
+            f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; delete the cursor first"
+        )
     queue.expire(channel.broker.now)
-    channel.broker.look_after(queue)
+    channel.broker.use(queue)
     batch = channel.get(queue, arg.flag(args, "no_ack"), channel.broker.now)
     if batch is None:
         channel.send(spec.BASIC_GET_EMPTY, {})
@@ -114,7 +118,6 @@ def _refuse(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
     if requeue:
         for queue in channel.requeue(tag, multiple):
             channel.broker.mark(queue)
-            channel.broker.look_after(queue)
     else:
         channel.discard(tag, multiple, channel.broker.now)
     channel.mark_queues()
