@@ -34,6 +34,8 @@ from pyspark_penstock.rows import Rows, rows_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
+SLICE = 2.0
+"""The longest wait that nothing can interrupt, in seconds."""
 SAY_SECONDS = 10.0
 """How often a waiting task says how it stands."""
 _PAUSE_SECONDS = (0.05, 2.0)
@@ -63,6 +65,10 @@ class _Patience:
         if progress.acked > self._acked:
             self._acked, self._since = progress.acked, time.monotonic()
         self.check(f"{progress.outstanding} unconfirmed" + (f", {progress.blocked}" if progress.blocked else ""))
+
+    def slice(self) -> float:
+        """Return how long to wait before looking again, in seconds."""
+        return min(SLICE, max(0.0, self._since + self._most - time.monotonic()))
 
     def renewed(self) -> None:
         """Take note that a new publisher counts from zero."""
@@ -137,10 +143,10 @@ class Sender:
         """Send rows once and wait for the answers; returns those that the broker refused."""
         publisher = self._open()
         numbers = publisher.publish(rows.bodies, rows.keys, rows.properties, on_wait=self._heard)
-        progress = publisher.wait()
+        progress = publisher.wait(self._patience.slice())
         while not progress.done:
             self._heard(progress)
-            progress = publisher.wait()
+            progress = publisher.wait(self._patience.slice())
         self._heard(progress)
         return rows.only(sorted(number - numbers.start for number in publisher.take_nacked()))
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,14 +100,27 @@ class RunningBroker:
         return found
 
 
-@pytest.fixture(scope="session")
-def broker() -> Iterator[RunningBroker]:
+@contextmanager
+def running() -> Iterator[RunningBroker]:
+    """A broker in a process of its own, for as long as the context lasts."""
     with subprocess.Popen(SERVE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line.startswith("ready"), f"the broker did not start: {line!r}"
         yield RunningBroker(line.split("amqp://")[1].split()[0].rstrip("/"))
         process.terminate()
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[RunningBroker]:
+    with running() as broker:
+        yield broker
+
+
+@pytest.fixture
+def second_broker() -> Iterator[RunningBroker]:
+    with running() as broker:
+        yield broker
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark_penstock.errors import BrokerUnreachable, CursorError
 from pyspark_penstock.options import source_options
 from pyspark_penstock.reader import PenstockStreamReader
+from tests.spark.proxy import proxied
 
 ALL = ReadAllAvailable()
 
@@ -252,3 +253,46 @@ def test_no_broker_ends_in_one_sentence(reader_of):
     reader = reader_of("orders", **{"servers": "127.0.0.1:1", "fetchOffset.numRetries": "1"})
     with pytest.raises(BrokerUnreachable, match=r"127\.0\.0\.1:1 .* 2 attempts"):
         reader.initialOffset()
+
+
+def test_a_lost_connection_is_made_again_and_a_batch_is_read_once(broker, reader_of):
+    queue = broker.declare()
+    broker.publish(queue, numbered(100))
+    with proxied(broker.address) as proxy:
+        reader = reader_of(queue, servers=proxy.address, fetchBlockRows="10", **{"fetchOffset.retryIntervalMs": "10"})
+        start = reader.initialOffset()
+        proxy.cut()
+        end = reader.latestOffset(start, ALL)
+        batches = reader.read(reader.partitions(start, end)[0])
+        read = next(batches).column("value").to_pylist()
+        proxy.cut()
+        for batch in batches:
+            read += batch.column("value").to_pylist()
+        assert read == numbered(100)
+        assert proxy.accepted >= 4
+        proxy.cut()
+        assert reader.latestOffset(end, ALL) == end
+    assert broker.depth(queue) == 0
+
+
+def test_two_servers_are_one_source(broker, second_broker, reader_of):
+    queue = broker.declare()
+    with second_broker.connect() as connection:
+        connection.channel().queue_declare(queue)
+    broker.publish(queue, numbered(30))
+    second_broker.publish(queue, numbered(80)[30:])
+    servers = f"{broker.address},{second_broker.address}"
+    reader = reader_of(queue, servers=servers)
+    keys = [f"{queue}@{broker.address}", f"{queue}@{second_broker.address}"]
+    start = reader.initialOffset()
+    assert start == {"v": 1, "q": dict.fromkeys(sorted(keys), 0)}
+    found, ends = [], []
+    while (end := reader.latestOffset(start, ReadMaxRows(20))) != start:
+        found += bodies(reader, start, end)
+        ends.append(end)
+        start = end
+    assert sorted(found, key=int) == numbered(80)
+    assert ends[-1]["q"] == {keys[0]: 30, keys[1]: 50}
+    # Neither server waits until the other is empty.
+    assert all(sequence > 0 for sequence in ends[1]["q"].values())
+    assert (broker.depth(queue), second_broker.depth(queue)) == (0, 0)

@@ -1,0 +1,75 @@
+"""A TCP proxy that loses connections when it is told to."""
+
+import select
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+
+class Proxy:
+    """Passes octets between clients and one server; `cut` resets every connection that stands."""
+
+    def __init__(self, server: str) -> None:
+        host, port = server.split(":")
+        self._server = (host, int(port))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self.accepted = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(self._server)
+                with self._lock:
+                    self._open |= {client, server}
+                    self.accepted += 1
+                threading.Thread(target=self._pass_on, args=(client, server), daemon=True).start()
+
+    def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
+        other = {client: server, server: client}
+        with suppress(OSError, ValueError):
+            while True:
+                for ready in select.select(list(other), [], [])[0]:
+                    data = ready.recv(1 << 16)
+                    if not data:
+                        return self._end(client, server)
+                    other[ready].sendall(data)
+        return self._end(client, server)
+
+    def _end(self, *sockets: socket.socket) -> None:
+        with self._lock:
+            self._open -= set(sockets)
+        for each in sockets:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def cut(self) -> None:
+        """Lose every connection."""
+        with self._lock:
+            standing = list(self._open)
+        for each in standing:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        # A thread that waits in accept() is woken by shutdown, not by close.
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+
+
+@contextmanager
+def proxied(server: str) -> Iterator[Proxy]:
+    """A proxy before `server`, for as long as the context lasts."""
+    proxy = Proxy(server)
+    try:
+        yield proxy
+    finally:
+        proxy.close()

@@ -1,0 +1,147 @@
+"""The sink without a JVM: what one task does with its rows."""
+
+import threading
+
+import pyarrow as pa
+import pytest
+
+from pyspark_penstock import publish
+from pyspark_penstock.errors import PublishFailed, SchemaError
+from pyspark_penstock.options import sink_options
+from pyspark_penstock.publish import Sender
+from tests.spark.conftest import until
+from tests.spark.proxy import proxied
+
+
+def sender(broker, **options):
+    given = {"servers": broker.address, "publishTimeout": "20s", **options}
+    return Sender(sink_options(given))
+
+
+def rows(first, last, **columns):
+    values = [b"%d" % number for number in range(first, last)]
+    return pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary()), **columns})
+
+
+def test_every_row_is_a_confirmed_message_with_its_properties(broker):
+    queue = broker.declare()
+    batch = rows(
+        0,
+        3,
+        message_id=["a", "b", None],
+        correlation_id=["c", "c", "c"],
+        content_type=pa.array([None] * 3, pa.string()),
+        priority=pa.array([1, None, 3], pa.int32()),
+    )
+    assert sender(broker, queue=queue).send(iter([batch, rows(3, 5)])) == 5
+    with broker.connect() as connection:
+        channel = connection.channel()
+        found = [channel.basic_get(queue, auto_ack=True) for _ in range(5)]
+    assert [body for _, _, body in found] == [b"0", b"1", b"2", b"3", b"4"]
+    properties = [each for _, each, _ in found]
+    assert [each.message_id for each in properties] == ["a", "b", None, None, None]
+    assert [each.correlation_id for each in properties] == ["c", "c", "c", None, None]
+    assert [each.priority for each in properties] == [1, None, 3, None, None]
+    assert {each.content_type for each in properties} == {None}
+    assert {each.delivery_mode for each in properties} == {2}
+
+
+def test_texts_and_slices_of_batches_are_sent_as_they_are(broker):
+    queue = broker.declare()
+    whole = pa.RecordBatch.from_pydict({"value": ["zero", "één", "two", "three"]})
+    sender(broker, queue=queue).send(iter([whole.slice(1, 2), whole.slice(3, 0)]))
+    assert broker.drain(queue, 2) == ["één".encode(), b"two"]
+
+
+def test_a_task_without_rows_connects_nowhere():
+    assert Sender(sink_options({"servers": "127.0.0.1:1", "queue": "out"})).send(iter([rows(0, 0)])) == 0
+
+
+def test_a_null_value_is_refused(broker):
+    queue = broker.declare()
+    batch = pa.RecordBatch.from_pydict({"value": pa.array([b"a", None, None], pa.binary())})
+    with pytest.raises(SchemaError, match="2 rows have a null value"):
+        sender(broker, queue=queue).send(iter([batch]))
+
+
+def test_the_option_wins_over_the_column_of_routing_keys(broker):
+    one, two = broker.declare(), broker.declare()
+    with broker.connect() as connection:
+        channel = connection.channel()
+        channel.exchange_declare("choice", "direct")
+        channel.queue_bind(one, "choice", "one")
+        channel.queue_bind(two, "choice", "two")
+    batch = rows(0, 2, routing_key=["one", "one"])
+    sender(broker, exchange="choice", routingKey="two").send(iter([batch]))
+    assert (broker.depth(one), broker.depth(two)) == (0, 2)
+
+
+def test_a_message_that_goes_to_no_queue_fails_the_task(broker):
+    with broker.connect() as connection:
+        connection.channel().exchange_declare("nowhere", "direct")
+    with pytest.raises(PublishFailed, match=r"exchange 'nowhere' .* routes the key 'k' to no queue"):
+        sender(broker, exchange="nowhere").send(iter([rows(0, 1, routing_key=["k"])]))
+
+
+def test_an_exchange_that_does_not_exist_is_named(broker):
+    with pytest.raises(PublishFailed, match=r"exchange 'never-declared'.*404"):
+        sender(broker, exchange="never-declared").send(iter([rows(0, 1)]))
+
+
+def test_what_the_broker_refuses_is_sent_again_until_there_is_room(broker):
+    queue = broker.declare(capacity_messages=20, overflow="reject")
+    found = []
+
+    def consume():
+        until(lambda: broker.depth(queue) == 20, "the queue is at its capacity")
+        found.extend(broker.drain(queue, 100))
+
+    consumer = threading.Thread(target=consume)
+    consumer.start()
+    try:
+        assert sender(broker, queue=queue).send(iter([rows(0, 100)])) == 100
+    finally:
+        consumer.join(60)
+    assert sorted(found, key=int) == [b"%d" % number for number in range(100)]
+
+
+def test_a_waiting_task_says_what_it_waits_for_and_then_fails_with_the_reason(broker, capfd, monkeypatch):
+    monkeypatch.setattr(publish, "SAY_SECONDS", 0.5)
+    queue = broker.declare(capacity_messages=10, hold_deadline=0)
+    with pytest.raises(PublishFailed) as failure:
+        sender(broker, queue=queue, publishTimeout="3s").send(iter([rows(0, 30)]))
+    assert f"queue '{queue}' at {broker.address} has confirmed nothing for" in str(failure.value)
+    assert "depth 10 messages" in str(failure.value)
+    assert "capacity 10 messages" in str(failure.value)
+    said = capfd.readouterr().err.splitlines()
+    assert len(said) >= 1
+    assert all(line.startswith(f"penstock: queue '{queue}' has confirmed nothing for") for line in said)
+    # The connection that waited is given up, and with it what the broker held for it.
+    until(lambda: not broker.control("why", queue=queue)["blocked"], "nobody is blocked any more")
+    assert broker.depth(queue) == 10
+
+
+def test_a_connection_lost_while_the_target_is_full_is_made_again_and_nothing_is_lost(broker):
+    queue = broker.declare(capacity_messages=50, hold_deadline=0)
+    found = []
+    with proxied(broker.address) as proxy:
+
+        def consume():
+            until(lambda: broker.control("why", queue=queue)["blocked"], "the sender is blocked")
+            proxy.cut()
+            until(lambda: proxy.accepted >= 2, "the sender connects again")
+            with broker.connect() as connection:
+                channel = connection.channel()
+                for _, _, body in channel.consume(queue, auto_ack=True, inactivity_timeout=2):
+                    if body is None:
+                        break
+                    found.append(body)
+
+        consumer = threading.Thread(target=consume)
+        consumer.start()
+        try:
+            options = {"servers": proxy.address, "queue": queue, "publishTimeout": "20s"}
+            assert Sender(sink_options(options)).send(iter([rows(0, 200)])) == 200
+        finally:
+            consumer.join(60)
+    assert set(found) == {b"%d" % number for number in range(200)}
