@@ -110,7 +110,8 @@ def status(url: str) -> None:
             depth, capacity = each["depth"], each["capacity"]
             blocked = sum(1 for block in each["gate"]["producers"] if block["blocked_for_s"] is not None)
             click.echo(
-                f"{each['queue']}: {depth['messages']:,} messages, {depth['bytes']:,} bytes of {_amount(capacity['bytes'])}, "
+                f"{each['queue']}: {depth['messages']:,} messages, {depth['bytes']:,} bytes "
+                f"of {_amount(capacity['bytes'])}, "
                 f"gate {'open' if each['gate']['open'] else 'closed'}, {blocked} producers blocked, "
                 f"{each['consumers']} consumers{''.join(f', cursor {name}' for name in each['cursors'])}"
             )

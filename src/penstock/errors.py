@@ -52,24 +52,32 @@ class BrokerError(PenstockError):
 
 
 class ContentTooLarge(BrokerError):
+    """The message is larger than it may be, or than fits."""
+
     code = 311
     reply = "CONTENT_TOO_LARGE"
     closes = "channel"
 
 
 class AccessRefused(BrokerError):
+    """The thing is reserved, or held by somebody else."""
+
     code = 403
     reply = "ACCESS_REFUSED"
     closes = "channel"
 
 
 class NotFound(BrokerError):
+    """No such thing."""
+
     code = 404
     reply = "NOT_FOUND"
     closes = "channel"
 
 
 class ResourceLocked(BrokerError):
+    """The thing is in a use that excludes this one."""
+
     code = 405
     reply = "RESOURCE_LOCKED"
     closes = "channel"
@@ -77,18 +85,24 @@ class ResourceLocked(BrokerError):
 
 
 class PreconditionFailed(BrokerError):
+    """An argument that cannot be meant, or that differs from what exists."""
+
     code = 406
     reply = "PRECONDITION_FAILED"
     closes = "channel"
 
 
 class Fenced(BrokerError):
+    """A newer holder took over."""
+
     code = 409
     reply = "FENCED"
     closes = "nothing"
 
 
 class ResourceError(BrokerError):
+    """A bound was reached."""
+
     code = 506
     reply = "RESOURCE_ERROR"
     closes = "channel"
@@ -96,41 +110,57 @@ class ResourceError(BrokerError):
 
 
 class FrameError(BrokerError):
+    """Bytes that are no frame."""
+
     code = 501
     reply = "FRAME_ERROR"
 
 
 class SyntaxInvalid(BrokerError):
+    """A frame whose fields cannot be read."""
+
     code = 502
     reply = "SYNTAX_ERROR"
 
 
 class CommandInvalid(BrokerError):
+    """A method that is not expected now."""
+
     code = 503
     reply = "COMMAND_INVALID"
 
 
 class ChannelError(BrokerError):
+    """A channel that is not open, or is already."""
+
     code = 504
     reply = "CHANNEL_ERROR"
 
 
 class UnexpectedFrame(BrokerError):
+    """A frame of a kind that is not expected now."""
+
     code = 505
     reply = "UNEXPECTED_FRAME"
 
 
 class NotAllowed(BrokerError):
+    """Against what was agreed, or against the rules of this broker."""
+
     code = 530
     reply = "NOT_ALLOWED"
 
 
 class NotImplementedHere(BrokerError):
+    """Part of the protocol, but not of this broker."""
+
     code = 540
     reply = "NOT_IMPLEMENTED"
 
 
 class InternalError(BrokerError):
+    """The broker is at fault."""
+
     code = 541
     reply = "INTERNAL_ERROR"
 

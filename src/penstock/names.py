@@ -134,7 +134,7 @@ def _check_unknown(queue: str, name: str, value: object) -> None:
         raise NotImplementedHere(f"queue '{queue}': x-queue-type={value} is not supported; use classic")
     if name in WITHOUT_EFFECT or name == "x-queue-type":
         return
-    if name.removeprefix("x-").startswith(FLOW_PREFIXES) or name.startswith(FLOW_PREFIXES) or name.startswith("x-max"):
+    if name.removeprefix("x-").startswith(FLOW_PREFIXES) or name.startswith((*FLOW_PREFIXES, "x-max")):
         near = difflib.get_close_matches(name, [*OURS, *ALIASES], n=1)
         hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(OURS)}"
         raise PreconditionFailed(f"queue '{queue}': unknown argument {name}={value}{hint}")

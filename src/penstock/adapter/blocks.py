@@ -2,8 +2,8 @@
 
     "PSB1", u32 header length, header (JSON), zeros up to a multiple of 64, buffers each at a multiple of 64
 
-The header names every column with the places of its buffers, or with the one value that all its rows have. docs/spark.md
-describes the format for other readers.
+The header names every column with the places of its buffers, or with the one value that all its rows have.
+docs/spark.md describes the format for other readers.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _properties(content: bytes) -> Properties:
 
 def _add_text(block: _Block, name: str, values: list[str | None] | list[str]) -> None:
     first = values[0] if values else None
-    if all([value == first for value in values]):
+    if all(value == first for value in values):
         block.columns[name] = {"all": first}
         return
     offsets = BytesWriter()
@@ -140,7 +140,7 @@ def _add_text(block: _Block, name: str, values: list[str | None] | list[str]) ->
 
 def _add_priorities(block: _Block, values: list[int | None]) -> None:
     first = values[0] if values else None
-    if all([value == first for value in values]):
+    if all(value == first for value in values):
         block.columns["priority"] = {"all": first}
         return
     data = BytesWriter()

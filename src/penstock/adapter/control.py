@@ -1,8 +1,8 @@
 """Control operations: requests to the broker itself, as ordinary publishes to the exchange `penstock.control`.
 
-The routing key names the operation, the body is a JSON object, the reply goes to the queue in `reply_to` with the same
-`correlation_id`. One port, one login and one TLS for everything, and any AMQP client can ask. What fails is answered with
-an error that carries the code of its kind; no channel is closed for it.
+The routing key names the operation, the body is a JSON object, the reply goes to the queue in `reply_to` with the
+same `correlation_id`. One port, one login and one TLS for everything, and any AMQP client can ask. What fails is
+answered with an error that carries the code of its kind; no channel is closed for it.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class WaitingPlan(Party):
         self.cursor = cursor
 
     def on_deadline(self, now: float) -> float:
+        """See `Party.on_deadline`."""
         self.control.answer_plan(self, True)
         return NEVER
 
@@ -125,7 +126,7 @@ class Control:
                     f"there are {CURSORS_MAX} cursors, the most that there may be; delete one that is not used"
                 )
             cursor = Cursor(name)
-        gone = any([position.queue.deleted for position in cursor.positions.values()])
+        gone = any(position.queue.deleted for position in cursor.positions.values())
         if gone:
             cursor.delete(self.broker.now)  # Queues of that name today are other queues: the positions mean nothing.
         created = cursor.attach(queues, starting, self.broker.now)
@@ -235,7 +236,10 @@ class Control:
         self._reply(request, "application/vnd.penstock.error+json", json.dumps(body).encode())
 
     def _reply(self, request: Request, content_type: str, body: bytes) -> None:
-        """Put a reply into the asker's queue. The broker never waits for room: without it the reply is dropped and logged."""
+        """Put a reply into the asker's queue.
+
+        The broker never waits for room: without it the reply is dropped and logged.
+        """
         queue = request.vhost.queues.get(request.reply_to or "")
         if queue is None:
             return

@@ -20,13 +20,19 @@ class Policy:
         publish is refused: enough for a second of a fast client, small against a queue."""
         self.pulse_bytes: int = 64 * 1024
         self.pulse_s: float = 0.5
-        """What is read from a paused connection, and how often: py-amqp's socket dies when nothing is read for a second."""
+        """What is read from a paused connection, and how often.
+
+        Py-amqp's socket dies when nothing is read for a second.
+        """
         self.handshake_s: float = 10.0
         """Seconds from connect to connection.open-ok; RabbitMQ's default."""
         self.close_s: float = 3.0
         """Seconds that a peer has to answer connection.close."""
 
     def hold_bytes_most(self, deadline_s: float) -> int:
-        """Return the bytes at which a paused connection's next publish is refused: the bound, and what pulses bring in."""
+        """Return the bytes at which a paused connection's next publish is refused.
+
+        The bound, and what pulses bring in.
+        """
         pulses = min(deadline_s, 60.0) / self.pulse_s
         return self.hold_bytes + int(pulses * self.pulse_bytes)

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class Request:
-    """The fields are those of the JSON object in the body. All readers raise PreconditionFailed (406) naming the field."""
+    """The fields are those of the JSON object in the body.
+
+    All readers raise PreconditionFailed (406) naming the field.
+    """
 
     def __init__(
         self, vhost: VirtualHost, connection: Connection, reply_to: str | None, correlation_id: str | None, body: bytes
@@ -43,7 +46,7 @@ class Request:
     def names(self, name: str) -> list[str]:
         """Return a list of strings, at least one, each once."""
         value = self.fields.get(name)
-        if not isinstance(value, list) or not value or not all([isinstance(item, str) for item in value]):
+        if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
             raise PreconditionFailed(f"'{name}' must be a list of at least one string, not {value!r}")
         if len(set(value)) != len(value):
             raise PreconditionFailed(f"'{name}' names something twice: {value!r}")

@@ -32,7 +32,8 @@ def crossed(crossing: Crossing) -> str:
         )
     resume = owner.thresholds.resume
     return (
-        f"{subject} QUE-1004 : Underfull : Size : {amount(crossing.bytes)} bytes, Resume Capacity : {amount(resume.bytes)}, "
+        f"{subject} QUE-1004 : Underfull : Size : {amount(crossing.bytes)} bytes, "
+        f"Resume Capacity : {amount(resume.bytes)}, "
         f"Messages : {amount(crossing.messages)}, Message Capacity : {amount(resume.messages)}"
     )
 

@@ -1,4 +1,7 @@
-"""What the broker is and why something waits, as plain data and as sentences; read from what decides, kept nowhere else."""
+"""What the broker is and why something waits, as plain data and as sentences.
+
+Read from what decides, kept nowhere else.
+"""
 
 from __future__ import annotations
 

@@ -119,7 +119,10 @@ class Broker:
             self._dirty.append(queue)
 
     def use(self, queue: Queue) -> None:
-        """Note that somebody uses a queue (declares it, gets from it, stops consuming): it does not expire meanwhile."""
+        """Note that somebody uses a queue (declares it, gets from it, stops consuming).
+
+        It does not expire meanwhile.
+        """
         settings = queue.settings
         if settings.message_ttl_s == NEVER and settings.expires_s == NEVER:
             return
@@ -149,7 +152,10 @@ class Broker:
         self.mark(queue)
 
     def cancel(self, session: Session, tag: str) -> None:
-        """Remove a consumer; what it has not settled stays with its session. An unknown tag is no error (as in RabbitMQ)."""
+        """Remove a consumer; what it has not settled stays with its session.
+
+        An unknown tag is no error (as in RabbitMQ).
+        """
         consumer = session.consumers.pop(tag, None)
         if consumer is None or consumer not in consumer.queue.consumers:
             return

@@ -52,9 +52,8 @@ class Consumer:
         if not self.no_ack and self.credit.left() == 0:
             found.append(f"out of credit: {self.credit.out} unacknowledged of a prefetch of {self.credit.window}")
         if not self.no_ack and self.session.credit.left() == 0:
-            found.append(
-                f"its channel is out of credit: {self.session.credit.out} unacknowledged of {self.session.credit.window}"
-            )
+            shared = self.session.credit
+            found.append(f"its channel is out of credit: {shared.out} unacknowledged of a prefetch of {shared.window}")
         return found
 
 

@@ -1,12 +1,12 @@
-"""A cursor: the named read position of one application on one or more queues, for readers that must be able to read again.
+"""A cursor: the named read position of one application, for readers that must be able to read again.
 
-Theory of operation. A cursor *plans* a range of a queue, reads it as often as it likes, and *settles* it when what came of
-it is durable on the reader's side. Nothing leaves the queue before every cursor of the queue has settled past it, so what
-was read and not settled counts in the depth: the reader's progress is the brake of the producers. An offset S means
-"everything up to S"; ranges are (lo, hi].
+Theory of operation. A cursor *plans* a range of a queue, reads it as often as it likes, and *settles* it when what
+came of it is durable on the reader's side. Nothing leaves the queue before every cursor of the queue has settled
+past it, so what was read and not settled counts in the depth: the reader's progress is the brake of the producers.
+An offset S means "everything up to S"; ranges are (lo, hi].
 
-The initial offset is fixed once and kept (Spark asks for it twice and must get the same answer). Each attach gives a new
-fencing token; the older holder's requests are refused from then on.
+The initial offset is fixed once and kept (Spark asks for it twice and must get the same answer). Each attach gives
+a new fencing token; the older holder's requests are refused from then on.
 """
 
 from __future__ import annotations
@@ -48,15 +48,18 @@ class Cursor:
     # Attaching
 
     def attach(self, queues: list[Queue], starting: dict[str, int | str], now: float) -> bool:
-        """Take hold of the cursor; returns whether it is new. `starting` gives "earliest", "latest" or a sequence a queue.
+        """Take hold of the cursor; returns whether it is new.
 
-        Raises ResourceLocked (405) where a queue is used by ordinary consumers, PreconditionFailed (406) where the queue
-        may drop what a cursor has not read, or where the cursor exists with other queues.
+        `starting` gives for each queue "earliest", "latest" or a sequence.
+
+        Raises ResourceLocked (405) where a queue is used by ordinary consumers, PreconditionFailed (406) where the
+        queue may drop what a cursor has not read, or where the cursor exists with other queues.
         """
         created = not self.positions
         if not created and sorted(self.positions) != sorted([queue.name for queue in queues]):
             raise PreconditionFailed(
-                f"cursor '{self.name}' reads {', '.join(sorted(self.positions))}; delete it before it can read other queues"
+                f"cursor '{self.name}' reads {', '.join(sorted(self.positions))}; "
+                "delete it before it can read other queues"
             )
         if created:
             for queue in queues:
@@ -81,7 +84,10 @@ class Cursor:
         self.touched = now
 
     def position(self, queue: str) -> Position:
-        """Return its position on a queue. Raises NotFound (404) for a queue that it does not read or that was deleted."""
+        """Return its position on a queue.
+
+        Raises NotFound (404) for a queue that it does not read or that was deleted.
+        """
         position = self.positions.get(queue)
         if position is None:
             raise NotFound(f"cursor '{self.name}' does not read queue '{queue}'")
@@ -94,8 +100,8 @@ class Cursor:
     def plan(self, queue: str, start: i64, rows: i64, bytes: i64, upto: i64) -> tuple[i64, i64, i64]:
         """Plan what follows `start`: returns the end, and how many rows and bytes (charges) that are.
 
-        At least one message is planned if there is any, even one larger than `bytes`. Raises PreconditionFailed (406) when
-        messages after `start` have been settled and are gone.
+        At least one message is planned if there is any, even one larger than `bytes`. Raises PreconditionFailed
+        (406) when messages after `start` have been settled and are gone.
         """
         position = self.position(queue)
         if start < position.settled:
@@ -170,7 +176,8 @@ def _check_readable(queue: Queue, cursor: str) -> None:
         )
     if queue.overflow.name == "drop-head":
         raise PreconditionFailed(
-            f"queue '{queue.name}' has the overflow policy drop-head and would drop what cursor '{cursor}' has not read; "
+            f"queue '{queue.name}' has the overflow policy drop-head and would drop "
+            f"what cursor '{cursor}' has not read; "
             "use block or reject"
         )
 
@@ -221,7 +228,10 @@ def _let_go(queue: Queue, now: float) -> None:
 
 
 def _index_after(queue: Queue, sequence: i64) -> int:
-    """Return the index in `ready` of the first message after a sequence. Usually there are no gaps and it is one look."""
+    """Return the index in `ready` of the first message after a sequence.
+
+    Usually there are no gaps and it is one look.
+    """
     ready = queue.ready
     if not ready or ready[0].sequence > sequence:
         return 0

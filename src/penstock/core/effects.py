@@ -38,7 +38,10 @@ class Unblocked(Effect):
 
 
 class Refused(Effect):
-    """A publish without confirms was refused, or one that can never fit: the session must be closed with this reason."""
+    """A publish without confirms was refused, or one that can never fit.
+
+    The session must be closed with this reason.
+    """
 
     def __init__(self, producer: Producer, error: BrokerError) -> None:
         self.producer = producer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mypy_extensions import mypyc_attr
 
@@ -10,9 +10,6 @@ from penstock.errors import CommandInvalid
 
 if TYPE_CHECKING:
     from penstock.core.queue import Queue
-
-HOPS_MAX: Final = 16
-"""Exchanges that a message may pass on its way: a bound for chains of exchange-to-exchange bindings; cycles end earlier."""
 
 
 class Binding:
@@ -72,16 +69,22 @@ class Exchange:
 
 
 class Direct(Exchange):
+    """The binding key is the routing key (AMQP 0-9-1 section 3.1.3.1)."""
+
     kind = "direct"
 
     def matching(self, key: str, headers: dict[str, object]) -> list[Binding]:
+        """See `Exchange.matching`."""
         return [binding for binding in self.bindings if binding.key == key]
 
 
 class Fanout(Exchange):
+    """Every binding (section 3.1.3.2)."""
+
     kind = "fanout"
 
     def matching(self, key: str, headers: dict[str, object]) -> list[Binding]:
+        """See `Exchange.matching`."""
         return list(self.bindings)
 
 
@@ -91,15 +94,19 @@ class Topic(Exchange):
     kind = "topic"
 
     def matching(self, key: str, headers: dict[str, object]) -> list[Binding]:
+        """See `Exchange.matching`."""
         words = key.split(".")
         return [binding for binding in self.bindings if topic_matches(binding.words, words)]
 
 
 class Headers(Exchange):
+    """Bindings whose arguments match the headers (section 3.1.3.4)."""
+
     kind = "headers"
     by_headers = True
 
     def matching(self, key: str, headers: dict[str, object]) -> list[Binding]:
+        """See `Exchange.matching`."""
         return [binding for binding in self.bindings if binding.matches_headers(headers)]
 
 
@@ -121,11 +128,14 @@ def topic_matches(pattern: list[str], words: list[str]) -> bool:
             at, word = last_hash + 1, taken
         else:
             return False
-    return all([left == "#" for left in pattern[at:]])
+    return all(left == "#" for left in pattern[at:])
 
 
 def make_exchange(kind: str, name: str) -> Exchange:
-    """Make an exchange of a type by its AMQP name. Raises CommandInvalid (503) for an unknown type, as RabbitMQ does."""
+    """Make an exchange of a type by its AMQP name.
+
+    Raises CommandInvalid (503) for an unknown type, as RabbitMQ does.
+    """
     if kind == "direct":
         return Direct(name)
     if kind == "fanout":

@@ -33,6 +33,7 @@ class Lifetime(Party):
         return when
 
     def on_deadline(self, now: float) -> float:
+        """See `Party.on_deadline`."""
         if self.queue.deleted:
             return NEVER
         self.queue.expire(now)

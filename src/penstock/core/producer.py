@@ -2,12 +2,12 @@
 
 Theory of operation. A publish meets one of four fates:
 
-- *accepted*: it fits and nobody waits before it; it is in its queues. If a gate on its road is closed (this very message may
-  have closed it) the producer is blocked and the confirmation is withheld.
+- *accepted*: it fits and nobody waits before it; it is in its queues. If a gate on its road is closed (this very
+  message may have closed it) the producer is blocked and the confirmation is withheld.
 - *held*: it would take a queue past its capacity, or others wait before it. It stays in the outbox, in order, with a
   deadline, and passes in turn.
-- *refused*: a policy says so, the hold bound is reached, or its deadline has passed. Nothing of it is in any queue, except
-  that a queue with another policy may have taken its copy (as in RabbitMQ).
+- *refused*: a policy says so, the hold bound is reached, or its deadline has passed. Nothing of it is in any queue,
+  except that a queue with another policy may have taken its copy (as in RabbitMQ).
 - *unroutable*: it reaches no queue; it is confirmed, for there is nothing to wait for.
 
 Only the first message of the outbox waits at a gate; the others wait behind it, so the producer's order is kept.
@@ -264,9 +264,11 @@ class Producer(Waiter):
     # Waiting (Waiter)
 
     def waits_at(self, gate: Gate, now: float) -> None:
+        """See `Waiter.waits_at`."""
         self._note_blocked(gate)
 
     def obstacle(self) -> Gate | None:
+        """See `Waiter.obstacle`."""
         held = self.outbox[0]
         for queue in held.route.queues:
             if not queue.gate.open or self._must_hold(queue, held.charge):
@@ -274,6 +276,7 @@ class Producer(Waiter):
         return None
 
     def obstacle_ahead(self) -> Gate | None:
+        """See `Waiter.obstacle_ahead`."""
         while self.outbox:
             queues = self.outbox[0].route.queues
             if queues:
@@ -282,11 +285,13 @@ class Producer(Waiter):
         return None
 
     def take_turn(self, now: float) -> None:
+        """See `Waiter.take_turn`."""
         held = self._unhold()
         self._accept(held.route, held.content, held.charge, held.pending)
         self._settle_down(now)
 
     def release(self, gate: Gate, now: float) -> None:
+        """See `Waiter.release`."""
         if self.outbox:
             gate.block(self)  # It still waits for its turn and stays blocked until it has passed.
         else:
@@ -342,7 +347,7 @@ class Producer(Waiter):
     def _refuse_held(self, due: list[Held], now: float) -> None:
         """Refuse what is due; without confirms the session ends, and everything that it holds with it."""
         why = f"publish to {_place(due[0].route)} refused after its hold deadline; {self._why(due[0].route)}"
-        late = set([id(held) for held in due])
+        late = {id(held) for held in due}
         kept: deque[Held] = deque()
         for held in self.outbox:
             if self.confirming and id(held) not in late:

@@ -1,9 +1,9 @@
 """A queue: messages in order, a depth that never passes its capacity, and a gate that its depth closes and opens.
 
-Theory of operation. A message gets the next sequence number when it comes in and keeps it. `ready` holds messages that were
-never delivered, in order. Messages that come back (requeued, or their channel closed) go to `returned`, a heap by
-sequence; everything in it is older than everything in `ready`, because deliveries leave from the front. Delivered and
-unsettled messages are kept by the session that they went to and still count in the depth.
+Theory of operation. A message gets the next sequence number when it comes in and keeps it. `ready` holds messages
+that were never delivered, in order. Messages that come back (requeued, or their channel closed) go to `returned`, a
+heap by sequence; everything in it is older than everything in `ready`, because deliveries leave from the front.
+Delivered and unsettled messages are kept by the session that they went to and still count in the depth.
 
 The accounting has one hot path: `easy_messages` and `easy_bytes` say up to which depth a message may come in without
 anybody having to look at thresholds, gates or waiters. Whoever changes one of those calls `_review`.

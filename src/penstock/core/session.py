@@ -76,7 +76,10 @@ class Session:
     # Settling
 
     def acknowledge(self, tag: i64, multiple: bool, now: float) -> None:
-        """Settle one delivery, or all up to and including `tag` (0: all). Raises PreconditionFailed for an unknown tag."""
+        """Settle one delivery, or all up to and including `tag` (0: all).
+
+        Raises PreconditionFailed for an unknown tag.
+        """
         if multiple:
             self._settle_range(self._upto(tag), now)
         else:

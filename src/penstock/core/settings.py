@@ -124,7 +124,8 @@ def _marks(
         )
     if resume > stop:
         raise PreconditionFailed(
-            f"queue '{queue}': {_told(resume_word, 'resume-' + unit, resume)} is above {_told(stop_word, 'stop-' + unit, stop)}; "
+            f"queue '{queue}': {_told(resume_word, 'resume-' + unit, resume)} "
+            f"is above {_told(stop_word, 'stop-' + unit, stop)}; "
             "resume must be at or below stop, or producers stay blocked for ever"
         )
     if capacity is not None and stop != UNLIMITED and stop > capacity:

@@ -204,7 +204,10 @@ class VirtualHost:
     # Routing
 
     def resolve(self, route: Route, headers: dict[str, object]) -> None:
-        """Find the queues of a route in the present topology. Raises NotFound (404), AccessRefused (403) if internal."""
+        """Find the queues of a route in the present topology.
+
+        Raises NotFound (404), AccessRefused (403) if internal.
+        """
         address = route.address
         name = address.exchange
         if name == "":
@@ -263,7 +266,8 @@ def _check_same_exchange(exchange: Exchange, kind: str, durable: bool, auto_dele
     ):
         if is_now != wanted:
             raise PreconditionFailed(
-                f"inequivalent arg '{what}' for exchange '{exchange.name}': received '{wanted}' but current is '{is_now}'"
+                f"inequivalent arg '{what}' for exchange '{exchange.name}': "
+                f"received '{wanted}' but current is '{is_now}'"
             )
 
 

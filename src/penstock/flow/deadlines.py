@@ -75,7 +75,7 @@ class Deadlines:
         return len(self._heap)
 
     def _sweep(self) -> None:
-        """Rebuild without stale entries when they are the larger half, so that the heap stays within twice the parties."""
+        """Rebuild without stale entries when they are the larger half: the heap stays within twice the parties."""
         if self._stale > 64 and self._stale * 2 > len(self._heap):
             live = [entry for entry in self._heap if entry[2].due == entry[0]]
             heapq.heapify(live)

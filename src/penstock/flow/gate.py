@@ -1,6 +1,7 @@
 """One condition on the road of a message, with one name: open or closed.
 
-A gate knows who waits at it and who is blocked by it; it knows no queue, no protocol and no other gate. Several conditions are several gates on one road; no gate holds a set of reasons.
+A gate knows who waits at it and who is blocked by it; it knows no queue, no protocol and no other gate. Several
+conditions are several gates on one road; no gate holds a set of reasons.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Who was blocked by what, since when, how often and for how long: the answer to "why is it blocked?".
 
-One `Block` for each (producer, gate) that ever met closed; one `GateBook` a gate. Written by the code that decides, read by
-the log, `connection.blocked`, `penstock why` and the metrics. Bounded: a producer that goes away takes its entries
-along and leaves a summary among the last `DEPARTED_KEPT`.
+One `Block` for each (producer, gate) that ever met closed; one `GateBook` a gate. Written by the code that decides,
+read by the log, `connection.blocked`, `penstock why` and the metrics. Bounded: a producer that goes away takes its
+entries along and leaves a summary among the last `DEPARTED_KEPT`.
 """
 
 from __future__ import annotations

@@ -63,7 +63,10 @@ class Thresholds:
         self.resume = resume
 
     def overfull(self, messages: i64, bytes: i64) -> bool:
-        """Tell whether the gate must close: `>` stop, so that a stop of 0 lets one message in (Qpid C++ and Broker-J)."""
+        """Tell whether the gate must close.
+
+        `>` stop, so that a stop of 0 lets one message in (Qpid C++ and Broker-J).
+        """
         return messages > self.stop.messages or bytes > self.stop.bytes
 
     def underfull(self, messages: i64, bytes: i64) -> bool:

@@ -1,10 +1,10 @@
 """Confirmations: in order, each exactly once, withheld while the road is closed.
 
 Theory of operation. Publishes of one producer are numbered 1, 2, 3 ... Most are accepted on an open road: they only
-raise `published`, and everything up to it may be confirmed as one range. Anything else is a `Pending`, kept in order of
-its number: *withheld* (the message is in the queue, a gate is closed) or *held* (the message is not in yet). All
-numbers before the first pending one may be confirmed. A refused one is told at once, by its own number, and later ranges
-leave it out.
+raise `published`, and everything up to it may be confirmed as one range. Anything else is a `Pending`, kept in
+order of its number: *withheld* (the message is in the queue, a gate is closed) or *held* (the message is not in
+yet). All numbers before the first pending one may be confirmed. A refused one is told at once, by its own number,
+and later ranges leave it out.
 """
 
 from __future__ import annotations
@@ -103,7 +103,10 @@ class Withheld:
         return None
 
     def expire(self, now: float) -> None:
-        """Confirm what is in the queue and due, and with it everything withheld before: order is kept, nobody waits longer."""
+        """Confirm what is in the queue and due, and with it everything withheld before.
+
+        Order is kept, nobody waits longer.
+        """
         last_due = 0
         for pending in self.pending:
             if pending.state == WITHHELD and pending.deadline <= now:

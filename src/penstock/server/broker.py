@@ -1,4 +1,7 @@
-"""A whole broker in this process: listeners, connections, state. What `penstock serve` runs, and tests and notebooks use."""
+"""A whole broker in this process: listeners, connections, state.
+
+What `penstock serve` runs, and tests and notebooks use.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,8 @@ LEAVE_S = 5.0
 class Broker:
     """Use as `async with Broker(listen="127.0.0.1:0") as broker:`; then `broker.url` is where clients connect.
 
-    `listen` is HOST:PORT or several of them; port 0 picks a free one. `data` is a directory (None: memory only). `settings`
-    gives everything else. Raises StartError if a port or the directory is in use.
+    `listen` is HOST:PORT or several of them; port 0 picks a free one. `data` is a directory (None: memory only).
+    `settings` gives everything else. Raises StartError if a port or the directory is in use.
     """
 
     def __init__(
@@ -117,7 +120,8 @@ class Broker:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise StartError(
-                    f"cannot listen on {host}:{port}: the port is in use; stop the other program or choose another port with --listen"
+                    f"cannot listen on {host}:{port}: the port is in use; "
+                    "stop the other program or choose another port with --listen"
                 ) from None
             raise StartError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
         self._servers.append(server)

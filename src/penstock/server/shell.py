@@ -1,7 +1,7 @@
 """The event loop's side of the broker: read, act, let go on who may, write, and one timer.
 
-Each pass of the loop reads from every socket that has something, and then makes one turn for all of them: deliveries and
-confirmations of many reads leave in one write per connection.
+Each pass of the loop reads from every socket that has something, and then makes one turn for all of them:
+deliveries and confirmations of many reads leave in one write per connection.
 """
 
 from __future__ import annotations

@@ -19,7 +19,10 @@ SMALL_RECEIVE_BUFFER = 64 * 1024
 
 
 class Transport(asyncio.BufferedProtocol):
-    """The asyncio side of a connection. It reads into the shell's one buffer, for a read is acted on before the next."""
+    """The asyncio side of a connection.
+
+    It reads into the shell's one buffer, for a read is acted on before the next.
+    """
 
     def __init__(self, shell: Shell) -> None:
         self.shell = shell
@@ -34,6 +37,7 @@ class Transport(asyncio.BufferedProtocol):
     # From the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The socket is there."""
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
         self._socket = transport
@@ -41,21 +45,26 @@ class Transport(asyncio.BufferedProtocol):
         self.connection = self.shell.connected(self, Peer(f"{host}:{port}", _is_loopback(host)))
 
     def get_buffer(self, sizehint: int) -> memoryview:
+        """Where to read into."""
         return self.shell.pulse_view if self.pulse is not None else self.shell.view
 
     def buffer_updated(self, nbytes: int) -> None:
+        """Something was read."""
         assert self.connection is not None
         self.shell.received(self, bytes(self.shell.view[:nbytes]))
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone."""
         self._stop_pulsing()
         self.shell.lost(self)
         self._socket = None
 
     def pause_writing(self) -> None:
+        """The socket takes no more."""
         self.full = True
 
     def resume_writing(self) -> None:
+        """The socket takes more again."""
         self.full = False
         self.shell.drained(self)
 

@@ -10,14 +10,20 @@ from penstock.errors import StartError
 
 
 class DataDirectory:
-    """A directory with a lock file that says which process holds it. The lock ends with the process, however that ends."""
+    """A directory with a lock file that says which process holds it.
+
+    The lock ends with the process, however that ends.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock: int | None = None
 
     def lock(self) -> None:
-        """Make the directory if needed and take it. Raises StartError if another broker holds it or it cannot be used."""
+        """Make the directory if needed and take it.
+
+        Raises StartError if another broker holds it or it cannot be used.
+        """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)

@@ -16,8 +16,8 @@ from penstock.core.producer import Producer
 from penstock.core.route import Route
 from penstock.core.session import Session
 from penstock.core.vhost import VirtualHost
-from penstock.errors import ContentTooLarge, UnexpectedFrame
-from penstock.wire.amqp091.codec import decode_properties
+from penstock.errors import ContentTooLarge, SyntaxInvalid, UnexpectedFrame
+from penstock.wire.amqp091.codec import CodecError, decode_properties
 
 if TYPE_CHECKING:
     from penstock.adapter.amqp091.connection import Connection
@@ -63,9 +63,11 @@ class Channel(Session):
     # Receiving
 
     def receiving(self) -> bool:
+        """See `Session.receiving`."""
         return self.delivering and self.connection.writable
 
     def why_not_receiving(self) -> str:
+        """See `Session.why_not_receiving`."""
         if not self.delivering:
             return "paused by the client (channel.flow)"
         return "its connection does not read what has been sent"
@@ -106,7 +108,8 @@ class Channel(Session):
         if body < 0 or body > most:
             route = self._drop_content()
             raise ContentTooLarge(
-                f"a message of {body} bytes to exchange '{route.address.exchange}' is larger than the {most} bytes that one may have"
+                f"a message of {body} bytes to exchange '{route.address.exchange}' "
+                f"is larger than the {most} bytes that one may have"
             )
         self._content.append(frame)
         self._content_size = size - FIXED_OCTETS + body
@@ -120,7 +123,8 @@ class Channel(Session):
             raise UnexpectedFrame(f"a body frame came on channel {self.number} without a content header before it")
         if size > self.content_left:
             raise UnexpectedFrame(
-                f"the body on channel {self.number} is longer than announced: {self.content_left} octets were left, {size} came"
+                f"the body on channel {self.number} is longer than announced: "
+                f"{self.content_left} octets were left, {size} came"
             )
         self._content.append(frame)
         self.content_left -= size
@@ -172,7 +176,10 @@ class Channel(Session):
 
 
 def headers_of(content: bytes) -> dict[str, object]:
-    """Return the headers property of a message; empty if it has none or they cannot be read."""
+    """Return the headers property of a message, empty if it has none. Raises SyntaxInvalid (502) if it is malformed."""
     size = int.from_bytes(content[3:7], "big")
-    _, properties = decode_properties(content[7 : 7 + size])
+    try:
+        _, properties = decode_properties(content[7 : 7 + size])
+    except CodecError as error:
+        raise SyntaxInvalid(f"the headers of a publish cannot be read: {error.reason}") from None
     return properties.headers or {}

@@ -1,8 +1,9 @@
 """One AMQP 0-9-1 connection: negotiation, its channels, what closes and why. Bytes in, bytes out; no socket, no clock.
 
-Theory of operation. A connection goes through `HEADER` (the eight octets), `START` (who are you), `TUNE` (how large, how
-many), `OPEN` (which vhost) to `RUNNING`; and from anywhere to `CLOSING` (we sent close and wait for close-ok) and `CLOSED`
-(nothing more is sent or read). A method that comes in a state that does not expect it closes the connection with 503.
+Theory of operation. A connection goes through `HEADER` (the eight octets), `START` (who are you), `TUNE` (how
+large, how many), `OPEN` (which vhost) to `RUNNING`; and from anywhere to `CLOSING` (we sent close and wait for
+close-ok) and `CLOSED` (nothing more is sent or read). A method that comes in a state that does not expect it closes
+the connection with 503.
 
 An error closes the smallest thing that the specification allows: `BrokerError.closes` says which. After channel.close
 everything on that channel is ignored until close-ok.
@@ -133,7 +134,10 @@ class Connection(Intake):
         return not self.stalled
 
     def tick(self) -> bool:
-        """Look at heartbeats and time-outs; called about once a second. Returns false when the peer must be given up."""
+        """Look at heartbeats and time-outs; called about once a second.
+
+        Returns false when the peer must be given up.
+        """
         now = self.broker.now
         if self.state in (CLOSING, CLOSED):
             return now - self.closed_at < self.policy.close_s
@@ -235,6 +239,7 @@ class Connection(Intake):
     # Routes (Intake)
 
     def route_of(self, channel: Channel, payload: bytes) -> Route:
+        """See `Intake.route_of`."""
         method = self._decode(payload)
         if arg.flag(method.args, "immediate"):
             raise NotImplementedHere("immediate=true is not supported (RabbitMQ removed it in 3.0)")
@@ -245,6 +250,7 @@ class Connection(Intake):
         return route
 
     def find_again(self, route: Route) -> None:
+        """See `Intake.find_again`."""
         assert self.vhost is not None
         self.vhost.resolve(route, {})
 
@@ -255,6 +261,7 @@ class Connection(Intake):
     # Methods
 
     def on_method(self, number: int, payload: bytes) -> None:
+        """See `Intake.on_method`."""
         try:
             method = self._decode(payload)
             if number == 0:
@@ -408,6 +415,7 @@ class Connection(Intake):
     # Errors and ends
 
     def on_error(self, number: int, error: BrokerError) -> None:
+        """See `Intake.on_error`."""
         code = error.reply_code() if isinstance(error, _Malformed) else error.code
         if error.closes == "channel" and number in self.channels:
             channel = self.channels[number]
@@ -425,6 +433,7 @@ class Connection(Intake):
         self.close(code, error.reply_text, number)
 
     def on_frame_error(self, error: BrokerError) -> None:
+        """See `Intake.on_frame_error`."""
         self.on_error(0, error)
 
     def close(self, code: int, text: str, number: int) -> None:

@@ -15,6 +15,7 @@ def access_request(channel: Channel, args: dict[str, object]) -> None:
 
 
 def exchange_declare(channel: Channel, args: dict[str, object]) -> None:
+    """Make an exchange, or check that it is the same; passive only checks that it is there (section 1.6.2.1)."""
     name = arg.text(args, "exchange")
     if arg.flag(args, "passive"):
         channel.vhost.exchange(name)
@@ -33,11 +34,13 @@ def exchange_declare(channel: Channel, args: dict[str, object]) -> None:
 
 
 def exchange_delete(channel: Channel, args: dict[str, object]) -> None:
+    """Delete an exchange (section 1.6.2.3)."""
     channel.vhost.delete_exchange(arg.text(args, "exchange"), arg.flag(args, "if_unused"))
     _answer(channel, args, spec.EXCHANGE_DELETE_OK, {})
 
 
 def exchange_bind(channel: Channel, args: dict[str, object]) -> None:
+    """Bind an exchange to an exchange (an extension of RabbitMQ)."""
     target = channel.vhost.exchange(arg.text(args, "destination"))
     channel.vhost.bind(
         arg.text(args, "source"), None, target, arg.text(args, "routing_key"), arg.table(args, "arguments")
@@ -46,6 +49,7 @@ def exchange_bind(channel: Channel, args: dict[str, object]) -> None:
 
 
 def exchange_unbind(channel: Channel, args: dict[str, object]) -> None:
+    """Undo `exchange_bind`."""
     target = channel.vhost.exchange(arg.text(args, "destination"))
     channel.vhost.unbind(
         arg.text(args, "source"), None, target, arg.text(args, "routing_key"), arg.table(args, "arguments")
@@ -54,6 +58,7 @@ def exchange_unbind(channel: Channel, args: dict[str, object]) -> None:
 
 
 def queue_declare(channel: Channel, args: dict[str, object]) -> None:
+    """Make a queue, or check that it is the same (section 1.7.2.1)."""
     name = arg.text(args, "queue")
     connection = channel.connection
     if arg.flag(args, "passive"):
@@ -85,6 +90,7 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
 
 
 def queue_bind(channel: Channel, args: dict[str, object]) -> None:
+    """Bind a queue to an exchange (section 1.7.2.3)."""
     queue = named_queue(channel, args)
     key = arg.text(args, "routing_key")
     if key == "" and arg.text(args, "queue") == "":
@@ -94,6 +100,7 @@ def queue_bind(channel: Channel, args: dict[str, object]) -> None:
 
 
 def queue_unbind(channel: Channel, args: dict[str, object]) -> None:
+    """Undo `queue_bind` (section 1.7.2.5)."""
     queue = named_queue(channel, args)
     channel.vhost.unbind(
         arg.text(args, "exchange"), queue, None, arg.text(args, "routing_key"), arg.table(args, "arguments")
@@ -102,6 +109,7 @@ def queue_unbind(channel: Channel, args: dict[str, object]) -> None:
 
 
 def queue_purge(channel: Channel, args: dict[str, object]) -> None:
+    """Drop what is not with a consumer (section 1.7.2.7)."""
     queue = named_queue(channel, args)
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}' and cannot be purged")
@@ -110,6 +118,7 @@ def queue_purge(channel: Channel, args: dict[str, object]) -> None:
 
 
 def queue_delete(channel: Channel, args: dict[str, object]) -> None:
+    """Delete a queue, perhaps only if it is unused or empty (section 1.7.2.9)."""
     name = arg.text(args, "queue") or channel.last_queue
     count = 0
     try:

@@ -22,7 +22,10 @@ def short(text: str) -> bytes:
 
 
 def address_tail(address: Address, redelivered: bool) -> bytes:
-    """Return what follows the tag in a delivery: redelivered, exchange, routing key, frame end; kept with the address."""
+    """Return what follows the tag in a delivery.
+
+    Redelivered, exchange, routing key, frame end; kept with the address.
+    """
     tail = address.encoded_redelivered if redelivered else address.encoded
     if not tail:
         tail = (b"\x01" if redelivered else b"\x00") + short(address.exchange) + short(address.routing_key) + b"\xce"

@@ -1,4 +1,4 @@
-"""The content header of a publish, looked at in place: is it well formed, where does it end?
+"""The content header of a publish, looked at in place: is it well formed and where does it end.
 
 Every publish passes here, so nothing is built: the properties are walked over once and stay as they came.
 """

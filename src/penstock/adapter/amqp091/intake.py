@@ -1,9 +1,9 @@
 """The bytes of one connection, cut into frames; publishes and acknowledgements are acted on right here.
 
-Theory of operation. `feed` walks once over what was read. No object is made for a frame. A publish whose method, header and
-body frames are all there is accepted in one step: its content is one slice of the input, kept as it came. The payload of
-`basic.publish` repeats, so the route it leads to is kept by those very bytes. Everything else goes to `on_method`,
-and a publish that comes in pieces is put together by its channel.
+Theory of operation. `feed` walks once over what was read. No object is made for a frame. A publish whose method,
+header and body frames are all there is accepted in one step: its content is one slice of the input, kept as it
+came. The payload of `basic.publish` repeats, so the route it leads to is kept by those very bytes. Everything else
+goes to `on_method`, and a publish that comes in pieces is put together by its channel.
 
 A frame that is not complete waits in `rest`, never more than one frame, whose size is bounded by frame_max.
 """
@@ -98,11 +98,13 @@ class Intake:
         while n - pos >= 8:
             if last_size and data[pos : pos + last_size] == last_frame:
                 channel = self._last_channel
-                assert channel is not None and self._last_route is not None
-                end = self._publish(channel, self._last_route, data, pos + last_size, n)
-                if end:
-                    pos = end
-                    continue
+                route = self._last_route
+                # Both are forgotten when a channel ends, which frames of this very read may have brought about.
+                if channel is not None and route is not None:
+                    end = self._publish(channel, route, data, pos + last_size, n)
+                    if end:
+                        pos = end
+                        continue
             size = (read_i64_be(data, pos) >> 8) & 0xFFFFFFFF
             end = pos + 8 + size
             if size + 8 > self.frame_max:
@@ -125,6 +127,8 @@ class Intake:
                 pos = after if after else self._begin(self._last_channel, self._last_route, end)
             else:
                 pos = end
+                last_frame = self._last_frame  # The frame may have closed its channel.
+                last_size = len(last_frame)
                 if len(self.out) > OUTPUT_STALLS_AT:
                     self.stalled = True
                     return pos
@@ -229,7 +233,10 @@ class Intake:
         if route.only is not None:
             channel.producer.publish(route, content, size - FIXED_OCTETS + body + OVERHEAD)
         else:
-            channel.publish(route, content, size - FIXED_OCTETS + body + OVERHEAD)
+            try:
+                channel.publish(route, content, size - FIXED_OCTETS + body + OVERHEAD)
+            except BrokerError as error:
+                self.on_error(int(channel.number), error)
         return end
 
     def _begin(self, channel: Channel, route: Route, end: i64) -> i64:

@@ -41,6 +41,7 @@ def qos(channel: Channel, args: dict[str, object]) -> None:
 
 
 def consume(channel: Channel, args: dict[str, object]) -> None:
+    """Subscribe (section 1.8.3.3)."""
     queue = named_queue(channel, args)
     tag = arg.text(args, "consumer_tag") or channel.connection.hub.make_name("amq.ctag")
     if tag in channel.consumers:
@@ -54,6 +55,7 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
 
 
 def cancel(channel: Channel, args: dict[str, object]) -> None:
+    """Unsubscribe; what is not settled stays with the channel (section 1.8.3.5)."""
     tag = arg.text(args, "consumer_tag")
     channel.broker.cancel(channel, tag)
     channel.forget_consumer(tag)
@@ -63,6 +65,7 @@ def cancel(channel: Channel, args: dict[str, object]) -> None:
 
 
 def get(channel: Channel, args: dict[str, object]) -> None:
+    """Take one message without subscribing (section 1.8.3.10)."""
     queue = named_queue(channel, args)
     if queue.cursors:
         raise ResourceLocked(
@@ -102,15 +105,18 @@ def _get_ok(channel: Channel, batch: Batch) -> bytes:
 
 
 def ack(channel: Channel, args: dict[str, object]) -> None:
+    """Settle deliveries; here only those that the fast way of Intake did not take (section 1.8.3.13)."""
     channel.acknowledge(arg.number(args, "delivery_tag"), arg.flag(args, "multiple"), channel.broker.now)
     channel.mark_queues()
 
 
 def nack(channel: Channel, args: dict[str, object]) -> None:
+    """Refuse deliveries, one or a range (an extension of RabbitMQ)."""
     _refuse(channel, arg.number(args, "delivery_tag"), arg.flag(args, "multiple"), arg.flag(args, "requeue"))
 
 
 def reject(channel: Channel, args: dict[str, object]) -> None:
+    """Refuse one delivery (section 1.8.3.14)."""
     _refuse(channel, arg.number(args, "delivery_tag"), False, arg.flag(args, "requeue"))
 
 
@@ -124,12 +130,16 @@ def _refuse(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
 
 
 def recover(channel: Channel, args: dict[str, object]) -> None:
-    """Deliver again everything that is not settled, to whoever has room (section 1.8.3.14; requeue=true only, as RabbitMQ)."""
+    """Deliver again everything that is not settled, to whoever has room (section 1.8.3.14.
+
+    Requeue=true only, as RabbitMQ).
+    """
     recover_async(channel, args)
     channel.send(spec.BASIC_RECOVER_OK, {})
 
 
 def recover_async(channel: Channel, args: dict[str, object]) -> None:
+    """As `recover`, without an answer (section 1.8.3.15)."""
     if not arg.flag(args, "requeue"):
         raise NotImplementedHere("basic.recover with requeue=false is not supported")
     for queue in channel.recover():
@@ -137,10 +147,12 @@ def recover_async(channel: Channel, args: dict[str, object]) -> None:
 
 
 def confirm_select(channel: Channel, args: dict[str, object]) -> None:
+    """Have the publishes of this channel confirmed (an extension of RabbitMQ)."""
     channel.producer.confirming = True
     if args.get("no_wait") is not True:
         channel.send(spec.CONFIRM_SELECT_OK, {})
 
 
 def transactions(channel: Channel, args: dict[str, object]) -> None:
+    """Refuse tx.*: what is not there is not pretended."""
     raise NotImplementedHere("transactions (tx.*) are not supported; use confirm.select")

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
 
 
 class Block(OverflowPolicy):
+    """Hold it."""
+
     name = "block"
     has_thresholds = True
 
     def verdict(self, queue: Queue, charge: i64) -> int:
+        """See `OverflowPolicy.verdict`."""
         return HOLD

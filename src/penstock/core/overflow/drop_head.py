@@ -13,15 +13,20 @@ if TYPE_CHECKING:
 
 
 class DropHead(OverflowPolicy):
-    """A message that is with a consumer cannot be dropped; when those alone fill the capacity the new one is refused."""
+    """A message that is with a consumer cannot be dropped.
+
+    When those alone fill the capacity the new one is refused.
+    """
 
     name = "drop-head"
 
     def verdict(self, queue: Queue, charge: i64) -> int:
+        """See `OverflowPolicy.verdict`."""
         fits = queue.thresholds.capacity.covers(queue.unacked_messages + 1, queue.unacked_bytes + charge)
         return ACCEPT if fits else REFUSE
 
     def make_room(self, queue: Queue, charge: i64) -> None:
+        """See `OverflowPolicy.make_room`."""
         capacity = queue.thresholds.capacity
         while not capacity.covers(queue.messages + 1, queue.bytes + charge):
             queue.drop_oldest()

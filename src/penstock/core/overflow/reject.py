@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class Reject(OverflowPolicy):
+    """Refuse it."""
+
     name = "reject"
 
     def verdict(self, queue: Queue, charge: i64) -> int:
+        """See `OverflowPolicy.verdict`."""
         return REFUSE
