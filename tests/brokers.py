@@ -1,0 +1,142 @@
+"""A broker for tests, in a process of its own: what a user starts, in the form in which the tests themselves run.
+
+`sys.executable -m penstock serve` with the environment of the tests, so that PYTHONPATH decides between the sources and
+what is installed, for the broker as for the tests. Nothing here waits for a time to pass: `eventually` waits for a state.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import penstock
+from penstock.client import Connection
+from penstock.client.control import Control
+
+T = TypeVar("T")
+
+PATIENCE = 20.0
+"""Seconds until a state that must come is given up; generous, for machines are slow at times."""
+GRACE = 15.0
+"""Seconds that a broker gets to leave."""
+
+
+def eventually(look: Callable[[], T], what: str, timeout: float = PATIENCE) -> T:
+    """Look again and again until there is something true to be seen, and return it."""
+    deadline = time.monotonic() + timeout
+    while True:
+        seen = look()
+        if seen:
+            return seen
+        assert time.monotonic() < deadline, f"not within {timeout:g} s: {what}; last seen: {seen!r}"
+        time.sleep(0.01)
+
+
+def some_name(prefix: str) -> str:
+    """Return a name that no other test uses."""
+    return f"{prefix}-{uuid.uuid4().hex[:8]}"
+
+
+class BrokerProcess:
+    """One `penstock serve`, started and ready."""
+
+    def __init__(self, process: subprocess.Popen[str], addresses: list[str], log: Path) -> None:
+        self.process = process
+        self.addresses = addresses
+        self._log = log
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def url(self) -> str:
+        """URL of the first address, with the default user."""
+        return self.addresses[0].replace("amqp://", "amqp://guest:guest@") + "/"
+
+    @property
+    def host(self) -> str:
+        return self.addresses[0].removeprefix("amqp://").rpartition(":")[0]
+
+    @property
+    def port(self) -> int:
+        return int(self.addresses[0].rpartition(":")[2])
+
+    def log(self) -> str:
+        """Return what it has written to standard error so far."""
+        return self._log.read_text()
+
+    def logged(self, text: str) -> list[str]:
+        """Return the lines of its log that contain this text."""
+        return [line for line in self.log().splitlines() if text in line]
+
+    def rss(self) -> int:
+        """Return the memory that it has in use now, in bytes (resident set)."""
+        shown = subprocess.run(["ps", "-o", "rss=", "-p", str(self.pid)], capture_output=True, text=True, check=True)
+        return int(shown.stdout) * 1024
+
+    def alive(self) -> bool:
+        """Tell whether the process runs and answers a new connection."""
+        if self.process.poll() is not None:
+            return False
+        with Connection(self.url) as connection:
+            connection.channel().queue_declare(exclusive=True)
+        return True
+
+    def queue(self, name: str) -> dict[str, Any]:
+        """Return a queue as `penstock why` sees it; the asking connection leaves no trace."""
+        with Connection(self.url) as connection, Control(connection) as control:
+            return control.why(name)
+
+    def why(self, name: str) -> str:
+        """Return what the command `penstock why` prints about a queue."""
+        return penstock_command("why", name, "--url", self.url).stdout
+
+    def stop(self) -> int:
+        """Tell it to stop and return its exit code."""
+        self.process.terminate()
+        return self.process.wait(GRACE)
+
+
+@contextmanager
+def serving(folder: Path, *options: str, listen: tuple[str, ...] = ("127.0.0.1:0",)) -> Iterator[BrokerProcess]:
+    """Run a broker for as long as the context lasts; its log goes to a file in `folder`."""
+    listeners = [word for address in listen for word in ("--listen", address)]
+    log = folder / f"{some_name('broker')}.log"
+    with log.open("w") as errors:
+        words = [sys.executable, "-m", "penstock", "serve", *listeners, *options]
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True)
+    assert process.stdout is not None
+    try:
+        ready = process.stdout.readline().split()
+        assert ready[:1] == ["ready"], (
+            f"the broker said {ready}, ended with {process.poll()} and wrote {log.read_text()}"
+        )
+        yield BrokerProcess(process, ready[1:], log)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(GRACE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def penstock_command(*words: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
+    """Run the command line of Penstock to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", "penstock", *words], capture_output=True, text=True, check=False, timeout=timeout
+    )
+
+
+def in_process(**settings: Any) -> penstock.Broker:
+    """Return a broker to be run in this very process, on a free port."""
+    return penstock.Broker(listen="127.0.0.1:0", **settings)

@@ -1,0 +1,206 @@
+"""How a connection begins, and all the ways in which it does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pamqp import commands
+
+from tests.brokers import BrokerProcess, eventually, in_process, serving
+from tests.server.peer import CAPABILITIES, GREETING, GoneError, Peer, open_peer, peer_of, raw_frame
+
+
+@pytest.fixture
+def neighbour(broker: BrokerProcess) -> Iterator[Peer]:
+    """Another connection, which must notice nothing."""
+    with open_peer(broker) as peer:
+        yield peer
+        assert peer.is_well()
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"AMQP\x00\x01\x00\x00",
+        b"AMQP\x03\x01\x00\x00",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01",
+        b"X",
+        bytes(8),
+    ],
+    ids=["http", "amqp-1.0", "sasl-1.0", "tls", "one-octet", "zeros"],
+)
+def test_what_is_no_protocol_header_is_answered_with_ours_and_closed(
+    broker: BrokerProcess, neighbour: Peer, garbage: bytes
+) -> None:
+    with peer_of(broker) as peer:
+        peer.say(garbage)
+        received = b""
+        while data := peer.socket.recv(100):
+            received += data
+        assert received == GREETING
+
+
+def test_a_protocol_header_may_come_octet_by_octet(broker: BrokerProcess) -> None:
+    with peer_of(broker) as peer:
+        for octet in GREETING:
+            peer.say(bytes([octet]))
+        start = peer.expect(0, commands.Connection.Start)
+        assert (start.version_major, start.version_minor) == (0, 9)
+        assert start.server_properties is not None
+        assert start.server_properties["product"] == "Penstock"
+        capabilities = start.server_properties["capabilities"]
+        assert isinstance(capabilities, dict)
+        assert {"publisher_confirms", "basic.nack", "connection.blocked", "consumer_cancel_notify"} <= set(capabilities)
+
+
+def test_a_wrong_password_is_refused_with_403_and_no_word_of_why(broker: BrokerProcess, neighbour: Peer) -> None:
+    with peer_of(broker) as peer:
+        peer.log_in(password="wrong")
+        code, text = peer.refused(0)
+        assert code == 403
+        assert text.startswith("ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN")
+        assert "password" not in text
+
+
+def test_a_client_that_does_not_know_of_refusals_has_its_socket_closed(broker: BrokerProcess) -> None:
+    with peer_of(broker) as peer:
+        peer.log_in(user="nobody", properties={"product": "old"})
+        with pytest.raises(GoneError):
+            peer.read_frame()
+    eventually(lambda: broker.logged("login refused: user 'nobody' is not known"), "the refusal in the log")
+
+
+def test_a_password_is_never_written_to_the_log(broker: BrokerProcess) -> None:
+    with peer_of(broker) as peer:
+        peer.log_in(user="guest", password="hush-hush")
+        assert peer.refused(0)[0] == 403
+    eventually(lambda: broker.logged("user 'guest' gave a wrong password"), "the refusal in the log")
+    assert "hush-hush" not in broker.log()
+
+
+@pytest.mark.parametrize("response", ["", "guest", "\0guest", "\0guest\0guest\0guest"])
+def test_a_malformed_response_closes_the_connection_with_501(broker: BrokerProcess, response: str) -> None:
+    with peer_of(broker) as peer:
+        peer.greet()
+        peer.send(0, commands.Connection.StartOk({"capabilities": CAPABILITIES}, "PLAIN", response, "en_US"))
+        code, text = peer.refused(0)
+        assert code == 501
+        assert "PLAIN" in text
+
+
+def test_an_unknown_mechanism_is_refused_by_its_name(broker: BrokerProcess) -> None:
+    with peer_of(broker) as peer:
+        peer.greet()
+        peer.send(0, commands.Connection.StartOk({"capabilities": CAPABILITIES}, "GSSAPI", "x", "en_US"))
+        code, text = peer.refused(0)
+        assert (code, "mechanism 'GSSAPI'" in text) == (530, True)
+
+
+def test_amqplain_is_spoken_too(broker: BrokerProcess) -> None:
+    response = b"\x05LOGINS\x00\x00\x00\x05guest\x08PASSWORDS\x00\x00\x00\x05guest"
+    with peer_of(broker) as peer:
+        peer.greet()
+        payload = (
+            b"\x00\x0a\x00\x0b"
+            + bytes(4)
+            + b"\x08AMQPLAIN"
+            + len(response).to_bytes(4, "big")
+            + response
+            + b"\x05en_US"
+        )
+        peer.say(raw_frame(1, 0, payload))
+        assert peer.expect(0, commands.Connection.Tune).frame_max == 131072
+
+
+def test_an_unknown_vhost_closes_the_connection_with_530(broker: BrokerProcess, neighbour: Peer) -> None:
+    with peer_of(broker) as peer:
+        peer.log_in()
+        peer.expect(0, commands.Connection.Tune)
+        peer.send(0, commands.Connection.TuneOk(0, 0, 0), commands.Connection.Open("moon"))
+        assert peer.refused(0) == (530, "NOT_ALLOWED - vhost 'moon' not found")
+
+
+@pytest.mark.parametrize(
+    ("channel_max", "frame_max", "named"),
+    [(60000, 131072, "channel_max=60000"), (0, 131073, "frame_max=131073"), (0, 100, "frame_max=100")],
+)
+def test_more_than_was_offered_is_refused_with_530(
+    broker: BrokerProcess, channel_max: int, frame_max: int, named: str
+) -> None:
+    with peer_of(broker) as peer:
+        peer.log_in()
+        peer.expect(0, commands.Connection.Tune)
+        peer.send(0, commands.Connection.TuneOk(channel_max, frame_max, 0))
+        code, text = peer.refused(0)
+        assert (code, named in text) == (530, True), text
+
+
+def test_a_channel_above_channel_max_closes_the_connection_with_530(broker: BrokerProcess, neighbour: Peer) -> None:
+    with open_peer(broker, channel_max=3) as peer:
+        assert peer.channel(3) == 3
+        peer.send(4, commands.Channel.Open())
+        code, text = peer.refused(0)
+        assert (code, "channel 4 is above the agreed channel_max of 3" in text) == (530, True), text
+
+
+@pytest.mark.parametrize("method", [commands.Connection.TuneOk(0, 0, 0), commands.Connection.Open("/")])
+def test_a_method_out_of_turn_in_the_negotiation_is_503(
+    broker: BrokerProcess, method: commands.Connection.Open
+) -> None:
+    with peer_of(broker) as peer:
+        peer.greet()
+        peer.send(0, method)
+        code, text = peer.refused(0)
+        assert (code, "not expected" in text) == (503, True), text
+
+
+def test_a_channel_before_the_connection_is_open_is_503(broker: BrokerProcess) -> None:
+    with peer_of(broker) as peer:
+        peer.log_in()
+        peer.expect(0, commands.Connection.Tune)
+        peer.send(1, commands.Channel.Open())
+        code, text = peer.refused(0)
+        assert (code, "before the connection was open" in text) == (503, True), text
+
+
+def test_a_second_open_is_503(broker: BrokerProcess, neighbour: Peer) -> None:
+    with open_peer(broker) as peer:
+        peer.send(0, commands.Connection.Open("/"))
+        assert peer.refused(0)[0] == 503
+
+
+async def test_a_handshake_that_is_never_finished_is_dropped() -> None:
+    broker = in_process()
+    broker.hub.policy.handshake_s = 1.0
+
+    def wait_for_the_end() -> None:
+        with peer_of(broker) as silent, peer_of(broker) as halfway, open_peer(broker) as neighbour:
+            halfway.log_in()
+            halfway.expect(0, commands.Connection.Tune)
+            assert silent.is_closed(8)
+            assert halfway.is_closed(8)
+            assert neighbour.is_well()
+
+    async with broker:
+        await asyncio.to_thread(wait_for_the_end)
+
+
+def test_secrets_are_updated_without_a_new_login(broker: BrokerProcess) -> None:
+    with open_peer(broker) as peer:
+        peer.ask(0, commands.Connection.UpdateSecret("new", "rotation"), commands.Connection.UpdateSecretOk)
+        assert peer.is_well()
+
+
+def test_a_configured_user_logs_in_and_guest_does_not(tmp_path: Path) -> None:
+    settings = tmp_path / "penstock.toml"
+    settings.write_text('[broker]\nvhosts = ["/", "moon"]\n\n[users]\nada = "lovelace"\n')
+    with serving(tmp_path, "--config", str(settings)) as broker:
+        with peer_of(broker) as peer:
+            peer.open(user="ada", password="lovelace", vhost="moon")
+        with peer_of(broker) as peer:
+            peer.log_in()
+            assert peer.refused(0)[0] == 403
