@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.adapter import telling
 from penstock.adapter.amqp091.channel import Channel, ChannelProducer
-from penstock.adapter.amqp091.connection import Connection, Peer
+from penstock.adapter.amqp091.connection import Connection
+from penstock.adapter.amqp091.peer import Peer
 from penstock.adapter.amqp091.returning import write_return
 from penstock.adapter.control import Control
 from penstock.adapter.policy import Policy

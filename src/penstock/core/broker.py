@@ -20,8 +20,9 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.core.consumer import Batch, Consumer
 from penstock.core.effects import Blocked, Cancelled, Crossed, Effect, Grown, Refused, Returned, Unblocked
+from penstock.core.holding import Holding
 from penstock.core.lifetime import Lifetime
-from penstock.core.producer import Holding, Producer
+from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.session import Session

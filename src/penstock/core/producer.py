@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.core import road
+from penstock.core.holding import Held, Holding
 from penstock.core.message import Message
-from penstock.core.overflow import HOLD, REFUSE
+from penstock.core.overflow import REFUSE
 from penstock.core.queue import Queue
 from penstock.core.route import Route
-from penstock.errors import BrokerError, ContentTooLarge, ResourceError
+from penstock.errors import BrokerError, ResourceError
 from penstock.flow.deadlines import NEVER, Party
 from penstock.flow.gate import Gate, Waiter
 from penstock.flow.ledger import Block
@@ -37,52 +39,6 @@ TURNS_BEFORE_A_NEWCOMER: Final = 1000
 """Turns given at once when somebody publishes while others may go on: fairness first, but in bounded steps."""
 CLOSE_ENOUGH_S: Final = 0.05
 """What is due within this time is dealt with now: one look at a long outbox instead of many."""
-
-
-class Held:
-    """A publish that waits outside."""
-
-    __slots__ = ("route", "content", "charge", "pending", "deadline")
-
-    def __init__(self, route: Route, content: bytes, charge: i64, pending: Pending | None, deadline: float) -> None:
-        self.route = route
-        self.content = content
-        self.charge: i64 = charge
-        self.pending = pending
-        self.deadline = deadline
-
-
-class Holding:
-    """What a connection holds for its producers, all together: the bound is per connection."""
-
-    __slots__ = ("bytes", "messages", "bound")
-
-    def __init__(self, bound: i64) -> None:
-        self.bytes: i64 = 0
-        self.messages: i64 = 0
-        self.bound: i64 = bound
-        """Bytes (charges) at which the next publish is refused; one message may always be held."""
-
-    def accepts(self, charge: i64) -> bool:
-        """Tell whether one more publish may be held."""
-        return self.messages == 0 or self.bytes + charge <= self.bound
-
-    def accepts_all(self, outbox: deque[Held]) -> bool:
-        """Tell whether all of these may be held."""
-        total: i64 = 0
-        for held in outbox:
-            total += held.charge
-        return self.bytes + total <= self.bound
-
-    def take(self, charge: i64) -> None:
-        """Count a publish that is held."""
-        self.messages += 1
-        self.bytes += charge
-
-    def give(self, charge: i64) -> None:
-        """Count a publish that is held no longer."""
-        self.messages -= 1
-        self.bytes -= charge
 
 
 class _Deadline(Party):
@@ -156,41 +112,15 @@ class Producer(Waiter):
         if broker.turns.pending:
             broker.turns.run(TURNS_BEFORE_A_NEWCOMER, broker.now)
             broker.settle_crossings()
-        if not self._may_ever_go(route, charge):
+        too_small = road.never_fits(route, charge)
+        if too_small is not None:
+            self._close(road.never(too_small, charge))
             return
-        obstacle = self._newcomers_obstacle(route, charge)
+        obstacle = road.newcomers_obstacle(route, charge, broker.turns.pending)
         if self.outbox or obstacle is not None:
             self._hold(route, content, charge, obstacle)
         else:
             self._accept(route, content, charge, None)
-
-    def _may_ever_go(self, route: Route, charge: i64) -> bool:
-        """Refuse at once what no patience can help: a message larger than the capacity of a queue that blocks."""
-        for queue in route.queues:
-            if not queue.can_ever_fit(charge) and queue.overflow.verdict(queue, charge) == HOLD:
-                self._close(
-                    ContentTooLarge(
-                        f"a message of {charge} bytes (properties, body and overhead) can never fit into queue "
-                        f"'{queue.name}' with its capacity of {queue.thresholds.capacity.words()}"
-                    )
-                )
-                return False
-        return True
-
-    def _newcomers_obstacle(self, route: Route, charge: i64) -> Gate | None:
-        """Return where a new publish must stand in line.
-
-        A closed gate alone does not stop it: between stop and capacity messages are accepted, and their confirmations
-        withheld. But nobody goes past those who wait, at this gate or for their turn.
-        """
-        pending = self.broker.turns.pending
-        for queue in route.queues:
-            if queue.gate.waiters or pending or self._must_hold(queue, charge):
-                return queue.gate
-        return None
-
-    def _must_hold(self, queue: Queue, charge: i64) -> bool:
-        return not queue.deleted and not queue.fits(charge) and queue.overflow.verdict(queue, charge) == HOLD
 
     def _hold(self, route: Route, content: bytes, charge: i64, obstacle: Gate | None) -> None:
         broker = self.broker
@@ -253,13 +183,9 @@ class Producer(Waiter):
         self._tell()
 
     def _deadline_of(self, route: Route) -> float:
-        shortest = NEVER
-        for queue in route.queues:
-            if queue.settings.hold_deadline_s < shortest:
-                shortest = queue.settings.hold_deadline_s
-        if shortest == NEVER and self.outbox:
-            return self.outbox[len(self.outbox) - 1].deadline
-        return self.broker.now + shortest
+        if not route.queues and self.outbox:
+            return self.outbox[len(self.outbox) - 1].deadline  # It only waits because of those before it.
+        return self.broker.now + road.patience_s(route)
 
     # Waiting (Waiter)
 
@@ -270,10 +196,7 @@ class Producer(Waiter):
     def obstacle(self) -> Gate | None:
         """See `Waiter.obstacle`."""
         held = self.outbox[0]
-        for queue in held.route.queues:
-            if not queue.gate.open or self._must_hold(queue, held.charge):
-                return queue.gate
-        return None
+        return road.obstacle(held.route, held.charge)
 
     def obstacle_ahead(self) -> Gate | None:
         """See `Waiter.obstacle_ahead`."""
@@ -342,11 +265,11 @@ class Producer(Waiter):
             self.plain = False
             self._settle_down(self.broker.now)
         else:
-            self._close(ResourceError(f"publish to {_place(route)} refused: {why}; {self._why(route)}"))
+            self._close(ResourceError(f"publish to {road.place(route)} refused: {why}; {road.why(route)}"))
 
     def _refuse_held(self, due: list[Held], now: float) -> None:
         """Refuse what is due; without confirms the session ends, and everything that it holds with it."""
-        why = f"publish to {_place(due[0].route)} refused after its hold deadline; {self._why(due[0].route)}"
+        why = f"publish to {road.place(due[0].route)} refused after its hold deadline; {road.why(due[0].route)}"
         late = {id(held) for held in due}
         kept: deque[Held] = deque()
         for held in self.outbox:
@@ -382,15 +305,6 @@ class Producer(Waiter):
         self.closing = error
         self.plain = False
         self.broker.note_refused(self, error)
-
-    def _why(self, route: Route) -> str:
-        for queue in route.queues:
-            if not queue.gate.open or queue.gate.waiters or not queue.fits(1):
-                return (
-                    f"queue '{queue.name}' holds {int(queue.messages):,} messages, {int(queue.bytes):,} bytes, "
-                    f"of a capacity of {queue.thresholds.capacity.words()}"
-                )
-        return "others wait before it"
 
     # Being blocked
 
@@ -453,8 +367,3 @@ class Producer(Waiter):
         self.broker.deadlines.drop(self._deadline)
         if place is not None:
             place.review(now)
-
-
-def _place(route: Route) -> str:
-    address = route.address
-    return f"exchange '{address.exchange}' with routing key '{address.routing_key}'"

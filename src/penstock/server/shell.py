@@ -10,7 +10,8 @@ import asyncio
 import logging
 from typing import Final
 
-from penstock.adapter.amqp091.connection import CLOSED, Connection, Peer
+from penstock.adapter.amqp091.connection import Connection
+from penstock.adapter.amqp091.peer import CLOSED, Peer
 from penstock.adapter.hub import Hub
 from penstock.server.transport import Transport
 

@@ -6,7 +6,8 @@ import asyncio
 import socket
 from typing import TYPE_CHECKING
 
-from penstock.adapter.amqp091.connection import CLOSED, Connection, Peer
+from penstock.adapter.amqp091.connection import Connection
+from penstock.adapter.amqp091.peer import CLOSED, Peer
 
 if TYPE_CHECKING:
     from penstock.server.shell import Shell

@@ -16,54 +16,34 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.adapter.amqp091 import arguments as arg
+from penstock.adapter.amqp091 import handshake
 from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.delivery import write_confirm
 from penstock.adapter.amqp091.intake import Intake
+from penstock.adapter.amqp091.malformed import Malformed
 from penstock.adapter.amqp091.methods import CHANNEL_METHODS
+from penstock.adapter.amqp091.peer import CLOSED, CLOSING, HEADER, OPEN, RUNNING, START, TUNE, Peer
 from penstock.adapter.policy import Policy
-from penstock.core.producer import Holding
+from penstock.core.holding import Holding
 from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.vhost import VirtualHost
 from penstock.errors import (
-    AccessRefused,
     BrokerError,
     ChannelError,
     CommandInvalid,
-    FrameError,
     NotAllowed,
     NotImplementedHere,
 )
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, Method, decode_method, method_frame, short_text
-from penstock.wire.sasl import SaslError, parse_amqplain, parse_plain
 
 if TYPE_CHECKING:
     from penstock.adapter.hub import Hub
 
-HEADER: Final = "header"
-START: Final = "start"
-TUNE: Final = "tune"
-OPEN: Final = "open"
-RUNNING: Final = "running"
-CLOSING: Final = "closing"
-CLOSED: Final = "closed"
-
-PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
-FRAME_MIN: Final = 4096
 OUTPUT_FULL: Final = 256 * 1024
 """Bytes of output at which deliveries to the connection wait for the next flush."""
-
-
-class Peer:
-    """Who is at the other end, as the shell knows it."""
-
-    def __init__(self, address: str, loopback: bool) -> None:
-        self.address = address
-        """Host and port, for people."""
-        self.loopback = loopback
-        """Whether it is this very machine: only then may guest log in (as in RabbitMQ)."""
 
 
 class Connection(Intake):
@@ -106,7 +86,7 @@ class Connection(Intake):
         """Take what was read from the peer."""
         self.last_received = self.broker.now
         if self.state == HEADER:
-            data = self._protocol_header(self.rest + data)
+            data = handshake.protocol_header(self, self.rest + data)
             if not data:
                 return
         if self.state != CLOSED:
@@ -161,7 +141,7 @@ class Connection(Intake):
         if self.state == RUNNING:
             self.close(320, "CONNECTION_FORCED - broker is shutting down", 0)
         else:
-            self._end()
+            self.end()
 
     def may_pause(self) -> bool:
         """Tell whether reading may be paused: it only publishes, and it holds as much as it may."""
@@ -275,7 +255,7 @@ class Connection(Intake):
         try:
             return decode_method(payload)
         except CodecError as error:
-            raise _Malformed(error) from None
+            raise Malformed(error) from None
 
     def _channel_method(self, number: int, method: Method) -> None:
         if self.discarding:
@@ -313,15 +293,15 @@ class Connection(Intake):
         if method.id == spec.CONNECTION_CLOSE:
             self._end_channels(graceful=True)
             self.send(0, spec.CONNECTION_CLOSE_OK, {})
-            self._end()
+            self.end()
         elif method.id == spec.CONNECTION_CLOSE_OK and self.state == CLOSING:
-            self._end()
+            self.end()
         elif self.discarding:
             return
         elif method.id == spec.CONNECTION_START_OK and self.state == START:
-            self._start_ok(method.args)
+            handshake.start_ok(self, method.args)
         elif method.id == spec.CONNECTION_TUNE_OK and self.state == TUNE:
-            self._tune_ok(method.args)
+            handshake.tune_ok(self, method.args)
         elif method.id == spec.CONNECTION_OPEN and self.state == OPEN:
             self.vhost = self.broker.vhost(arg.text(method.args, "virtual_host"))
             self.state = RUNNING
@@ -331,92 +311,11 @@ class Connection(Intake):
         else:
             raise CommandInvalid(f"{method.name} is not expected while the connection is in state '{self.state}'")
 
-    # Negotiation
-
-    def _protocol_header(self, data: bytes) -> bytes:
-        """Read the eight octets that every connection begins with; returns what comes after them, if it may go on."""
-        if not PROTOCOL_HEADER.startswith(data[:8]):
-            self.out.write(PROTOCOL_HEADER)  # Section 4.2.2: say what is spoken here, and close.
-            self.touch()
-            self._end()
-            return b""
-        if len(data) < 8:
-            self.rest = data
-            return b""
-        self.rest = b""
-        self.state = START
-        self.send(
-            0,
-            spec.CONNECTION_START,
-            {
-                "version_major": 0,
-                "version_minor": 9,
-                "server_properties": self.hub.server_properties,
-                "mechanisms": b"PLAIN AMQPLAIN",
-                "locales": b"en_US",
-            },
-        )
-        return data[8:]
-
-    def _start_ok(self, args: dict[str, object]) -> None:
-        properties = arg.table(args, "client_properties")
-        self.product = str(properties.get("product", ""))
-        capabilities = properties.get("capabilities")
-        if isinstance(capabilities, dict):
-            self.capabilities = capabilities
-        mechanism = arg.text(args, "mechanism")
-        response = arg.octets(args, "response")
-        try:
-            if mechanism == "PLAIN":
-                user, password = parse_plain(response)
-            elif mechanism == "AMQPLAIN":
-                user, password = parse_amqplain(response)
-            else:
-                raise NotAllowed(f"mechanism '{mechanism}' is not offered; offered are PLAIN and AMQPLAIN")
-        except SaslError as error:
-            raise FrameError(str(error)) from None
-        self.user = user
-        refusal = self.hub.users.refusal(user, password, self.peer.loopback)
-        if refusal:
-            self._refuse_login(mechanism, refusal)
-            return
-        self.state = TUNE
-        self.send(
-            0,
-            spec.CONNECTION_TUNE,
-            {"channel_max": self.channel_max, "frame_max": self.frame_max, "heartbeat": self.policy.heartbeat_s},
-        )
-
-    def _refuse_login(self, mechanism: str, refusal: str) -> None:
-        self.hub.note(f"[{self.name()}] login refused: {refusal}")
-        if self.capabilities.get("authentication_failure_close") is True:
-            self.on_error(
-                0,
-                AccessRefused(
-                    f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
-                ),
-            )
-        else:
-            self._end()  # Older clients expect the socket to close (AMQP 0-9-1 section 2.2.2).
-
-    def _tune_ok(self, args: dict[str, object]) -> None:
-        frame_max, channel_max = arg.number(args, "frame_max"), arg.number(args, "channel_max")
-        if frame_max and (frame_max < FRAME_MIN or frame_max > self.policy.frame_max):
-            raise NotAllowed(
-                f"frame_max={frame_max} is outside the {FRAME_MIN} to {self.policy.frame_max} that were offered"
-            )
-        if channel_max > self.policy.channel_max:
-            raise NotAllowed(f"channel_max={channel_max} is above the {self.policy.channel_max} that were offered")
-        self.frame_max = frame_max or self.policy.frame_max
-        self.channel_max = channel_max or self.policy.channel_max
-        self.heartbeat_s = arg.number(args, "heartbeat")
-        self.state = OPEN
-
     # Errors and ends
 
     def on_error(self, number: int, error: BrokerError) -> None:
         """See `Intake.on_error`."""
-        code = error.reply_code() if isinstance(error, _Malformed) else error.code
+        code = error.reply_code() if isinstance(error, Malformed) else error.code
         if error.closes == "channel" and number in self.channels:
             channel = self.channels[number]
             if not channel.closing:
@@ -451,7 +350,7 @@ class Connection(Intake):
             {"reply_code": code, "reply_text": short_text(text), "class_id": 0, "method_id": 0},
         )
 
-    def _end(self) -> None:
+    def end(self) -> None:
         """Nothing more is read or sent; the shell closes the socket when the output is written."""
         self.state = CLOSED
         self.discarding = True
@@ -474,21 +373,3 @@ class Connection(Intake):
             if not queue.deleted:
                 self.broker.delete_queue(queue)
         self.exclusive.clear()
-
-
-class _Malformed(BrokerError):
-    """Bytes that are no method; the codec knows the code."""
-
-    reply = "FRAME_ERROR"
-
-    def __init__(self, error: CodecError) -> None:
-        super().__init__(error.reason)
-        self.reason = error
-
-    def reply_code(self) -> int:
-        """Return the code that the codec chose."""
-        return int(self.reason.code)
-
-    @property
-    def reply_text(self) -> str:
-        return short_text(f"{self.reason.code.name} - {self.reason.reason}")

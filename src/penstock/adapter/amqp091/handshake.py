@@ -1,0 +1,108 @@
+"""From the eight octets to the agreed limits: how a connection begins (AMQP 0-9-1 section 2.2.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.adapter.amqp091 import arguments as arg
+from penstock.adapter.amqp091.peer import OPEN, START, TUNE
+from penstock.errors import AccessRefused, FrameError, NotAllowed
+from penstock.wire.amqp091 import spec
+from penstock.wire.sasl import SaslError, parse_amqplain, parse_plain
+
+if TYPE_CHECKING:
+    from penstock.adapter.amqp091.connection import Connection
+
+PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
+FRAME_MIN: Final = 4096
+"""Every peer must take frames of this size (section 4.2.3)."""
+
+
+def protocol_header(connection: Connection, data: bytes) -> bytes:
+    """Read the eight octets that every connection begins with; returns what comes after them, if it may go on."""
+    if not PROTOCOL_HEADER.startswith(data[:8]):
+        connection.out.write(PROTOCOL_HEADER)  # Section 4.2.2: say what is spoken here, and close.
+        connection.touch()
+        connection.end()
+        return b""
+    if len(data) < 8:
+        connection.rest = data
+        return b""
+    connection.rest = b""
+    connection.state = START
+    connection.send(
+        0,
+        spec.CONNECTION_START,
+        {
+            "version_major": 0,
+            "version_minor": 9,
+            "server_properties": connection.hub.server_properties,
+            "mechanisms": b"PLAIN AMQPLAIN",
+            "locales": b"en_US",
+        },
+    )
+    return data[8:]
+
+
+def start_ok(connection: Connection, args: dict[str, object]) -> None:
+    """Log the client in (section 1.4.2.2)."""
+    properties = arg.table(args, "client_properties")
+    connection.product = str(properties.get("product", ""))
+    capabilities = properties.get("capabilities")
+    if isinstance(capabilities, dict):
+        connection.capabilities = capabilities
+    mechanism = arg.text(args, "mechanism")
+    response = arg.octets(args, "response")
+    try:
+        if mechanism == "PLAIN":
+            user, password = parse_plain(response)
+        elif mechanism == "AMQPLAIN":
+            user, password = parse_amqplain(response)
+        else:
+            raise NotAllowed(f"mechanism '{mechanism}' is not offered; offered are PLAIN and AMQPLAIN")
+    except SaslError as error:
+        raise FrameError(str(error)) from None
+    connection.user = user
+    refusal = connection.hub.users.refusal(user, password, connection.peer.loopback)
+    if refusal:
+        refuse_login(connection, mechanism, refusal)
+        return
+    connection.state = TUNE
+    connection.send(
+        0,
+        spec.CONNECTION_TUNE,
+        {
+            "channel_max": connection.channel_max,
+            "frame_max": connection.frame_max,
+            "heartbeat": connection.policy.heartbeat_s,
+        },
+    )
+
+
+def refuse_login(connection: Connection, mechanism: str, refusal: str) -> None:
+    """Turn the client away; the reason goes to the log only."""
+    connection.hub.note(f"[{connection.name()}] login refused: {refusal}")
+    if connection.capabilities.get("authentication_failure_close") is True:
+        connection.on_error(
+            0,
+            AccessRefused(
+                f"Login was refused using authentication mechanism {mechanism}. For details see the broker logfile."
+            ),
+        )
+    else:
+        connection.end()  # Older clients expect the socket to close (AMQP 0-9-1 section 2.2.2).
+
+
+def tune_ok(connection: Connection, args: dict[str, object]) -> None:
+    """Agree on the limits (section 1.4.2.6)."""
+    frame_max, channel_max = arg.number(args, "frame_max"), arg.number(args, "channel_max")
+    if frame_max and (frame_max < FRAME_MIN or frame_max > connection.policy.frame_max):
+        raise NotAllowed(
+            f"frame_max={frame_max} is outside the {FRAME_MIN} to {connection.policy.frame_max} that were offered"
+        )
+    if channel_max > connection.policy.channel_max:
+        raise NotAllowed(f"channel_max={channel_max} is above the {connection.policy.channel_max} that were offered")
+    connection.frame_max = frame_max or connection.policy.frame_max
+    connection.channel_max = channel_max or connection.policy.channel_max
+    connection.heartbeat_s = arg.number(args, "heartbeat")
+    connection.state = OPEN
