@@ -1,0 +1,258 @@
+"""Leads the demo: starts everything, watches, ends everything, reports and checks."""
+
+import argparse
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+from demo import data, picture, report
+from demo.children import ROOT, Child, Children, Line
+from demo.clients import CLIENTS
+from demo.errors import DemoError
+from demo.progress import Screen, Standing
+from demo.watch import Watch, story
+from penstock.client import ClientError, Connection, Parameters
+
+FLIGHTS, SUMMARIES = "flights", "summaries"
+PER_TRIGGER = 5_000
+"""About half of what 4 MiB hold before the gate closes: producers refill one half while Spark works on the other."""
+START_SECONDS = 30.0
+SPARK_START_SECONDS = 180.0
+STANDSTILL_SECONDS = 90.0
+"""With nothing processed for so long, something is wrong; Spark's first batch alone may take half a minute."""
+
+
+@dataclass
+class Demo:
+    """One run: what was asked for, and what is known so far."""
+
+    flights: int
+    capacity: int
+    per_trigger: int
+    output: Path
+    screen: Screen
+    children: Children
+    columns: list[str] = field(default_factory=list)
+    expected: data.Groups = field(default_factory=dict)
+    publishers: dict[str, Child] = field(default_factory=dict)
+    told: dict[str, dict[str, float]] = field(default_factory=dict)
+    """The last words of each publisher."""
+    batches: dict[int, tuple[float, int]] = field(default_factory=dict)
+    finished: bool = False
+    """Whether the pipeline has added everything up."""
+
+    def run(self) -> report.Run:
+        """Run everything from the broker's start to the pipeline's end. Raises `DemoError`, `ClientError`."""
+        passwords = {name: secrets.token_hex(8) for name in ("guest", *CLIENTS)}
+        passwords["guest"] = "guest"  # noqa: S105  the default user, from this machine only
+        address = self._start_broker(passwords)
+        url = f"amqp://{address}"
+        self._declare(url)
+        consumer = self.children.start("consumer", "demo.consume", "--url", url, "--queue", SUMMARIES)
+        self.screen.say("Spark starts; meanwhile the flights are added up straight from the source, for the check at the end.")
+        pipeline = self._start_pipeline(address)
+        self._await_pipeline(pipeline)
+        watch = Watch(url, FLIGHTS)
+        try:
+            begun = time.time()
+            watch.start()
+            self._start_publishers(address, passwords)
+            self._follow(watch, consumer)
+            ended = time.time()
+            view = watch.finish()
+        finally:
+            watch.close()
+        self.samples = list(watch.samples)
+        self._finish(pipeline, consumer, url)
+        found = report.totals_of(self.output / "delays")
+        publishers = [
+            report.Publisher(name, int(told["sent"]), int(told["confirmed"]), told["seconds"], told["cpu_seconds"])
+            for name, told in self.told.items()
+        ]
+        return report.Run(publishers, self.batches, begun, ended, view, self.expected, found)
+
+    # Starting
+
+    def _start_broker(self, passwords: dict[str, str]) -> str:
+        """Start a broker on a free port; every publisher has a user of its own, so that the ledger tells them apart."""
+        settings = self.output / "broker.toml"
+        settings.touch(mode=0o600)
+        settings.write_text("[users]\n" + "".join(f'"{user}" = "{word}"\n' for user, word in passwords.items()))
+        words = ("serve", "--listen", "127.0.0.1:0", "--config", str(settings))
+        broker = self.children.start("broker", "penstock", *words)
+        ready = self.children.line_from(broker, START_SECONDS)
+        if not ready.startswith("ready amqp://"):
+            raise DemoError(f"the broker said {ready!r} where 'ready' was due; see {broker.log}")
+        return ready.split("amqp://")[1].split()[0]
+
+    def _declare(self, url: str) -> None:
+        with Connection(Parameters.from_url(url)) as connection:
+            channel = connection.channel()
+            # Nobody is refused for waiting long: Spark's first batch takes as long as it takes.
+            channel.queue_declare(FLIGHTS, arguments={"capacity-bytes": self.capacity, "hold-deadline": 0})
+            channel.queue_declare(SUMMARIES)
+
+    def _start_pipeline(self, address: str) -> Child:
+        self.columns, lines = data.read()
+        words = ["--server", address, "--queue", FLIGHTS, "--summaries", SUMMARIES, "--columns", ",".join(self.columns)]
+        words += ["--per-trigger", str(self.per_trigger), "--output", str(self.output)]
+        pipeline = self.children.start("spark", "demo.pipeline", *words)
+        self.expected = data.totals(self.columns, lines[: self.flights])
+        return pipeline
+
+    def _await_pipeline(self, pipeline: Child) -> None:
+        if json.loads(self.children.line_from(pipeline, SPARK_START_SECONDS))["event"] != "running":
+            raise DemoError(f"the pipeline did not start; see {pipeline.log}")
+
+    def _start_publishers(self, address: str, passwords: dict[str, str]) -> None:
+        for part, name in enumerate(CLIENTS):
+            url = f"amqp://{name}:{passwords[name]}@{address}/%2F"
+            words = ["--client", name, "--url", url, "--queue", FLIGHTS, "--flights", str(self.flights)]
+            words += ["--part", str(part), "--parts", str(len(CLIENTS))]
+            self.publishers[name] = self.children.start(name, "demo.publish", *words)
+
+    # Running
+
+    def _follow(self, watch: Watch, consumer: Child) -> None:
+        """Show progress until every publisher has left and the queue is empty and settled."""
+        standing = Standing(self.flights, self.capacity, producers=len(CLIENTS))
+        moved = time.monotonic()
+        left: float | None = None
+        while True:
+            line = self.children.next_line(0.1)
+            if line is not None:
+                self._note(line, consumer)
+            if watch.failure is not None:
+                raise watch.failure
+            standing.sent = int(sum(told["sent"] for told in self.told.values()))
+            processed = sum(rows for _, rows in self.batches.values())
+            if processed != standing.processed:
+                standing.processed, moved = processed, time.monotonic()
+            standing.sample = watch.samples[-1] if watch.samples else None
+            self.screen.show(standing)
+            if left is None and all(child.code == 0 for child in self.publishers.values()):
+                left = time.time()
+            sample = standing.sample
+            if left is not None and sample is not None and sample.at > left and not sample.messages:
+                return
+            if time.monotonic() - moved > STANDSTILL_SECONDS:
+                raise DemoError(f"nothing was processed for {STANDSTILL_SECONDS:.0f} s; see {self.output}")
+
+    def _note(self, line: Line, consumer: Child) -> None:
+        if line.child is consumer:
+            self.screen.say(f"  {line.text}")
+        elif line.child.name in self.publishers:
+            self.told[line.child.name] = json.loads(line.text)
+        elif line.child.name == "spark":
+            event = json.loads(line.text)
+            if event["event"] == "batch":
+                self.batches[event["batch"]] = (time.time(), event["rows"])
+            elif event["event"] == "finished":
+                self.finished = True
+
+    # Ending
+
+    def _finish(self, pipeline: Child, consumer: Child, url: str) -> None:
+        """Let the pipeline add everything up, and the consumer print what is left."""
+        pipeline.finish()
+        deadline = time.monotonic() + STANDSTILL_SECONDS
+        with Connection(Parameters.from_url(url)) as connection:
+            channel = connection.channel()
+            while not (self.finished and channel.queue_declare(SUMMARIES, passive=True)[1] == 0):
+                line = self.children.next_line(0.1)
+                if line is not None:
+                    self._note(line, consumer)
+                if time.monotonic() > deadline:
+                    raise DemoError(f"the pipeline has not ended within {STANDSTILL_SECONDS:.0f} s; see {pipeline.log}")
+        while (line := self.children.next_line(0.2)) is not None:
+            self._note(line, consumer)
+
+    def draw(self, run: report.Run) -> Path:
+        """Draw the picture, and return where it is."""
+        path = self.output / "depth.png"
+        log = (self.output / "broker.log").read_text(errors="replace").splitlines()
+        view = run.view
+        scene = picture.Scene(
+            f"{run.processed:,} flights through a queue of {self.capacity / 2**20:.3g} MiB into Spark",
+            self.samples,
+            story(log, FLIGHTS, run.ended),
+            run.begun,
+            run.ended,
+            view["capacity"]["bytes"],
+            view["stop"]["bytes"],
+            view["resume"]["bytes"],
+        )
+        picture.draw(scene, path)
+        return path
+
+
+def find_java() -> None:
+    """Set JAVA_HOME to a JDK that can run Spark. Raises `DemoError` with one sentence when there is none."""
+    found = subprocess.run([ROOT / "scripts" / "jdk.sh", "--no-install"], capture_output=True, text=True, check=False)
+    if found.returncode:
+        raise DemoError(found.stderr.strip().rstrip("."))
+    os.environ["JAVA_HOME"] = found.stdout.strip()
+
+
+def _interrupted(number: int, _frame: FrameType | None) -> None:
+    raise DemoError(f"ended by {signal.Signals(number).name}")
+
+
+def lead(given: argparse.Namespace) -> bool:
+    """Run the demo; returns whether everything agrees with the source. Raises `DemoError`."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupted)
+    find_java()
+    begun = time.monotonic()
+    output = Path(given.output).resolve()
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    screen = Screen()
+    with Children(output) as children:
+        demo = Demo(given.flights, given.capacity, given.per_trigger, output, screen, children)
+        run = demo.run()
+    shown = demo.draw(run)
+    screen.say("\n" + "\n".join(report.figures(run)))
+    wrong = report.differences(run.expected, run.found)
+    screen.say("")
+    if wrong or run.sent != given.flights:
+        screen.say(f"CHECK FAILED: {run.sent:,} of {given.flights:,} flights were sent, {run.processed:,} processed;")
+        screen.say("\n".join(wrong) or "the totals of what was processed agree with the source")
+    else:
+        screen.say(
+            f"Check      the totals of all {len(run.expected):,} groups by carrier and hour agree with the source: flights, "
+            "cancellations, delays and checksums"
+        )
+    screen.say(f"Picture    {_near(shown)}")
+    screen.say(f"Parquet    {_near(output / 'delays')}")
+    screen.say(f"Duration   {time.monotonic() - begun:.0f} s")
+    return not wrong and run.sent == given.flights
+
+
+def _near(path: Path) -> Path:
+    """Return a path as a person at the command line would write it."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def main() -> None:
+    """Run the demo as a program: exit code 0 only when nothing is lost and every total agrees."""
+    parser = argparse.ArgumentParser(prog="python -m demo", description="Real flights through a bounded queue into Spark.")
+    parser.add_argument("--flights", type=int, default=data.FLIGHTS, help="how many are published (default: all)")
+    parser.add_argument("--capacity", type=int, default=4 * 2**20, help="capacity of the queue in bytes (default: 4 MiB)")
+    parser.add_argument("--per-trigger", type=int, default=PER_TRIGGER, help="the most flights in a batch of Spark")
+    parser.add_argument("--output", default=str(ROOT / "build" / "demo"), help="folder for everything; emptied first")
+    given = parser.parse_args()
+    try:
+        agreed = lead(given)
+    except (DemoError, ClientError) as error:
+        sys.exit(f"demo: {error}.")
+    sys.exit(0 if agreed else 1)
