@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from penstock.client import Connection, Control, ControlError, Parameters
 from pyspark_penstock.errors import BrokerUnreachable, CursorError
 from pyspark_penstock.options import source_options
 from pyspark_penstock.reader import PenstockStreamReader
@@ -188,6 +189,18 @@ def test_a_second_query_with_the_cursor_fences_the_first(broker, reader_of):
     with pytest.raises(CursorError, match="was attached by another query"):
         list(first.read(partitions[0]))
     assert broker.depth(queue) == 10
+
+
+def test_a_question_that_waits_when_another_query_attaches_is_answered_at_once(broker):
+    queue = broker.declare()
+    host, port = broker.address.split(":")
+    with Connection(Parameters(host, int(port))) as connection, Control(connection) as control:
+        token = control.attach("app", [queue]).token
+        request = {"cursor": "app", "token": token, "start": {queue: 0}, "wait_ms": 60_000}
+        waiting = control.send("cursor.plan", request)
+        control.attach("app", [queue])
+        with pytest.raises(ControlError, match="fenced"):
+            control.receive(waiting, 10)
 
 
 def test_a_queue_that_does_not_exist_is_named(reader_of):
