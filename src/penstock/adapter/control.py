@@ -131,7 +131,7 @@ class Control:
             cursor.delete(self.broker.now)  # Queues of that name today are other queues: the positions mean nothing.
         created = cursor.attach(queues, starting, self.broker.now)
         self._cursors[key] = cursor
-        self._stop_waiting(request.vhost.name, cursor)
+        self._answer_waiting(key)
         positions = cursor.positions.values()
         return {
             "token": cursor.token,
@@ -143,7 +143,7 @@ class Control:
 
     def _plan(self, request: Request) -> dict[str, object] | None:
         cursor = self._held_cursor(request)
-        self._stop_waiting(request.vhost.name, cursor)
+        self._answer_waiting(_key(request.vhost.name, cursor.name))
         for queue, end in request.offsets("settle").items():
             cursor.settle(queue, end, self.broker.now)
         answer, found = self._planned(request, cursor)
@@ -194,8 +194,8 @@ class Control:
 
     def _delete(self, request: Request) -> dict[str, object]:
         cursor = self._cursor(request)
-        self._stop_waiting(request.vhost.name, cursor)
         cursor.delete(self.broker.now)
+        self._answer_waiting(_key(request.vhost.name, cursor.name))
         del self._cursors[_key(request.vhost.name, cursor.name)]
         return {}
 
@@ -222,6 +222,12 @@ class Control:
         cursor = self._cursor(request)
         cursor.check(request.number("token"), self.broker.now)
         return cursor
+
+    def _answer_waiting(self, key: str) -> None:
+        """Answer a plan that waits, whatever there is: its cursor is asked for something else, or by somebody else."""
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            self.answer_plan(waiting, True)
 
     def _stop_waiting(self, vhost: str, cursor: Cursor) -> None:
         waiting = self._waiting.pop(_key(vhost, cursor.name), None)

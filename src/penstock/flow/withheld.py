@@ -86,6 +86,8 @@ class Withheld:
         """A publish did not go in and never will: told at once."""
         pending.state = REFUSED
         self._refused.append(int(pending.number))
+        while self.pending and self.pending[0].state == REFUSED:
+            self._skip.append(int(self.pending.popleft().number))  # It keeps nobody back who comes after.
 
     def release(self) -> Gate | None:
         """Let go, in order, what no closed gate keeps back any more; returns the gate that keeps the next one back."""

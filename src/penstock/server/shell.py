@@ -93,7 +93,7 @@ class Shell:
             self._write(connection)
         for connection in hub.take_unblocked():
             transport = self.transports.get(connection.number)
-            if transport is not None and not connection.stalled and not connection.may_pause():
+            if transport is not None and not connection.must_drain and not connection.may_pause():
                 transport.resume()
         for note in hub.take_notes():
             log.info(note)
@@ -115,7 +115,7 @@ class Shell:
             if not connection.writable:
                 connection.drained()
                 self.schedule()
-            if connection.stalled:
+            if connection.must_drain:
                 self.schedule()
                 if connection.go_on():
                     transport.resume()

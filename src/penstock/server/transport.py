@@ -83,7 +83,7 @@ class Transport(asyncio.BufferedProtocol):
         if connection.state == CLOSED:
             return
         self._stop_pulsing()
-        if connection.stalled:
+        if connection.must_drain:
             self._pause()
         elif connection.may_pause():
             self._pause()

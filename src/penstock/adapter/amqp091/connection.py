@@ -111,7 +111,7 @@ class Connection(Intake):
     def go_on(self) -> bool:
         """Act on input that was left alone while the output was full; returns whether all of it has been acted on."""
         self.feed(b"")
-        return not self.stalled
+        return not self.must_drain
 
     def tick(self) -> bool:
         """Look at heartbeats and time-outs; called about once a second.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ROUTES_KEPT: Final = 4096
 """Routes remembered by a connection; at the bound all are forgotten and found again."""
-OUTPUT_STALLS_AT: Final = 1024 * 1024
+OUTPUT_LEFT_UNREAD: Final = 1024 * 1024
 """Bytes waiting for the peer at which its input is left alone: one that asks and never reads cannot fill our memory."""
 
 _METHOD: Final = 1
@@ -46,7 +46,7 @@ class Intake:
         self.channels: dict[int, Channel] = {}
         self.out = BytesWriter()
         self.rest: bytes = b""
-        self.stalled: bool = False
+        self.must_drain: bool = False
         """Input is left in `rest` until the peer has read what waits for it."""
         self.discarding: bool = False
         """The connection is closing: nothing that comes matters but close and close-ok."""
@@ -84,7 +84,7 @@ class Intake:
         if self.rest:
             data = self.rest + data
             self.rest = b""
-        self.stalled = False
+        self.must_drain = False
         pos = self._frames(data)
         if pos < len(data):
             self.rest = data[pos:] if pos else data
@@ -129,8 +129,8 @@ class Intake:
                 pos = end
                 last_frame = self._last_frame  # The frame may have closed its channel.
                 last_size = len(last_frame)
-                if len(self.out) > OUTPUT_STALLS_AT:
-                    self.stalled = True
+                if len(self.out) > OUTPUT_LEFT_UNREAD:
+                    self.must_drain = True
                     return pos
         return pos
 
