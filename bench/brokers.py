@@ -57,12 +57,10 @@ def _say_version(command: list[str], environment: dict[str, str]) -> str:
 
 
 def _read_line(stream: IO[str], deadline: float) -> str:
-    """Return the next line of the stream, or what there is of it, at the latest at the deadline."""
-    selector = selectors.DefaultSelector()
-    selector.register(stream, selectors.EVENT_READ)
-    if not selector.select(max(0.0, deadline - time.monotonic())):
-        return ""
-    return stream.readline()
+    """Return the next line of the stream, or nothing if none has begun by the deadline."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        return stream.readline() if selector.select(max(0.0, deadline - time.monotonic())) else ""
 
 
 def start_penstock(name: str, scratch: Path) -> Broker:
@@ -78,11 +76,11 @@ def start_penstock(name: str, scratch: Path) -> Broker:
     version = _say_version(command, environment)
     if f"({name})" not in version:
         raise BrokerUnavailable(f"The {name} form was asked for, but `{' '.join(command)} --version` says {version}.")
-    log = (scratch / f"{name}.log").open("w")
-    process = subprocess.Popen(
-        [*command, "serve", "--listen", "127.0.0.1:0"],
-        env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
-    )  # fmt: skip
+    with (scratch / f"{name}.log").open("w") as log:
+        process = subprocess.Popen(
+            [*command, "serve", "--listen", "127.0.0.1:0"],
+            env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
+        )  # fmt: skip
     assert process.stdout is not None
     line = _read_line(process.stdout, time.monotonic() + READY_SECONDS)
     found = re.match(r"ready .*?amqp://[^\s:]+:(\d+)", line)
@@ -150,9 +148,9 @@ def start_rabbitmq(name: str, scratch: Path) -> Broker:
     # The node would start a daemon that outlives it; a child of ours ends with us.
     epmd_process = subprocess.Popen([epmd, "-address", "127.0.0.1", "-port", str(epmd_port)],
                                     env=environment, text=True, start_new_session=True)  # fmt: skip
-    log = (scratch / "rabbitmq.log").open("w")
-    process = subprocess.Popen([str(RABBITMQ_SCRIPT)], env=environment, cwd=scratch, text=True, stdout=log,
-                               stderr=subprocess.STDOUT, stdin=subprocess.PIPE, start_new_session=True)  # fmt: skip
+    with (scratch / "rabbitmq.log").open("w") as log:
+        process = subprocess.Popen([str(RABBITMQ_SCRIPT)], env=environment, cwd=scratch, text=True, stdout=log,
+                                   stderr=subprocess.STDOUT, stdin=subprocess.PIPE, start_new_session=True)  # fmt: skip
     broker = Broker(name, _rabbitmq_title(), port, process, lambda: processes.stop(epmd_process))
     deadline = time.monotonic() + READY_SECONDS
     while not _answers(port):

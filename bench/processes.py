@@ -68,3 +68,6 @@ def stop(process: subprocess.Popen[str], patience: float = 15.0) -> None:
             if os.getpgid(pid) == process.pid:  # the number may belong to somebody else by now
                 os.kill(pid, signal.SIGKILL)
     process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            stream.close()

@@ -1,0 +1,157 @@
+"""Guard the hot path: instructions per message to publish, deliver and acknowledge, counted by valgrind's callgrind.
+
+Noise of the machine does not move instruction counts, so a small loss shows at once. Every step is run twice, for N
+and for 2N messages; the difference divided by N is what one message costs, and start-up falls out. The recorded values
+belong to one CPython minor version, architecture and compiler with its flags; elsewhere they would say nothing.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import penstock
+from bench.hotpath import STEPS
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORD = Path(__file__).resolve().parent / "guard.json"
+MESSAGES = 5_000
+TOLERANCE = 0.05
+Records = list[dict[str, dict[str, Any]]]
+"""One for each surroundings: `surroundings` and `instructions`, per message by step."""
+
+
+class GuardError(Exception):
+    """Counting failed; the text says how."""
+
+
+def surroundings() -> dict[str, str]:
+    """Return what the counts depend on besides the source."""
+    return {
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+        "machine": platform.machine(),
+        "compiler": _compiler(),
+        "flags": _flags(),
+    }
+
+
+def _flags() -> str:
+    """Return how this interpreter and its extension modules are optimised: half of the work is done in its library."""
+    flags = str(sysconfig.get_config_var("PY_CFLAGS") or "").split()
+    wanted = [flag for flag in flags if flag.startswith(("-O", "-flto", "-fprofile", "-fstack", "-D_FORTIFY"))]
+    return " ".join(dict.fromkeys(wanted)) or "unknown"
+
+
+def _compiler() -> str:
+    """Return name and major version of the compiler that builds extension modules."""
+    command = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
+    if not shutil.which(command):
+        return "none"
+    done = subprocess.run([command, "-dumpversion"], capture_output=True, text=True, check=False)
+    return f"{Path(command).name.rpartition('-')[2]} {done.stdout.strip().partition('.')[0]}"
+
+
+def reason_to_skip() -> str | None:
+    """Say in one sentence why nothing can be counted here; None when it can be."""
+    if not shutil.which("valgrind"):
+        return "valgrind is not installed (Debian: apt-get install valgrind)."
+    if not penstock.compiled():
+        return "Penstock runs interpreted here; the guard is about the compiled form."
+    return None
+
+
+def reason_not_to_compare(records: Records, here: dict[str, str]) -> str | None:
+    """Say in one sentence why no recorded values apply in these surroundings; None when some do."""
+    if not records:
+        return "No values are recorded; `python -m bench.guard --record` does it."
+    if recorded(records, here):
+        return None
+    there = records[0]["surroundings"]
+    names = [name for name in here if there.get(name) != here[name]]
+    differences = ", ".join(f"{name} {there.get(name)} and not {here[name]}" for name in names)
+    return f"The values were recorded with {differences}."
+
+
+def count(step: str, messages: int) -> int:
+    """Return the instructions of a whole process that takes this step with so many messages."""
+    with tempfile.TemporaryDirectory(prefix="penstock-guard-") as scratch:
+        output = Path(scratch) / "callgrind.out"
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={output}",
+                   sys.executable, "-m", "bench.hotpath", step, str(messages)]  # fmt: skip
+        # Another hash seed would be another order of dictionary probes.
+        environment = os.environ | {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise GuardError(f"`{' '.join(command)}` failed:\n{done.stderr}")
+        found = re.search(r"^(?:totals|summary):\s*(\d+)", output.read_text(), re.MULTILINE)
+    if not found:
+        raise GuardError("callgrind wrote no total.")
+    return int(found[1])
+
+
+def per_message(step: str) -> int:
+    """Return the instructions that one message costs in this step."""
+    return round((count(step, 2 * MESSAGES) - count(step, MESSAGES)) / MESSAGES)
+
+
+def read() -> Records:
+    """Return everything that is recorded."""
+    return json.loads(RECORD.read_text())["records"] if RECORD.exists() else []
+
+
+def recorded(records: Records, here: dict[str, str]) -> dict[str, int]:
+    """Return the recorded instructions per message of each step in these surroundings; empty when there are none."""
+    return next((record["instructions"] for record in records if record["surroundings"] == here), {})
+
+
+def judge(step: str, found: int, before: int) -> str | None:
+    """Say in one sentence what is wrong when a step became more expensive; None when it did not."""
+    if found <= before * (1 + TOLERANCE):
+        return None
+    return f"{step} takes {found} instructions per message, {found / before - 1:.1%} more than the recorded {before}."
+
+
+def merged(records: Records, here: dict[str, str], found: dict[str, int]) -> Records:
+    """Return the records with new values for these surroundings; those of others stay."""
+    others = [record for record in records if record["surroundings"] != here]
+    return [*others, {"surroundings": here, "instructions": found}]
+
+
+def main() -> int:
+    """Count every step; 1 when one became more expensive, 0 otherwise and when nothing can be compared."""
+    parser = argparse.ArgumentParser(prog="bench.guard", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--record", action="store_true", help="take the values found here as the new measure")
+    wanted = parser.parse_args()
+    records, here = read(), surroundings()
+    before = recorded(records, here)
+    reason = reason_to_skip() or (None if wanted.record else reason_not_to_compare(records, here))
+    if reason:
+        print(f"Skipped: {reason}")
+        return 0
+    found = {}
+    complaints = []
+    for step, action in STEPS.items():
+        found[step] = per_message(step)
+        note = f"recorded {before[step]}" if step in before else "not recorded yet"
+        print(f"{step:8} {found[step]:6} instructions per message ({note}): {action.__doc__}", flush=True)
+        if step in before and (complaint := judge(step, found[step], before[step])):
+            complaints.append(complaint)
+    if wanted.record:
+        RECORD.write_text(json.dumps({"records": merged(records, here, found)}, indent=2) + "\n")
+        print(f"Recorded in {RECORD}.")
+        return 0
+    for complaint in complaints:
+        print(complaint, file=sys.stderr)
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""One step of the hot path in this process, without sockets: what the guard counts and the memory is measured on.
+
+`python -m bench.hotpath STEP N` prepares, takes the step for N messages and ends at once. All steps begin with the same
+number of messages published and, where they need it, delivered, whatever N is: two runs with different N differ in
+nothing but the step.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from penstock.adapter.amqp091.connection import Connection
+from penstock.adapter.amqp091.peer import Peer
+from penstock.adapter.hub import Hub
+from penstock.adapter.policy import Policy
+from penstock.adapter.users import Users
+from penstock.core.broker import Broker
+from penstock.core.queue import Queue
+from penstock.core.settings import Defaults
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
+from penstock.wire.sasl import plain_response
+
+QUEUE = "hotpath"
+BODY_OCTETS = 100
+BATCH = 100
+"""Messages of one read, and of one acknowledgement."""
+PREPARED = 20_000
+"""Messages that wait before the deliver and ack steps begin; N is at most that."""
+CAPACITY = 1 << 40
+
+PUBLISH = method_frame(1, spec.BASIC_PUBLISH, exchange="", routing_key=QUEUE)
+MESSAGE = (
+    PUBLISH + frame(2, 1, encode_header(BODY_OCTETS, Properties(delivery_mode=1))) + frame(3, 1, bytes(BODY_OCTETS))
+)
+
+
+@dataclass
+class Bench:
+    """A broker with one publisher's and one consumer's connection, and a queue."""
+
+    hub: Hub = field(default_factory=lambda: make_hub())
+    delivered: int = 0
+    acknowledged: int = 0
+
+    def __post_init__(self) -> None:
+        """Log both connections in and declare the queue."""
+        self.publisher = self._connect()
+        self.consumer = self._connect()
+        self.call(self.publisher, spec.QUEUE_DECLARE, queue=QUEUE, arguments={"capacity-bytes": CAPACITY})
+
+    @property
+    def queue(self) -> Queue:
+        """The queue that everything goes through."""
+        return self.hub.broker.vhosts["/"].queues[QUEUE]
+
+    def _connect(self) -> Connection:
+        connection = self.hub.connect(Peer("127.0.0.1:1", True))
+        self.feed(connection, b"AMQP\0\0\x09\x01")
+        for method, args in (
+            (spec.CONNECTION_START_OK, {"mechanism": "PLAIN", "response": plain_response("guest", "guest")}),
+            (spec.CONNECTION_TUNE_OK, {"channel_max": 2047, "frame_max": 131072}),
+            (spec.CONNECTION_OPEN, {"virtual_host": "/"}),
+        ):
+            self.feed(connection, method_frame(0, method, **args))
+        self.call(connection, spec.CHANNEL_OPEN)
+        return connection
+
+    def call(self, connection: Connection, method: int, **args: object) -> None:
+        """Send a method on channel 1."""
+        self.feed(connection, method_frame(1, method, **args))
+
+    def feed(self, connection: Connection, data: bytes) -> None:
+        """Do what the event loop does when a connection has sent something."""
+        hub = self.hub
+        hub.begin(1.0)
+        connection.receive(data)
+        self.turn()
+
+    def turn(self) -> None:
+        """Let everything go out that may, until nobody has more to say."""
+        hub = self.hub
+        more = True
+        while more:
+            more = hub.pump()
+            for connection in hub.take_touched():
+                connection.take_output()
+                if not connection.writable:
+                    connection.drained()
+                    more = True
+
+    def publish(self, messages: int) -> None:
+        """Publish in reads of a hundred."""
+        for _ in range(messages // BATCH):
+            self.feed(self.publisher, MESSAGE * BATCH)
+
+    def deliver(self, messages: int) -> None:
+        """Subscribe with a prefetch of so many messages, which are then delivered."""
+        self.call(self.consumer, spec.BASIC_QOS, prefetch_count=messages)
+        self.call(self.consumer, spec.BASIC_CONSUME, queue=QUEUE, consumer_tag="c")
+        self.delivered += messages
+
+    def acknowledge(self, messages: int) -> None:
+        """Acknowledge in ranges of a hundred."""
+        for _ in range(messages // BATCH):
+            self.acknowledged += BATCH
+            self.call(self.consumer, spec.BASIC_ACK, delivery_tag=self.acknowledged, multiple=True)
+
+
+def make_hub() -> Hub:
+    """Make a broker as `penstock serve` does, with defaults."""
+    broker = Broker(Defaults())
+    broker.add_vhost("/")
+    return Hub(broker, Policy(), Users(), "seed", "0")
+
+
+def publish(bench: Bench, messages: int) -> None:
+    """Take publishes from the wire into a queue without a consumer."""
+    bench.publish(messages)
+
+
+def deliver(bench: Bench, messages: int) -> None:
+    """Write waiting messages as deliveries to a consumer that acknowledges."""
+    bench.publish(PREPARED)
+    bench.deliver(messages)
+
+
+def ack(bench: Bench, messages: int) -> None:
+    """Settle delivered messages by acknowledgements of a hundred."""
+    bench.publish(PREPARED)
+    bench.deliver(PREPARED)
+    bench.acknowledge(messages)
+
+
+def through(bench: Bench, messages: int) -> None:
+    """Take, deliver and settle, a hundred messages at a time: the steady state."""
+    bench.deliver(0)
+    for _ in range(messages // BATCH):
+        bench.publish(BATCH)
+        bench.acknowledge(BATCH)
+
+
+def confirm(bench: Bench, messages: int) -> None:
+    """As `publish`, in confirm mode."""
+    bench.call(bench.publisher, spec.CONFIRM_SELECT)
+    bench.publish(messages)
+
+
+STEPS: dict[str, Callable[[Bench, int], None]] = {
+    step.__name__: step for step in (publish, confirm, deliver, ack, through)
+}
+
+
+def check(step: str, bench: Bench, messages: int) -> None:
+    """Fail unless exactly that has happened which the step is about."""
+    published = messages if step in ("publish", "confirm", "through") else PREPARED
+    settled = {"ack": messages, "through": messages}.get(step, 0)
+    delivered = {"deliver": messages, "ack": PREPARED}.get(step, 0)
+    queue = bench.queue
+    found = (int(queue.tail), int(queue.messages), int(queue.unacked_messages))
+    if found != (published, published - settled, delivered - settled if step != "through" else 0):
+        raise AssertionError(f"{step} of {messages}: sequence, depth and unacknowledged are {found}")
+
+
+def main() -> None:
+    """Take one step and end without tidying up, which would be counted too."""
+    step, messages = sys.argv[1], int(sys.argv[2])
+    bench = Bench()
+    STEPS[step](bench, messages)
+    check(step, bench, messages)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""How the guard judges, and that it counts what it says."""
+
+import pytest
+
+from bench import guard
+from bench.hotpath import STEPS, Bench, check
+
+
+def test_five_per_cent_more_pass_and_anything_above_does_not() -> None:
+    assert guard.judge("publish", 1050, 1000) is None
+    assert guard.judge("publish", 1051, 1000) == (
+        "publish takes 1051 instructions per message, 5.1% more than the recorded 1000."
+    )
+
+
+def test_values_of_other_surroundings_are_not_compared() -> None:
+    here = guard.surroundings()
+    elsewhere = guard.merged([], here | {"python": "2.7"}, {"publish": 1000})
+    assert guard.recorded(elsewhere, here) == {}
+    assert guard.reason_not_to_compare(elsewhere, here) == (
+        f"The values were recorded with python 2.7 and not {here['python']}."
+    )
+    assert guard.reason_not_to_compare([], here) is not None
+
+
+def test_recording_replaces_the_values_of_these_surroundings_and_leaves_the_others_alone() -> None:
+    here, there = guard.surroundings(), guard.surroundings() | {"python": "2.7"}
+    records = guard.merged(guard.merged([], here, {"publish": 1000}), there, {"publish": 7})
+    records = guard.merged(records, there, {"publish": 8})
+    assert guard.recorded(records, here) == {"publish": 1000}
+    assert guard.recorded(records, there) == {"publish": 8}
+    assert guard.reason_not_to_compare(records, here) is None
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_does_what_is_counted(step: str) -> None:
+    bench = Bench()
+    STEPS[step](bench, 300)
+    check(step, bench, 300)
+
+
+def test_a_step_that_did_less_is_noticed() -> None:
+    bench = Bench()
+    bench.publish(200)
+    with pytest.raises(AssertionError, match="publish of 300"):
+        check("publish", bench, 300)

@@ -1,0 +1,86 @@
+"""The load generator against the broker: what it counts is what went through, and what goes wrong ends it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import penstock
+from bench import brokers, loadgen
+
+SHORT = ("--warm-up", "0.1", "--seconds", "0.3")
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    try:
+        return loadgen.build()
+    except loadgen.LoadError as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="module")
+def broker(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[brokers.Broker]:
+    form = brokers.COMPILED if penstock.compiled() else brokers.INTERPRETED
+    running = brokers.start_penstock(form, tmp_path_factory.mktemp("broker"))
+    yield running
+    running.stop()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        (),
+        ("--ack", "0"),
+        ("--ack", "1", "--batch", "1"),
+        ("--sizes", "uniform:16:3000", "--properties", "distinct"),
+        ("--sizes", "300000", "--batch", "4", "--in-flight", "40", "--ack", "7"),
+        ("--pairs", "5"),
+        ("--confirms", "100"),
+        ("--rate", "2000", "--ack", "1"),
+    ],
+    ids=" ".join,
+)
+def test_every_message_comes_out_once_and_in_order(broker: brokers.Broker, options: tuple[str, ...]) -> None:
+    # The generator itself ends with an error when a sequence number is missing, repeated or out of turn.
+    result = loadgen.run(broker.port, *SHORT, *options)
+    assert result["published"] == result["consumed"] > 0
+    assert 0 < result["messages"] <= result["consumed"]
+    assert result["nacked"] == result["returned"] == 0
+    assert 0 < result["latency_us"]["p50"] <= result["latency_us"]["p99"] <= result["latency_us"]["max"]
+
+
+def test_a_fixed_rate_is_kept(broker: brokers.Broker) -> None:
+    result = loadgen.run(broker.port, "--warm-up", "0.2", "--seconds", "1", "--rate", "1000", "--ack", "1")
+    assert result["rate"] == pytest.approx(1000, rel=0.1)
+
+
+def test_every_message_is_confirmed_once(broker: brokers.Broker) -> None:
+    result = loadgen.run(broker.port, "--warm-up", "0", "--seconds", "0.3", "--confirms", "10")
+    assert result["confirm_us"]["count"] > 0
+
+
+def test_the_brokers_processor_time_is_measured(broker: brokers.Broker) -> None:
+    result = loadgen.run(broker.port, "--warm-up", "0.1", "--seconds", "1", pids=broker.pids())
+    assert 0 < result["broker_cpu"] <= 1.5
+
+
+def test_a_publisher_that_is_blocked_waits_and_goes_on(broker: brokers.Broker) -> None:
+    result = loadgen.run(broker.port, *SHORT, "--argument", "capacity-messages=150", "--in-flight", "1000")
+    assert result["published"] == result["consumed"] > 150
+    assert result["blocked"] > 0
+
+
+def test_a_wrong_password_ends_it_with_the_brokers_words(broker: brokers.Broker) -> None:
+    with pytest.raises(loadgen.LoadError, match="403"):
+        loadgen.run(broker.port, *SHORT, "--password", "wrong")
+
+
+def test_an_argument_that_the_broker_refuses_ends_it_with_the_brokers_words(broker: brokers.Broker) -> None:
+    with pytest.raises(loadgen.LoadError, match=r"closed the publisher's channel with 406: .*capacity-messages"):
+        loadgen.run(broker.port, *SHORT, "--argument", "capacity-messages=-5")
+
+
+def test_nobody_listening_ends_it_with_one_sentence(program: Path) -> None:
+    with pytest.raises(loadgen.LoadError, match=r"cannot connect to 127\.0\.0\.1:1: Connection refused"):
+        loadgen.run(1, *SHORT)
