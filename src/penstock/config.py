@@ -6,10 +6,11 @@ The file has one table, `[broker]`, with the names below (hyphens for underscore
 from __future__ import annotations
 
 import difflib
+import math
 import tomllib
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from penstock.core.settings import (
     DEFAULT_CAPACITY_BYTES,
@@ -18,6 +19,15 @@ from penstock.core.settings import (
     DEFAULT_STOP_PERCENT,
 )
 from penstock.errors import ConfigError
+
+RANGES: Final[dict[str, tuple[int, int]]] = {
+    "stop-percent": (0, 100),
+    "resume-percent": (0, 100),
+    "frame-max": (4096, 2**31 - 1),
+    "channel-max": (1, 2**16 - 1),
+    "heartbeat-s": (0, 2**16 - 1),
+}
+"""Settings with a least and a most: what the protocol can carry (AMQP 0-9-1, connection.tune), and percentages."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +74,9 @@ def load(path: Path) -> Settings:
     given = parsed.pop("broker", {})
     if parsed:
         raise ConfigError(f"'{path}' has an unknown table [{next(iter(parsed))}]; known are [broker] and [users]")
+    for name, table in (("broker", given), ("users", users)):
+        if table is not None and not isinstance(table, dict):
+            raise ConfigError(f"'{path}': [{name}] must be a table, not {table!r}")
     if users is not None and not all(isinstance(password, str) for password in users.values()):
         raise ConfigError(f"'{path}': a password in [users] must be a string")
     return replace(Settings(users=users), **_checked(path, given))
@@ -94,10 +107,9 @@ def _typed(path: Path, name: str, value: object, default: object) -> object:
     number = isinstance(value, int) and not isinstance(value, bool)
     if isinstance(default, float) and (number or isinstance(value, float)):
         number = True
-    if not number or float(str(value)) < 0:
+    if not number or not float(str(value)) >= 0:
         raise ConfigError(f"'{path}': {name} must be a number from 0, not {value!r}")
-    if name.endswith("-percent") and float(str(value)) > 100:
-        raise ConfigError(f"'{path}': {name} must be between 0 and 100, not {value!r}")
-    if name == "frame-max" and float(str(value)) < 4096:
-        raise ConfigError(f"'{path}': frame-max must be at least 4096, not {value!r}")
+    least, most = RANGES.get(name, (0, math.inf))
+    if not least <= float(str(value)) <= most:
+        raise ConfigError(f"'{path}': {name} must be between {least} and {most}, not {value!r}")
     return value

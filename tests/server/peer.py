@@ -1,4 +1,4 @@
-"""A client made of a bare socket: it says what it is told to say, right or wrong, and shows every frame that comes back.
+"""A client made of a bare socket: it says what it is told to say, right or wrong, and shows each frame that comes back.
 
 Frames are made and read with pamqp, which shares nothing with Penstock; what pamqp refuses to make is made by hand.
 """

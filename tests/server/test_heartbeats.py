@@ -1,0 +1,68 @@
+"""Heartbeats, both ways: an idle client that beats stays, a client that has stopped is dropped."""
+
+from __future__ import annotations
+
+import time
+
+from pamqp import commands
+
+from tests.brokers import BrokerProcess
+from tests.server.peer import BODY, HEARTBEAT, open_peer, publish_frames, raw_frame
+
+BEAT = raw_frame(HEARTBEAT, 0, b"")
+
+
+def test_an_idle_client_that_beats_stays_and_hears_beats(broker: BrokerProcess) -> None:
+    with open_peer(broker, heartbeat=1) as peer:
+        start = time.monotonic()
+        beats = 0
+        while time.monotonic() < start + 3.5:
+            kind, channel, payload = peer.read_frame(2)
+            assert (kind, channel, payload) == (HEARTBEAT, 0, b"")
+            beats += 1
+            peer.say(BEAT)
+        assert beats >= 3
+        assert peer.is_well()
+
+
+def test_a_client_that_stops_is_dropped_after_two_beats(broker: BrokerProcess) -> None:
+    with open_peer(broker, heartbeat=1) as peer:
+        queue = peer.declare()
+        start = time.monotonic()
+        assert peer.is_closed(8)
+        assert 1.5 <= time.monotonic() - start <= 5
+    with open_peer(broker) as peer:
+        peer.send(1, commands.Queue.Declare(queue=queue, passive=True))
+        assert peer.refused(1)[0] == 404, "an exclusive queue goes with its connection"
+
+
+def test_any_traffic_counts_as_a_beat(broker: BrokerProcess) -> None:
+    with open_peer(broker, heartbeat=1) as peer:
+        start = time.monotonic()
+        while time.monotonic() < start + 3.5:
+            peer.say(publish_frames(1, "", "nowhere", b"x"))
+            kind, _, _ = peer.read_frame(2)
+            assert kind == HEARTBEAT
+        assert peer.is_well()
+
+
+def test_half_a_body_is_no_reason_to_drop_a_client_that_still_sends(broker: BrokerProcess) -> None:
+    with open_peer(broker, heartbeat=1) as peer:
+        queue = peer.declare()
+        body = publish_frames(1, "", queue, bytes(100))
+        peer.say(body[:-20])
+        assert body[-108] == BODY
+        start = time.monotonic()
+        for octet in body[-20:]:
+            assert peer.read_frame(2)[0] == HEARTBEAT
+            peer.say(bytes([octet]))
+            if time.monotonic() > start + 3.5:
+                peer.say(body[-19 + body[-20:].index(octet) :])
+                break
+        assert peer.is_closed(0.1) is False
+
+
+def test_without_heartbeats_silence_is_no_reason_to_be_dropped(broker: BrokerProcess) -> None:
+    with open_peer(broker, heartbeat=0) as peer:
+        assert not peer.is_closed(2.5)
+        assert peer.is_well()
