@@ -13,10 +13,12 @@ from penstock.flow.withheld import Pending
 class Held:
     """A publish that waits outside."""
 
-    __slots__ = ("route", "content", "charge", "pending", "deadline")
+    __slots__ = ("route", "queues", "content", "charge", "pending", "deadline")
 
     def __init__(self, route: Route, content: bytes, charge: i64, pending: Pending | None, deadline: float) -> None:
         self.route = route
+        self.queues = route.queues
+        """Where it was published to. The route may lead elsewhere by the time that it passes; this message does not."""
         self.content = content
         self.charge: i64 = charge
         self.pending = pending

@@ -112,15 +112,15 @@ class Producer(Waiter):
         if broker.turns.pending:
             broker.turns.run(TURNS_BEFORE_A_NEWCOMER, broker.now)
             broker.settle_crossings()
-        too_small = road.never_fits(route, charge)
+        too_small = road.never_fits(route.queues, charge)
         if too_small is not None:
             self._close(road.never(too_small, charge))
             return
-        obstacle = road.newcomers_obstacle(route, charge, broker.turns.pending)
+        obstacle = road.newcomers_obstacle(route.queues, charge, broker.turns.pending)
         if self.outbox or obstacle is not None:
             self._hold(route, content, charge, obstacle)
         else:
-            self._accept(route, content, charge, None)
+            self._accept(route, route.queues, content, charge, None)
 
     def _hold(self, route: Route, content: bytes, charge: i64, obstacle: Gate | None) -> None:
         broker = self.broker
@@ -142,12 +142,14 @@ class Producer(Waiter):
             if self.gate is None:
                 broker.turns.wait(self, gate, broker.now)
 
-    def _accept(self, route: Route, content: bytes, charge: i64, pending: Pending | None) -> None:
+    def _accept(
+        self, route: Route, queues: list[Queue], content: bytes, charge: i64, pending: Pending | None
+    ) -> None:
         """Put a message into its queues and see to its confirmation."""
         now = self.broker.now
         refused: Queue | None = None
         closed: list[Gate] = []
-        for queue in route.queues:
+        for queue in queues:
             if queue.deleted or (not queue.fits(charge) and queue.overflow.verdict(queue, charge) == REFUSE):
                 queue.refused += 1
                 refused = queue
@@ -159,7 +161,7 @@ class Producer(Waiter):
         self.broker.settle_crossings()  # The gate's closing is told before the blocks that come of it.
         for gate in closed:
             self._note_blocked(gate)
-        if not route.queues:
+        if not queues:
             self.broker.note_unroutable(self, route, content)
         if self.confirming:
             self._confirm(pending, closed, refused, route)
@@ -185,7 +187,7 @@ class Producer(Waiter):
     def _deadline_of(self, route: Route) -> float:
         if not route.queues and self.outbox:
             return self.outbox[len(self.outbox) - 1].deadline  # It only waits because of those before it.
-        return self.broker.now + road.patience_s(route)
+        return self.broker.now + road.patience_s(route.queues)
 
     # Waiting (Waiter)
 
@@ -196,12 +198,12 @@ class Producer(Waiter):
     def obstacle(self) -> Gate | None:
         """See `Waiter.obstacle`."""
         held = self.outbox[0]
-        return road.obstacle(held.route, held.charge)
+        return road.obstacle(held.queues, held.charge)
 
     def obstacle_ahead(self) -> Gate | None:
         """See `Waiter.obstacle_ahead`."""
         while self.outbox:
-            queues = self.outbox[0].route.queues
+            queues = self.outbox[0].queues
             if queues:
                 return self.obstacle() or queues[0].gate
             self.take_turn(self.broker.now)  # It reaches no queue: there is nothing to wait for.
@@ -210,7 +212,7 @@ class Producer(Waiter):
     def take_turn(self, now: float) -> None:
         """See `Waiter.take_turn`."""
         held = self._unhold()
-        self._accept(held.route, held.content, held.charge, held.pending)
+        self._accept(held.route, held.queues, held.content, held.charge, held.pending)
         self._settle_down(now)
 
     def release(self, gate: Gate, now: float) -> None:
@@ -265,11 +267,11 @@ class Producer(Waiter):
             self.plain = False
             self._settle_down(self.broker.now)
         else:
-            self._close(ResourceError(f"publish to {road.place(route)} refused: {why}; {road.why(route)}"))
+            self._close(ResourceError(f"publish to {road.place(route)} refused: {why}; {road.why(route.queues)}"))
 
     def _refuse_held(self, due: list[Held], now: float) -> None:
         """Refuse what is due; without confirms the session ends, and everything that it holds with it."""
-        why = f"publish to {road.place(due[0].route)} refused after its hold deadline; {road.why(due[0].route)}"
+        why = f"publish to {road.place(due[0].route)} refused after its hold deadline; {road.why(due[0].queues)}"
         late = {id(held) for held in due}
         kept: deque[Held] = deque()
         for held in self.outbox:
@@ -277,7 +279,7 @@ class Producer(Waiter):
                 kept.append(held)
                 continue
             self.holding.give(held.charge)
-            for queue in held.route.queues:
+            for queue in held.queues:
                 queue.refused += 1
                 self._entry(queue.gate).refused += 1
             if held.pending is not None:

@@ -179,7 +179,8 @@ class Queue(Guarded):
         """Judge the depth anew: close or open the gate, and find out how far the hot path may go."""
         gate = self.gate
         if gate.open:
-            if self.thresholds.overfull(self.messages, self.bytes):
+            # What consumers still have of a deleted queue stops nobody: its gate has opened for good.
+            if not self.deleted and self.thresholds.overfull(self.messages, self.bytes):
                 gate.close(self.messages, self.bytes, now)
         elif self.thresholds.underfull(self.messages, self.bytes):
             gate.reopen(self.messages, self.bytes, now)

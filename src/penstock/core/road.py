@@ -12,21 +12,21 @@ from penstock.flow.deadlines import NEVER
 from penstock.flow.gate import Gate
 
 
-def obstacle(route: Route, charge: i64) -> Gate | None:
+def obstacle(queues: list[Queue], charge: i64) -> Gate | None:
     """Return the first gate that stops a publish whose turn it is: closed, or without room for it."""
-    for queue in route.queues:
+    for queue in queues:
         if not queue.gate.open or must_hold(queue, charge):
             return queue.gate
     return None
 
 
-def newcomers_obstacle(route: Route, charge: i64, others_go: bool) -> Gate | None:
+def newcomers_obstacle(queues: list[Queue], charge: i64, others_go: bool) -> Gate | None:
     """Return where a new publish must stand in line, or None if it may go in; `others_go`: some still have a turn.
 
     A closed gate alone does not stop it: between stop and capacity messages are accepted, and their confirmations
     withheld. But nobody goes past those who wait, at this gate or for their turn.
     """
-    for queue in route.queues:
+    for queue in queues:
         if queue.gate.waiters or others_go or must_hold(queue, charge):
             return queue.gate
     return None
@@ -37,18 +37,18 @@ def must_hold(queue: Queue, charge: i64) -> bool:
     return not queue.deleted and not queue.fits(charge) and queue.overflow.verdict(queue, charge) == HOLD
 
 
-def never_fits(route: Route, charge: i64) -> Queue | None:
+def never_fits(queues: list[Queue], charge: i64) -> Queue | None:
     """Return a queue that would have a message wait for room that it can never have, or None."""
-    for queue in route.queues:
+    for queue in queues:
         if not queue.can_ever_fit(charge) and must_hold(queue, charge):
             return queue
     return None
 
 
-def patience_s(route: Route) -> float:
+def patience_s(queues: list[Queue]) -> float:
     """Return how long a publish may be held: the shortest deadline of its queues, in seconds; infinity for ever."""
     shortest = NEVER
-    for queue in route.queues:
+    for queue in queues:
         if queue.settings.hold_deadline_s < shortest:
             shortest = queue.settings.hold_deadline_s
     return shortest
@@ -70,9 +70,9 @@ def place(route: Route) -> str:
     return f"exchange '{route.address.exchange}' with routing key '{route.address.routing_key}'"
 
 
-def why(route: Route) -> str:
+def why(queues: list[Queue]) -> str:
     """Return what stops a publish, in one clause."""
-    for queue in route.queues:
+    for queue in queues:
         if not queue.gate.open or queue.gate.waiters or not queue.fits(1):
             return (
                 f"queue '{queue.name}' holds {int(queue.messages):,} messages, {int(queue.bytes):,} bytes, "
