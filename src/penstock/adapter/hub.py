@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 TURNS: Final = 1000
 """Turns given in one pump, so that a crowd that is let go does not keep everybody else waiting."""
+BATCHES: Final = 256
+"""Batches delivered in one pump, for the same reason: at most 64 MiB and 65,536 messages between two reads."""
 NOTES_KEPT: Final = 10_000
 """Log lines kept until the shell takes them; beyond, they are counted instead."""
 
@@ -87,7 +89,8 @@ class Hub:
     def pump(self) -> bool:
         """Let everybody go on who may; returns whether there is more to do at once."""
         more = self.broker.run(TURNS)
-        self._deliver()
+        if self._deliver():
+            more = True
         self._tell()
         for producer in self.broker.take_confirming():
             assert isinstance(producer, ChannelProducer)
@@ -135,14 +138,16 @@ class Hub:
 
     # A turn
 
-    def _deliver(self) -> None:
-        broker = self.broker
-        batch = broker.next_batch()
-        while batch is not None:
+    def _deliver(self) -> bool:
+        """Write deliveries; returns whether there may be more after this turn's share."""
+        for _ in range(BATCHES):
+            batch = self.broker.next_batch()
+            if batch is None:
+                return False
             channel = batch.consumer.session
             assert isinstance(channel, Channel)
             channel.deliver(batch)
-            batch = broker.next_batch()
+        return True
 
     def _tell(self) -> None:
         blocking: dict[int, Connection] = {}
