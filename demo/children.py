@@ -16,6 +16,8 @@ from typing import IO
 from demo.errors import DemoError
 
 ROOT = Path(__file__).resolve().parent.parent
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What a person may end the demo with."""
 PATIENCE_SECONDS = 10.0
 """How long a process may take to leave after it was asked to."""
 
@@ -49,8 +51,9 @@ class Child:
         self._reader.start()
 
     def _read(self, output: IO[str], lines: "queue.Queue[Line]") -> None:
-        for text in output:
-            lines.put(Line(self, text.rstrip("\n")))
+        with output:
+            for text in output:
+                lines.put(Line(self, text.rstrip("\n")))
 
     @property
     def code(self) -> int | None:
@@ -72,6 +75,7 @@ class Child:
             self.process.wait(patience)
         self._signal(signal.SIGKILL)
         self.process.wait()
+        self._reader.join(patience)
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -99,7 +103,10 @@ class Children:
         return child
 
     def next_line(self, seconds: float) -> Line | None:
-        """Return what was printed next; None if nothing was within `seconds`. Raises `DemoError` if a process failed."""
+        """Return what was printed next; None if nothing was within `seconds`.
+
+        Raises `DemoError` if a process failed.
+        """
         try:
             return self.lines.get(timeout=seconds)
         except queue.Empty:
@@ -131,5 +138,11 @@ class Children:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for child in reversed(self._all):
-            child.end()
+        # A second Ctrl-C must not leave processes behind.
+        before = {number: signal.signal(number, signal.SIG_IGN) for number in SIGNALS}
+        try:
+            for child in reversed(self._all):
+                child.end()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

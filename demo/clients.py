@@ -1,7 +1,7 @@
 """Three AMQP 0-9-1 clients of other people, each used as its own documentation shows, publishing as fast as it can.
 
-None of them knows the broker or its gates. What holds them is what any broker may do: a confirm that does not come yet, a
-socket that is not read.
+None of them knows the broker or its gates. What holds them is what any broker may do: a confirm that does not come
+yet, a socket that is not read.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ Progress = Callable[[int, int], None]
 
 def publish_with_pika(url: str, queue: str, bodies: list[bytes], progress: Progress) -> None:
     """Publish under confirms with pika's callbacks (`SelectConnection`)."""
-    import pika
+    import pika  # type: ignore[import-untyped]
 
     properties = pika.BasicProperties(content_type=CONTENT_TYPE)
     window = _Window(bodies, progress)
@@ -51,7 +51,10 @@ def publish_with_pika(url: str, queue: str, bodies: list[bytes], progress: Progr
         on_open_error_callback=failed,
         on_close_callback=failed,
     )
-    connection.ioloop.start()
+    try:
+        connection.ioloop.start()
+    finally:
+        connection.ioloop.close()
 
 
 def publish_with_aio_pika(url: str, queue: str, bodies: list[bytes], progress: Progress) -> None:
@@ -87,7 +90,7 @@ def publish_with_aio_pika(url: str, queue: str, bodies: list[bytes], progress: P
 
 def publish_with_py_amqp(url: str, queue: str, bodies: list[bytes], progress: Progress) -> None:
     """Publish under confirms with py-amqp: fill the window, then wait for answers."""
-    import amqp
+    import amqp  # type: ignore[import-untyped]
 
     window = _Window(bodies, progress)
     with _connected_by_py_amqp(url) as connection:

@@ -5,7 +5,7 @@ import signal
 import sys
 from typing import Any
 
-import pika
+import pika  # type: ignore[import-untyped]
 
 from demo.summary import in_words
 

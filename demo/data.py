@@ -1,4 +1,4 @@
-"""The flights: every departure from New York's airports in 2013, one line each, and their totals straight from the CSV."""
+"""The flights: every departure from New York's airports in 2013, one line each, and their totals from the CSV."""
 
 import csv
 import importlib.util

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from demo.watch import Sample, Span, Story
+from demo.watch import Sample, Story
 
 MIB = 2**20
 DETAIL_SECONDS = 10.0
 """Length of the part that is drawn larger."""
 
-# Okabe and Ito's colours, which those who do not see red and green apart can tell apart; each line has its own dashes too.
+# Okabe and Ito's colours, for those who do not see red and green apart, two of them darker so that they can be read as
+# text; each line has its own dashes too.
 DEPTH, CAPACITY, STOP, RESUME, CLOSED = "#0072B2", "#D55E00", "#A65F00", "#00785A", "#8C8C8C"
 
 
@@ -39,14 +40,16 @@ def draw(scene: Scene, path: Path) -> None:
 
     lanes = sorted(scene.story.blocked)
     figure, (whole, detail, who) = plt.subplots(
-        3, 1, figsize=(12, 9), height_ratios=[4, 4, 0.6 + 0.4 * len(lanes)], layout="constrained"
+        3, 1, figsize=(12, 9.5), height_ratios=[4, 4, 0.6 + 0.4 * len(lanes)], layout="constrained"
     )
     try:
         points = depth(scene)
-        first, last = _detail(scene)
+        first, last = busiest(scene)
+        figure.suptitle(scene.title, x=0.01, ha="left", fontsize=14, fontweight="bold")
         _depth_panel(whole, scene, points, 0.0, scene.ended - scene.begun)
-        whole.set_title(scene.title, loc="left", fontsize=13, fontweight="bold")
+        whole.set_title("Depth of the queue", loc="left", fontsize=11)
         whole.axvspan(first, last, facecolor="none", edgecolor="black", linewidth=1.2)
+        _legend(whole)
         _depth_panel(detail, scene, points, first, last)
         detail.set_title(f"The {last - first:.0f} seconds in the frame", loc="left", fontsize=11)
         _lanes_panel(who, scene, lanes, first, last)
@@ -56,22 +59,27 @@ def draw(scene: Scene, path: Path) -> None:
 
 
 def depth(scene: Scene) -> list[tuple[float, float]]:
-    """Return the depth in MiB over seconds since the begin: what was sampled, and what the log says of each crossing."""
+    """Return the depth in MiB over seconds since the begin: the samples, and what the log says of each crossing."""
     points = [(sample.at, sample.octets) for sample in scene.samples] + scene.story.crossings
     return [(at - scene.begun, octets / MIB) for at, octets in sorted(points) if at <= scene.ended]
 
 
-def _detail(scene: Scene) -> tuple[float, float]:
+def busiest(scene: Scene) -> tuple[float, float]:
+    """Return the part to be drawn larger: where the gate closed and opened most often."""
     length = scene.ended - scene.begun
-    middle = length / 2
-    return max(0.0, middle - DETAIL_SECONDS / 2), min(length, middle + DETAIL_SECONDS / 2)
+    if length <= DETAIL_SECONDS:
+        return 0.0, length
+    times = [at - scene.begun for at, _ in scene.story.crossings]
+    starts = [0.0] + [min(at, length - DETAIL_SECONDS) for at in times]
+    first = max(starts, key=lambda start: sum(start <= at <= start + DETAIL_SECONDS for at in times))
+    return first, first + DETAIL_SECONDS
 
 
 def _depth_panel(axes: Any, scene: Scene, points: list[tuple[float, float]], first: float, last: float) -> None:
-    _shade(axes, scene, scene.story.closed, 0.0, 1.0)
-    axes.plot([at for at, _ in points], [amount for _, amount in points], color=DEPTH, linewidth=1.3, label="depth")
-    marks = (("capacity", scene.capacity, CAPACITY, "-"), ("stop", scene.stop, STOP, "--"), ("resume", scene.resume, RESUME, ":"))
-    for name, amount, colour, dashes in marks:
+    for span in scene.story.closed:
+        axes.axvspan(span.begin - scene.begun, span.end - scene.begun, color=CLOSED, alpha=0.3, linewidth=0)
+    axes.plot([at for at, _ in points], [amount for _, amount in points], color=DEPTH, linewidth=1.4)
+    for name, amount, colour, dashes in _marks(scene):
         axes.axhline(amount / MIB, color=colour, linestyle=dashes, linewidth=1.8)
         axes.annotate(
             f"{name} {amount / MIB:.2f}",
@@ -85,18 +93,27 @@ def _depth_panel(axes: Any, scene: Scene, points: list[tuple[float, float]], fir
         )
     axes.set_xlim(first, last)
     axes.set_ylim(0, scene.capacity / MIB * 1.08)
-    axes.set_ylabel("depth (MiB)")
-    axes.set_xlabel("seconds since the publishers started")
+    axes.set_ylabel("MiB")
     _plain(axes)
-    _legend(axes)
+
+
+def _marks(scene: Scene) -> list[tuple[str, int, str, str]]:
+    """Return the lines that do not move: name, octets, colour, dashes."""
+    return [
+        ("capacity", scene.capacity, CAPACITY, "-"),
+        ("stop", scene.stop, STOP, "--"),
+        ("resume", scene.resume, RESUME, ":"),
+    ]
 
 
 def _legend(axes: Any) -> None:
+    """Explain line and shading above the panel, where they hide nothing."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     handles = [Line2D([], [], color=DEPTH, linewidth=1.6), Patch(facecolor=CLOSED, alpha=0.3)]
-    axes.legend(handles, ["depth", "gate closed: producers blocked"], loc="lower right", framealpha=0.95, fontsize=9)
+    names = ["depth", "gate closed: producers are blocked"]
+    axes.legend(handles, names, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False, fontsize=10)
 
 
 def _lanes_panel(axes: Any, scene: Scene, lanes: list[str], first: float, last: float) -> None:
@@ -104,17 +121,11 @@ def _lanes_panel(axes: Any, scene: Scene, lanes: list[str], first: float, last: 
         spans = [(span.begin - scene.begun, span.end - span.begin) for span in scene.story.blocked[name]]
         axes.broken_barh(spans, (place - 0.35, 0.7), facecolor=CLOSED, edgecolor="none")
     axes.set_yticks(range(len(lanes)), lanes)
-    axes.set_ylim(-0.6, max(len(lanes) - 0.4, 0.4))
+    axes.set_ylim(max(len(lanes) - 0.4, 0.4), -0.6)
     axes.set_xlim(first, last)
-    axes.invert_yaxis()
     axes.set_title("Blocked, by producer", loc="left", fontsize=11)
     axes.set_xlabel("seconds since the publishers started")
     _plain(axes)
-
-
-def _shade(axes: Any, scene: Scene, spans: Sequence[Span], low: float, high: float) -> None:
-    for span in spans:
-        axes.axvspan(span.begin - scene.begun, span.end - scene.begun, low, high, color=CLOSED, alpha=0.3, linewidth=0)
 
 
 def _plain(axes: Any) -> None:

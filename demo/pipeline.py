@@ -1,8 +1,8 @@
 """The Spark pipeline: flights from a queue, delays by carrier and hour into Parquet, each batch's summary into a queue.
 
-Every batch goes into a folder of its own, named by the batch's number and overwritten when Spark repeats the batch after
-a failure: so the totals count every flight exactly once. Prints JSON lines: ``running``, a ``batch`` for each, and
-``finished`` after its input was closed.
+Every batch goes into a folder of its own, named by the batch's number and overwritten when Spark repeats the batch
+after a failure: so the totals count every flight exactly once. Prints JSON lines: ``running``, a ``batch`` for each,
+and ``finished`` after its input was closed.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def session(folder: Path) -> "SparkSession":
 
 
 def flights(messages: "DataFrame", columns: list[str]) -> "DataFrame":
-    """Return messages as flights: one row of the CSV each, and the CRC-32 of its bytes. A malformed one ends the query."""
+    """Return messages as flights: rows of the CSV, and the CRC-32 of their bytes. A malformed one ends the query."""
     from pyspark.sql import functions as F
 
     schema = ", ".join(f"{name} {'string' if name in data.TEXT_COLUMNS else 'int'}" for name in columns)

@@ -24,6 +24,8 @@ class Standing:
     processed: int = 0
     producers: int = 0
     sample: Sample | None = None
+    bar: str = "█░"
+    """What the filled and the empty part of the bar are drawn with."""
 
     def in_words(self) -> str:
         """Return it as one line."""
@@ -32,7 +34,7 @@ class Standing:
         if sample is None:
             return words
         filled = round(BAR * sample.octets / self.capacity)
-        bar = "█" * filled + "░" * (BAR - filled)
+        bar = self.bar[0] * filled + self.bar[1] * (BAR - filled)
         gate = "open" if sample.gate_open else "closed"
         return (
             f"{words}  [{bar}] {sample.octets / self.capacity:4.0%} of {self.capacity / 2**20:.3g} MiB  "
@@ -47,6 +49,7 @@ class Screen:
         """Show everything on `output`."""
         self._output = output
         self._refreshes = output.isatty()
+        self.bar = "█░" if (output.encoding or "").lower().startswith("utf") else "#."
         self._shown = False
         self._next = 0.0
 

@@ -1,6 +1,7 @@
 """One publisher: a process that sends its share of the flights with one AMQP client and tells how far it is.
 
-It prints JSON lines: ``{"sent": ..., "confirmed": ...}`` a few times a second, and at the end also the processor time that it took.
+It prints JSON lines: ``{"sent": ..., "confirmed": ...}`` a few times a second; at the end also the
+processor time that it took.
 """
 
 import argparse

@@ -1,10 +1,12 @@
 """The end of the demo: every figure that a person wants to know, and the check against the source."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import penstock
 from demo.data import Groups, Totals
 from demo.watch import user_of
 
@@ -32,6 +34,8 @@ class Run:
     """From the first publisher's start to the queue being empty and settled; seconds since the epoch."""
     view: dict[str, Any]
     """The broker's last word about the queue: its answer to `why`."""
+    summaries: int
+    """How many summaries the consumer has printed."""
     expected: Groups
     found: Groups
 
@@ -69,8 +73,31 @@ def differences(expected: Groups, found: Groups) -> list[str]:
     for carrier, hour in sorted(expected.keys() | found.keys()):
         source, ours = expected.get((carrier, hour)), found.get((carrier, hour))
         if source != ours:
-            sentences.append(f"{carrier} at {hour:02}:00: the source says {source or 'nothing'}, Spark {ours or 'nothing'}")
+            sentences.append(
+                f"{carrier} at {hour:02}:00: the source has {source or 'nothing'}, Spark {ours or 'nothing'}"
+            )
     return sentences
+
+
+def complaints(run: Run, flights: int) -> list[str]:
+    """Return one sentence for everything that is not as it must be when `flights` were to be sent; else none."""
+    sentences = []
+    if run.sent != flights:
+        sentences.append(f"{run.sent:,} flights were sent where {flights:,} were due")
+    if run.processed != run.sent:
+        sentences.append(f"{run.sent:,} flights were sent and {run.processed:,} processed")
+    return sentences + differences(run.expected, run.found)
+
+
+def verdict(run: Run, flights: int) -> list[str]:
+    """Return what the check has found, line by line."""
+    wrong = complaints(run, flights)
+    if wrong:
+        return ["CHECK FAILED", *(f"  {sentence}" for sentence in wrong)]
+    return [
+        f"Check      the totals of all {len(run.expected):,} groups by carrier and hour agree with the source: "
+        "flights, cancellations, delays and checksums"
+    ]
 
 
 def figures(run: Run) -> list[str]:
@@ -78,22 +105,32 @@ def figures(run: Run) -> list[str]:
     seconds = run.ended - run.begun
     view = run.view
     capacity, highest, gate = view["capacity"]["bytes"], view["highest"], view["gate"]
-    lines = [
+    form = "compiled" if penstock.compiled() else "interpreted"
+    return [
+        f"Broker     penstock {penstock.__version__} ({form})",
         f"Flights    {run.sent:,} sent, {run.processed:,} processed, {run.lost:,} lost, {run.doubled:,} doubled",
         f"Queue      highest depth {highest['bytes']:,} of {capacity:,} bytes ({highest['bytes'] / capacity:.1%}; "
         f"{highest['messages']:,} messages); stop {view['stop']['bytes']:,}, resume {view['resume']['bytes']:,}",
         f"Gate       closed {gate['crossings']:,} times, {gate['closed_s']:.1f} s of {seconds:.1f} s",
-        f"Spark      {len(run.batches):,} batches, one every {_pace(run):.2f} s (median); "
-        f"{run.processed / seconds:,.0f} flights/s from the first publish to the last settlement",
+        f"Spark      {run.processed / seconds:,.0f} flights/s from the first publish to the last settlement, "
+        f"{_steady_rate(run):,.0f}/s once it is warm",
+        f"Batches    {len(run.batches):,}, one every {_pace(run):.2f} s (median); "
+        f"{run.summaries:,} summaries came out of the second queue",
         "",
         *_producers(run, seconds),
     ]
-    return lines
 
 
 def _pace(run: Run) -> float:
+    """Return the median time between the ends of two batches, in seconds; 0 if there were not two."""
     times = sorted(at for at, _ in run.batches.values())
-    return median(after - before for before, after in zip(times, times[1:], strict=False)) if len(times) > 1 else 0.0
+    return median(after - before for before, after in pairwise(times)) if len(times) > 1 else 0.0
+
+
+def _steady_rate(run: Run) -> float:
+    """Return the flights a second after the first batch, which pays for the start; 0 if there was no other."""
+    (first, _), *others = sorted(run.batches.values())
+    return sum(rows for _, rows in others) / (others[-1][0] - first) if others else 0.0
 
 
 def ledger(view: dict[str, Any]) -> dict[str, dict[str, float]]:
@@ -125,7 +162,10 @@ def _producers(run: Run, seconds: float) -> list[str]:
             )
         )
     widths = [max(len(row[column]) for row in rows) for column in range(len(heads))]
-    return [
-        "  ".join(cell.ljust(width) if not place else cell.rjust(width) for place, (cell, width) in enumerate(zip(row, widths, strict=True)))
-        for row in rows
-    ]
+    return [_aligned(row, widths) for row in rows]
+
+
+def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
+    """Return a row of the table: names to the left, numbers to the right."""
+    name, *numbers = (f"{cell:{'>' if place else '<'}{widths[place]}}" for place, cell in enumerate(row))
+    return "  ".join((name, *numbers))

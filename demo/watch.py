@@ -97,7 +97,7 @@ _USER = re.compile(r"con:\d+\(([^@]+)@")
 
 
 def story(log: Iterable[str], queue: str, end: float) -> Story:
-    """Read the log; what is not over in it ends at `end`. A producer that publishes to other queues too may mislead it."""
+    """Read the log; what is not over in it ends at `end`. Right for producers that publish to this queue only."""
     told = Story()
     gate_since: float | None = None
     since: dict[str, float] = {}
@@ -129,6 +129,6 @@ def story(log: Iterable[str], queue: str, end: float) -> Story:
 
 
 def user_of(producer: str) -> str:
-    """Return the user in a producer's name, such as con:2(pika@127.0.0.1:40312/)/ch:1; the whole name if there is none."""
+    """Return the user in a producer's name, such as con:2(pika@127.0.0.1:40312/)/ch:1; else the whole name."""
     found = _USER.match(producer)
     return found[1] if found else producer
