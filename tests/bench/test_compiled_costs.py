@@ -1,9 +1,12 @@
 """What a message costs the compiled broker: instructions against the recorded values, memory against the promise."""
 
+import gc
+
 import pytest
 
+import penstock
 from bench import guard, memory
-from bench.hotpath import STEPS
+from bench.hotpath import BATCH, STEPS, Bench
 
 
 @pytest.mark.slow
@@ -14,6 +17,18 @@ def test_a_step_takes_no_more_instructions_than_recorded(step: str) -> None:
     if reason:
         pytest.skip(reason)
     assert guard.judge(step, guard.per_message(step), guard.recorded(records, here)[step]) is None
+
+
+def test_queued_messages_are_nothing_that_the_garbage_collector_looks_at() -> None:
+    if not penstock.compiled():
+        pytest.skip("Penstock runs interpreted here; only a compiled message is free of the garbage collector.")
+    bench = Bench()
+    bench.publish(BATCH)
+    gc.collect()
+    before = len(gc.get_objects())
+    bench.publish(10_000)
+    gc.collect()
+    assert len(gc.get_objects()) - before < BATCH
 
 
 @pytest.mark.slow
