@@ -1,7 +1,8 @@
 """A broker for tests, in a process of its own: what a user starts, in the form in which the tests themselves run.
 
-`sys.executable -m penstock serve` with the environment of the tests, so that PYTHONPATH decides between the sources and
-what is installed, for the broker as for the tests. Nothing here waits for a time to pass: `eventually` waits for a state.
+`sys.executable -m penstock serve` with the environment of the tests, so that PYTHONPATH decides between the sources
+and what is installed, for the broker as for the tests. Nothing here waits for a time to pass: `eventually` waits for a
+state.
 """
 
 from __future__ import annotations

@@ -57,6 +57,7 @@ class Peer:
     def __init__(self, broker: BrokerProcess | Broker) -> None:
         address = broker.addresses[0] if isinstance(broker, Broker) else (broker.host, broker.port)
         self.socket = socket.create_connection(address, PATIENCE)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.data = b""
         self.tune = commands.Connection.Tune()
 

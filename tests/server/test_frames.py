@@ -299,3 +299,34 @@ def test_a_publish_behind_a_channel_close_in_the_same_write_is_504(peer: Peer) -
     peer.say(good + close + good)
     peer.expect(1, commands.Channel.CloseOk)
     assert peer.refused(0)[0] == 504
+
+
+@pytest.mark.parametrize(
+    "sizes", [[1] * 3000, [700, 100_000, 3, 0, 5000], [1023] * 200, [1024] * 200, [131064, 1, 131064]]
+)
+def test_a_body_in_frames_of_any_size_arrives_whole(peer: Peer, sizes: list[int]) -> None:
+    queue = peer.declare()
+    body = bytes(index % 251 for index in range(sum(sizes)))
+    begin_publish(peer, key=queue)
+    peer.say(content_header(len(body)))
+    at = 0
+    for size in sizes:
+        peer.say(raw_frame(BODY, 1, body[at : at + size]))
+        at += size
+    peer.ask(1, commands.Basic.Get(queue=queue, no_ack=True), commands.Basic.GetOk)
+    assert peer.read_frame()[0] == HEADER
+    received = b""
+    while len(received) < len(body):
+        kind, channel, piece = peer.read_frame()
+        assert (kind, channel) == (BODY, 1)
+        assert len(piece) <= 131072 - 8
+        received += piece
+    assert received == body
+
+
+@pytest.mark.parametrize("mode", [bytearray(b"\x83"), "al", "", 5])
+def test_an_x_match_that_is_none_is_406(peer: Peer, mode: object) -> None:
+    queue = peer.declare()
+    peer.send(1, commands.Queue.Bind(queue=queue, exchange="amq.match", arguments={"x-match": mode, "a": 1}))
+    code, text = peer.refused(1)
+    assert (code, "is none of all, any, all-with-x and any-with-x" in text) == (406, True), text

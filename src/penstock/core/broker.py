@@ -206,9 +206,12 @@ class Broker:
             queue.expire(self.now)
             self._look_after(queue.lifetime)
         consumers = queue.consumers
-        if queue.available() == 0:
+        available = queue.available()
+        if available == 0:
             return None
         count: i64 = len(consumers)
+        # In a rotation nobody gets more than an equal share: of ten messages and two consumers, five each.
+        share = (available + count - 1) // count if count > 1 else available
         tried: i64 = 0
         while tried < count:
             if queue.following >= count:
@@ -217,7 +220,7 @@ class Broker:
             queue.following += 1
             room = consumer.room()
             if room > 0:
-                return consumer.session.take(consumer, room, self.now)
+                return consumer.session.take(consumer, room if room < share else share, self.now)
             tried += 1
         return None
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from penstock.errors import CommandInvalid
+from penstock.errors import CommandInvalid, PreconditionFailed
 
 if TYPE_CHECKING:
     from penstock.core.queue import Queue
+
+ALL: Final = b"all"
+ANY: Final = b"any"
+ALL_WITH_X: Final = b"all-with-x"
+ANY_WITH_X: Final = b"any-with-x"
+"""What x-match may be; those with x look at arguments whose names begin with x- as well (RabbitMQ 3.10)."""
 
 
 class Binding:
@@ -25,12 +31,11 @@ class Binding:
 
     def matches_headers(self, headers: dict[str, object]) -> bool:
         """Tell whether a message's headers match: all of the arguments (x-match=all, the default), or any of them."""
-        mode = self.arguments.get("x-match", b"all")
-        text = mode.decode() if isinstance(mode, bytes) else str(mode)
-        with_x = text.endswith("-with-x")
+        mode = self.arguments.get("x-match", ALL)
+        with_x = mode == ALL_WITH_X or mode == ANY_WITH_X
         wanted = [name for name in self.arguments if name != "x-match" and (with_x or not name.startswith("x-"))]
         hits = [name for name in wanted if name in headers and _same(self.arguments[name], headers[name])]
-        return bool(hits) if text.startswith("any") else len(hits) == len(wanted)
+        return bool(hits) if mode == ANY or mode == ANY_WITH_X else len(hits) == len(wanted)
 
 
 def _same(wanted: object, found: object) -> bool:
@@ -56,6 +61,9 @@ class Exchange:
     def matching(self, key: str, headers: dict[str, object]) -> list[Binding]:
         """Return the bindings that a message with this key and these headers takes."""
         raise NotImplementedError
+
+    def check_binding(self, arguments: dict[str, object]) -> None:
+        """Look at the arguments of a new binding. Raises PreconditionFailed (406) for what cannot be meant."""
 
     def find(
         self, queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]
@@ -104,6 +112,15 @@ class Headers(Exchange):
 
     kind = "headers"
     by_headers = True
+
+    def check_binding(self, arguments: dict[str, object]) -> None:
+        """See `Exchange.check_binding`."""
+        mode = arguments.get("x-match", ALL)
+        if mode not in (ALL, ANY, ALL_WITH_X, ANY_WITH_X):
+            text = mode.decode(errors="replace") if isinstance(mode, bytes) else str(mode)
+            raise PreconditionFailed(
+                f"exchange '{self.name}': x-match={text} is none of all, any, all-with-x and any-with-x"
+            )
 
     def matching(self, key: str, headers: dict[str, object]) -> list[Binding]:
         """See `Exchange.matching`."""

@@ -169,6 +169,7 @@ class VirtualHost:
             )
         if origin.find(queue, exchange, key, arguments) is not None:
             return
+        origin.check_binding(arguments)
         if self.bindings >= BINDINGS_MAX:
             raise ResourceError(f"vhost '{self.name}' has {BINDINGS_MAX} bindings, the most it may have")
         binding = Binding(origin, queue, exchange, key)

@@ -17,11 +17,16 @@ from penstock.core.route import Route
 from penstock.core.session import Session
 from penstock.core.vhost import VirtualHost
 from penstock.errors import ContentTooLarge, SyntaxInvalid, UnexpectedFrame
+from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, decode_properties
+from penstock.wire.amqp091.codec import frame as whole_frame
 
 if TYPE_CHECKING:
     from penstock.adapter.amqp091.connection import Connection
 
+SMALL_PIECE: Final = 1024
+LOOSE_OCTETS: Final = 64 * 1024
+"""Body frames with less than the one are put together into frames of about the other."""
 NO_CONTENT: Final = -1
 """`content_left` while no content is expected."""
 
@@ -57,6 +62,8 @@ class Channel(Session):
         self._content: list[bytes] = []
         self._content_route: Route | None = None
         self._content_size: i64 = 0
+        self._loose = BytesWriter()
+        """Small pieces of a body on their way into one frame; one octet a frame would take nine times its charge."""
         self._heads: dict[str, DeliveryHead] = {}
         self.producer = ChannelProducer(self, connection.channel_name(number))
 
@@ -126,8 +133,15 @@ class Channel(Session):
                 f"the body on channel {self.number} is longer than announced: "
                 f"{self.content_left} octets were left, {size} came"
             )
-        self._content.append(frame)
         self.content_left -= size
+        loose = self._loose
+        if len(loose) or (size < SMALL_PIECE and self.content_left):
+            loose.write(frame[7 : 7 + size])
+            if self.content_left == 0 or len(loose) >= LOOSE_OCTETS:
+                self._content.append(whole_frame(spec.FRAME_BODY, int(self.number), loose.getvalue()))
+                loose.truncate(0)
+        else:
+            self._content.append(frame)
         if self.content_left == 0:
             self._finish_content()
 
@@ -147,6 +161,7 @@ class Channel(Session):
         assert route is not None
         self._content_route = None
         self._content = []
+        self._loose.truncate(0)
         self.content_left = NO_CONTENT
         return route
 
