@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pika
 import pytest
+from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.brokers import BrokerProcess, serving, some_name
 
@@ -28,6 +30,21 @@ def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
+def name() -> str:
     """A name that no other test uses, for a queue or an exchange."""
     return some_name("q")
+
+
+@pytest.fixture
+def connection(broker: BrokerProcess) -> Iterator[pika.BlockingConnection]:
+    """A connection of pika's."""
+    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+    yield connection
+    if connection.is_open:
+        connection.close()
+
+
+@pytest.fixture
+def channel(connection: pika.BlockingConnection) -> BlockingChannel:
+    """A channel of pika's."""
+    return connection.channel()

@@ -11,10 +11,10 @@ from penstock.errors import CommandInvalid, PreconditionFailed
 if TYPE_CHECKING:
     from penstock.core.queue import Queue
 
-ALL: Final = b"all"
-ANY: Final = b"any"
-ALL_WITH_X: Final = b"all-with-x"
-ANY_WITH_X: Final = b"any-with-x"
+ALL: Final = "all"
+ANY: Final = "any"
+ALL_WITH_X: Final = "all-with-x"
+ANY_WITH_X: Final = "any-with-x"
 """What x-match may be; those with x look at arguments whose names begin with x- as well (RabbitMQ 3.10)."""
 
 

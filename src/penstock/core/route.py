@@ -23,7 +23,7 @@ class Route:
         """Whether a message that reaches no queue goes back to its publisher (basic.return)."""
         self.queues: list[Queue] = []
         self.only: Queue | None = None
-        """The queue, where there is just one: the hot path."""
+        """The queue, where there is just one whatever the headers: the hot path."""
         self.epoch: i64 = -1
         self.by_headers: bool = False
         """Whether the queues depend on each message's headers, so that nothing may be kept."""
@@ -33,5 +33,5 @@ class Route:
     def lead_to(self, queues: list[Queue], epoch: i64) -> None:
         """Set the queues found in a topology epoch."""
         self.queues = queues
-        self.only = queues[0] if len(queues) == 1 else None
+        self.only = queues[0] if len(queues) == 1 and not self.by_headers else None
         self.epoch = epoch
