@@ -18,7 +18,7 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 LOCKS = (ROOT / "requirements" / "build.lock", ROOT / "requirements" / "development.lock")
 NODE_CLIENT = ROOT / "tests" / "clients" / "node"
-PIP = (str(PYTHON), "-m", "pip", "--disable-pip-version-check", "--quiet")
+PIP = (str(PYTHON), "-m", "pip", "--disable-pip-version-check")
 
 
 class StepError(Exception):
@@ -70,15 +70,23 @@ def create_environment() -> None:
 def install_locked() -> None:
     """Install the build tools, then everything else; source packages are built with those very tools."""
     for lock in LOCKS:
-        run(*PIP, "install", "--require-hashes", "--no-build-isolation", "-r", str(lock))
+        run(*PIP, "install", "--quiet", "--require-hashes", "--no-build-isolation", "-r", str(lock))
+
+
+def forget_stale_modules() -> None:
+    """Remove from the build folder what could outlive its source; objects whose C code is unchanged stay of use."""
+    for built in (ROOT / "build").glob("lib*/*/**/*"):
+        if built.is_dir():
+            continue
+        source = ROOT / "src" / Path(*built.relative_to(ROOT / "build").parts[1:])
+        if built.suffix == ".py" or not source.with_name(f"{built.name.split('.')[0]}.py").exists():
+            built.unlink()
 
 
 def install_penstock() -> None:
     """Build Penstock and put it into the environment, compiled if a C compiler is at hand."""
-    # What an earlier build left could outlive the source it came from.
-    shutil.rmtree(ROOT / "build", ignore_errors=True)
+    forget_stale_modules()
     run(*PIP, "install", "--verbose", "--force-reinstall", "--no-deps", "--no-build-isolation", ".")
-    shutil.rmtree(ROOT / "build", ignore_errors=True)
     report = "import penstock; print('compiled' if penstock.compiled() else 'interpreted')"
     form = subprocess.run([str(PYTHON), "-P", "-c", report], capture_output=True, text=True, check=True)
     say(f"  Penstock is installed {form.stdout.strip()}.")
