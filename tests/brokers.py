@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -129,6 +130,26 @@ def serving(folder: Path, *options: str, listen: tuple[str, ...] = ("127.0.0.1:0
                 process.kill()
         process.wait()
         process.stdout.close()
+
+
+@contextmanager
+def in_background(action: Callable[[], None]) -> Iterator[threading.Thread]:
+    """Do something beside the context, and wait for its end at the end; what it raises is raised there."""
+    failures: list[BaseException] = []
+
+    def act() -> None:
+        try:
+            action()
+        except BaseException as failure:
+            failures.append(failure)
+
+    thread = threading.Thread(target=act, daemon=True)
+    thread.start()
+    yield thread
+    thread.join(PATIENCE)
+    if failures:
+        raise failures[0]
+    assert not thread.is_alive(), "what was done in the background has not ended"
 
 
 def penstock_command(*words: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
