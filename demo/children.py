@@ -128,7 +128,10 @@ class Children:
     def check(self) -> None:
         """Raise `DemoError` if a process has failed."""
         for child in self._all:
-            if child.code:
+            code = child.code
+            if code is not None and code < 0:
+                raise DemoError(f"{child.name} was ended by {signal.Signals(-code).name} (see {child.log})")
+            if code:
                 words = child.last_words()
                 raise DemoError(f"{child.name} failed{f': {words}' if words else ''} (see {child.log})")
 

@@ -1,12 +1,11 @@
-"""Three AMQP 0-9-1 clients of other people, each used as its own documentation shows, publishing as fast as it can.
+"""AMQP 0-9-1 clients of other people, each used as its own documentation shows, publishing as fast as it can.
 
-None of them knows the broker or its gates. What holds them is what any broker may do: a confirm that does not come
-yet, a socket that is not read.
+None of them knows the broker or its gates. What holds them is what any broker may do: a confirm that does not come yet.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import takewhile
 from typing import Any
 from urllib.parse import urlsplit
@@ -58,34 +57,65 @@ def publish_with_pika(url: str, queue: str, bodies: list[bytes], progress: Progr
 
 
 def publish_with_aio_pika(url: str, queue: str, bodies: list[bytes], progress: Progress) -> None:
-    """Publish under confirms with aio-pika: as many tasks as the window is wide, each awaiting its own confirm."""
+    """Publish under confirms with aio-pika."""
     import aio_pika
+
+    async def run() -> None:
+        async with await aio_pika.connect(url) as connection:
+            exchange = (await connection.channel(publisher_confirms=True)).default_exchange
+
+            async def publish(body: bytes) -> None:
+                await exchange.publish(aio_pika.Message(body, content_type=CONTENT_TYPE), routing_key=queue)
+
+            await _in_a_window(bodies, publish, progress)
+
+    asyncio.run(run())
+
+
+def publish_with_aiormq(url: str, queue: str, bodies: list[bytes], progress: Progress) -> None:
+    """Publish under confirms with aiormq, the client below aio-pika."""
+    import aiormq
+
+    properties = aiormq.spec.Basic.Properties(content_type=CONTENT_TYPE)
+
+    async def run() -> None:
+        connection = await aiormq.connect(url)
+        try:
+            channel = await connection.channel(publisher_confirms=True)
+
+            async def publish(body: bytes) -> None:
+                await channel.basic_publish(body, routing_key=queue, properties=properties, mandatory=True)
+
+            await _in_a_window(bodies, publish, progress)
+        finally:
+            await connection.close()
+
+    asyncio.run(run())
+
+
+async def _in_a_window(bodies: list[bytes], publish: Callable[[bytes], Awaitable[None]], progress: Progress) -> None:
+    """Publish with as many tasks as the window is wide, each awaiting its own confirm."""
+    from aiormq.exceptions import DeliveryError
 
     left = iter(bodies)
     sent = confirmed = 0
 
-    async def work(exchange: Any) -> None:
+    async def work() -> None:
         nonlocal sent, confirmed
         for body in left:  # one iterator for all tasks: every flight is taken once
-            message = aio_pika.Message(body, content_type=CONTENT_TYPE)
             sent += 1
             while True:
                 try:
-                    await exchange.publish(message, routing_key=queue)
+                    await publish(body)
                     break
-                except aio_pika.exceptions.DeliveryError:
+                except DeliveryError:
                     continue  # refused, so it is in no queue: once more
             confirmed += 1
             progress(sent, confirmed)
 
-    async def run() -> None:
-        async with await aio_pika.connect(url) as connection:
-            channel = await connection.channel(publisher_confirms=True)
-            async with asyncio.TaskGroup() as tasks:
-                for _ in range(WINDOW):
-                    tasks.create_task(work(channel.default_exchange))
-
-    asyncio.run(run())
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(WINDOW):
+            tasks.create_task(work())
 
 
 def publish_with_py_amqp(url: str, queue: str, bodies: list[bytes], progress: Progress) -> None:
@@ -104,20 +134,6 @@ def publish_with_py_amqp(url: str, queue: str, bodies: list[bytes], progress: Pr
                 channel.basic_publish(message, routing_key=queue, mandatory=True)
             if not window.done:
                 connection.drain_events()
-
-
-def publish_unconfirmed(url: str, queue: str, bodies: list[bytes], progress: Progress) -> None:
-    """Publish with py-amqp without asking for confirms: only its socket tells it to wait.
-
-    Closing the connection waits for the broker's last word, which comes after everything that was sent before.
-    """
-    import amqp
-
-    with _connected_by_py_amqp(url) as connection:
-        channel = connection.channel()
-        for number, body in enumerate(bodies, 1):
-            channel.basic_publish(amqp.Message(body, content_type=CONTENT_TYPE), routing_key=queue)
-            progress(number, 0)
 
 
 def _connected_by_py_amqp(url: str) -> Any:
@@ -175,7 +191,7 @@ class _Window:
 CLIENTS = {
     "pika": publish_with_pika,
     "aio-pika": publish_with_aio_pika,
+    "aiormq": publish_with_aiormq,
     "py-amqp": publish_with_py_amqp,
-    "py-amqp-unconfirmed": publish_unconfirmed,
 }
 """The publishers, by the name under which each logs in; the broker's ledger then tells them apart."""

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import threading
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,13 +155,25 @@ def _wait_for_the_end_of_input(stop: threading.Event) -> None:
     stop.set()
 
 
+def cause(text: str) -> str:
+    """Return what a person needs of a failure that Spark tells with its plans and stacks: its deepest cause."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    deepest = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return (deepest or lines or ["no reason was given"])[-1 if deepest else 0]
+
+
 def main() -> None:
-    """Run the pipeline as a process."""
+    """Run the pipeline as a process; its log ends with the cause when it fails."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("--server", "--queue", "--summaries", "--columns", "--output"):
         parser.add_argument(name, required=True)
     parser.add_argument("--per-trigger", type=int, required=True)
-    run(parser.parse_args())
+    given = parser.parse_args()
+    try:
+        run(given)
+    except Exception as error:
+        traceback.print_exc()
+        sys.exit(cause(str(error)))
 
 
 if __name__ == "__main__":

@@ -153,7 +153,7 @@ def _producers(run: Run, seconds: float) -> list[str]:
             (
                 publisher.name,
                 f"{publisher.sent:,}",
-                f"{publisher.confirmed:,}" if publisher.confirmed else "not asked",
+                f"{publisher.confirmed:,}",
                 f"{entry['times']:,.0f}",
                 f"{entry['total_s']:.1f} s ({entry['total_s'] / seconds:.0%})",
                 f"{entry['withheld']:,.0f}",

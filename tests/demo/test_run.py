@@ -58,19 +58,6 @@ def processes_about(output: Path) -> list[str]:
     return found
 
 
-def test_without_a_jdk_the_demo_ends_with_one_sentence(tmp_path: Path):
-    # An empty path but for the tools that the search itself needs; the places of Debian's JDKs are still looked at.
-    environment = {"JAVA_HOME": str(tmp_path), "PATH": os.environ["PATH"]}
-    found = subprocess.run(
-        [ROOT / "scripts" / "jdk.sh", "--no-install"], env=environment, capture_output=True, text=True, check=False
-    )
-    if found.returncode == 0:
-        pytest.skip("a JDK is installed in one of the places that are always looked at")
-    done = subprocess.run([*DEMO, "--output", str(tmp_path / "demo")], cwd=ROOT, env=environment, capture_output=True)
-    assert done.returncode == 1
-    assert b"demo: Spark needs a JDK" in done.stderr
-
-
 def test_a_process_that_fails_ends_the_demo_with_its_last_words(tmp_path: Path):
     with Children(tmp_path) as children:
         child = children.start("broker", "penstock", "serve", "--listen", "nowhere")
