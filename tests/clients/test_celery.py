@@ -1,0 +1,82 @@
+"""Celery: workers as they are started every day, with gossip, mingle and heartbeat, on a broker of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import BrokerProcess, eventually
+
+pytestmark = pytest.mark.clients
+
+ROOT = Path(__file__).resolve().parents[2]
+TASKS = 200
+
+CALLER = """
+import json, sys
+from tests.clients.celery_app import app, square
+results = [square.delay(number) for number in range({tasks})]
+values = [result.get(timeout=60) for result in results]
+inspect = app.control.inspect(timeout=10, limit={workers})
+answers = {{"values": values, "ping": inspect.ping(), "queues": inspect.active_queues()}}
+app.close()
+print(json.dumps(answers))
+"""
+
+
+@contextmanager
+def worker(name: str, folder: Path, environment: dict[str, str]) -> Iterator[Path]:
+    """Run a worker until the context ends, then tell it to finish; yields its log."""
+    log = folder / f"{name}.log"
+    words = ["-m", "celery", "-A", "tests.clients.celery_app", "worker", "-n", f"{name}@here", "-c", "2", "-l", "INFO"]
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, *words], cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT
+        )
+        try:
+            eventually(lambda: "ready." in log.read_text(), f"worker {name} is ready", 60)
+            yield log
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0, log.read_text()
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+@pytest.mark.slow
+def test_two_workers_run_200_tasks_exactly_once_with_late_acknowledgement(
+    own_broker: BrokerProcess, tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs"
+    environment = os.environ | {"BROKER_URL": own_broker.url, "RUNS": str(runs), "PYTHONWARNINGS": "ignore"}
+    with worker("first", tmp_path, environment) as first, worker("second", tmp_path, environment) as second:
+        caller = subprocess.run(
+            [sys.executable, "-c", CALLER.format(tasks=TASKS, workers=2)],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+        )
+        assert caller.returncode == 0, caller.stderr
+        answers = json.loads(caller.stdout)
+        assert answers["values"] == [number * number for number in range(TASKS)]
+        assert set(answers["ping"]) == {"first@here", "second@here"}
+        assert [queue["name"] for queue in answers["queues"]["first@here"]] == ["celery"]
+        assert "sync with" in second.read_text() or "mingle: sync" in second.read_text()
+        eventually(lambda: own_broker.queue("celery")["depth"]["messages"] == 0, "every task is acknowledged")
+    assert sorted(int(line) for line in runs.read_text().split()) == list(range(TASKS))
+    logs = first.read_text() + second.read_text()
+    assert "missed heartbeat" not in logs
+    assert "Connection to broker lost" not in logs
+    assert not own_broker.logged("closed by the broker")

@@ -1,0 +1,42 @@
+"""node's amqplib, which shares no line with any client in Python."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import BrokerProcess
+
+pytestmark = pytest.mark.clients
+
+FOLDER = Path(__file__).parent / "node"
+
+
+@pytest.fixture
+def node() -> str:
+    found = shutil.which("node")
+    if found is None:
+        pytest.skip("node is not installed")
+    if not (FOLDER / "node_modules" / "amqplib").is_dir():
+        pytest.skip("amqplib is not installed in tests/clients/node: npm was not found by `make setup`")
+    return found
+
+
+def test_amqplib_publishes_consumes_waits_and_is_told(node: str, broker: BrokerProcess, name: str) -> None:
+    done = subprocess.run(
+        [node, "check.js", broker.url, name], cwd=FOLDER, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["product"] == "Penstock"
+    assert seen["ordered"] is True
+    assert seen["events"][0][0] == "blocked"
+    assert f"queue {name}-small: " in seen["events"][0][1]
+    assert seen["events"][-1] == ["unblocked"]
+    assert seen["returned"] == 312
+    assert seen["outcomes"] == [True, False]
+    assert (seen["missing"], seen["misspelt"]) == (404, 406)

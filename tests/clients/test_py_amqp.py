@@ -1,0 +1,156 @@
+"""py-amqp, on which kombu and Celery stand: its sockets die when they are not read for a second."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+
+import amqp
+import pytest
+
+from tests.brokers import BrokerProcess, eventually, in_background
+from tests.clients.spy import CHANNEL_FLOW, CONNECTION_BLOCKED, spying
+
+pytestmark = pytest.mark.clients
+
+KIB = 1024
+
+
+def connect(broker: BrokerProcess, **how: object) -> amqp.Connection:
+    connection = amqp.Connection(f"{broker.host}:{broker.port}", **how)
+    connection.connect()
+    return connection
+
+
+@pytest.fixture
+def connection(broker: BrokerProcess) -> Iterator[amqp.Connection]:
+    connection = connect(broker)
+    yield connection
+    connection.close()
+
+
+def drain(connection: amqp.Connection, queue: str, count: int) -> list[int]:
+    """Consume so many messages, acknowledging each."""
+    channel = connection.channel()
+    found: list[int] = []
+
+    def receive(message: amqp.Message) -> None:
+        found.append(int(message.body))
+        channel.basic_ack(message.delivery_tag)
+
+    channel.basic_qos(0, 10, False)
+    channel.basic_consume(queue, callback=receive)
+    while len(found) < count:
+        connection.drain_events(timeout=20)
+    channel.close()
+    return found
+
+
+def test_messages_pass_and_errors_have_their_codes(connection: amqp.Connection, name: str) -> None:
+    channel = connection.channel()
+    assert channel.queue_declare(name, exclusive=True).queue == name
+    channel.basic_publish(amqp.Message("7", content_type="text/plain"), routing_key=name)
+    assert drain(connection, name, 1) == [7]
+    with pytest.raises(amqp.NotFound, match="no queue 'none'"):
+        channel.queue_declare("none", passive=True)
+    with pytest.raises(amqp.PreconditionFailed, match="is above stop-messages=1"):
+        connection.channel().queue_declare("none", arguments={"stop-messages": 1, "resume-messages": 2})
+
+
+def test_amqplain_is_its_first_choice_and_works(broker: BrokerProcess) -> None:
+    connection = amqp.Connection(f"{broker.host}:{broker.port}", login_method="AMQPLAIN")
+    connection.connect()
+    assert connection.channel().queue_declare(exclusive=True).queue
+    connection.close()
+    with pytest.raises(amqp.AccessRefused):
+        amqp.Connection(f"{broker.host}:{broker.port}", password="wrong").connect()
+
+
+def test_heartbeats_keep_an_idle_connection(broker: BrokerProcess) -> None:
+    connection = connect(broker, heartbeat=1)
+    assert connection.heartbeat == 1
+    deadline = time.monotonic() + 3.5
+    while time.monotonic() < deadline:
+        connection.heartbeat_tick()
+        with pytest.raises(socket.timeout):
+            connection.drain_events(timeout=0.3)
+    assert connection.channel().queue_declare(exclusive=True).queue
+    connection.close()
+
+
+@pytest.mark.slow
+def test_a_publisher_without_confirms_that_is_held_for_seconds_survives_and_loses_nothing(
+    broker: BrokerProcess, connection: amqp.Connection, name: str
+) -> None:
+    count, size = 160, 64 * KIB
+    keeping = connection.channel()
+    keeping.queue_declare(name, auto_delete=False, arguments={"capacity-bytes": 1024 * KIB})
+    publishing = connect(broker)
+    sent: list[float] = []
+
+    def publish() -> None:
+        channel = publishing.channel()
+        for number in range(count):
+            channel.basic_publish(amqp.Message(str(number).ljust(size)), routing_key=name)
+            sent.append(time.monotonic())
+
+    start = time.monotonic()
+    with in_background(publish):
+        eventually(lambda: broker.queue(name)["blocked"] and time.monotonic() > start + 4, "held for four seconds")
+        assert len(sent) < count, "it cannot have got rid of ten MiB into one and what is held"
+        assert drain(connection, name, count) == list(range(count))
+    publishing.close()
+    assert broker.queue(name)["depth"] == {"messages": 0, "bytes": 0}
+    assert broker.queue(name)["highest"]["bytes"] <= 1024 * KIB
+    keeping.queue_delete(name)
+
+
+def test_withheld_confirms_are_waited_for_and_a_refusal_is_raised(
+    broker: BrokerProcess, connection: amqp.Connection, name: str
+) -> None:
+    publishing = connect(broker, confirm_publish=True)
+    arguments = {"capacity-messages": 2, "hold-deadline": 1}
+    connection.channel().queue_declare(name, auto_delete=False, arguments=arguments)
+    channel = publishing.channel()
+    channel.basic_publish(amqp.Message("0"), routing_key=name)
+    start = time.monotonic()
+    channel.basic_publish(amqp.Message("1"), routing_key=name)
+    assert 0.9 <= time.monotonic() - start < 5
+    with pytest.raises(amqp.exceptions.MessageNacked):
+        channel.basic_publish(amqp.Message("2"), routing_key=name)
+    assert drain(connection, name, 2) == [0, 1]
+    publishing.close()
+    connection.channel().queue_delete(name)
+
+
+def test_it_is_told_that_it_is_blocked_and_never_by_channel_flow(
+    broker: BrokerProcess, connection: amqp.Connection, name: str
+) -> None:
+    told: list[str] = []
+    connection.channel().queue_declare(name, auto_delete=True, arguments={"capacity-messages": 5})
+    with spying(broker) as spy:
+        publishing = amqp.Connection(
+            spy.url.removeprefix("amqp://guest:guest@").rstrip("/"),
+            on_blocked=lambda reason: told.append("blocked"),
+            on_unblocked=lambda: told.append("unblocked"),
+        )
+        publishing.connect()
+        channel = publishing.channel()
+        for number in range(50):
+            channel.basic_publish(amqp.Message(str(number)), routing_key=name)
+
+        def look() -> bool:
+            try:
+                publishing.drain_events(timeout=0.05)
+            except TimeoutError:
+                return False
+            return bool(told)
+
+        eventually(look, "on_blocked")
+        assert told == ["blocked"]
+        assert drain(connection, name, 50) == list(range(50))
+        publishing.close()
+        seen = spy.methods()
+    assert CHANNEL_FLOW not in seen
+    assert CONNECTION_BLOCKED in seen
