@@ -106,6 +106,7 @@ class Session:
                 if batch.left:
                     break
                 self._advance()
+            self._advance_over_settled()
         else:
             batch, index = self._find(tag)
             self._requeue_one(batch, index, touched)
@@ -133,14 +134,24 @@ class Session:
 
     def _is_out(self, tag: i64) -> bool:
         """Tell whether a delivery at or below `tag` is unsettled: RabbitMQ refuses a multiple that settles nothing."""
-        return self._front < len(self._batches) and self._batches[self._front].first <= tag
+        if self._front >= len(self._batches):
+            return False
+        batch = self._batches[self._front]
+        if tag >= batch.last():
+            return True  # The first batch always has one left.
+        index: i64 = 0
+        while index <= tag - batch.first:
+            if batch.messages[index] is not None:
+                return True
+            index += 1
+        return False
 
     def _settle_range(self, last: i64, now: float) -> None:
         batches = self._batches
         while self._front < len(batches):
             batch = batches[self._front]
             if batch.first > last:
-                return
+                break
             if batch.last() > last:
                 self._settle_part(batch, last, now)
                 return
@@ -148,6 +159,7 @@ class Session:
             batch.consumer.queue.settle(batch.left, batch.charge, now)
             batch.left = 0
             self._advance()
+        self._advance_over_settled()
 
     def _settle_part(self, batch: Batch, last: i64, now: float) -> None:
         messages = batch.messages
