@@ -142,9 +142,7 @@ class Producer(Waiter):
             if self.gate is None:
                 broker.turns.wait(self, gate, broker.now)
 
-    def _accept(
-        self, route: Route, queues: list[Queue], content: bytes, charge: i64, pending: Pending | None
-    ) -> None:
+    def _accept(self, route: Route, queues: list[Queue], content: bytes, charge: i64, pending: Pending | None) -> None:
         """Put a message into its queues and see to its confirmation."""
         now = self.broker.now
         refused: Queue | None = None
