@@ -60,8 +60,16 @@ def draw(scene: Scene, path: Path) -> None:
 
 def depth(scene: Scene) -> list[tuple[float, float]]:
     """Return the depth in MiB over seconds since the begin: the samples, and what the log says of each crossing."""
-    points = [(sample.at, sample.octets) for sample in scene.samples] + scene.story.crossings
-    return [(at - scene.begun, octets / MIB) for at, octets in sorted(points) if at <= scene.ended]
+    crossings = scene.story.crossings
+    # The number in the middle puts a sample before or after a crossing of the same time.
+    points = [(at, place + 0.5, octets) for place, (at, octets) in enumerate(crossings)]
+    for sample in scene.samples:
+        # When exactly the broker answered is not known, but between which crossings is.
+        place = min(sample.crossings, len(crossings))
+        earliest = crossings[place - 1][0] if place else scene.begun
+        latest = crossings[place][0] if place < len(crossings) else scene.ended
+        points.append((max(earliest, min(sample.at, latest)), place, sample.octets))
+    return [(at - scene.begun, octets / MIB) for at, _, octets in sorted(points) if at <= scene.ended]
 
 
 def busiest(scene: Scene) -> tuple[float, float]:
@@ -78,7 +86,7 @@ def busiest(scene: Scene) -> tuple[float, float]:
 def _depth_panel(axes: Any, scene: Scene, points: list[tuple[float, float]], first: float, last: float) -> None:
     for span in scene.story.closed:
         axes.axvspan(span.begin - scene.begun, span.end - scene.begun, color=CLOSED, alpha=0.3, linewidth=0)
-    axes.plot([at for at, _ in points], [amount for _, amount in points], color=DEPTH, linewidth=1.4)
+    axes.plot([at for at, _ in points], [amount for _, amount in points], color=DEPTH, linewidth=1.4, zorder=3)
     for name, amount, colour, dashes in _marks(scene):
         axes.axhline(amount / MIB, color=colour, linestyle=dashes, linewidth=1.8)
         axes.annotate(

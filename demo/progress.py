@@ -11,35 +11,30 @@ from demo.watch import Sample
 REFRESH_SECONDS = 0.2
 LINE_SECONDS = 2.0
 """How often a line is written where none can be refreshed."""
-BAR = 20
+BAR = 10
 
 
 @dataclass
 class Standing:
     """How far the demo is."""
 
-    total: int
     capacity: int
     sent: int = 0
     processed: int = 0
-    producers: int = 0
     sample: Sample | None = None
     bar: str = "█░"
     """What the filled and the empty part of the bar are drawn with."""
 
     def in_words(self) -> str:
-        """Return it as one line."""
-        words = f"sent {self.sent:>7,}  processed {self.processed:>7,} of {self.total:,}"
+        """Return it as one line, which fits a terminal of 80 columns."""
+        words = f"{self.sent:>7,} sent, {self.processed:>7,} processed"
         sample = self.sample
         if sample is None:
             return words
         filled = round(BAR * sample.octets / self.capacity)
         bar = self.bar[0] * filled + self.bar[1] * (BAR - filled)
-        gate = "open" if sample.gate_open else "closed"
-        return (
-            f"{words}  [{bar}] {sample.octets / self.capacity:4.0%} of {self.capacity / 2**20:.3g} MiB  "
-            f"gate {gate:<6}  {sample.blocked} of {self.producers} blocked"
-        )
+        gate = "open," if sample.gate_open else "closed,"
+        return f"{words} [{bar}] {sample.octets / self.capacity:4.0%} full, gate {gate:<7} {sample.blocked} blocked"
 
 
 class Screen:

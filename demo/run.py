@@ -22,6 +22,8 @@ from demo.watch import Watch, story
 from penstock.client import ClientError, Connection, Parameters
 
 FLIGHTS, SUMMARIES = "flights", "summaries"
+SETTINGS = "broker.toml"
+"""The broker's settings file; by it a folder of the demo is known."""
 PER_TRIGGER = 5_000
 """About half of what 4 MiB hold before the gate closes: producers refill one half while Spark works on the other."""
 START_SECONDS = 30.0
@@ -87,7 +89,7 @@ class Demo:
 
     def _start_broker(self, passwords: dict[str, str]) -> str:
         """Start a broker on a free port; every publisher has a user of its own, so that the ledger tells them apart."""
-        settings = self.output / "broker.toml"
+        settings = self.output / SETTINGS
         settings.touch(mode=0o600)
         settings.write_text("[users]\n" + "".join(f'"{user}" = "{word}"\n' for user, word in passwords.items()))
         words = ("serve", "--listen", "127.0.0.1:0", "--config", str(settings))
@@ -127,7 +129,7 @@ class Demo:
 
     def _follow(self, watch: Watch, consumer: Child) -> None:
         """Show progress until every publisher has left and the queue is empty and settled."""
-        standing = Standing(self.flights, self.capacity, producers=len(CLIENTS), bar=self.screen.bar)
+        standing = Standing(self.capacity, bar=self.screen.bar)
         moved = time.monotonic()
         left: float | None = None
         while True:
@@ -218,8 +220,7 @@ def lead(given: argparse.Namespace) -> bool:
     find_java()
     begun = time.monotonic()
     output = Path(given.output).resolve()
-    shutil.rmtree(output, ignore_errors=True)
-    output.mkdir(parents=True)
+    empty(output)
     screen = Screen()
     with Children(output) as children:
         demo = Demo(given.flights, given.capacity, given.per_trigger, output, screen, children)
@@ -231,6 +232,17 @@ def lead(given: argparse.Namespace) -> bool:
     screen.say(f"Parquet    {_near(output / 'delays')}")
     screen.say(f"Duration   {time.monotonic() - begun:.0f} s")
     return not report.complaints(run, given.flights)
+
+
+def empty(output: Path) -> None:
+    """Make the folder, without what an earlier run left there.
+
+    Raises `DemoError` when it holds something else: a mistyped folder must not be lost.
+    """
+    if output.exists() and not (output / SETTINGS).exists() and any(output.iterdir()):
+        raise DemoError(f"{output} holds something else than an earlier run of the demo; choose another --output")
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
 
 
 def _near(path: Path) -> Path:

@@ -26,6 +26,8 @@ class Sample:
     gate_open: bool
     blocked: int
     """Producers that are blocked."""
+    crossings: int = 0
+    """How often the gate had closed and opened until then."""
 
 
 class Watch(threading.Thread):
@@ -45,7 +47,9 @@ class Watch(threading.Thread):
         """Take samples until told to stop; a broker that does not answer is remembered as `failure`."""
         try:
             while not self._leave.is_set():
-                self.samples.append(sampled(time.time(), self._control.why(self._queue)))
+                asked = time.time()
+                view = self._control.why(self._queue)
+                self.samples.append(sampled((asked + time.time()) / 2, view))
                 self._leave.wait(SAMPLE_SECONDS)
         except ClientError as error:
             self.failure = error
@@ -67,8 +71,9 @@ class Watch(threading.Thread):
 
 def sampled(at: float, view: dict[str, Any]) -> Sample:
     """Return a sample from the broker's answer to `why`."""
-    depth = view["depth"]
-    return Sample(at, depth["messages"], depth["bytes"], view["gate"]["open"], len(view["blocked"]))
+    depth, gate = view["depth"], view["gate"]
+    crossings = 2 * gate["crossings"] - (not gate["open"])  # the broker counts how often it closed
+    return Sample(at, depth["messages"], depth["bytes"], gate["open"], len(view["blocked"]), crossings)
 
 
 @dataclass(frozen=True)

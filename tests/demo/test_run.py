@@ -11,6 +11,7 @@ import pytest
 
 from demo.children import ROOT, Children
 from demo.errors import DemoError
+from demo.run import SETTINGS, empty
 
 DEMO = (sys.executable, "-m", "demo")
 
@@ -56,6 +57,20 @@ def processes_about(output: Path) -> list[str]:
         if str(output) in words and int(entry.parent.name) != os.getpid():
             found.append(words)
     return found
+
+
+def test_a_folder_with_something_else_in_it_is_not_emptied(tmp_path: Path):
+    (tmp_path / "thesis.txt").write_text("all of it")
+    with pytest.raises(DemoError, match="holds something else"):
+        empty(tmp_path)
+    assert (tmp_path / "thesis.txt").read_text() == "all of it"
+
+
+def test_what_an_earlier_run_has_left_is_removed(tmp_path: Path):
+    (tmp_path / SETTINGS).touch()
+    (tmp_path / "batches").mkdir()
+    empty(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_process_that_fails_ends_the_demo_with_its_last_words(tmp_path: Path):
