@@ -82,11 +82,14 @@ def start_penstock(name: str, scratch: Path) -> Broker:
             env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
         )  # fmt: skip
     assert process.stdout is not None
-    line = _read_line(process.stdout, time.monotonic() + READY_SECONDS)
-    found = re.match(r"ready .*?amqp://[^\s:]+:(\d+)", line)
-    if not found:
+    try:
+        line = _read_line(process.stdout, time.monotonic() + READY_SECONDS)
+        found = re.match(r"ready .*?amqp://[^\s:]+:(\d+)", line)
+        if not found:
+            raise BrokerUnavailable(f"`penstock serve` ({name}) did not get ready; it printed {line.strip()!r}.")
+    except BaseException:
         processes.stop(process)
-        raise BrokerUnavailable(f"`penstock serve` ({name}) did not get ready; it printed {line.strip()!r}.")
+        raise
     return Broker(name, version, int(found[1]), process)
 
 
@@ -146,20 +149,28 @@ def start_rabbitmq(name: str, scratch: Path) -> Broker:
     port, epmd_port = processes.free_port(), processes.free_port()
     environment = _rabbitmq_environment(scratch, port, epmd_port)
     # The node would start a daemon that outlives it; a child of ours ends with us.
-    epmd_process = subprocess.Popen([epmd, "-address", "127.0.0.1", "-port", str(epmd_port)],
-                                    env=environment, text=True, start_new_session=True)  # fmt: skip
+    epmd_process = subprocess.Popen([epmd, "-address", "127.0.0.1", "-port", str(epmd_port)], env=environment,
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True,
+                                    start_new_session=True)  # fmt: skip
     with (scratch / "rabbitmq.log").open("w") as log:
         process = subprocess.Popen([str(RABBITMQ_SCRIPT)], env=environment, cwd=scratch, text=True, stdout=log,
                                    stderr=subprocess.STDOUT, stdin=subprocess.PIPE, start_new_session=True)  # fmt: skip
     broker = Broker(name, _rabbitmq_title(), port, process, lambda: processes.stop(epmd_process))
+    try:
+        _await_rabbitmq(broker, scratch / "rabbitmq.log")
+    except BaseException:
+        broker.stop()
+        raise
+    return broker
+
+
+def _await_rabbitmq(broker: Broker, log: Path) -> None:
     deadline = time.monotonic() + READY_SECONDS
-    while not _answers(port):
-        if process.poll() is not None or time.monotonic() > deadline:
-            broker.stop()
-            lines = (scratch / "rabbitmq.log").read_text().strip().splitlines() or ["it printed nothing"]
+    while not _answers(broker.port):
+        if broker.process.poll() is not None or time.monotonic() > deadline:
+            lines = log.read_text().strip().splitlines() or ["it printed nothing"]
             raise BrokerUnavailable(f"RabbitMQ did not get ready within {READY_SECONDS:.0f} s: {lines[-1].strip()}.")
         time.sleep(0.2)  # it tells nobody when it listens
-    return broker
 
 
 STARTERS: dict[str, Callable[[str, Path], Broker]] = {

@@ -9,6 +9,7 @@ repetitions: whatever else runs on the machine only adds to it, for every broker
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -137,6 +138,8 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     """Run the comparison; 1 if nothing could be measured or a load failed."""
     wanted = arguments()
+    # The brokers run in sessions of their own: whoever ends this program must not leave them behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     effort = QUICK if wanted.quick else NORMAL
     effort = Effort(wanted.repeat or effort.repetitions, effort.warm_up, effort.window)
     scenarios = possible([scenario for scenario in SCENARIOS if scenario.key in wanted.only])
