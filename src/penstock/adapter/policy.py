@@ -30,9 +30,10 @@ class Policy:
         """Seconds that a peer has to answer connection.close."""
 
     def hold_bytes_most(self, deadline_s: float) -> int:
-        """Return the bytes at which a paused connection's next publish is refused.
+        """Return the bytes at which a paused connection is not read any more, not even in pulses.
 
-        The bound, and what pulses bring in.
+        The bound, and what pulses bring in until the broker's own deadline has passed; who is held longer has a queue
+        with a longer deadline, or none.
         """
         pulses = min(deadline_s, 60.0) / self.pulse_s
         return self.hold_bytes + int(pulses * self.pulse_bytes)

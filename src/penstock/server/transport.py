@@ -87,7 +87,7 @@ class Transport(asyncio.BufferedProtocol):
             self._pause()
         elif connection.may_pause():
             self._pause()
-            self.pulse = asyncio.get_running_loop().call_later(connection.policy.pulse_s, self._on_pulse)
+            self._pulse_later()
         elif not self._shrunk and connection.product == "py-amqp":
             self._shrink()
 
@@ -117,9 +117,19 @@ class Transport(asyncio.BufferedProtocol):
 
     def _on_pulse(self) -> None:
         """Read a little from a paused connection: heartbeats and closes get through, and its kernel sees life."""
-        if self._socket is not None and not self._socket.is_closing() and not self.reading:
+        connection = self.connection
+        if self._socket is None or self._socket.is_closing() or self.reading or connection is None:
+            return
+        if connection.may_pulse():
             self.reading = True
             self._socket.resume_reading()
+        else:
+            connection.left_unread(asyncio.get_running_loop().time())
+            self._pulse_later()
+
+    def _pulse_later(self) -> None:
+        assert self.connection is not None
+        self.pulse = asyncio.get_running_loop().call_later(self.connection.policy.pulse_s, self._on_pulse)
 
     def _stop_pulsing(self) -> None:
         if self.pulse is not None:

@@ -66,7 +66,9 @@ class Connection(Intake):
         self.channel_max: int = self.policy.channel_max
         self.heartbeat_s: int = 0
         """Agreed seconds between heartbeats; 0 is none."""
-        self.holding = Holding(self.policy.hold_bytes_most(self.broker.defaults.hold_deadline_s))
+        self.pulses_until: int = self.policy.hold_bytes_most(self.broker.defaults.hold_deadline_s)
+        """Held bytes at which it is not read any more, not even in pulses."""
+        self.holding = Holding(self.pulses_until + self.policy.message_bytes_max)
         self.exclusive: dict[str, Queue] = {}
         self.writable: bool = True
         """Whether deliveries may be written; false while the output is full."""
@@ -147,6 +149,14 @@ class Connection(Intake):
         """Tell whether reading may be paused: it only publishes, and it holds as much as it may."""
         return self.holding.bytes >= self.policy.hold_bytes and self.publishes_only()
 
+    def may_pulse(self) -> bool:
+        """Tell whether a connection whose reading is paused may be read a little."""
+        return self.holding.bytes < self.pulses_until or not self.may_pause()
+
+    def left_unread(self, now: float) -> None:
+        """Note that nothing was read because we did not: its silence says nothing about the peer."""
+        self.last_received = now
+
     def publishes_only(self) -> bool:
         """Tell whether it neither consumes nor has anything to acknowledge."""
         for channel in self.channels.values():
@@ -188,9 +198,12 @@ class Connection(Intake):
                 self.send(0, spec.CONNECTION_UNBLOCKED, {})
 
     def review_hold_bound(self) -> None:
-        """A connection that consumes is never paused, so it may hold less before its publishes are refused."""
+        """A connection that consumes is never paused: past the bound its publishes are refused.
+
+        One that only publishes is paused instead, and may end the message that it is about to send.
+        """
         if self.publishes_only():
-            self.holding.bound = self.policy.hold_bytes_most(self.broker.defaults.hold_deadline_s)
+            self.holding.bound = self.pulses_until + self.policy.message_bytes_max
         else:
             self.holding.bound = self.policy.hold_bytes
 

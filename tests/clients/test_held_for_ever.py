@@ -1,0 +1,66 @@
+"""A hold deadline of 0 is for ever: whoever waits is neither refused nor given up, and memory stays bounded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pika
+import pytest
+
+from tests.brokers import BrokerProcess, eventually, in_background, serving
+
+pytestmark = pytest.mark.clients
+
+KIB = 1024
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker whose own deadline, from which its bounds are reckoned, is one second."""
+    settings = tmp_path / "penstock.toml"
+    settings.write_text("[broker]\nhold-deadline-s = 1\nhold-bytes = 262144\n")
+    with serving(tmp_path, "--config", str(settings)) as process:
+        yield process
+        assert "Traceback" not in process.log()
+
+
+@pytest.mark.slow
+def test_a_publisher_without_confirms_waits_as_long_as_it_takes(broker: BrokerProcess, name: str) -> None:
+    count, size = 64, 128 * KIB
+    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+    channel = connection.channel()
+    channel.queue_declare(name, arguments={"capacity-messages": 4, "hold-deadline": 0})
+    parameters = pika.URLParameters(broker.url)
+    parameters.heartbeat = 1
+    held: list[float] = []
+
+    def publish() -> None:
+        publishing = pika.BlockingConnection(parameters)
+        sending = publishing.channel()
+        for number in range(count):
+            sending.basic_publish("", name, str(number).encode().ljust(size))
+        publishing.close()
+
+    with in_background(publish):
+        eventually(lambda: broker.queue(name)["blocked"], "it is blocked")
+        before = broker.rss()
+        start = time.monotonic()
+        while time.monotonic() < start + 5:
+            connection.process_data_events(0.25)
+            view = broker.queue(name)
+            assert len(view["blocked"]) == 1, "it waits, and is neither refused nor given up"
+            held.append(view["blocked"][0]["held_bytes"])
+        assert max(held) <= 1024 * KIB
+        assert broker.rss() - before < 4 * 1024 * KIB
+        got = []
+        for method, _, body in channel.consume(name):
+            channel.basic_ack(method.delivery_tag)
+            got.append(int(body))
+            if len(got) == count:
+                break
+        channel.cancel()
+    assert got == list(range(count))
+    channel.queue_delete(name)
+    connection.close()
