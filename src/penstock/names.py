@@ -71,6 +71,7 @@ NOT_YET: Final = frozenset(
         "x-max-priority",
         "x-single-active-consumer",
         "x-delivery-limit",
+        "alternate-exchange",
     }
 )
 """Arguments whose silent neglect would lose or reorder messages: refused until they are built."""
@@ -125,6 +126,13 @@ def read_arguments(queue: str, arguments: dict[str, object]) -> dict[str, Word]:
             )
         words[ours] = word
     return words
+
+
+def check_exchange_arguments(exchange: str, arguments: dict[str, object]) -> None:
+    """Look at the arguments of an exchange. Raises NotImplementedHere (540) for what must not be ignored."""
+    for name in arguments:
+        if name in NOT_YET:
+            raise NotImplementedHere(f"exchange '{exchange}': {name} is not supported by this version of Penstock")
 
 
 def _check_unknown(queue: str, name: str, value: object) -> None:

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+PULSING_S_MAX: Final = 60.0
+"""Seconds of pulses that are allowed for where there is no deadline, or a long one."""
+CHARGE_PER_OCTET: Final = 7
+"""What an octet on the wire may be charged: the shortest publish is 39 octets and charged OVERHEAD and a little."""
+
 
 class Policy:
     """Bounds of connections. Set once at start; read by adapters and the shell."""
@@ -32,8 +39,8 @@ class Policy:
     def hold_bytes_most(self, deadline_s: float) -> int:
         """Return the bytes at which a paused connection is not read any more, not even in pulses.
 
-        The bound, and what pulses bring in until the broker's own deadline has passed; who is held longer has a queue
-        with a longer deadline, or none.
+        The bound, and what pulses bring in until the broker's own deadline has passed, in charges; who is held longer
+        has a queue with a longer deadline, or none.
         """
-        pulses = min(deadline_s, 60.0) / self.pulse_s
-        return self.hold_bytes + int(pulses * self.pulse_bytes)
+        pulses = min(deadline_s, PULSING_S_MAX) / self.pulse_s
+        return self.hold_bytes + int(pulses * self.pulse_bytes) * CHARGE_PER_OCTET

@@ -12,7 +12,7 @@ from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.settings import Defaults, resolve
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError, ResourceLocked
-from penstock.names import read_arguments
+from penstock.names import check_exchange_arguments, read_arguments
 
 if TYPE_CHECKING:
     from penstock.flow.turns import Turns
@@ -130,6 +130,7 @@ class VirtualHost:
             raise AccessRefused(f"exchange name '{name}' contains the reserved prefix amq.*")
         if len(self.exchanges) >= EXCHANGES_MAX:
             raise ResourceError(f"vhost '{self.name}' has {EXCHANGES_MAX} exchanges, the most it may have")
+        check_exchange_arguments(name, arguments)
         exchange = make_exchange(kind, name)
         exchange.durable = durable
         exchange.auto_delete = auto_delete
