@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from tests.brokers import GRACE, in_process, penstock_command, serving
-from tests.server.peer import Peer, open_peer, peer_of
+from tests.brokers import GRACE, eventually, in_process, penstock_command, serving
+from tests.server.peer import Peer, open_peer, peer_of, publish_frames
 
 ADDRESS = re.compile(r"amqp://127\.0\.0\.1:\d+")
 
@@ -103,6 +103,20 @@ def test_a_client_that_does_not_answer_delays_the_end_by_seconds_only(tmp_path: 
         assert broker.stop() == 0
         assert time.monotonic() - start < 8
         assert deaf.expect(0, commands.Connection.Close).reply_code == 320
+
+
+def test_a_broker_leaves_in_seconds_though_publishers_are_held_and_consumers_deaf(tmp_path: Path) -> None:
+    with serving(tmp_path) as broker, open_peer(broker) as held, open_peer(broker) as deaf:
+        full = held.declare(**{"capacity-messages": 1, "hold-deadline": 0})
+        deep = deaf.declare()
+        held.say(publish_frames(1, "", full, bytes(100_000)) * 15)
+        deaf.say(publish_frames(1, "", deep, bytes(100_000)) * 100)
+        deaf.send(1, commands.Basic.Consume(queue=deep))
+        eventually(lambda: len(broker.logged("CHN-1005")) == 1, "a publisher is blocked")
+        start = time.monotonic()
+        assert broker.stop() == 0
+        assert time.monotonic() - start < 8
+        assert "Traceback" not in broker.log()
 
 
 def test_a_broker_that_stops_accepts_nobody_new(tmp_path: Path) -> None:
