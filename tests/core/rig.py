@@ -6,12 +6,13 @@ import pytest
 
 from penstock.core.broker import Broker
 from penstock.core.consumer import Batch, Consumer
+from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.session import Session
 from penstock.core.settings import Defaults
 from penstock.errors import PreconditionFailed
 from tests.core.looking import Looking, Watched
-from tests.model import ProducerModel, QueueModel
+from tests.model import ProducerModel, Publish, QueueModel
 
 FOR_EVER = float("inf")
 
@@ -94,6 +95,7 @@ class Rig(Looking):
         model = producer.model
         publish = model.publish(models, charge, self.broker.now)
         anybody = bool(self.waiting())
+        stood = {other.model.name: other.model.waits_since for other in self.waiting()}
         held, turn = len(producer.outbox), model.waits_since
         producer.publish(route, f"{model.name}:{publish.number}".encode(), charge)
         if models and len(producer.outbox) > held:
@@ -101,11 +103,20 @@ class Rig(Looking):
             assert crowded, f"{model.name}: {publish.number} is held for nothing"
         self.look(just=publish)
         if publish.entered and not held and not producer.outbox and model.waits_since == turn:
+            self._check_no_barging(producer, publish, stood)
             self.passes(producer, [other for other in self.waiting() if self.could_go(other)])
         if not producer.outbox:
             model.waits_since = 0
         elif not held and not model.waits_since:
             model.waits_since = next(self._numbers)
+
+    def _check_no_barging(self, producer: Watched, publish: Publish, stood: dict[str, int]) -> None:
+        """A newcomer went straight in: nobody who has been standing in line there may stand there still."""
+        for other in self.waiting():
+            still = stood.get(other.model.name) == other.model.waits_since and other.model.waits_since
+            if other is not producer and still and other.gate is not None and isinstance(other.gate.owner, Queue):
+                line = self.model_of(other.gate.owner).name
+                assert line not in publish.entered, f"{producer.name} went past {other.name}, which waits for {line}"
 
     def close(self, index: int, graceful: bool) -> None:
         self.replace(index, graceful)
