@@ -52,8 +52,8 @@ def test_a_publisher_without_confirms_waits_as_long_as_it_takes(broker: BrokerPr
             view = broker.queue(name)
             assert len(view["blocked"]) == 1, "it waits, and is neither refused nor given up"
             held.append(view["blocked"][0]["held_bytes"])
-        assert max(held) <= 1024 * KIB
-        assert broker.rss() - before < 4 * 1024 * KIB
+        assert max(held) <= 3 * 1024 * KIB, "most of the eight MiB is left where it is"
+        assert broker.rss() - before < 6 * 1024 * KIB
         got = []
         for method, _, body in channel.consume(name):
             channel.basic_ack(method.delivery_tag)

@@ -54,7 +54,7 @@ class Pulse:
 
 
 @contextmanager
-def pulse(broker: BrokerProcess, longest: float = 3.0) -> Iterator[Pulse]:
+def pulse(broker: BrokerProcess, longest: float = 5.0) -> Iterator[Pulse]:
     """Have a neighbour served while the context lasts; none of its waits may have been longer than that."""
     neighbour = Pulse(broker)
     thread = threading.Thread(target=neighbour.run)
@@ -89,12 +89,10 @@ def test_100_000_declares_in_one_write_are_all_answered_and_others_are_served(br
         declare = method_frame(1, commands.Queue.Declare(queue="", exclusive=True, auto_delete=True))
         delete = method_frame(1, commands.Queue.Delete(queue=""))
         writer = say_in_background(peer, (declare + delete) * (DECLARES // 2))
-        answers = 0
-        while answers < DECLARES:
-            channel, method = peer.read_method()
-            assert channel == 1
-            assert isinstance(method, commands.Queue.DeclareOk | commands.Queue.DeleteOk)
-            answers += 1
+        expected = [b"\x00\x32\x00\x0b", b"\x00\x32\x00\x29"]  # queue.declare-ok, queue.delete-ok
+        for number in range(DECLARES):
+            kind, channel, payload = peer.read_frame()
+            assert (kind, channel, payload[:4]) == (METHOD, 1, expected[number % 2])
         writer.join()
     assert broker.rss() - before < 64 * MIB
 
@@ -123,7 +121,7 @@ def queues_of(broker: BrokerProcess) -> int:
 @pytest.mark.slow
 def test_a_connection_with_thousands_of_bound_queues_ends_without_holding_up_others(broker: BrokerProcess) -> None:
     count = 3000
-    with pulse(broker, 5.0):
+    with pulse(broker):
         with open_peer(broker) as peer:
             said = b""
             for n in range(count):
