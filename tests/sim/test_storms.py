@@ -100,7 +100,7 @@ def test_in_a_storm_of_a_thousand_producers_nothing_is_lost_overrun_or_left_wait
 
 
 async def storm_with_disconnects(loop: SimLoop) -> str:
-    """Clients are cut off in the middle of anything, others say goodbye while they are held, the consumer comes and goes."""
+    """Clients are cut off in the middle of anything, or say goodbye while held; the consumer comes and goes."""
     policy = Policy()
     policy.hold_bytes = 2048
     world = World(loop, policy)

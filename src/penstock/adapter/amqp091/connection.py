@@ -371,6 +371,8 @@ class Connection(Intake):
         self.touch()
 
     def _end_channel(self, channel: Channel, graceful: bool) -> None:
+        if channel.producer.withheld.ready():
+            self.tell_confirms(channel)  # Nothing may come on this channel after its close or close-ok.
         self.channels.pop(int(channel.number), None)
         self.forget_last()
         self.broker.end_session(channel)

@@ -1,0 +1,88 @@
+"""One client's side of a connection to a hub, as bytes in and frames out: no socket, no loop, time by hand."""
+
+from __future__ import annotations
+
+from penstock.adapter.amqp091.peer import Peer
+from penstock.adapter.hub import Hub
+from penstock.adapter.policy import Policy
+from penstock.adapter.users import Users
+from penstock.core.broker import Broker
+from penstock.core.settings import Defaults
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
+from penstock.wire.sasl import plain_response
+
+Frame = tuple[int, int, bytes]
+"""Kind, channel and payload."""
+
+
+def make_hub(policy: Policy | None = None) -> Hub:
+    core = Broker(Defaults())
+    core.add_vhost("/")
+    return Hub(core, policy or Policy(), Users(), "seed", "0")
+
+
+def cut(data: bytes) -> list[Frame]:
+    """Cut octets into frames; there must be nothing left over."""
+    frames: list[Frame] = []
+    pos = 0
+    while pos < len(data):
+        size = int.from_bytes(data[pos + 3 : pos + 7], "big")
+        assert data[pos + 7 + size] == spec.FRAME_END
+        frames.append((data[pos], int.from_bytes(data[pos + 1 : pos + 3], "big"), data[pos + 7 : pos + 7 + size]))
+        pos += size + 8
+    return frames
+
+
+def publish(
+    queue: str, body: bytes, channel: int = 1, properties: Properties | None = None, frame_max: int = 1 << 17
+) -> bytes:
+    """Return the frames of a publish to a queue."""
+    out = method_frame(channel, spec.BASIC_PUBLISH, routing_key=queue)
+    out += frame(spec.FRAME_HEADER, channel, encode_header(len(body), properties or Properties()))
+    for start in range(0, len(body), frame_max - 8):
+        out += frame(spec.FRAME_BODY, channel, body[start : start + frame_max - 8])
+    return out
+
+
+class Dialogue:
+    """A connection that has been opened, with channel 1."""
+
+    def __init__(self, hub: Hub, frame_max: int = 131072) -> None:
+        self.hub = hub
+        self.connection = hub.connect(Peer("127.0.0.1:1", True))
+        self.say(b"AMQP\x00\x00\x09\x01")
+        login = plain_response("guest", "guest")
+        properties: dict[str, object] = {"capabilities": {"connection.blocked": True}}
+        self.say(
+            method_frame(0, spec.CONNECTION_START_OK, client_properties=properties, mechanism="PLAIN", response=login)
+        )
+        self.say(method_frame(0, spec.CONNECTION_TUNE_OK, channel_max=100, frame_max=frame_max, heartbeat=0))
+        self.say(method_frame(0, spec.CONNECTION_OPEN, virtual_host="/"))
+        assert self.names(method_frame(1, spec.CHANNEL_OPEN)) == ["channel.open-ok"]
+
+    def say(self, data: bytes) -> list[Frame]:
+        """Send octets in one piece, let the broker make its turn, and return what comes back."""
+        self.connection.receive(data)
+        return self.listen()
+
+    def listen(self, now: float | None = None) -> list[Frame]:
+        """Let the broker make its turns, at a time if one is given, and return what comes."""
+        if now is not None:
+            self.hub.begin(now)
+        while self.hub.pump():
+            pass
+        return cut(self.connection.take_output())
+
+    def names(self, data: bytes) -> list[str]:
+        """Send octets and return the names of the methods that come back."""
+        return [decode_method(payload).name for kind, _, payload in self.say(data) if kind == spec.FRAME_METHOD]
+
+    def declare(self, queue: str, **arguments: object) -> None:
+        """Declare a queue; `capacity_messages=5` is the argument capacity-messages."""
+        table = {name.replace("_", "-"): value for name, value in arguments.items()}
+        assert self.names(method_frame(1, spec.QUEUE_DECLARE, queue=queue, arguments=table)) == ["queue.declare-ok"]
+
+    def confirm(self) -> None:
+        """Turn confirms on."""
+        assert self.names(method_frame(1, spec.CONFIRM_SELECT)) == ["confirm.select-ok"]

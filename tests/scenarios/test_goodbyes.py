@@ -1,0 +1,53 @@
+"""What is told to those who leave, and in which order."""
+
+from __future__ import annotations
+
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import method_frame
+from tests.adapter.dialogue import Dialogue, make_hub, publish
+
+
+def test_a_publish_right_before_channel_close_is_confirmed_before_close_ok_and_nothing_comes_after() -> None:
+    client = Dialogue(make_hub())
+    client.declare("q")
+    client.confirm()
+    goodbye = method_frame(1, spec.CHANNEL_CLOSE, reply_code=200)
+    assert client.names(publish("q", b"x") + publish("q", b"y") + goodbye) == ["basic.ack", "channel.close-ok"]
+
+
+def test_a_publish_right_before_connection_close_is_confirmed_before_close_ok() -> None:
+    client = Dialogue(make_hub())
+    client.declare("q")
+    client.confirm()
+    goodbye = method_frame(0, spec.CONNECTION_CLOSE, reply_code=200)
+    assert client.names(publish("q", b"x") + goodbye) == ["basic.ack", "connection.close-ok"]
+
+
+def test_after_channel_close_by_the_broker_nothing_more_is_confirmed_on_that_channel() -> None:
+    client = Dialogue(make_hub())
+    client.declare("q")
+    client.confirm()
+    wrong = method_frame(1, spec.BASIC_ACK, delivery_tag=99)
+    told = client.names(publish("q", b"x") + wrong + publish("q", b"y"))
+    assert told in (["basic.ack", "channel.close"], ["channel.close"])
+
+
+def test_a_new_channel_with_the_number_of_a_closed_one_is_told_nothing_of_the_old_ones_publishes() -> None:
+    client = Dialogue(make_hub())
+    client.declare("q", capacity_messages=2, stop_messages=0, resume_messages=0)
+    client.confirm()
+    assert client.names(publish("q", b"x")) == ["connection.blocked"]
+    again = method_frame(1, spec.CHANNEL_CLOSE, reply_code=200) + method_frame(1, spec.CHANNEL_OPEN)
+    assert "basic.ack" not in client.names(again)
+    drain = method_frame(1, spec.QUEUE_PURGE, queue="q")
+    assert client.names(drain) == ["queue.purge-ok"]
+
+
+def test_nothing_is_returned_on_a_channel_that_was_closed_in_the_same_read() -> None:
+    client = Dialogue(make_hub())
+    unroutable = publish("nowhere", b"x")
+    mandatory = method_frame(1, spec.BASIC_PUBLISH, routing_key="nowhere", mandatory=True)
+    unroutable = mandatory + unroutable[len(method_frame(1, spec.BASIC_PUBLISH, routing_key="nowhere")) :]
+    assert client.names(unroutable) == ["basic.return"]
+    goodbye = method_frame(1, spec.CHANNEL_CLOSE, reply_code=200)
+    assert client.names(unroutable + goodbye)[-1] == "channel.close-ok"
