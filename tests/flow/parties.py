@@ -1,0 +1,43 @@
+"""Parties for the tests of gates and turns: they wait with a list of what they want to pass."""
+
+from __future__ import annotations
+
+from penstock.flow.gate import Gate, Waiter
+from penstock.flow.turns import Turns
+
+
+class Walker(Waiter):
+    """Has one road for each of its messages; notes where and when it passes."""
+
+    def __init__(self, name: str, turns: Turns, passed: list[str], *roads: list[Gate]) -> None:
+        super().__init__()
+        self.name = name
+        self.turns = turns
+        self.passed = passed
+        self.roads = list(roads)
+        self.too_big_for: set[str] = set()
+        """Gates that have no room for it although they are open."""
+        self.released: list[str] = []
+
+    def stand(self) -> None:
+        """Stand in line for the first message."""
+        self.turns.wait(self, self.obstacle() or self.roads[0][0], 0.0)
+
+    def waits_at(self, gate: Gate, now: float) -> None:
+        gate.block(self)
+
+    def obstacle(self) -> Gate | None:
+        for gate in self.roads[0]:
+            if not gate.open or gate.name in self.too_big_for:
+                return gate
+        return None
+
+    def take_turn(self, now: float) -> None:
+        self.passed.append(self.name)
+        del self.roads[0]
+
+    def obstacle_ahead(self) -> Gate | None:
+        return (self.obstacle() or self.roads[0][0]) if self.roads else None
+
+    def release(self, gate: Gate, now: float) -> None:
+        self.released.append(gate.name)

@@ -1,0 +1,85 @@
+"""One timer for many parties: each is looked at when it is due, and no later."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.flow.deadlines import NEVER, Deadlines, Party
+
+
+class Clocked(Party):
+    """Notes when it is looked at, and asks for the next time from a list."""
+
+    def __init__(self, *following: float) -> None:
+        super().__init__()
+        self.looks: list[float] = []
+        self.following = list(following)
+
+    def on_deadline(self, now: float) -> float:
+        self.looks.append(now)
+        return self.following.pop(0) if self.following else NEVER
+
+
+def test_an_earlier_time_replaces_a_later_one_and_a_later_one_is_ignored() -> None:
+    deadlines, party = Deadlines(), Clocked()
+    deadlines.add(party, 10.0)
+    deadlines.add(party, 5.0)
+    deadlines.add(party, 7.0)
+    assert deadlines.next() == 5.0
+    deadlines.run(20.0)
+    assert party.looks == [20.0]
+    assert deadlines.next() is None
+
+
+def test_a_party_that_went_away_is_not_looked_at() -> None:
+    deadlines, party = Deadlines(), Clocked()
+    deadlines.add(party, 5.0)
+    deadlines.drop(party)
+    assert deadlines.next() is None
+    deadlines.run(10.0)
+    assert party.looks == []
+
+
+def test_a_party_that_asks_for_a_time_that_has_passed_does_not_spin() -> None:
+    deadlines, party = Deadlines(), Clocked(1.0, 1.0, 1.0)
+    deadlines.add(party, 5.0)
+    deadlines.run(5.0)
+    assert party.looks == [5.0]
+    following = deadlines.next()
+    assert following is not None
+    assert 5.0 < following < 5.1
+
+
+def test_a_deadline_that_is_moved_often_does_not_fill_the_heap() -> None:
+    deadlines = Deadlines()
+    parties = [Clocked() for _ in range(10)]
+    for step in range(10_000):
+        for party in parties:
+            deadlines.drop(party)
+            deadlines.add(party, 1e6 + step)
+    assert len(deadlines) < 1000
+
+
+@settings(max_examples=300, derandomize=True, database=None)
+@given(st.lists(st.tuples(st.sampled_from(["add", "drop", "run"]), st.integers(0, 4), st.integers(1, 20)), max_size=60))
+def test_every_party_is_looked_at_when_its_earliest_time_has_come(steps: list[tuple[str, int, int]]) -> None:
+    deadlines, now = Deadlines(), 0.0
+    parties = [Clocked() for _ in range(5)]
+    due: dict[int, float] = {}
+    for what, index, seconds in steps:
+        if what == "add":
+            deadlines.add(parties[index], now + seconds)
+            due[index] = min(due.get(index, NEVER), now + seconds)
+        elif what == "drop":
+            deadlines.drop(parties[index])
+            due.pop(index, None)
+        else:
+            now += seconds
+            expected = {each for each, when in due.items() if when <= now}
+            before = [len(party.looks) for party in parties]
+            deadlines.run(now)
+            looked = {each for each, party in enumerate(parties) if len(party.looks) > before[each]}
+            assert looked == expected
+            due = {each: when for each, when in due.items() if each not in expected}
+        assert deadlines.next() == min(due.values(), default=None)

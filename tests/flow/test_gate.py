@@ -1,0 +1,71 @@
+"""One condition: it closes and opens, and knows who cares."""
+
+from __future__ import annotations
+
+from penstock.flow.gate import Crossing, Gate
+from penstock.flow.turns import Turns
+from tests.flow.parties import Walker
+
+
+def test_a_gate_that_closes_twice_is_told_once() -> None:
+    crossings: list[Crossing] = []
+    gate = Gate("queue", "q", crossings)
+    gate.close(9, 90, 1.0)
+    gate.close(10, 100, 2.0)
+    gate.reopen(5, 50, 4.0)
+    gate.reopen(4, 40, 5.0)
+    assert [(each.closed, each.messages, each.bytes, each.now) for each in crossings] == [
+        (True, 9, 90, 1.0),
+        (False, 5, 50, 4.0),
+    ]
+    assert gate.book.crossings == 1
+    assert gate.book.closed_s == 3.0
+
+
+def test_whoever_leaves_a_line_keeps_the_others_in_order_and_its_own_ticket() -> None:
+    turns = Turns()
+    gate = Gate("queue", "q", turns.crossings)
+    gate.close(1, 1, 0.0)
+    walkers = [Walker(name, turns, [], [gate]) for name in "abcd"]
+    for walker in walkers:
+        walker.stand()
+    gate.leave(walkers[1])
+    gate.leave(walkers[0])
+    assert [ticket for ticket, _ in sorted(gate.waiters, key=lambda entry: entry[0])] == [3, 4]
+    assert walkers[1].ticket == 2
+    assert walkers[1].gate is None
+
+
+def test_whoever_is_forgotten_is_neither_in_line_nor_among_the_blocked() -> None:
+    turns = Turns()
+    gate, other = Gate("queue", "q", turns.crossings), Gate("queue", "r", turns.crossings)
+    gate.close(1, 1, 0.0)
+    walker = Walker("a", turns, [], [gate])
+    walker.stand()
+    other.block(walker)
+    other.forget(walker)
+    assert walker.gate is gate
+    assert not other.blocked
+    gate.forget(walker)
+    assert not gate.waiters
+    assert not gate.blocked
+
+
+def test_the_blocked_are_taken_all_at_once_and_may_come_back_meanwhile() -> None:
+    turns = Turns()
+    gate = Gate("queue", "q", turns.crossings)
+    first, second = Walker("a", turns, [], [gate]), Walker("b", turns, [], [gate])
+    gate.block(first)
+    gate.block(first)
+    gate.block(second)
+    taken = gate.swap_blocked()
+    gate.block(first)
+    assert taken == [first, second]
+    assert list(gate.blocked.values()) == [first]
+
+
+def test_a_gate_without_an_owner_is_moved_by_hand_and_a_review_leaves_it_alone() -> None:
+    gate = Gate("alarm", "memory", [])
+    gate.close(0, 0, 0.0)
+    gate.review(1.0)
+    assert not gate.open

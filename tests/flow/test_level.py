@@ -1,0 +1,46 @@
+"""Amounts in both units, and the borders of thresholds."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.flow.level import UNLIMITED, Level, Thresholds
+
+MARKS = Thresholds(Level(10, 100), Level(8, 80), Level(5, 50))
+
+
+@pytest.mark.parametrize(
+    ("messages", "size", "overfull"), [(8, 80, False), (9, 80, True), (8, 81, True), (9, 0, True), (0, 0, False)]
+)
+def test_a_depth_is_overfull_above_stop_in_either_unit(messages: int, size: int, overfull: bool) -> None:
+    assert MARKS.overfull(messages, size) is overfull
+
+
+@pytest.mark.parametrize(
+    ("messages", "size", "underfull"), [(5, 50, True), (6, 50, False), (5, 51, False), (0, 51, False), (0, 0, True)]
+)
+def test_a_depth_is_underfull_at_or_below_resume_in_both_units(messages: int, size: int, underfull: bool) -> None:
+    assert MARKS.underfull(messages, size) is underfull
+
+
+def test_a_stop_of_zero_lets_one_message_in_and_a_resume_of_zero_opens_when_empty() -> None:
+    marks = Thresholds(Level(2), Level(0), Level(0))
+    assert not marks.overfull(0, 0)
+    assert marks.overfull(1, 0)
+    assert not marks.underfull(1, 0)
+    assert marks.underfull(0, 0)
+
+
+def test_no_limit_is_shown_as_none_and_covers_everything() -> None:
+    assert Level().plain() == {"messages": None, "bytes": None}
+    assert Level().covers(UNLIMITED, UNLIMITED)
+    assert Level(3, 7).plain() == {"messages": 3, "bytes": 7}
+    assert Level(3, 7).covers(3, 7)
+    assert not Level(3, 7).covers(4, 7)
+    assert not Level(3, 7).covers(3, 8)
+
+
+def test_levels_are_equal_by_their_amounts() -> None:
+    assert Level(1, 2) == Level(1, 2)
+    assert Level(1, 2) != Level(2, 1)
+    assert hash(Level(1, 2)) == hash(Level(1, 2))

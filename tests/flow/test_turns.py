@@ -1,0 +1,130 @@
+"""One line for everybody: oldest ticket first, one message a turn."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.flow.gate import Gate
+from penstock.flow.turns import Turns
+from tests.flow.parties import Walker
+
+
+def reopen(turns: Turns, gate: Gate) -> None:
+    gate.reopen(0, 0, 0.0)
+    turns.enlist(gate)
+
+
+def test_those_who_wait_pass_in_the_order_they_came_one_message_a_turn() -> None:
+    turns, passed = Turns(), list[str]()
+    gate = Gate("queue", "q", turns.crossings)
+    gate.close(1, 1, 0.0)
+    for name in "abc":
+        Walker(name, turns, passed, [gate], [gate]).stand()
+    assert turns.run(100, 0.0) == 0
+    reopen(turns, gate)
+    assert turns.run(100, 0.0) == 6
+    assert passed == list("abcabc")
+    assert not turns.pending
+
+
+def test_a_bound_on_turns_is_kept_and_says_that_there_is_more() -> None:
+    turns, passed = Turns(), list[str]()
+    gate = Gate("queue", "q", turns.crossings)
+    gate.close(1, 1, 0.0)
+    for name in "abc":
+        Walker(name, turns, passed, [gate]).stand()
+    reopen(turns, gate)
+    assert turns.run(2, 0.0) == 2
+    assert passed == ["a", "b"]
+    assert turns.pending
+    turns.run(2, 0.0)
+    assert passed == ["a", "b", "c"]
+    assert not turns.pending
+
+
+def test_a_gate_that_closes_again_keeps_the_rest_waiting_with_their_tickets() -> None:
+    turns, passed = Turns(), list[str]()
+    gate = Gate("queue", "q", turns.crossings)
+    gate.close(1, 1, 0.0)
+    walkers = [Walker(name, turns, passed, [gate]) for name in "abc"]
+    for walker in walkers:
+        walker.stand()
+    reopen(turns, gate)
+    turns.run(1, 0.0)
+    gate.close(1, 1, 0.0)
+    assert turns.run(100, 0.0) == 0
+    assert [walker.ticket for walker in walkers] == [0, 2, 3]
+    reopen(turns, gate)
+    turns.run(100, 0.0)
+    assert passed == list("abc")
+
+
+def test_whoever_moves_to_another_gate_keeps_its_place_before_those_who_came_later() -> None:
+    turns, passed = Turns(), list[str]()
+    first, second = Gate("queue", "q", turns.crossings), Gate("queue", "r", turns.crossings)
+    first.close(1, 1, 0.0)
+    second.close(1, 1, 0.0)
+    old = Walker("old", turns, passed, [first, second])
+    old.stand()
+    Walker("young", turns, passed, [second]).stand()
+    reopen(turns, first)
+    turns.run(100, 0.0)
+    assert passed == []
+    assert old.gate is second
+    reopen(turns, second)
+    turns.run(100, 0.0)
+    assert passed == ["old", "young"]
+
+
+def test_the_oldest_who_does_not_fit_keeps_the_younger_behind_it_until_there_is_room() -> None:
+    turns, passed = Turns(), list[str]()
+    gate = Gate("queue", "q", turns.crossings)
+    gate.close(1, 1, 0.0)
+    large = Walker("large", turns, passed, [gate])
+    large.too_big_for.add("q")
+    large.stand()
+    Walker("small", turns, passed, [gate]).stand()
+    reopen(turns, gate)
+    turns.run(100, 0.0)
+    assert passed == []
+    assert not turns.pending, "a gate whose oldest cannot go must not spin"
+    large.too_big_for.clear()
+    turns.enlist(gate)
+    turns.run(100, 0.0)
+    assert passed == ["large", "small"]
+
+
+def test_listing_an_open_gate_twice_gives_no_second_turn() -> None:
+    turns, passed = Turns(), list[str]()
+    gate = Gate("queue", "q", turns.crossings)
+    gate.close(1, 1, 0.0)
+    Walker("a", turns, passed, [gate]).stand()
+    reopen(turns, gate)
+    turns.enlist(gate)
+    turns.run(100, 0.0)
+    assert passed == ["a"]
+
+
+@settings(max_examples=200, derandomize=True, database=None)
+@given(st.lists(st.lists(st.sampled_from(["q", "r", "qr"]), min_size=1, max_size=4), min_size=1, max_size=6), st.data())
+def test_when_all_gates_are_open_in_the_end_everyone_has_passed(plans: list[list[str]], data: st.DataObject) -> None:
+    turns, passed = Turns(), list[str]()
+    gates = {name: Gate("queue", name, turns.crossings) for name in "qr"}
+    for gate in gates.values():
+        gate.close(1, 1, 0.0)
+    for number, plan in enumerate(plans):
+        Walker(str(number), turns, passed, *[[gates[name] for name in road] for road in plan]).stand()
+    for name, open_it, budget in data.draw(
+        st.lists(st.tuples(st.sampled_from("qr"), st.booleans(), st.integers(1, 5)), max_size=20)
+    ):
+        if open_it:
+            reopen(turns, gates[name])
+        else:
+            gates[name].close(1, 1, 0.0)
+        turns.run(budget, 0.0)
+    for gate in gates.values():
+        reopen(turns, gate)
+    turns.run(1000, 0.0)
+    assert sorted(passed) == sorted(str(number) for number, plan in enumerate(plans) for _ in plan)
+    assert not turns.pending
