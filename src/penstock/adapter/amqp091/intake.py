@@ -28,6 +28,9 @@ ROUTES_KEPT: Final = 4096
 OUTPUT_LEFT_UNREAD: Final = 1024 * 1024
 """Bytes waiting for the peer at which its input is left alone: one that asks and never reads cannot fill our memory."""
 
+METHODS_AT_ONCE: Final = 256
+"""Declarations and the like that are acted on in one turn; the rest of the input waits for the next."""
+
 _METHOD: Final = 1
 _HEADER: Final = 2
 _BODY: Final = 3
@@ -47,7 +50,8 @@ class Intake:
         self.out = BytesWriter()
         self.rest: bytes = b""
         self.must_drain: bool = False
-        """Input is left in `rest` until the peer has read what waits for it."""
+        """Input is left in `rest` until the next turn, or until the peer has read what waits for it."""
+        self._methods: int = 0
         self.discarding: bool = False
         """The connection is closing: nothing that comes matters but close and close-ok."""
         self._routes: dict[bytes, Route] = {}
@@ -56,6 +60,10 @@ class Intake:
         self._last_route: Route | None = None
 
     # To be filled in
+
+    def touch(self) -> None:
+        """Have the shell come to this connection at the end of the turn."""
+        raise NotImplementedError
 
     def on_method(self, number: int, payload: bytes) -> None:
         """Act on a method that is neither a publish nor an acknowledgement."""
@@ -85,6 +93,7 @@ class Intake:
             data = self.rest + data
             self.rest = b""
         self.must_drain = False
+        self._methods = 0
         pos = self._frames(data)
         if pos < len(data):
             self.rest = data[pos:] if pos else data
@@ -129,8 +138,9 @@ class Intake:
                 pos = end
                 last_frame = self._last_frame  # The frame may have closed its channel.
                 last_size = len(last_frame)
-                if len(self.out) > OUTPUT_LEFT_UNREAD:
+                if len(self.out) > OUTPUT_LEFT_UNREAD or self._methods >= METHODS_AT_ONCE:
                     self.must_drain = True
+                    self.touch()
                     return pos
         return pos
 
@@ -152,8 +162,10 @@ class Intake:
                 elif method == _ACK and end - pos == 21:
                     self._acknowledge(channel, number, data, pos)
                 else:
+                    self._methods += 1
                     self.on_method(number, data[pos + 7 : end - 1])
             else:
+                self._methods += 1
                 self.on_method(number, data[pos + 7 : end - 1])
         elif kind == _HEARTBEAT:
             if number:
