@@ -1,0 +1,91 @@
+"""Messages as columns: the layout that docs/spark.md promises."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+from penstock.adapter.amqp091.content import make_content
+from penstock.adapter.blocks import ALIGNMENT, MAGIC, encode_block
+from penstock.core.message import Address, Message
+from penstock.wire.amqp091.codec import Properties
+
+
+def message(sequence: int, body: bytes, key: str = "k", **properties: object) -> Message:
+    made = Properties()
+    for name, value in properties.items():
+        setattr(made, name, value)
+    return Message(Address("x", key), make_content(made, body), 100, sequence, 2.5)
+
+
+class Read:
+    """A block taken apart by the letter of the format."""
+
+    def __init__(self, block: bytes) -> None:
+        self.block = block
+        assert block[:4] == MAGIC
+        (length,) = struct.unpack_from("<I", block, 4)
+        self.header = json.loads(block[8 : 8 + length])
+        self.rows = self.header["rows"]
+
+    def part(self, column: str, name: str) -> bytes:
+        start, length = self.header["columns"][column][name]
+        assert start % ALIGNMENT == 0
+        assert start + length <= len(self.block)
+        return self.block[start : start + length]
+
+    def texts(self, column: str) -> list[str | None]:
+        parts = self.header["columns"][column]
+        if "all" in parts:
+            return [parts["all"]] * self.rows
+        offsets = struct.unpack(f"<{self.rows + 1}i", self.part(column, "offsets"))
+        data = self.part(column, "data")
+        values = [data[offsets[row] : offsets[row + 1]].decode() for row in range(self.rows)]
+        return [value if self.valid(column, row) else None for row, value in enumerate(values)]
+
+    def valid(self, column: str, row: int) -> bool:
+        if "valid" not in self.header["columns"][column]:
+            return True
+        return bool(self.part(column, "valid")[row >> 3] >> (row & 7) & 1)
+
+    def bodies(self) -> list[bytes]:
+        offsets = struct.unpack(f"<{self.rows + 1}i", self.part("value", "offsets"))
+        return [self.part("value", "data")[offsets[row] : offsets[row + 1]] for row in range(self.rows)]
+
+    def numbers(self, column: str, code: str) -> list[int]:
+        return list(struct.unpack(f"<{self.rows}{code}", self.part(column, "data")))
+
+
+def test_every_column_can_be_read_back() -> None:
+    messages = [
+        message(3, b"one", "a", message_id="m1", priority=4),
+        message(5, b"", "b", priority=None),
+        message(9, b"\x00\xff" * 100, "a", message_id="m\u00fc3", priority=0),
+    ]
+    read = Read(encode_block("q", messages, 1000.0))
+    assert (read.header["queue"], read.header["first"], read.header["last"]) == ("q", 3, 9)
+    assert read.numbers("sequence", "q") == [3, 5, 9]
+    assert read.numbers("timestamp", "q") == [1_002_500_000] * 3
+    assert read.bodies() == [b"one", b"", b"\x00\xff" * 100]
+    assert read.texts("routing_key") == ["a", "b", "a"]
+    assert read.texts("message_id") == ["m1", None, "m\u00fc3"]
+    assert read.header["columns"]["exchange"] == {"all": "x"}
+    assert read.header["columns"]["correlation_id"] == {"all": None}
+    assert [read.valid("priority", row) for row in range(3)] == [True, False, True]
+    assert [read.numbers("priority", "i")[row] for row in (0, 2)] == [4, 0]
+    assert read.header["columns"]["redelivered"] == {"all": False}
+
+
+def test_a_block_of_no_rows_is_a_block() -> None:
+    read = Read(encode_block("q", [], 0.0))
+    assert (read.rows, read.bodies()) == (0, [])
+
+
+def test_properties_that_cannot_be_read_count_as_absent() -> None:
+    broken = message(1, b"body", message_id="m")
+    whole = broken.content
+    at = whole.index(b"\x01m\xce")
+    broken = Message(broken.address, whole[:at] + b"\x09m\xce" + whole[at + 3 :], 100, 1, 0.0)
+    read = Read(encode_block("q", [broken], 0.0))
+    assert read.texts("message_id") == [None]
+    assert read.bodies() == [b"body"]

@@ -1,0 +1,90 @@
+"""The content header that is looked at in place, against the codec that reads it field by field."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.adapter.amqp091.header import properties_fit
+from penstock.wire.amqp091.codec import CodecError, Properties, decode_properties, encode_header
+
+SHORT = st.text(max_size=20)
+NAMES = (
+    "content_type",
+    "content_encoding",
+    "correlation_id",
+    "reply_to",
+    "expiration",
+    "message_id",
+    "type",
+    "user_id",
+)
+
+
+@st.composite
+def properties(draw: st.DrawFn) -> Properties:
+    made = Properties()
+    for name in draw(st.sets(st.sampled_from(NAMES))):
+        setattr(made, name, draw(SHORT))
+    if draw(st.booleans()):
+        made.headers = dict(draw(st.dictionaries(st.text(max_size=5), st.integers(-100, 100), max_size=3)))
+    if draw(st.booleans()):
+        made.delivery_mode = draw(st.integers(0, 255))
+    if draw(st.booleans()):
+        made.priority = draw(st.integers(0, 255))
+    return made
+
+
+def fits(payload: bytes) -> bool:
+    """Walk over the property list of a content header's payload, inside other octets."""
+    framed = b"......." + payload + b"\xce"
+    return properties_fit(framed, 7 + 12, len(framed) - 1)
+
+
+@settings(max_examples=500, derandomize=True, database=None)
+@given(properties())
+def test_whatever_the_codec_writes_fits(made: Properties) -> None:
+    assert fits(encode_header(5, made))
+
+
+@settings(max_examples=500, derandomize=True, database=None)
+@given(properties(), st.integers(1, 30), st.binary(min_size=1, max_size=10))
+def test_a_list_that_is_cut_or_too_long_does_not_fit(made: Properties, less: int, more: bytes) -> None:
+    payload = encode_header(5, made)
+    assert not fits(payload[: max(len(payload) - less, 12)])
+    assert not fits(payload + more)
+
+
+@settings(max_examples=3000, derandomize=True, database=None)
+@given(st.binary(max_size=40))
+def test_whatever_the_codec_reads_fits_and_what_does_not_fit_it_refuses(octets: bytes) -> None:
+    payload = b"\x00\x3c\x00\x00" + bytes(8) + octets
+    try:
+        decode_properties(payload)
+    except CodecError:
+        return  # The inside of a table or a text may be wrong although the lengths are right.
+    assert fits(payload)
+
+
+@settings(max_examples=2000, derandomize=True, database=None)
+@given(properties(), st.integers(0, 200), st.integers(0, 255))
+def test_an_octet_that_is_changed_makes_both_agree_that_lengths_are_wrong(
+    made: Properties, at: int, octet: int
+) -> None:
+    payload = bytearray(encode_header(5, made))
+    at = 12 + at % (len(payload) - 12)
+    payload[at] = octet
+    try:
+        decode_properties(bytes(payload))
+    except CodecError:
+        return
+    assert fits(bytes(payload))
+
+
+def test_flags_that_mean_nothing_in_class_basic_do_not_fit() -> None:
+    head = b"\x00\x3c\x00\x00" + bytes(8)
+    assert fits(head + b"\x00\x00")
+    assert not fits(head + b"\x00\x01\x00\x00")
+    assert not fits(head + b"\x00\x02")
+    assert not fits(head + b"\x00")
+    assert not fits(head)

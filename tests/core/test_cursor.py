@@ -1,0 +1,204 @@
+"""Reading again: plans, ranges, settling, and what leaves a queue when."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.broker import Broker
+from penstock.core.consumer import Consumer
+from penstock.core.cursor import Cursor
+from penstock.core.message import Address
+from penstock.core.queue import Queue
+from penstock.core.session import Session
+from penstock.core.settings import Defaults
+from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceLocked
+
+FOR_EVER = 1 << 62
+
+
+class Desk:
+    """A broker with one queue, and cursors on it."""
+
+    def __init__(self, **arguments: object) -> None:
+        self.broker = Broker(Defaults())
+        self.vhost = self.broker.add_vhost("/")
+        table = {name.replace("_", "-"): value for name, value in arguments.items()}
+        self.queue: Queue = self.vhost.declare_queue("q", table, False, False, None, None)
+
+    def put(self, count: int, charge: int = 10) -> None:
+        for _ in range(count):
+            self.queue.enqueue(Address("", "q"), b"", charge, 0.0)
+
+    def attach(self, name: str = "c", starting: int | str = "earliest") -> Cursor:
+        cursor = Cursor(name)
+        cursor.attach([self.queue], {"q": starting}, 0.0)
+        return cursor
+
+
+def sequences(cursor: Cursor, lo: int, hi: int, rows: int = FOR_EVER, size: int = FOR_EVER) -> list[int]:
+    return [int(message.sequence) for message in cursor.read("q", lo, hi, rows, size)]
+
+
+def test_a_plan_takes_what_rows_bytes_and_end_allow_but_at_least_one() -> None:
+    desk = Desk()
+    desk.put(10)
+    cursor = desk.attach()
+    assert cursor.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER) == (10, 10, 100)
+    assert cursor.plan("q", 0, 4, FOR_EVER, FOR_EVER) == (4, 4, 40)
+    assert cursor.plan("q", 0, FOR_EVER, 35, FOR_EVER) == (3, 3, 30)
+    assert cursor.plan("q", 0, FOR_EVER, FOR_EVER, 6) == (6, 6, 60)
+    assert cursor.plan("q", 6, FOR_EVER, 1, FOR_EVER) == (7, 1, 10)
+    assert cursor.plan("q", 10, FOR_EVER, FOR_EVER, FOR_EVER) == (10, 0, 0)
+
+
+def test_a_range_can_be_read_again_and_leaves_out_its_lower_end() -> None:
+    desk = Desk()
+    desk.put(10)
+    cursor = desk.attach()
+    assert sequences(cursor, 3, 6) == [4, 5, 6]
+    assert sequences(cursor, 3, 6) == [4, 5, 6]
+    assert sequences(cursor, 3, 6, rows=2) == [4, 5]
+    assert sequences(cursor, 3, 6, size=1) == [4]
+    assert sequences(cursor, 6, 6) == []
+
+
+def test_what_is_not_settled_counts_in_the_depth_and_settling_opens_the_gate() -> None:
+    desk = Desk(capacity_messages=10, stop_messages=8, resume_messages=5)
+    cursor = desk.attach()
+    desk.put(9)
+    cursor.plan("q", 0, FOR_EVER, FOR_EVER, FOR_EVER)
+    sequences(cursor, 0, 9)
+    assert (desk.queue.messages, desk.queue.gate.open) == (9, False)
+    assert cursor.settle("q", 4, 1.0) == 4
+    assert (desk.queue.messages, desk.queue.bytes, desk.queue.gate.open) == (5, 50, True)
+    assert cursor.settle("q", 2, 1.0) == 4, "settling is monotone"
+    assert cursor.settle("q", 9, 1.0) == 9
+    assert (desk.queue.messages, desk.queue.bytes) == (0, 0)
+
+
+def test_what_is_settled_cannot_be_planned_or_read_again() -> None:
+    desk = Desk()
+    desk.put(5)
+    cursor = desk.attach()
+    cursor.settle("q", 3, 0.0)
+    with pytest.raises(PreconditionFailed, match="up to 3; the messages 2 to 3 are gone"):
+        cursor.plan("q", 1, 1, 1, FOR_EVER)
+    with pytest.raises(PreconditionFailed, match=r"the range \(1, 5\] cannot be read again"):
+        cursor.read("q", 1, 5, 1, 1)
+    with pytest.raises(PreconditionFailed, match="ends at 5; cursor 'c' cannot settle 6"):
+        cursor.settle("q", 6, 0.0)
+
+
+def test_a_message_leaves_when_the_slowest_cursor_has_settled_it() -> None:
+    desk = Desk()
+    desk.put(10)
+    fast, slow = desk.attach("fast"), desk.attach("slow")
+    fast.settle("q", 10, 0.0)
+    assert desk.queue.messages == 10
+    slow.settle("q", 4, 0.0)
+    assert desk.queue.messages == 6
+    slow.delete(0.0)
+    assert desk.queue.messages == 0, "what only the deleted cursor still wanted is not kept"
+
+
+def test_each_attach_fences_the_one_before_and_keeps_the_initial_offset() -> None:
+    desk = Desk()
+    desk.put(5)
+    cursor = desk.attach(starting=2)
+    token = cursor.token
+    cursor.check(token, 0.0)
+    assert desk.queue.messages == 3, "what is before the initial offset is nobody's"
+    assert not cursor.attach([desk.queue], {"q": "latest"}, 0.0)
+    assert cursor.positions["q"].initial == 2
+    with pytest.raises(Fenced, match="taken over by a newer attach"):
+        cursor.check(token, 0.0)
+    cursor.check(cursor.token, 0.0)
+
+
+def test_earliest_latest_and_a_sequence_are_where_they_say() -> None:
+    desk = Desk()
+    desk.put(5)
+    keeper = desk.attach("keeper")
+    keeper.settle("q", 2, 0.0)
+    assert desk.attach("a").positions["q"].initial == 2
+    assert desk.attach("b", "latest").positions["q"].initial == 5
+    assert desk.attach("c", 3).positions["q"].initial == 3
+    for wrong in (1, 6):
+        with pytest.raises(PreconditionFailed, match="has the offsets 2 to 5"):
+            desk.attach("d", wrong)
+
+
+def test_ordinary_use_and_cursors_exclude_each_other() -> None:
+    desk = Desk()
+    desk.put(2)
+    session = Session()
+    consumer = Consumer("t", session, desk.queue, False, False, 0)
+    desk.broker.consume(session, consumer)
+    with pytest.raises(ResourceLocked, match="1 consumers"):
+        desk.attach()
+    desk.broker.end_session(session)
+    desk.attach()
+    with pytest.raises(ResourceLocked, match="read by cursor 'c'"):
+        desk.broker.consume(Session(), consumer)
+
+
+def test_what_consumers_gave_back_is_read_in_its_old_place() -> None:
+    desk = Desk()
+    desk.put(6)
+    session = Session()
+    for _ in range(4):
+        session.get(desk.queue, False, 0.0)
+    session.acknowledge(2, False, 0.0)
+    session.recover()
+    cursor = desk.attach()
+    assert sequences(cursor, 0, 6) == [1, 3, 4, 5, 6]
+    assert cursor.plan("q", 1, 2, FOR_EVER, FOR_EVER) == (4, 2, 20)
+
+
+def test_a_queue_that_drops_is_no_queue_for_a_cursor() -> None:
+    with pytest.raises(PreconditionFailed, match="overflow policy drop-head"):
+        Desk(x_max_length=5).attach()
+
+
+def test_a_queue_that_was_deleted_or_is_not_read_is_not_found() -> None:
+    desk = Desk()
+    cursor = desk.attach()
+    with pytest.raises(NotFound, match="does not read queue 'other'"):
+        cursor.plan("other", 0, 1, 1, 1)
+    desk.broker.delete_queue(desk.queue)
+    with pytest.raises(NotFound, match="was deleted"):
+        cursor.plan("q", 0, 1, 1, 1)
+
+
+@settings(max_examples=300, derandomize=True, database=None)
+@given(
+    st.sets(st.integers(1, 30)),
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 31), st.integers(1, 8), st.integers(1, 80)), max_size=12),
+)
+def test_any_plans_and_settles_of_two_cursors_over_any_gaps_agree_with_a_list(
+    gaps: set[int], steps: list[tuple[int, int, int, int]]
+) -> None:
+    desk = Desk()
+    desk.put(30)
+    session = Session()
+    for _ in range(30):
+        session.get(desk.queue, False, 0.0)
+    for tag in sorted(gaps):
+        session.acknowledge(tag, False, 0.0)
+    session.recover()
+    left = [sequence for sequence in range(1, 31) if sequence not in gaps]
+    cursors = [desk.attach("a"), desk.attach("b")]
+    first = left[0] - 1 if left else 30
+    settled = [first, first]
+    for which, at, rows, size in steps:
+        cursor, start = cursors[which], max(at, settled[which])
+        expected = [sequence for sequence in left if sequence > start][: min(rows, max(size // 10, 1))]
+        end = expected[-1] if expected else start
+        assert cursor.plan("q", start, rows, size, FOR_EVER) == (end, len(expected), 10 * len(expected))
+        assert sequences(cursor, start, end) == expected
+        if end <= 30:
+            settled[which] = max(settled[which], end)
+            cursor.settle("q", end, 0.0)
+        assert desk.queue.messages == len([sequence for sequence in left if sequence > min(settled)])

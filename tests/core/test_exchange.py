@@ -1,0 +1,168 @@
+"""Where messages go."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.broker import Broker
+from penstock.core.exchange import topic_matches
+from penstock.core.queue import Queue
+from penstock.core.settings import Defaults
+from penstock.core.vhost import VirtualHost
+from penstock.errors import AccessRefused, CommandInvalid, NotFound, PreconditionFailed
+
+
+def naive(pattern: list[str], words: list[str]) -> bool:
+    """What the standard says, by recursion: `*` is one word, `#` is none or more."""
+    if not pattern:
+        return not words
+    if pattern[0] == "#":
+        return any(naive(pattern[1:], words[at:]) for at in range(len(words) + 1))
+    return bool(words) and pattern[0] in ("*", words[0]) and naive(pattern[1:], words[1:])
+
+
+@settings(max_examples=2000, derandomize=True, database=None)
+@given(
+    st.lists(st.sampled_from(["a", "b", "*", "#", ""]), max_size=7),
+    st.lists(st.sampled_from(["a", "b", ""]), max_size=7),
+)
+def test_topics_match_as_the_standard_says(pattern: list[str], words: list[str]) -> None:
+    assert topic_matches(pattern, words) == naive(pattern, words)
+
+
+def test_a_pattern_of_many_hashes_is_no_trap() -> None:
+    assert not topic_matches(["#", "a"] * 50, ["b"] * 2000)
+    assert topic_matches(["#", "a"] * 50, ["a"] * 2000)
+
+
+def vhost() -> VirtualHost:
+    return Broker(Defaults()).add_vhost("/")
+
+
+def declared(where: VirtualHost, *names: str) -> list[Queue]:
+    return [where.declare_queue(name, {}, False, False, None, None) for name in names]
+
+
+def reached(where: VirtualHost, exchange: str, key: str, headers: dict[str, object] | None = None) -> list[str]:
+    route = where.route(exchange, key, False)
+    where.resolve(route, headers or {})
+    return sorted(queue.name for queue in route.queues)
+
+
+def test_the_default_exchange_leads_to_the_queue_of_that_name() -> None:
+    where = vhost()
+    declared(where, "a", "b")
+    assert reached(where, "", "a") == ["a"]
+    assert reached(where, "", "nobody") == []
+
+
+def test_each_type_takes_its_bindings() -> None:
+    where = vhost()
+    a, b, c = declared(where, "a", "b", "c")
+    for exchange, queue, key in (
+        ("amq.direct", a, "red"),
+        ("amq.direct", b, "red"),
+        ("amq.direct", c, "blue"),
+        ("amq.fanout", a, "x"),
+        ("amq.fanout", c, ""),
+        ("amq.topic", a, "orders.*"),
+        ("amq.topic", b, "#"),
+        ("amq.topic", b, "orders.#"),
+    ):
+        where.bind(exchange, queue, None, key, {})
+    assert reached(where, "amq.direct", "red") == ["a", "b"]
+    assert reached(where, "amq.direct", "green") == []
+    assert reached(where, "amq.fanout", "anything") == ["a", "c"]
+    assert reached(where, "amq.topic", "orders.new") == ["a", "b"], "a queue gets one copy however many bindings match"
+    assert reached(where, "amq.topic", "orders.new.eu") == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "headers", "matches"),
+    [
+        ({"a": 1, "b": 2}, {"a": 1, "b": 2, "c": 3}, True),
+        ({"a": 1, "b": 2}, {"a": 1}, False),
+        ({"x-match": "any", "a": 1, "b": 2}, {"b": 2}, True),
+        ({"x-match": "any", "a": 1, "b": 2}, {"b": 3}, False),
+        ({"x-match": "all", "a": None}, {"a": "whatever"}, True),
+        ({"x-match": "all", "x-a": 1}, {}, True),
+        ({"x-match": "all-with-x", "x-a": 1}, {}, False),
+        ({"x-match": "any-with-x", "x-a": 1}, {"x-a": 1}, True),
+        ({}, {}, True),
+    ],
+)
+def test_headers_match_all_or_any(arguments: dict[str, object], headers: dict[str, object], matches: bool) -> None:
+    where = vhost()
+    (queue,) = declared(where, "q")
+    where.bind("amq.headers", queue, None, "", arguments)
+    assert bool(reached(where, "amq.headers", "", headers)) is matches
+
+
+def test_exchanges_may_be_bound_in_a_circle() -> None:
+    where = vhost()
+    (queue,) = declared(where, "q")
+    for name in "xyz":
+        where.declare_exchange(name, "fanout", {}, False, False, False)
+    for source, target in ("xy", "yz", "zx"):
+        where.bind(source, None, where.exchange(target), "", {})
+    where.bind("z", queue, None, "", {})
+    assert reached(where, "x", "") == ["q"]
+
+
+def test_a_route_that_was_found_is_found_again_after_the_topology_changed() -> None:
+    where = vhost()
+    a, b = declared(where, "a", "b")
+    where.bind("amq.fanout", a, None, "", {})
+    route = where.route("amq.fanout", "", False)
+    where.resolve(route, {})
+    assert route.only is a
+    where.bind("amq.fanout", b, None, "", {})
+    assert route.epoch != where.epoch
+    where.resolve(route, {})
+    assert route.only is None
+    assert route.queues == [a, b]
+
+
+def test_a_deleted_queue_takes_its_bindings_along_and_an_exchange_that_is_auto_deleted_with_its_last() -> None:
+    where = vhost()
+    (queue,) = declared(where, "q")
+    where.declare_exchange("x", "fanout", {}, False, True, False)
+    where.bind("x", queue, None, "", {})
+    where.bind("amq.fanout", queue, None, "", {})
+    assert where.bindings == 2
+    where.delete_queue(queue, 0.0)
+    assert where.bindings == 0
+    assert reached(where, "amq.fanout", "") == []
+    with pytest.raises(NotFound, match="no exchange 'x'"):
+        where.exchange("x")
+
+
+def test_binding_twice_is_once_and_unbinding_what_is_not_bound_is_no_error() -> None:
+    where = vhost()
+    (queue,) = declared(where, "q")
+    where.bind("amq.direct", queue, None, "k", {})
+    where.bind("amq.direct", queue, None, "k", {})
+    assert where.bindings == 1
+    where.unbind("amq.direct", queue, None, "other", {})
+    where.unbind("amq.direct", queue, None, "k", {})
+    assert where.bindings == 0
+
+
+def test_what_cannot_be_is_refused_with_its_code() -> None:
+    where = vhost()
+    (queue,) = declared(where, "q")
+    with pytest.raises(CommandInvalid, match="unknown exchange type 'x-random'"):
+        where.declare_exchange("x", "x-random", {}, False, False, False)
+    with pytest.raises(AccessRefused):
+        where.declare_exchange("amq.mine", "direct", {}, False, False, False)
+    with pytest.raises(AccessRefused):
+        where.bind("", queue, None, "k", {})
+    with pytest.raises(AccessRefused):
+        where.delete_exchange("amq.topic", False)
+    with pytest.raises(PreconditionFailed, match="inequivalent arg 'type'"):
+        where.declare_exchange("amq.topic", "fanout", {}, True, False, False)
+    where.declare_exchange("inner", "fanout", {}, False, False, True)
+    with pytest.raises(AccessRefused, match="internal exchange 'inner'"):
+        reached(where, "inner", "")

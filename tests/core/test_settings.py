@@ -1,0 +1,137 @@
+"""What a queue's arguments mean: thresholds, policy and deadlines, with all their borders."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.settings import DEFAULT_CAPACITY_BYTES, Defaults, Settings, resolve
+from penstock.errors import PreconditionFailed
+from penstock.flow.deadlines import NEVER
+from penstock.names import read_arguments
+
+Marks = tuple[int | None, int | None, int | None]
+
+
+def read(arguments: dict[str, object], defaults: Defaults | None = None) -> Settings:
+    return resolve("q", read_arguments("q", arguments), defaults or Defaults())
+
+
+def marks(arguments: dict[str, object], unit: str, defaults: Defaults | None = None) -> Marks:
+    """Capacity, stop and resume in one unit; None is no limit."""
+    found = read(arguments, defaults).thresholds
+    return found.capacity.plain()[unit], found.stop.plain()[unit], found.resume.plain()[unit]
+
+
+def test_a_queue_without_arguments_has_100_mib_and_blocks() -> None:
+    queue = read({})
+    assert queue.overflow.name == "block"
+    mib = 1024 * 1024
+    assert 100 * mib == DEFAULT_CAPACITY_BYTES
+    assert marks({}, "bytes") == (100 * mib, 80 * mib, 70 * mib)
+    assert marks({}, "messages") == (None, None, None)
+    assert queue.hold_deadline_s == 30.0
+    assert queue.message_ttl_s == queue.expires_s == NEVER
+
+
+@pytest.mark.parametrize(
+    ("capacity", "stop", "resume"),
+    [
+        (0, 0, 0),
+        (1, 0, 0),  # Flow control must engage even here; Qpid C++ never does.
+        (2, 1, 1),
+        (3, 2, 2),
+        (5, 4, 3),
+        (6, 5, 4),  # 4.8 rounds to 5, 4.2 is cut to 4.
+        (10, 8, 7),
+        (2_950_001, 2_360_001, 2_065_000),  # Qpid C++'s own example.
+    ],
+)
+def test_stop_is_80_percent_rounded_half_up_and_below_capacity_and_resume_70_percent_cut(
+    capacity: int, stop: int, resume: int
+) -> None:
+    assert marks({"capacity-messages": capacity}, "messages") == (capacity, stop, resume)
+    assert marks({"capacity-bytes": capacity}, "bytes") == (capacity, stop, resume)
+
+
+@settings(max_examples=500, derandomize=True, database=None)
+@given(st.integers(1, 1 << 40), st.integers(0, 100), st.integers(0, 100))
+def test_defaults_never_make_thresholds_that_lock_producers_out(capacity: int, stop: int, resume: int) -> None:
+    defaults = Defaults(stop_percent=max(stop, resume), resume_percent=min(stop, resume))
+    _, stop_at, resume_at = marks({"capacity-bytes": capacity}, "bytes", defaults)
+    assert stop_at is not None
+    assert resume_at is not None
+    assert 0 <= resume_at <= stop_at < capacity
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"capacity-messages": 100, "stop-messages": 90}, (100, 90, 70)),
+        ({"capacity-messages": 100, "stop-messages": 50}, (100, 50, 50)),  # 70 % would be above stop.
+        ({"capacity-messages": 100, "resume-messages": 10}, (100, 80, 10)),
+        ({"capacity-messages": 100, "resume-messages": 90}, (100, 90, 90)),  # A default gives way to what was asked.
+        ({"capacity-messages": 100, "stop-messages": 100, "resume-messages": 100}, (100, 100, 100)),
+        ({"capacity-messages": 100, "stop-messages": 0, "resume-messages": 0}, (100, 0, 0)),
+        ({"stop-messages": 50}, (None, 50, 50)),
+        ({"capacity-messages": 100, "stop-percent": 60, "resume-percent": 20}, (100, 60, 20)),
+        ({"qpid.max_count": 1000, "qpid.flow_stop_count": 800, "qpid.flow_resume_count": 500}, (1000, 800, 499)),
+        ({"x-max-length": 10, "x-overflow": "reject-publish"}, (10, None, None)),
+        ({"x-max-length": 10}, (10, None, None)),
+        ({"x-max-length": 10, "stop-messages": 5}, (10, 5, 5)),
+    ],
+)
+def test_thresholds_follow_from_what_is_given(arguments: dict[str, object], expected: Marks) -> None:
+    assert marks(arguments, "messages") == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "policy"),
+    [
+        ({"x-max-length": 10}, "drop-head"),  # RabbitMQ's meaning.
+        ({"x-max-length-bytes": 10}, "drop-head"),
+        ({"x-max-length": 10, "x-overflow": "block"}, "block"),
+        ({"capacity-messages": 10}, "block"),
+        ({"qpid.max_count": 10}, "block"),
+        ({"qpid.policy_type": "ring"}, "drop-head"),
+        ({"overflowPolicy": "PRODUCER_FLOW_CONTROL"}, "block"),
+        ({"x-overflow": "reject-publish"}, "reject"),
+    ],
+)
+def test_the_policy_is_the_one_that_the_names_users_expect(arguments: dict[str, object], policy: str) -> None:
+    assert read(arguments).overflow.name == policy
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (
+            {"capacity-messages": 10, "stop-messages": 5, "resume-messages": 6},
+            "resume-messages=6 is above stop-messages=5",
+        ),
+        ({"capacity-messages": 10, "stop-messages": 11}, "stop-messages=11 is above the capacity of 10 messages"),
+        ({"capacity-messages": 10, "resume-messages": 11}, "resume-messages=11 is above"),
+        ({"resume-messages": 5}, "resume-messages=5 has no stop threshold to go with"),
+        ({"capacity-bytes": 10, "resume-messages": 5}, "has no stop threshold to go with"),
+        ({"stop-percent": 20, "resume-percent": 30}, "resume-percent=30 is above stop-percent=20"),
+        ({"qpid.max_count": 9, "qpid.flow_stop_count": 12}, "qpid.flow_stop_count=12 is above the capacity"),
+    ],
+)
+def test_thresholds_that_cannot_work_are_refused_in_the_words_that_were_used(
+    arguments: dict[str, object], part: str
+) -> None:
+    with pytest.raises(PreconditionFailed) as caught:
+        read(arguments)
+    assert part in str(caught.value)
+
+
+def test_a_hold_deadline_of_zero_is_for_ever() -> None:
+    assert read({"hold-deadline": 0}).hold_deadline_s == NEVER
+    assert read({"hold-deadline": 7}).hold_deadline_s == 7.0
+    assert read({}, Defaults(hold_deadline_s=0)).hold_deadline_s == NEVER
+
+
+def test_times_of_rabbitmq_are_milliseconds() -> None:
+    queue = read({"x-message-ttl": 1500, "x-expires": 2500})
+    assert (queue.message_ttl_s, queue.expires_s) == (1.5, 2.5)
