@@ -68,9 +68,7 @@ def test_whatever_the_codec_reads_fits_and_what_does_not_fit_it_refuses(octets: 
 
 @settings(max_examples=2000, derandomize=True, database=None)
 @given(properties(), st.integers(0, 200), st.integers(0, 255))
-def test_an_octet_that_is_changed_makes_both_agree_that_lengths_are_wrong(
-    made: Properties, at: int, octet: int
-) -> None:
+def test_when_an_octet_is_changed_what_the_codec_still_reads_still_fits(made: Properties, at: int, octet: int) -> None:
     payload = bytearray(encode_header(5, made))
     at = 12 + at % (len(payload) - 12)
     payload[at] = octet

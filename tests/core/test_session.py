@@ -113,7 +113,7 @@ def test_a_multiple_that_settles_nothing_is_refused_inside_a_batch_too() -> None
 
 
 def test_after_a_batch_is_put_back_the_next_one_that_is_done_with_counts_for_nothing() -> None:
-    broker, queue = bench(4)
+    _, queue = bench(4)
     session = Session()
     for _ in range(4):
         session.get(queue, False, 0.0)
@@ -131,7 +131,7 @@ def test_after_a_batch_is_put_back_the_next_one_that_is_done_with_counts_for_not
 def test_any_order_of_settling_agrees_with_a_set_of_tags(
     batches: list[int], steps: list[tuple[int, bool, str]]
 ) -> None:
-    broker, queue = bench(sum(batches))
+    _, queue = bench(sum(batches))
     session = Session()
     out: dict[int, int] = {}
     consumer = Consumer("t", session, queue, False, False, 0)

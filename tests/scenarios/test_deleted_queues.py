@@ -1,0 +1,78 @@
+"""Queues that are deleted while somebody waits for them, or still has something of them."""
+
+from __future__ import annotations
+
+from penstock.core.broker import Broker
+from penstock.core.effects import Crossed
+from penstock.core.producer import Holding, Producer
+from penstock.core.queue import Queue
+from penstock.core.route import Route
+from penstock.core.session import Session
+from penstock.core.settings import Defaults
+
+SMALL: dict[str, object] = {"capacity-messages": 2, "stop-messages": 0, "resume-messages": 0, "hold-deadline": 0}
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.broker = Broker(Defaults())
+        self.vhost = self.broker.add_vhost("/")
+        self.route: Route = self.vhost.route("", "q", False)
+        self.queue = self.declare()
+        self.session = Session()
+
+    def declare(self) -> Queue:
+        return self.vhost.declare_queue("q", SMALL, False, False, None, None)
+
+    def producer(self) -> Producer:
+        producer = Producer(self.broker, "p", Holding(10_000))
+        producer.confirming = True
+        return producer
+
+    def publish(self, producer: Producer, times: int) -> None:
+        for _ in range(times):
+            if self.route.epoch != self.vhost.epoch:
+                self.vhost.resolve(self.route, {})
+            producer.publish(self.route, b"", 10)
+
+    def told(self, producer: Producer) -> list[tuple[int, int, bool]]:
+        self.broker.run(1000)
+        self.broker.take_confirming()
+        return [(int(each.first), int(each.last), each.confirmed) for each in producer.withheld.take()]
+
+
+def test_a_deleted_queues_gate_opens_for_good_although_consumers_still_have_messages_above_its_stop() -> None:
+    bench = Bench()
+    producer = bench.producer()
+    bench.publish(producer, 1)
+    assert bench.session.get(bench.queue, False, 0.0) is not None
+    assert bench.told(producer) == []
+    bench.broker.delete_queue(bench.queue)
+    assert bench.queue.gate.open
+    assert bench.told(producer) == [(1, 1, True)]
+    assert not producer.blocked()
+    crossings = [each.crossing.closed for each in bench.broker.effects() if isinstance(each, Crossed)]
+    assert crossings == [True, False]
+
+
+def test_who_waits_for_a_queue_that_consumers_fill_is_answered_when_it_is_deleted() -> None:
+    bench = Bench()
+    producer = bench.producer()
+    bench.publish(producer, 3)
+    for _ in range(2):
+        bench.session.get(bench.queue, False, 0.0)
+    bench.broker.delete_queue(bench.queue)
+    assert bench.told(producer) == [(3, 3, False), (1, 2, True)]
+    bench.session.acknowledge(2, True, 0.0)
+    assert (bench.queue.messages, bench.queue.unacked_messages) == (0, 0)
+
+
+def test_a_held_publish_does_not_go_into_a_queue_that_was_declared_anew_under_the_name() -> None:
+    bench = Bench()
+    producer, other = bench.producer(), bench.producer()
+    bench.publish(producer, 3)
+    bench.broker.delete_queue(bench.queue)
+    again = bench.declare()
+    bench.publish(other, 1)  # It takes the same route, which is found again.
+    assert (3, 3, False) in bench.told(producer)
+    assert [int(message.sequence) for message in again.ready] == [1]
