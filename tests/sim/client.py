@@ -124,6 +124,8 @@ class Client(asyncio.Protocol):
     def _told(self, number: int, multiple: bool, confirmed: bool) -> None:
         told = [each for each in self.unconfirmed if each == number or (multiple and each < number)]
         assert told, f"{self.name}: told of {number}, which is not open"
+        older = [each for each in self.unconfirmed if each < number and each not in told]
+        assert not (confirmed and older), f"{self.name}: {number} was confirmed before {older}"
         for each in told:
             self.longest_s = max(self.longest_s, self.loop.time() - self.unconfirmed.pop(each))
             (self.acked if confirmed else self.nacked).append(each)

@@ -12,6 +12,9 @@ import selectors
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+HORIZON_S = 4000.0
+"""Virtual seconds after which a simulation that goes on is going in circles: periodic timers never rest."""
+
 
 class Deadlock(RuntimeError):
     """Nothing is ready and nothing ever will be."""
@@ -60,6 +63,12 @@ class SimLoop(asyncio.SelectorEventLoop):
 
     def advance(self, seconds: float) -> None:
         self._now += max(seconds, 0.0)
+        if self._now > HORIZON_S:
+            raise Deadlock(f"{HORIZON_S} s have passed and nothing comes of it")
+
+    def rewind(self) -> None:
+        """Give what is left a new horizon, to end in good order."""
+        self._now = 0.0
 
     def _run_once(self) -> None:
         if len(self._ready) > 1:  # type: ignore[attr-defined]
@@ -79,6 +88,7 @@ def simulate(seed: int, main: Callable[[SimLoop], Coroutine[Any, Any, Any]]) -> 
         return loop.run_until_complete(main(loop))
     finally:
         loop.after_pass = None
+        loop.rewind()
         for task in asyncio.all_tasks(loop):
             task.cancel()
         loop.call_later(0.0, loop.stop)
