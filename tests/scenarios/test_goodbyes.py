@@ -43,11 +43,19 @@ def test_a_new_channel_with_the_number_of_a_closed_one_is_told_nothing_of_the_ol
     assert client.names(drain) == ["queue.purge-ok"]
 
 
-def test_nothing_is_returned_on_a_channel_that_was_closed_in_the_same_read() -> None:
+def test_an_unroutable_message_is_returned_before_the_close_ok_of_a_channel_closed_in_the_same_read() -> None:
     client = Dialogue(make_hub())
     unroutable = publish("nowhere", b"x")
     mandatory = method_frame(1, spec.BASIC_PUBLISH, routing_key="nowhere", mandatory=True)
     unroutable = mandatory + unroutable[len(method_frame(1, spec.BASIC_PUBLISH, routing_key="nowhere")) :]
     assert client.names(unroutable) == ["basic.return"]
     goodbye = method_frame(1, spec.CHANNEL_CLOSE, reply_code=200)
-    assert client.names(unroutable + goodbye)[-1] == "channel.close-ok"
+    assert client.names(unroutable + goodbye) == ["basic.return", "channel.close-ok"]
+
+
+def test_an_unroutable_message_is_returned_before_the_connections_close_ok() -> None:
+    client = Dialogue(make_hub())
+    content = publish("nowhere", b"x")[len(method_frame(1, spec.BASIC_PUBLISH, routing_key="nowhere")) :]
+    mandatory = method_frame(1, spec.BASIC_PUBLISH, routing_key="nowhere", mandatory=True)
+    goodbye = method_frame(0, spec.CONNECTION_CLOSE, reply_code=200)
+    assert client.names(mandatory + content + goodbye) == ["basic.return", "connection.close-ok"]

@@ -91,7 +91,7 @@ class Hub:
         more = self.broker.run(TURNS)
         if self._deliver():
             more = True
-        self._tell()
+        self.tell()
         for producer in self.broker.take_confirming():
             assert isinstance(producer, ChannelProducer)
             producer.channel.connection.tell_confirms(producer.channel)
@@ -149,7 +149,8 @@ class Hub:
             channel.deliver(batch)
         return True
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """Tell everybody what has happened to them, in order; at the end of a turn, and before a channel's close-ok."""
         blocking: dict[int, Connection] = {}
         effects = self.broker.effects()
         while effects:

@@ -282,6 +282,7 @@ class Connection(Intake):
             if method.id not in (spec.CHANNEL_CLOSE_OK, spec.CHANNEL_CLOSE):
                 raise ChannelError(f"{method.name} came on channel {number}, which is not open")
         elif method.id == spec.CHANNEL_CLOSE:
+            self.hub.tell()  # What has happened on the channel comes before its close-ok.
             self._end_channel(channel, graceful=True)
             self.send(number, spec.CHANNEL_CLOSE_OK, {})
         elif method.id == spec.CHANNEL_CLOSE_OK:
@@ -304,6 +305,7 @@ class Connection(Intake):
 
     def _connection_method(self, method: Method) -> None:
         if method.id == spec.CONNECTION_CLOSE:
+            self.hub.tell()
             self._end_channels(graceful=True)
             self.send(0, spec.CONNECTION_CLOSE_OK, {})
             self.end()

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from librt.strings import BytesWriter, read_i64_be, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
 from penstock.core.message import Address, Message
-
-_METHOD: Final = 1
-_BODY: Final = 3
-_END: Final = 0xCE
-_FRAME_OVERHEAD: Final = 8
+from penstock.wire.amqp091.spec import FRAME_BODY, FRAME_END, FRAME_METHOD, FRAME_OVERHEAD
 
 
 def short(text: str) -> bytes:
@@ -91,24 +85,24 @@ def write_content(out: BytesWriter, content: bytes, channel: i64, frame_max: i64
     """Write header and body frames for another channel, or with smaller frames than they came in."""
     pos: i64 = 0
     n: i64 = len(content)
-    most = frame_max - _FRAME_OVERHEAD
+    most = frame_max - FRAME_OVERHEAD
     while pos < n:
         kind: i64 = content[pos]
         size = (read_i64_be(content, pos) >> 8) & 0xFFFFFFFF
         start = pos + 7
         left = size
         while True:
-            part = left if left < most or kind != _BODY else most
+            part = left if left < most or kind != FRAME_BODY else most
             out.append(int(kind))
             write_u16(out, channel)
             write_i32_be(out, i32(part))
             out.write(content[start : start + part])
-            out.append(_END)
+            out.append(FRAME_END)
             start += part
             left -= part
             if left <= 0:
                 break
-        pos += size + _FRAME_OVERHEAD
+        pos += size + FRAME_OVERHEAD
 
 
 def write_u16(out: BytesWriter, value: i64) -> None:
@@ -119,11 +113,11 @@ def write_u16(out: BytesWriter, value: i64) -> None:
 
 def write_confirm(out: BytesWriter, channel: i64, number: i64, multiple: bool, confirmed: bool) -> None:
     """Write basic.ack, or basic.nack, for publishes."""
-    out.append(_METHOD)
+    out.append(FRAME_METHOD)
     write_u16(out, channel)
     write_i32_be(out, 13)
     write_i16_be(out, 60)
     write_i16_be(out, 80 if confirmed else 120)
     write_i64_be(out, number)
     out.append(1 if multiple else 0)
-    out.append(_END)
+    out.append(FRAME_END)

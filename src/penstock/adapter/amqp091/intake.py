@@ -19,6 +19,16 @@ from penstock.adapter.amqp091.header import FIXED_OCTETS, properties_fit
 from penstock.core.message import OVERHEAD
 from penstock.core.route import Route
 from penstock.errors import BrokerError, ChannelError, FrameError, SyntaxInvalid, UnexpectedFrame
+from penstock.wire.amqp091.spec import (
+    BASIC_ACK,
+    BASIC_PUBLISH,
+    CLASS_BASIC,
+    FRAME_BODY,
+    FRAME_END,
+    FRAME_HEADER,
+    FRAME_HEARTBEAT,
+    FRAME_METHOD,
+)
 
 if TYPE_CHECKING:
     from penstock.adapter.amqp091.channel import Channel
@@ -31,14 +41,7 @@ OUTPUT_LEFT_UNREAD: Final = 1024 * 1024
 METHODS_AT_ONCE: Final = 256
 """Declarations and the like that are acted on in one turn; the rest of the input waits for the next."""
 
-_METHOD: Final = 1
-_HEADER: Final = 2
-_BODY: Final = 3
-_HEARTBEAT: Final = 8
-_END: Final = 0xCE
-_PUBLISH: Final = 60 << 16 | 40
-_ACK: Final = 60 << 16 | 80
-_CLASS_BASIC_WEIGHT_0: Final = 60 << 16
+_CLASS_BASIC_WEIGHT_0: Final = CLASS_BASIC << 16
 
 
 class Intake:
@@ -123,7 +126,7 @@ class Intake:
                 return n
             if end > n:
                 return pos
-            if data[end - 1] != _END:
+            if data[end - 1] != FRAME_END:
                 self.on_frame_error(
                     FrameError(f"a frame of {size} octets does not end with 0xCE but with {data[end - 1]:#04x}")
                 )
@@ -150,16 +153,16 @@ class Intake:
         kind = (start >> 56) & 0xFF
         number = int((start >> 40) & 0xFFFF)
         channel = self.channels.get(number)
-        if kind == _METHOD and end - pos >= 12:
+        if kind == FRAME_METHOD and end - pos >= 12:
             if channel is not None and not channel.closing:
                 method = read_i32_be(data, pos + 7)
                 if channel.content_left >= 0:
                     self.on_frame_error(
                         UnexpectedFrame("a method frame came where the content of a publish was expected")
                     )
-                elif method == _PUBLISH:
+                elif method == BASIC_PUBLISH:
                     return self._note_publish(channel, number, data, pos, end)
-                elif method == _ACK and end - pos == 21:
+                elif method == BASIC_ACK and end - pos == 21:
                     self._acknowledge(channel, number, data, pos)
                 else:
                     self._methods += 1
@@ -167,10 +170,10 @@ class Intake:
             else:
                 self._methods += 1
                 self.on_method(number, data[pos + 7 : end - 1])
-        elif kind == _HEARTBEAT:
+        elif kind == FRAME_HEARTBEAT:
             if number:
                 self.on_frame_error(FrameError(f"a heartbeat came on channel {number}; it belongs to channel 0"))
-        elif (kind == _HEADER or kind == _BODY) and not self.discarding:
+        elif (kind == FRAME_HEADER or kind == FRAME_BODY) and not self.discarding:
             if channel is None:
                 self.on_frame_error(ChannelError(f"content came on channel {number}, which is not open"))
             elif not channel.closing:
@@ -234,7 +237,7 @@ class Intake:
             return 0
         if read_i64_be(data, head + 11) != body or read_i64_be(data, head + 7) >> 32 != _CLASS_BASIC_WEIGHT_0:
             return 0
-        if data[body_at - 1] != _END or data[end - 1] != _END:
+        if data[body_at - 1] != FRAME_END or data[end - 1] != FRAME_END:
             return 0
         if route.epoch != channel.vhost.epoch:
             return 0
@@ -259,7 +262,7 @@ class Intake:
     def _piece(self, channel: Channel, number: int, data: bytes, pos: i64, end: i64) -> None:
         size = end - pos - 8
         try:
-            if data[pos] == _HEADER:
+            if data[pos] == FRAME_HEADER:
                 if size < 14 or read_i32_be(data, pos + 7) != _CLASS_BASIC_WEIGHT_0:
                     raise FrameError(f"a content header of {size} octets is not one of class basic with weight 0")
                 if not properties_fit(data, pos + 19, end - 1):
