@@ -36,11 +36,17 @@ class Policy:
         self.close_s: float = 3.0
         """Seconds that a peer has to answer connection.close."""
 
-    def hold_bytes_most(self, deadline_s: float) -> int:
-        """Return the bytes at which a paused connection is not read any more, not even in pulses.
+    def pulsing_s(self, deadline_s: float) -> float:
+        """Return for how long a paused connection is read in pulses: the broker's own hold deadline, within a bound.
 
-        The bound, and what pulses bring in until the broker's own deadline has passed, in charges; who is held longer
-        has a queue with a longer deadline, or none.
+        Who is held longer has a queue with a longer deadline, or none, and is not read any more.
         """
-        pulses = min(deadline_s, PULSING_S_MAX) / self.pulse_s
-        return self.hold_bytes + int(pulses * self.pulse_bytes) * CHARGE_PER_OCTET
+        return min(deadline_s, PULSING_S_MAX) if deadline_s > 0 else PULSING_S_MAX
+
+    def hold_bytes_most(self, deadline_s: float) -> int:
+        """Return the bytes (charges) at which the next publish of a connection that only publishes is refused.
+
+        The bound, what pulses bring in at the very worst, and the message that it is about to send.
+        """
+        pulses = self.pulsing_s(deadline_s) / self.pulse_s
+        return self.hold_bytes + int(pulses * self.pulse_bytes) * CHARGE_PER_OCTET + self.message_bytes_max

@@ -16,7 +16,7 @@ WRITE_HIGH = 1024 * 1024
 WRITE_LOW = 256 * 1024
 """Bytes in the socket's own buffer at which nothing more is written to it, and at which writing goes on."""
 SMALL_RECEIVE_BUFFER = 64 * 1024
-"""py-amqp's sockets die within a second of not being read; with this buffer they survive reading in pulses."""
+"""Sockets that die within a second of not being read (py-amqp's) survive reading in pulses with this buffer."""
 
 
 class Transport(asyncio.BufferedProtocol):
@@ -34,6 +34,8 @@ class Transport(asyncio.BufferedProtocol):
         self.pulse: asyncio.TimerHandle | None = None
         self._socket: asyncio.Transport | None = None
         self._shrunk = False
+        self._pulsing = False
+        """Its reading is paused but for pulses, since `connection.paused_at`."""
 
     # From the socket
 
@@ -86,14 +88,20 @@ class Transport(asyncio.BufferedProtocol):
         if connection.must_drain:
             self._pause()
         elif connection.may_pause():
+            if not self._pulsing:
+                self._pulsing = True
+                connection.paused_at = asyncio.get_running_loop().time()
             self._pause()
             self._pulse_later()
-        elif not self._shrunk and connection.product == "py-amqp":
-            self._shrink()
+        else:
+            self._pulsing = False
+            if connection.profile.small_receive_buffer and not self._shrunk:
+                self._shrink()
 
     def resume(self) -> None:
         """Read again."""
         self._stop_pulsing()
+        self._pulsing = False
         if not self.reading and self._socket is not None and not self._socket.is_closing():
             self.reading = True
             self._socket.resume_reading()
@@ -120,11 +128,12 @@ class Transport(asyncio.BufferedProtocol):
         connection = self.connection
         if self._socket is None or self._socket.is_closing() or self.reading or connection is None:
             return
-        if connection.may_pulse():
+        now = asyncio.get_running_loop().time()
+        if connection.may_pulse(now):
             self.reading = True
             self._socket.resume_reading()
         else:
-            connection.left_unread(asyncio.get_running_loop().time())
+            connection.left_unread(now)
             self._pulse_later()
 
     def _pulse_later(self) -> None:

@@ -24,6 +24,7 @@ from penstock.adapter.amqp091.malformed import Malformed
 from penstock.adapter.amqp091.methods import CHANNEL_METHODS
 from penstock.adapter.amqp091.peer import CLOSED, CLOSING, HEADER, OPEN, RUNNING, START, TUNE, Peer
 from penstock.adapter.policy import Policy
+from penstock.adapter.profiles import UNKNOWN, Profile
 from penstock.core.holding import Holding
 from penstock.core.queue import Queue
 from penstock.core.route import Route
@@ -61,14 +62,16 @@ class Connection(Intake):
         self.user: str = ""
         self.product: str = ""
         """What the client calls itself (client-properties)."""
+        self.profile: Profile = UNKNOWN
+        """What such a client bears."""
         self.capabilities: dict[str, object] = {}
         self.vhost: VirtualHost | None = None
         self.channel_max: int = self.policy.channel_max
         self.heartbeat_s: int = 0
         """Agreed seconds between heartbeats; 0 is none."""
-        self.pulses_until: int = self.policy.hold_bytes_most(self.broker.defaults.hold_deadline_s)
-        """Held bytes at which it is not read any more, not even in pulses."""
-        self.holding = Holding(self.pulses_until + self.policy.message_bytes_max)
+        self.holding = Holding(self.policy.hold_bytes_most(self.broker.defaults.hold_deadline_s))
+        self.paused_at: float = 0.0
+        """When its reading was paused."""
         self.exclusive: dict[str, Queue] = {}
         self.writable: bool = True
         """Whether deliveries may be written; false while the output is full."""
@@ -149,9 +152,10 @@ class Connection(Intake):
         """Tell whether reading may be paused: it only publishes, and it holds as much as it may."""
         return self.holding.bytes >= self.policy.hold_bytes and self.publishes_only()
 
-    def may_pulse(self) -> bool:
+    def may_pulse(self, now: float) -> bool:
         """Tell whether a connection whose reading is paused may be read a little."""
-        return self.holding.bytes < self.pulses_until or not self.may_pause()
+        patience_s = self.policy.pulsing_s(self.broker.defaults.hold_deadline_s)
+        return not self.may_pause() or now - self.paused_at < patience_s
 
     def left_unread(self, now: float) -> None:
         """Note that nothing was read because we did not: its silence says nothing about the peer."""
@@ -203,7 +207,7 @@ class Connection(Intake):
         One that only publishes is paused instead, and may end the message that it is about to send.
         """
         if self.publishes_only():
-            self.holding.bound = self.pulses_until + self.policy.message_bytes_max
+            self.holding.bound = self.policy.hold_bytes_most(self.broker.defaults.hold_deadline_s)
         else:
             self.holding.bound = self.policy.hold_bytes
 

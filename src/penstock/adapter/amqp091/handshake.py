@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.adapter.amqp091 import arguments as arg
 from penstock.adapter.amqp091.peer import OPEN, START, TUNE
+from penstock.adapter.profiles import profile_of
 from penstock.errors import AccessRefused, FrameError, NotAllowed
 from penstock.wire.amqp091 import spec
 from penstock.wire.sasl import SaslError, parse_amqplain, parse_plain
@@ -48,6 +49,7 @@ def start_ok(connection: Connection, args: dict[str, object]) -> None:
     """Log the client in (section 1.4.2.2)."""
     properties = arg.table(args, "client_properties")
     connection.product = str(properties.get("product", ""))
+    connection.profile = profile_of(connection.product)
     capabilities = properties.get("capabilities")
     if isinstance(capabilities, dict):
         connection.capabilities = capabilities
