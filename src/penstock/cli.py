@@ -18,6 +18,7 @@ import penstock
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
+    from penstock.client.control import Control
     from penstock.config import Settings
 
 COLLECT_AFTER = 50_000
@@ -102,10 +103,7 @@ def _calm_the_collector() -> None:
 @click.option("--url", default=DEFAULT_URL, show_default=True, help="The broker to ask.")
 def why(queue: str, url: str) -> None:
     """Say who is blocked by QUEUE, by what and since when, and what the queue waits for."""
-    from penstock.client.connection import Connection
-    from penstock.client.control import Control
-
-    with _one_sentence(), Connection(url) as connection, Control(connection) as control:
+    with _asking(url) as control:
         for sentence in control.why(queue)["sentences"]:
             click.echo(sentence)
 
@@ -114,10 +112,7 @@ def why(queue: str, url: str) -> None:
 @click.option("--url", default=DEFAULT_URL, show_default=True, help="The broker to ask.")
 def status(url: str) -> None:
     """List the queues of a broker: depth, capacity, gate and who is blocked."""
-    from penstock.client.connection import Connection
-    from penstock.client.control import Control
-
-    with _one_sentence(), Connection(url) as connection, Control(connection) as control:
+    with _asking(url) as control:
         answer = control.status()
         click.echo(f"penstock {answer['version']}, vhost {answer['vhost']}, {len(answer['connections'])} connections")
         for each in answer["queues"]:
@@ -133,6 +128,16 @@ def status(url: str) -> None:
 
 def _amount(value: int | None) -> str:
     return "no limit" if value is None else f"{value:,}"
+
+
+@contextlib.contextmanager
+def _asking(url: str) -> Iterator[Control]:
+    """Connect to a broker for control operations."""
+    from penstock.client.connection import Connection
+    from penstock.client.control import Control
+
+    with _one_sentence(), Connection(url) as connection, Control(connection) as control:
+        yield control
 
 
 @contextlib.contextmanager

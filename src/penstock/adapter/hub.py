@@ -175,7 +175,7 @@ class Hub:
             self.note(f"[{effect.producer.name}] {effect.error.reply_text}")
             assert isinstance(effect.producer, ChannelProducer)
             channel = effect.producer.channel
-            if channel.connection.channels.get(int(channel.number)) is channel:
+            if channel.stands():
                 channel.connection.on_error(int(channel.number), effect.error)
         elif isinstance(effect, Returned):
             assert isinstance(effect.producer, ChannelProducer)
@@ -201,5 +201,5 @@ class Hub:
         channel = effect.consumer.session
         assert isinstance(channel, Channel)
         channel.forget_consumer(effect.consumer.tag)
-        if channel.connection.capabilities.get("consumer_cancel_notify") is True and not channel.closing:
+        if channel.connection.capabilities.get("consumer_cancel_notify") is True and channel.stands():
             channel.send(spec.BASIC_CANCEL, {"consumer_tag": effect.consumer.tag, "no_wait": True})

@@ -22,7 +22,6 @@ from penstock.core.message import Address, Message
 from penstock.core.settings import Settings
 from penstock.flow.deadlines import Party
 from penstock.flow.gate import Gate, Guarded
-from penstock.flow.level import UNLIMITED
 from penstock.flow.turns import Turns
 
 if TYPE_CHECKING:
@@ -204,8 +203,3 @@ class Queue(Guarded):
         messages = self.messages if self.messages > self.highest_messages else self.highest_messages
         size = self.bytes if self.bytes > self.highest_bytes else self.highest_bytes
         return int(messages), int(size)
-
-    def is_limited(self) -> bool:
-        """Tell whether any capacity applies."""
-        capacity = self.thresholds.capacity
-        return capacity.messages != UNLIMITED or capacity.bytes != UNLIMITED

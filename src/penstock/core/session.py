@@ -60,8 +60,8 @@ class Session:
         if consumer.no_ack:
             queue.settle(count, charge, now)
         else:
-            consumer.credit.out += count
-            self.credit.out += count
+            consumer.credit.spend(count)
+            self.credit.spend(count)
             queue.unacked(count, charge)
             self._batches.append(batch)
         return batch
@@ -183,8 +183,8 @@ class Session:
         self._advance_over_settled()
 
     def _count_out(self, consumer: Consumer, count: i64, charge: i64) -> None:
-        consumer.credit.out -= count
-        self.credit.out -= count
+        consumer.credit.restore(count)
+        self.credit.restore(count)
         consumer.queue.unacked(-count, -charge)
 
     def _find(self, tag: i64) -> tuple[Batch, int]:

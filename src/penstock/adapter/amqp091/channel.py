@@ -67,6 +67,10 @@ class Channel(Session):
         self._heads: dict[str, DeliveryHead] = {}
         self.producer = ChannelProducer(self, connection.channel_name(number))
 
+    def stands(self) -> bool:
+        """Tell whether its peer may still be told something on it: it is not closed, and its number not another's."""
+        return not self.closing and self.connection.channels.get(int(self.number)) is self
+
     # Receiving
 
     def receiving(self) -> bool:

@@ -10,7 +10,7 @@ from penstock.wire.amqp091.codec import method_frame
 
 def write_return(channel: Channel, route: Route, content: bytes) -> None:
     """Write basic.return with the message."""
-    if channel.closing or channel.connection.channels.get(int(channel.number)) is not channel:
+    if not channel.stands():
         return  # It was closed in the same read: nothing may come on it any more.
     address = route.address
     method = method_frame(
