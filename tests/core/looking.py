@@ -13,6 +13,10 @@ from tests.core import counted
 from tests.model import EARLY_S, ProducerModel, Publish, QueueModel, Seen
 
 
+LARGEST = 20
+"""The largest charge that the tests publish, in bytes."""
+
+
 class Watched(Producer):
     """A producer that says when it has a turn, so that fairness can be judged by what happens and not by tickets."""
 
@@ -22,10 +26,11 @@ class Watched(Producer):
         self.model = model
         self.confirming = model.confirming
 
-    def take_turn(self, now: float) -> None:
+    def take_turn(self, now: float) -> int:
         if self.outbox[0].queues:
-            self.rig.passes(self, [other for other in self.rig.waiting() if self.rig.could_go(other)])
-        super().take_turn(now)
+            charge = int(self.outbox[0].charge)
+            self.rig.passes(self, charge, [other for other in self.rig.waiting() if self.rig.could_go(other)])
+        return super().take_turn(now)
 
 
 class Looking:
@@ -70,24 +75,25 @@ class Looking:
         return True
 
     def could_go(self, producer: Watched) -> bool:
-        """Whether it could go on now: there is room, and no one who waits longer for one of its queues lacks room."""
+        """Whether it could go on now: there is room, and no one who stands before it for one of its queues lacks room."""
         queues = producer.outbox[0].queues
         if not queues or not self.room(producer):
             return False
         for other in self.waiting():
-            longer = other.model.waits_since < producer.model.waits_since
-            if longer and not self.room(other) and any(queue in queues for queue in other.outbox[0].queues):
+            before = (other.ticket, other.serial) < (producer.ticket, producer.serial)
+            if before and not self.room(other) and any(queue in queues for queue in other.outbox[0].queues):
                 return False
         return True
 
-    def passes(self, producer: Watched, could: list[Watched]) -> None:
-        """One message of a producer goes in while others could go as well: nobody does that twice to the same one."""
+    def passes(self, producer: Watched, charge: int, could: list[Watched]) -> None:
+        """One message of a producer goes in while others could go as well: nobody gets far ahead of them, in bytes."""
         model = producer.model
         for other in could:
             if other is not producer:
-                times = other.model.overtaken.get(model.name, 0) + 1
-                other.model.overtaken[model.name] = times
-                assert times <= 1, f"{model.name} passed {other.model.name} twice, which could have gone"
+                ahead = other.model.overtaken.get(model.name, 0) + charge
+                other.model.overtaken[model.name] = ahead
+                most = 2 * LARGEST
+                assert ahead <= most, f"{model.name} is {ahead} bytes ahead of {other.model.name}, which could have gone"
         model.overtaken.clear()
         model.waits_since = next(self._numbers)
 
@@ -102,7 +108,7 @@ class Looking:
         assert (producer.holding is self.broker.lingering) or producer.holding.bytes == producer.holding.messages == 0
         for name, queue in self.real.items():
             gate = queue.gate
-            assert all(waiter is not producer for _, waiter in gate.waiters), f"it is among the waiters of {name}"
+            assert all(waiter is not producer for _, _, waiter in gate.waiters), f"it is among the waiters of {name}"
             assert id(producer) not in gate.blocked, f"it is among those blocked by {name}"
             assert id(producer) not in gate.book.blocks, f"it is in the book of {name}"
 

@@ -104,7 +104,7 @@ class Rig(Looking):
         self.look(just=publish)
         if publish.entered and not held and not producer.outbox and model.waits_since == turn:
             self._check_no_barging(producer, publish, stood)
-            self.passes(producer, [other for other in self.waiting() if self.could_go(other)])
+            self.passes(producer, charge, [other for other in self.waiting() if self.could_go(other)])
         if not producer.outbox:
             model.waits_since = 0
         elif not held and not model.waits_since:

@@ -18,6 +18,8 @@ class Walker(Waiter):
         self.too_big_for: set[str] = set()
         """Gates that have no room for it although they are open."""
         self.released: list[str] = []
+        self.charge = 1
+        """What each of its messages is charged."""
 
     def stand(self) -> None:
         """Stand in line for the first message."""
@@ -32,9 +34,10 @@ class Walker(Waiter):
                 return gate
         return None
 
-    def take_turn(self, now: float) -> None:
+    def take_turn(self, now: float) -> int:
         self.passed.append(self.name)
         del self.roads[0]
+        return self.charge
 
     def obstacle_ahead(self) -> Gate | None:
         return (self.obstacle() or self.roads[0][0]) if self.roads else None

@@ -179,7 +179,7 @@ class Hub:
                 channel.connection.on_error(int(channel.number), effect.error)
         elif isinstance(effect, Returned):
             assert isinstance(effect.producer, ChannelProducer)
-            write_return(effect.producer.channel, effect.route, effect.content)
+            write_return(effect.producer.channel, effect.route, effect.content, effect.refused)
         elif isinstance(effect, Cancelled):
             self._cancel(effect)
         elif isinstance(effect, Grown):

@@ -261,3 +261,11 @@ class Broker:
         self.unroutable += 1
         if route.mandatory:
             self._effects.append(Returned(producer, route, content))
+
+    def note_returned(self, producer: Producer, route: Route, content: bytes, refused: BrokerError) -> None:
+        """Record that a mandatory message goes back because a queue refused it."""
+        self._effects.append(Returned(producer, route, content, refused))
+
+    def note_destroyed(self, queue: Queue) -> None:
+        """Delete a queue whose overflow policy is to destroy itself; nobody publishes into it right now."""
+        self.delete_queue(queue)

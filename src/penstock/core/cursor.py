@@ -16,6 +16,7 @@ from itertools import islice
 from mypy_extensions import i64
 
 from penstock.core.message import Message
+from penstock.core.overflow.drop_head import DropHead
 from penstock.core.queue import Queue
 from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceLocked
 from penstock.flow.level import UNLIMITED
@@ -174,9 +175,9 @@ def _check_readable(queue: Queue, cursor: str) -> None:
             f"queue '{queue.name}' has {len(queue.consumers)} consumers and {queue.unacked_messages} unacknowledged "
             f"messages; cursor '{cursor}' can only read a queue that nobody consumes from"
         )
-    if queue.overflow.name == "drop-head":
+    if isinstance(queue.overflow, DropHead):
         raise PreconditionFailed(
-            f"queue '{queue.name}' has the overflow policy drop-head and would drop "
+            f"queue '{queue.name}' has the overflow policy {queue.overflow.name} and would drop "
             f"what cursor '{cursor}' has not read; "
             "use block or reject"
         )
@@ -221,6 +222,8 @@ def _let_go(queue: Queue, now: float) -> None:
     size: i64 = 0
     while ready and ready[0].sequence <= passed:
         message = ready.popleft()
+        if queue.shared:
+            queue.let_go([message], now)
         messages += 1
         size += message.charge
     if messages:

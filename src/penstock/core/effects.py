@@ -49,12 +49,14 @@ class Refused(Effect):
 
 
 class Returned(Effect):
-    """A mandatory message reached no queue (basic.return)."""
+    """A mandatory message reached no queue, or was refused by one (basic.return)."""
 
-    def __init__(self, producer: Producer, route: Route, content: bytes) -> None:
+    def __init__(self, producer: Producer, route: Route, content: bytes, refused: BrokerError | None = None) -> None:
         self.producer = producer
         self.route = route
         self.content = content
+        self.refused = refused
+        """Why a queue refused it; None where there was no queue."""
 
 
 class Cancelled(Effect):

@@ -10,6 +10,7 @@ from penstock.errors import CommandInvalid, PreconditionFailed
 
 if TYPE_CHECKING:
     from penstock.core.queue import Queue
+    from penstock.flow.gate import Gate
 
 ALL: Final = "all"
 ANY: Final = "any"
@@ -57,6 +58,8 @@ class Exchange:
         self.arguments: dict[str, object] = {}
         self.bindings: list[Binding] = []
         self.was_bound: bool = False
+        self.gates: list[Gate] = []
+        """The gates of the address: its depth, its rate, the operator's; whoever changes them begins a new epoch."""
 
     def matching(self, key: str, headers: dict[str, object]) -> list[Binding]:
         """Return the bindings that a message with this key and these headers takes."""

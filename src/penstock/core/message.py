@@ -6,9 +6,12 @@ whatever protocol delivers it. It is the sum of the encoded properties, the body
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64, mypyc_attr
+
+if TYPE_CHECKING:
+    from penstock.core.share import Share
 
 OVERHEAD: Final = 240
 """Octets charged for each message besides properties and body: what the broker really holds in memory for one
@@ -44,3 +47,15 @@ class Message:
         self.arrived = arrived
         """When the broker took it: seconds of the caller's monotonic clock."""
         self.redelivered: bool = False
+
+
+class SharedMessage(Message):
+    """A message that counts with its address as well as with its queue."""
+
+    __slots__ = ("share",)
+
+    def __init__(
+        self, address: Address, content: bytes, charge: i64, sequence: i64, arrived: float, share: Share
+    ) -> None:
+        super().__init__(address, content, charge, sequence, arrived)
+        self.share = share

@@ -23,9 +23,11 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.core import road
 from penstock.core.holding import Held, Holding
 from penstock.core.message import Message
+from penstock.core.origin import Origin
 from penstock.core.overflow import REFUSE
 from penstock.core.queue import Queue
 from penstock.core.route import Route
+from penstock.core.share import AddressDepth, Share
 from penstock.errors import BrokerError, ResourceError
 from penstock.flow.deadlines import NEVER, Party
 from penstock.flow.gate import Gate, Waiter
@@ -39,6 +41,15 @@ TURNS_BEFORE_A_NEWCOMER: Final = 1000
 """Turns given at once when somebody publishes while others may go on: fairness first, but in bounded steps."""
 CLOSE_ENOUGH_S: Final = 0.05
 """What is due within this time is dealt with now: one look at a long outbox instead of many."""
+
+
+def address_share(route: Route, charge: i64) -> Share | None:
+    """Return a message's part in the depth of its address; None for an address whose depth is not bounded."""
+    for gate in route.gates:
+        owner = gate.owner
+        if isinstance(owner, AddressDepth):
+            return Share(owner, charge)
+    return None
 
 
 class _Deadline(Party):
@@ -56,9 +67,11 @@ class _Deadline(Party):
 class Producer(Waiter):
     """The publishing side of a session."""
 
-    def __init__(self, broker: Broker, name: str, holding: Holding) -> None:
+    def __init__(self, broker: Broker, name: str, holding: Holding, origin: Origin | None = None) -> None:
         super().__init__()
         self.broker = broker
+        self.origin = origin
+        """The connection and user that it publishes for; None where nobody asks who it is."""
         self.name = name
         """Who it is, for people: connection, channel and client."""
         self.holding = holding
@@ -79,6 +92,18 @@ class Producer(Waiter):
         self.closing: BrokerError | None = None
         """Set when nothing more of it is wanted: the reason that its peer is told."""
         self._deadline = _Deadline(self)
+        self.own: list[Gate] = []
+        """The gates that all its messages must pass: operator's and rates of its user, its connection and itself."""
+        if origin is not None:
+            origin.join(self)
+
+    def stand_by(self, own: list[Gate]) -> None:
+        """Let these gates stand on the road of all its messages from now on."""
+        self.own = own
+        self._find_plain()
+
+    def _find_plain(self) -> None:
+        self.plain = self.closing is None and not self.outbox and not self.withheld.pending and not self.own
 
     # Publishing
 
@@ -112,11 +137,12 @@ class Producer(Waiter):
         if broker.turns.pending:
             broker.turns.run(TURNS_BEFORE_A_NEWCOMER, broker.now)
             broker.settle_crossings()
-        too_small = road.never_fits(route.queues, charge)
-        if too_small is not None:
-            self._close(road.never(too_small, charge))
+        never = road.never_fits(route, route.queues, charge, broker.now)
+        if never is not None:
+            self._close(never)
             return
-        obstacle = road.newcomers_obstacle(route.queues, charge, broker.turns.pending)
+        pending = broker.turns.pending
+        obstacle = road.newcomers_obstacle(self.own, route, route.queues, charge, broker.now, pending)
         if self.outbox or obstacle is not None:
             self._hold(route, content, charge, obstacle)
         else:
@@ -147,22 +173,38 @@ class Producer(Waiter):
         now = self.broker.now
         refused: Queue | None = None
         closed: list[Gate] = []
+        share = address_share(route, charge)
+        for gate in self.own:
+            gate.passed(charge, now)
+        for gate in route.gates:
+            gate.passed(charge, now)
         for queue in queues:
             if queue.deleted or (not queue.fits(charge) and queue.overflow.verdict(queue, charge) == REFUSE):
                 queue.refused += 1
                 refused = queue
                 continue
-            queue.enqueue(route.address, content, charge, now)
+            if share is not None:
+                share.enter(now)
+            queue.enqueue(route.address, content, charge, now, share)
             self.broker.mark(queue)
-            if not queue.gate.open:
-                closed.append(queue.gate)
+            closed += [gate for gate in road.closed(route, queue) if gate not in closed]
         self.broker.settle_crossings()  # The gate's closing is told before the blocks that come of it.
         for gate in closed:
             self._note_blocked(gate)
+        if refused is not None:
+            self._turned_away(refused, route, content)
         if not queues:
             self.broker.note_unroutable(self, route, content)
         if self.confirming:
             self._confirm(pending, closed, refused, route)
+
+    def _turned_away(self, queue: Queue, route: Route, content: bytes) -> None:
+        """A queue's overflow policy refused a message."""
+        policy = queue.overflow
+        if policy.returns and route.mandatory and not queue.deleted:
+            self.broker.note_returned(self, route, content, road.refusal(queue))
+        if policy.destroys and not queue.deleted:
+            self.broker.note_destroyed(queue)
 
     def _confirm(self, pending: Pending | None, closed: list[Gate], refused: Queue | None, route: Route) -> None:
         withheld = self.withheld
@@ -179,7 +221,7 @@ class Producer(Waiter):
             withheld.published += 1
         for gate in closed:
             self._entry(gate).withheld += 1
-        self.plain = not self.outbox and not withheld.pending
+        self._find_plain()
         self._tell()
 
     def _deadline_of(self, route: Route) -> float:
@@ -196,22 +238,26 @@ class Producer(Waiter):
     def obstacle(self) -> Gate | None:
         """See `Waiter.obstacle`."""
         held = self.outbox[0]
-        return road.obstacle(held.queues, held.charge)
+        return road.obstacle(self.own, held.route, held.queues, held.charge, self.broker.now)
 
     def obstacle_ahead(self) -> Gate | None:
         """See `Waiter.obstacle_ahead`."""
         while self.outbox:
+            obstacle = self.obstacle()
+            if obstacle is not None:
+                return obstacle
             queues = self.outbox[0].queues
             if queues:
-                return self.obstacle() or queues[0].gate
+                return queues[0].gate
             self.take_turn(self.broker.now)  # It reaches no queue: there is nothing to wait for.
         return None
 
-    def take_turn(self, now: float) -> None:
+    def take_turn(self, now: float) -> i64:
         """See `Waiter.take_turn`."""
         held = self._unhold()
         self._accept(held.route, held.queues, held.content, held.charge, held.pending)
         self._settle_down(now)
+        return held.charge
 
     def release(self, gate: Gate, now: float) -> None:
         """See `Waiter.release`."""
@@ -250,7 +296,7 @@ class Producer(Waiter):
                 if gate.open:
                     gate.blocked.pop(id(self), None)
                     self._unblock(gate, now)
-        self.plain = self.closing is None and not self.outbox and not self.withheld.pending
+        self._find_plain()
         self._tell()
         if self.leaving and not self.outbox:
             self.depart()
@@ -365,5 +411,7 @@ class Producer(Waiter):
         self.gates.clear()
         self.ticket = 0
         self.broker.deadlines.drop(self._deadline)
+        if self.origin is not None:
+            self.origin.part(self)
         if place is not None:
             place.review(now)

@@ -18,10 +18,14 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.consumer import Consumer
-from penstock.core.message import Address, Message
+from penstock.core.message import Address, Message, SharedMessage
+from penstock.core.overflow import HOLD
 from penstock.core.settings import Settings
+from penstock.core.share import Share
 from penstock.flow.deadlines import Party
 from penstock.flow.gate import Gate, Guarded
+from penstock.flow.level import UNLIMITED
+from penstock.flow.pool import Member, Pool
 from penstock.flow.turns import Turns
 
 if TYPE_CHECKING:
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
 NOTHING_EASY: Final = -1
 
 
-class Queue(Guarded):
+class Queue(Guarded, Member):
     """One queue. Only its broker and the sessions of that broker touch it."""
 
     def __init__(self, vhost: str, name: str, settings: Settings, turns: Turns) -> None:
@@ -48,6 +52,18 @@ class Queue(Guarded):
         self.deleted: bool = False
         self.gate = Gate("queue", name, turns.crossings)
         self.gate.owner = self
+        self.gates: list[Gate] = [self.gate]
+        """What a message on its way into this queue must pass: its own gate, its pools', the operator's."""
+        self.pools: list[Pool] = []
+        """The sums that it counts in: its virtual host's, the node's memory."""
+        self.counted_messages: i64 = 0
+        self.counted_bytes: i64 = 0
+        """What it is counted with there: its depth and perhaps some slack."""
+        self.shared: bool = False
+        """Whether any message in it counts with its address as well, so that each one that leaves must be looked at."""
+        self.reserved_messages: i64 = 0
+        self.reserved_bytes: i64 = 0
+        """Room that is set aside for credit that was granted (see Reservation)."""
 
         self.ready: deque[Message] = deque()
         self.returned: list[tuple[int, Message]] = []
@@ -79,23 +95,39 @@ class Queue(Guarded):
         self.expired: i64 = 0
         self.refused: i64 = 0
         self.settled: i64 = 0
-        self._review_easy()
+        self._review_easy(0.0)
 
     # Coming in
 
-    def enqueue(self, address: Address, content: bytes, charge: i64, now: float) -> None:
-        """Take a message whose admission has been decided; may close the gate."""
-        if not self.thresholds.capacity.covers(self.messages + 1, self.bytes + charge):
-            self.overflow.make_room(self, charge)
+    def enqueue(self, address: Address, content: bytes, charge: i64, now: float, share: Share | None = None) -> None:
+        """Take a message whose admission has been decided; may close the gate. `share` is its part in its address."""
+        if not self.fits(charge):
+            self.overflow.make_room(self, charge, now)
         self.tail += 1
-        self.ready.append(Message(address, content, charge, self.tail, now))
+        if share is None:
+            self.ready.append(Message(address, content, charge, self.tail, now))
+        else:
+            self.shared = True
+            self.ready.append(SharedMessage(address, content, charge, self.tail, now, share))
         self.messages += 1
         self.bytes += charge
         self.review(now)
 
+    def admits(self, charge: i64, copies: i64, now: float) -> bool:
+        """See `Guarded.admits`: false only where a message must wait for room. One that was deleted stops nobody."""
+        return self.deleted or self.fits(charge) or self.overflow.verdict(self, charge) != HOLD
+
     def fits(self, charge: i64) -> bool:
-        """Tell whether a message with this charge goes in without passing the capacity."""
-        return self.thresholds.capacity.covers(self.messages + 1, self.bytes + charge)
+        """Tell whether a message with this charge goes in without passing the capacity, what is reserved included."""
+        return self.thresholds.capacity.covers(
+            self.messages + self.reserved_messages + 1, self.bytes + self.reserved_bytes + charge
+        )
+
+    def could_make_room(self, charge: i64) -> bool:
+        """Tell whether it would go in if everything that is not with a consumer were dropped."""
+        return self.thresholds.capacity.covers(
+            self.unacked_messages + self.reserved_messages + 1, self.unacked_bytes + self.reserved_bytes + charge
+        )
 
     def can_ever_fit(self, charge: i64) -> bool:
         """Tell whether it would go in if the queue were empty."""
@@ -140,9 +172,17 @@ class Queue(Guarded):
         message.redelivered = True
         heapq.heappush(self.returned, (int(message.sequence), message))
 
-    def drop_oldest(self) -> None:
+    def let_go(self, messages: list[Message | None], now: float) -> None:
+        """Take messages that leave off their address's sum; for queues with `shared`."""
+        for message in messages:
+            if isinstance(message, SharedMessage):
+                message.share.leave(now)
+
+    def drop_oldest(self, now: float) -> None:
         """Drop the oldest message that is not with a consumer (drop-head); the caller is about to review."""
         message = self.pull()
+        if self.shared:
+            self.let_go([message], now)
         self.messages -= 1
         self.bytes -= message.charge
         self.dropped += 1
@@ -151,6 +191,8 @@ class Queue(Guarded):
         """Drop everything that is not with a consumer; returns how many messages that were."""
         messages = self.messages - self.unacked_messages
         size = self.bytes - self.unacked_bytes
+        if self.shared:
+            self.let_go([*self.ready, *[entry[1] for entry in self.returned]], now)
         self.ready.clear()
         self.returned.clear()
         self.settle(messages, size, now)
@@ -165,6 +207,8 @@ class Queue(Guarded):
         size: i64 = 0
         while oldest is not None and oldest.arrived + self.settings.message_ttl_s <= now:
             self.pull()
+            if self.shared:
+                self.let_go([oldest], now)
             messages += 1
             size += oldest.charge
             oldest = self.oldest()
@@ -185,18 +229,82 @@ class Queue(Guarded):
             gate.reopen(self.messages, self.bytes, now)
         if gate.open and gate.waiters:
             self.turns.enlist(gate)
-        self._review_easy()
+        self._review_easy(now)
 
-    def _review_easy(self) -> None:
-        """Easy: the gate is open, nobody waits at it, and the message does not take the depth over stop or capacity."""
-        self.watched = not self.gate.open or len(self.gate.waiters) > 0
-        if self.watched:
+    def _review_easy(self, now: float) -> None:
+        """Easy: every gate is open, nobody waits at one, and the message does not take the depth over stop or capacity,
+        nor over what the queue is counted with in its pools."""
+        if self.pools:
+            self._count(now)
+        self.watched = self.deleted or not self.gate.open or len(self.gate.waiters) > 0
+        if self.watched or len(self.gates) > len(self.pools) + 1:  # An operator's gate, closed or with waiters.
             self.easy_messages = NOTHING_EASY
             self.easy_bytes = NOTHING_EASY
-            return
-        stop, capacity = self.thresholds.stop, self.thresholds.capacity
-        self.easy_messages = stop.messages if stop.messages < capacity.messages else capacity.messages
-        self.easy_bytes = stop.bytes if stop.bytes < capacity.bytes else capacity.bytes
+        else:
+            stop, capacity = self.thresholds.stop, self.thresholds.capacity
+            messages = capacity.messages - self.reserved_messages
+            size = capacity.bytes - self.reserved_bytes
+            self.easy_messages = stop.messages if stop.messages < messages else messages
+            self.easy_bytes = stop.bytes if stop.bytes < size else size
+        if self.pools:
+            self._stay_within_count()
+
+    # Pools
+
+    def call_in(self) -> None:
+        """See `Member.call_in`."""
+        self._count_as(self.messages, self.bytes, False, 0.0)
+        self._stay_within_count()
+
+    def _count(self, now: float) -> None:
+        """Be counted in the pools with the depth, and with as much slack as all of them give."""
+        messages: i64 = UNLIMITED
+        size: i64 = UNLIMITED
+        for pool in self.pools:
+            slack = pool.slack()
+            if slack.messages < messages:
+                messages = slack.messages
+            if slack.bytes < size:
+                size = slack.bytes
+        if self.deleted or messages == 0 or size == 0:
+            messages = 0
+            size = 0
+        self._count_as(self.messages + messages, self.bytes + size, size > 0, now)
+
+    def _count_as(self, messages: i64, bytes: i64, loose: bool, now: float) -> None:
+        more_messages = messages - self.counted_messages
+        more_bytes = bytes - self.counted_bytes
+        self.counted_messages = messages
+        self.counted_bytes = bytes
+        for pool in self.pools:
+            pool.count(self, more_messages, more_bytes, loose, now)
+
+    def _stay_within_count(self) -> None:
+        """The hot path goes no further than what is counted; a pool near its thresholds hears of every fall too."""
+        if self.counted_messages < self.easy_messages:
+            self.easy_messages = self.counted_messages
+        if self.counted_bytes < self.easy_bytes:
+            self.easy_bytes = self.counted_bytes
+        for pool in self.pools:
+            if pool.exact:
+                self.watched = True
+
+    def stand_by(self, gates: list[Gate], pools: list[Pool], now: float) -> None:
+        """Let these gates, besides its own, stand on its road from now on; `pools` are the owners of some of them."""
+        if pools != self.pools:
+            self.leave_pools(now)
+            self.pools = pools
+            for pool in pools:
+                pool.join()
+        self.gates = [self.gate, *gates]
+        self.review(now)
+
+    def leave_pools(self, now: float) -> None:
+        """Be counted nowhere any more."""
+        self._count_as(0, 0, False, now)
+        for pool in self.pools:
+            pool.part(self)
+        self.pools = []
 
     def highest(self) -> tuple[int, int]:
         """Return the highest depth ever: messages and bytes (not at one moment)."""

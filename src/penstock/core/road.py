@@ -1,47 +1,89 @@
-"""The road of a publish: its queues' gates in order, and what stops it there."""
+"""The road of a publish: the gates that it must pass, in order, and what stops it there.
+
+First those of its producer (user, connection, rate), then those of its address, then for each queue its own, its virtual
+host's and the node's. Each is one condition; all must let it pass.
+"""
 
 from __future__ import annotations
 
 from mypy_extensions import i64
 
-from penstock.core.overflow import HOLD
 from penstock.core.queue import Queue
 from penstock.core.route import Route
-from penstock.errors import ContentTooLarge
+from penstock.core.share import AddressDepth
+from penstock.errors import ContentTooLarge, ResourceError
 from penstock.flow.deadlines import NEVER
 from penstock.flow.gate import Gate
+from penstock.flow.pool import Pool
 
 
-def obstacle(queues: list[Queue], charge: i64) -> Gate | None:
-    """Return the first gate that stops a publish whose turn it is: closed, or without room for it."""
+def obstacle(own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float) -> Gate | None:
+    """Return the first gate that stops a publish whose turn it is: closed, or without room for it.
+
+    `own` are its producer's gates, `queues` where the message is to go.
+    """
+    for gate in own:
+        if not gate.open or not gate.admits(charge, 1, now):
+            return gate
+    for gate in route.gates:
+        if not gate.open or not gate.admits(charge, 1, now):
+            return gate
+    copies = len(queues)
     for queue in queues:
-        if not queue.gate.open or must_hold(queue, charge):
-            return queue.gate
+        size = queue.bytes + charge
+        for gate in queue.gates:
+            if size > gate.shelter and not queue.deleted and not (gate.open and gate.admits(charge, copies, now)):
+                return gate
     return None
 
 
-def newcomers_obstacle(queues: list[Queue], charge: i64, others_go: bool) -> Gate | None:
+def newcomers_obstacle(
+    own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float, others_go: bool
+) -> Gate | None:
     """Return where a new publish must stand in line, or None if it may go in; `others_go`: some still have a turn.
 
     A closed gate alone does not stop it: between stop and capacity messages are accepted, and their confirmations
     withheld. But nobody goes past those who wait, at this gate or for their turn.
     """
+    for gate in own:
+        if gate.waiters or not gate.admits(charge, 1, now):
+            return gate
+    for gate in route.gates:
+        if gate.waiters or not gate.admits(charge, 1, now):
+            return gate
+    copies = len(queues)
     for queue in queues:
-        if queue.gate.waiters or others_go or must_hold(queue, charge):
+        if others_go:
             return queue.gate
+        size = queue.bytes + charge
+        for gate in queue.gates:
+            if size > gate.shelter and (gate.waiters or not gate.admits(charge, copies, now)):
+                return gate
     return None
 
 
-def must_hold(queue: Queue, charge: i64) -> bool:
-    """Tell whether a queue has no room for a message and wants it to wait. One that was deleted stops nobody."""
-    return not queue.deleted and not queue.fits(charge) and queue.overflow.verdict(queue, charge) == HOLD
+def closed(route: Route, queue: Queue) -> list[Gate]:
+    """Return the closed gates behind which a message has just gone into a queue."""
+    found = [gate for gate in route.gates if not gate.open and not gate.often]
+    for gate in queue.gates:
+        if not gate.open and queue.bytes > gate.shelter:
+            found.append(gate)
+    return found
 
 
-def never_fits(queues: list[Queue], charge: i64) -> Queue | None:
-    """Return a queue that would have a message wait for room that it can never have, or None."""
+def never_fits(route: Route, queues: list[Queue], charge: i64, now: float) -> ContentTooLarge | None:
+    """Return the error for a publish that would have to wait for room that it can never have, or None."""
+    for gate in route.gates:
+        owner = gate.owner
+        if isinstance(owner, AddressDepth) and not owner.can_ever_admit(charge):
+            return never(f"address '{gate.name}'", charge, owner.thresholds.capacity.words())
+    copies = len(queues)
     for queue in queues:
-        if not queue.can_ever_fit(charge) and must_hold(queue, charge):
-            return queue
+        if not queue.can_ever_fit(charge) and not queue.admits(charge, copies, now):
+            return never(f"queue '{queue.name}'", charge, queue.thresholds.capacity.words())
+        for pool in queue.pools:
+            if not pool.can_ever_admit(charge, copies):
+                return never(f"{pool.gate.kind} '{pool.gate.name}'", charge, pool.thresholds.capacity.words())
     return None
 
 
@@ -57,17 +99,25 @@ def patience_s(queues: list[Queue]) -> float:
 # In words
 
 
-def never(queue: Queue, charge: i64) -> ContentTooLarge:
+def never(where: str, charge: i64, capacity: str) -> ContentTooLarge:
     """Return the error for a message that can never fit."""
     return ContentTooLarge(
-        f"a message of {int(charge):,} bytes (properties, body and overhead) can never fit into queue "
-        f"'{queue.name}' with its capacity of {queue.thresholds.capacity.words()}"
+        f"a message of {int(charge):,} bytes (properties, body and overhead) can never fit into {where} "
+        f"with its capacity of {capacity}"
     )
 
 
 def place(route: Route) -> str:
     """Return where a publish was addressed to."""
     return f"exchange '{route.address.exchange}' with routing key '{route.address.routing_key}'"
+
+
+def refusal(queue: Queue) -> ResourceError:
+    """Return the error for a message that a queue's overflow policy refused."""
+    return ResourceError(
+        f"queue '{queue.name}' holds {int(queue.messages):,} messages, {int(queue.bytes):,} bytes; its capacity is "
+        f"{queue.thresholds.capacity.words()} and its overflow policy {queue.overflow.name}"
+    )
 
 
 def why(queues: list[Queue]) -> str:

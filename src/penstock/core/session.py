@@ -58,6 +58,8 @@ class Session:
         self.next_tag += count
         consumer.delivered += count
         if consumer.no_ack:
+            if queue.shared:
+                queue.let_go(messages, now)
             queue.settle(count, charge, now)
         else:
             consumer.credit.spend(count)
@@ -87,7 +89,10 @@ class Session:
             message = batch.messages[index]
             assert message is not None
             self._settle_one(batch, index)
-            batch.consumer.queue.settle(1, message.charge, now)
+            queue = batch.consumer.queue
+            if queue.shared:
+                queue.let_go([message], now)
+            queue.settle(1, message.charge, now)
 
     def discard(self, tag: i64, multiple: bool, now: float) -> None:
         """Settle deliveries that a consumer refused without asking for another delivery (nack, reject)."""
@@ -156,7 +161,10 @@ class Session:
                 self._settle_part(batch, last, now)
                 return
             self._count_out(batch.consumer, batch.left, batch.charge)
-            batch.consumer.queue.settle(batch.left, batch.charge, now)
+            queue = batch.consumer.queue
+            if queue.shared:
+                queue.let_go(batch.messages, now)
+            queue.settle(batch.left, batch.charge, now)
             batch.left = 0
             self._advance()
         self._advance_over_settled()
@@ -173,6 +181,8 @@ class Session:
                 charge += message.charge
                 count += 1
             index += 1
+        if batch.consumer.queue.shared:
+            batch.consumer.queue.let_go(messages[:end], now)
         # Cut the settled part off, so that the next acknowledgement does not walk over it again.
         del messages[:end]
         batch.first = last + 1

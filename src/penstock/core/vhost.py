@@ -213,6 +213,7 @@ class VirtualHost:
         address = route.address
         name = address.exchange
         if name == "":
+            route.gates = []
             queue = self.queues.get(address.routing_key)
             route.lead_to([] if queue is None else [queue], self.epoch)
             return
@@ -221,6 +222,7 @@ class VirtualHost:
             raise AccessRefused(f"cannot publish to internal exchange '{name}' in vhost '{self.name}'")
         route.control = name == CONTROL_EXCHANGE
         route.by_headers = False
+        route.gates = exchange.gates
         queues: list[Queue] = []
         seen: list[Exchange] = [exchange]
         at = 0

@@ -7,10 +7,13 @@ conditions are several gates on one road; no gate holds a set of reasons.
 from __future__ import annotations
 
 import heapq
+from typing import Final
 
 from mypy_extensions import i64, mypyc_attr, trait
 
 from penstock.flow.ledger import GateBook
+
+NO_SHELTER: Final = -1
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -18,8 +21,14 @@ class Waiter:
     """A party that may have to wait: a producer with messages to pass."""
 
     def __init__(self) -> None:
-        self.ticket: int = 0
-        """Place in the broker's one line; 0 while it does not wait."""
+        self.ticket: i64 = 0
+        """Place in the broker's one line, in bytes of turns; 0 while it does not wait. See Turns."""
+        self.serial: i64 = 0
+        """Order among equal tickets: who drew first."""
+        self.finish: i64 = 0
+        """Where its last turn ended, on the same scale: it does not stand before that again."""
+        self.weight: i64 = 1
+        """Its share of the turns among those who wait: 2 passes twice the bytes of 1."""
         self.gate: Gate | None = None
         """Where it waits now; None while it does not."""
 
@@ -31,8 +40,8 @@ class Waiter:
         """Return the first gate that does not let its next message pass, or None."""
         raise NotImplementedError
 
-    def take_turn(self, now: float) -> None:
-        """Pass exactly one message."""
+    def take_turn(self, now: float) -> i64:
+        """Pass exactly one message; returns its charge in bytes."""
         raise NotImplementedError
 
     def obstacle_ahead(self) -> Gate | None:
@@ -49,11 +58,18 @@ class Waiter:
 
 @trait
 class Guarded:
-    """What a gate guards: the owner of the depth that closes and opens it."""
+    """What a gate guards: the owner of the amount that closes and opens it."""
 
     def review(self, now: float) -> None:
-        """Judge the depth anew, for the gate's waiters or the thresholds have changed."""
+        """Judge the amount anew, for the gate's waiters or the thresholds have changed."""
         raise NotImplementedError
+
+    def admits(self, charge: i64, copies: i64, now: float) -> bool:
+        """Tell whether a message (its charge in bytes, into that many queues) has room, be the gate open or closed."""
+        raise NotImplementedError
+
+    def passed(self, charge: i64, now: float) -> None:
+        """Note that a message went past the gate; only what counts messages that pass cares."""
 
 
 class Crossing:
@@ -75,7 +91,7 @@ class Gate:
 
     def __init__(self, kind: str, name: str, crossings: list[Crossing]) -> None:
         self.kind = kind
-        """What it guards: "queue" today."""
+        """What it guards: "queue", "address", "vhost", "memory", "rate" or "operator"."""
         self.name = name
         self.owner: Guarded | None = None
         self.crossings = crossings
@@ -83,14 +99,16 @@ class Gate:
         self.open: bool = True
         self.listed: bool = False
         """Whether the broker's Turns know that somebody here may go on."""
-        self.waiters: list[tuple[int, Waiter]] = []
-        """A heap by ticket."""
+        self.shelter: i64 = NO_SHELTER
+        """A queue whose bytes are no more than this, the new message included, passes even when the gate is closed."""
+        self.often: bool = False
+        """Whether it closes and opens as a matter of course (a rate): people look at it when they ask, and are not told
+        each time."""
+        self.waiters: list[tuple[i64, i64, Waiter]] = []
+        """A heap by ticket and serial."""
         self.blocked: dict[int, Waiter] = {}
         """Who published onto this gate while it was closed, by identity; their confirmations may be withheld."""
         self.book = GateBook()
-
-    def __lt__(self, other: Gate) -> bool:
-        return self.name < other.name  # Only asked for equal tickets, which two gates never have at a time.
 
     def close(self, messages: i64, bytes: i64, now: float) -> None:
         """Close at this depth; a gate that is closed stays so."""
@@ -111,18 +129,31 @@ class Gate:
         if self.owner is not None:
             self.owner.review(now)
 
+    def admits(self, charge: i64, copies: i64, now: float) -> bool:
+        """Tell whether a message has room here; a gate without an owner admits while it is open."""
+        return self.open if self.owner is None else self.owner.admits(charge, copies, now)
+
+    def passed(self, charge: i64, now: float) -> None:
+        """Note that a message went past: a rate counts it."""
+        if self.owner is not None:
+            self.owner.passed(charge, now)
+
     def enter(self, waiter: Waiter) -> None:
         """Stand in this gate's line with the ticket that one has."""
         waiter.gate = self
-        heapq.heappush(self.waiters, (waiter.ticket, waiter))
+        heapq.heappush(self.waiters, (waiter.ticket, waiter.serial, waiter))
+
+    def first(self) -> Waiter:
+        """Return whose turn it is; there must be somebody."""
+        return self.waiters[0][2]
 
     def leave(self, waiter: Waiter) -> None:
         """Leave the line; the ticket stays with the waiter. Cheap for the oldest, linear for any other."""
         waiters = self.waiters
-        if waiters and waiters[0][1] is waiter:
+        if waiters and waiters[0][2] is waiter:
             heapq.heappop(waiters)
         else:
-            kept = [entry for entry in waiters if entry[1] is not waiter]
+            kept = [entry for entry in waiters if entry[2] is not waiter]
             waiters[:] = kept
             heapq.heapify(waiters)
         waiter.gate = None

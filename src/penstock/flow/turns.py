@@ -1,16 +1,22 @@
-"""Who may go on, oldest ticket first.
+"""Who may go on, and in which order: fair by bytes, and nobody passes those who wait.
 
 Theory of operation. A party that cannot go on waits at exactly one gate: the first one on its road that does not let
-it pass. It holds a ticket from one counter for the whole broker and keeps it, from gate to gate, until it has passed;
-then, if it has more to send, it draws a new one and stands behind everybody else. A gate that is open and has waiters
-is *listed* here, by the ticket of its oldest waiter. A turn takes the oldest listed waiter and lets it look at its
+it pass. It holds a ticket and keeps it, from gate to gate, until it has passed. A gate that is open and has waiters
+is *listed* here, by the ticket of its first waiter. A turn takes the first listed waiter and lets it look at its
 whole road again (a wake-up is only a hint): it passes one message, or moves to the gate that stops it now.
+
+Tickets are places on a scale of bytes (virtual time, as in fair queueing; decision 0011). Whoever comes draws the
+place of the broker's clock; whoever has passed a message and has more stands again as many bytes further on as the
+message was charged, divided by its weight. So equal messages go round in turn, a large message counts as many small
+ones, and no memory of earlier rounds is needed. The clock goes on with each message by the share of one of those who
+wait there: however many newcomers come, those who stand further on are reached. Among those who could go, nobody gets
+ahead of another by more than twice the largest message.
 
 Why the gates are listed and not the waiters: an opened gate wakes nobody by itself. Waiters are looked at one by one
 for as long as the gate stays open, so the work is proportional to those who pass, not to those who wait.
 
-The oldest waiter of an open gate may not fit yet (its message is larger than the room). Then the gate leaves the list
-and comes back when its depth has gone down; the younger ones stay behind it, or the largest would starve.
+The first waiter of an open gate may not fit yet (its message is larger than the room). Then the gate leaves the list
+and comes back when its depth has gone down; the others stay behind it, or the largest would starve.
 """
 
 from __future__ import annotations
@@ -22,28 +28,31 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.flow.gate import Crossing, Gate, Waiter
 
+SCALE: Final = 64
+"""Units of a ticket to the byte, so that a share of a byte counts too."""
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Turns:
     """The one line of the broker."""
 
     def __init__(self) -> None:
-        self._listed: Final[list[tuple[int, Gate]]] = []
+        self._listed: Final[list[tuple[i64, i64, Gate]]] = []
         self._drawn: i64 = 0
+        self._clock: i64 = 1
+        """The place that a newcomer draws."""
+        self._floor: i64 = 1
+        """The place of the last turn; never goes back."""
         self.pending: bool = False
         """Whether somebody may have a turn now."""
         self.crossings: list[Crossing] = []
         """Gates that closed or opened since the broker last looked, in order."""
 
-    def draw(self) -> int:
-        """Draw a ticket: the place behind everybody who waits now."""
-        self._drawn += 1
-        return int(self._drawn)
-
     def wait(self, waiter: Waiter, gate: Gate, now: float) -> None:
         """Let a waiter stand in the line of a gate; it keeps the ticket it has, or draws one."""
         if waiter.ticket == 0:
-            waiter.ticket = self.draw()
+            waiter.ticket = waiter.finish if waiter.finish > self._clock else self._clock
+            self._number(waiter)
         gate.enter(waiter)
         waiter.waits_at(gate, now)
         gate.review(now)
@@ -55,7 +64,8 @@ class Turns:
         if gate.listed or not gate.waiters:
             return
         gate.listed = True
-        heapq.heappush(self._listed, (gate.waiters[0][0], gate))
+        first = gate.waiters[0]
+        heapq.heappush(self._listed, (first[0], first[1], gate))
         self.pending = True
 
     def run(self, turns: int, now: float) -> int:
@@ -63,7 +73,7 @@ class Turns:
         passed = 0
         while turns > 0 and self._listed:
             turns -= 1
-            gate = heapq.heappop(self._listed)[1]
+            gate = heapq.heappop(self._listed)[2]
             gate.listed = False
             if gate.open and gate.waiters and self._turn(gate, now):
                 passed += 1
@@ -71,20 +81,41 @@ class Turns:
         return passed
 
     def _turn(self, gate: Gate, now: float) -> bool:
-        waiter = gate.waiters[0][1]
+        waiter = gate.first()
         obstacle = waiter.obstacle()
         if obstacle is gate:
-            return False  # No room for the oldest yet; Queue lists the gate again when its depth goes down.
+            return False  # No room for the first yet; its owner lists the gate again when there is more.
+        others: i64 = len(gate.waiters)
         gate.leave(waiter)
         gate.review(now)
         if obstacle is None:
-            waiter.take_turn(now)
-            following = waiter.obstacle_ahead()
-            waiter.ticket = 0
-            if following is not None:
-                self.wait(waiter, following, now)
+            self._pass(waiter, others, now)
         else:
             self.wait(waiter, obstacle, now)
         if gate.open:
             self.enlist(gate)
         return obstacle is None
+
+    def _pass(self, waiter: Waiter, others: i64, now: float) -> None:
+        """Let one message pass and put its producer where its next one belongs; `others` wait there, itself included."""
+        if waiter.ticket > self._floor:
+            self._floor = waiter.ticket
+        cost = waiter.take_turn(now) * SCALE
+        waiter.finish = self._floor + cost // waiter.weight
+        clock = self._clock + cost // others
+        if clock > self._floor + cost:
+            clock = self._floor + cost  # Where many gates have few waiters each, it would run away from those who wait.
+        if clock < self._floor:
+            clock = self._floor
+        if clock > self._clock:
+            self._clock = clock
+        following = waiter.obstacle_ahead()
+        waiter.ticket = 0
+        if following is not None:
+            waiter.ticket = waiter.finish
+            self._number(waiter)
+            self.wait(waiter, following, now)
+
+    def _number(self, waiter: Waiter) -> None:
+        self._drawn += 1
+        waiter.serial = self._drawn

@@ -1,23 +1,24 @@
-"""basic.return: a mandatory message that reached no queue goes back to its publisher (section 1.8.3.8)."""
+"""basic.return: a mandatory message that reached no queue, or that one refused, goes back (section 1.8.3.8)."""
 
 from __future__ import annotations
 
 from penstock.adapter.amqp091.channel import Channel
 from penstock.core.route import Route
+from penstock.errors import BrokerError
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import method_frame
+from penstock.wire.amqp091.codec import method_frame, short_text
 
 
-def write_return(channel: Channel, route: Route, content: bytes) -> None:
-    """Write basic.return with the message."""
+def write_return(channel: Channel, route: Route, content: bytes, refused: BrokerError | None) -> None:
+    """Write basic.return with the message; `refused` says why a queue refused it, None that there was no queue."""
     if not channel.stands():
         return  # It was closed in the same read: nothing may come on it any more.
     address = route.address
     method = method_frame(
         int(channel.number),
         spec.BASIC_RETURN,
-        reply_code=312,
-        reply_text="NO_ROUTE",
+        reply_code=312 if refused is None else refused.code,
+        reply_text="NO_ROUTE" if refused is None else short_text(refused.reply_text),
         exchange=address.exchange,
         routing_key=address.routing_key,
     )

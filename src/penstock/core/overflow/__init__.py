@@ -6,10 +6,20 @@ from typing import Final
 
 from penstock.core.overflow.block import Block
 from penstock.core.overflow.drop_head import DropHead
+from penstock.core.overflow.drop_new import DropNew
 from penstock.core.overflow.policy import ACCEPT, HOLD, REFUSE, OverflowPolicy
 from penstock.core.overflow.reject import Reject
+from penstock.core.overflow.ring_strict import RingStrict
+from penstock.core.overflow.self_destruct import SelfDestruct
 
-POLICIES: Final[dict[str, OverflowPolicy]] = {"block": Block(), "reject": Reject(), "drop-head": DropHead()}
+POLICIES: Final[dict[str, OverflowPolicy]] = {
+    "block": Block(),
+    "reject": Reject(),
+    "drop-head": DropHead(),
+    "drop-new": DropNew(),
+    "ring-strict": RingStrict(),
+    "self-destruct": SelfDestruct(),
+}
 """The policies by the name in a queue's arguments; they hold no state of their own."""
 
 __all__ = ["ACCEPT", "HOLD", "POLICIES", "REFUSE", "OverflowPolicy"]

@@ -22,11 +22,9 @@ class DropHead(OverflowPolicy):
 
     def verdict(self, queue: Queue, charge: i64) -> int:
         """See `OverflowPolicy.verdict`."""
-        fits = queue.thresholds.capacity.covers(queue.unacked_messages + 1, queue.unacked_bytes + charge)
-        return ACCEPT if fits else REFUSE
+        return ACCEPT if queue.could_make_room(charge) else REFUSE
 
-    def make_room(self, queue: Queue, charge: i64) -> None:
+    def make_room(self, queue: Queue, charge: i64, now: float) -> None:
         """See `OverflowPolicy.make_room`."""
-        capacity = queue.thresholds.capacity
-        while not capacity.covers(queue.messages + 1, queue.bytes + charge):
-            queue.drop_oldest()
+        while not queue.fits(charge):
+            queue.drop_oldest(now)

@@ -23,10 +23,14 @@ class OverflowPolicy:
     name: str = ""
     has_thresholds: bool = False
     """Whether stop and resume thresholds follow from the capacity when none are given."""
+    returns: bool = False
+    """Whether a mandatory message that was refused goes back to its publisher (basic.return), as in Broker-J."""
+    destroys: bool = False
+    """Whether the queue is deleted when it would be overrun."""
 
     def verdict(self, queue: Queue, charge: i64) -> int:
         """Return ACCEPT, HOLD or REFUSE for a message with this charge; changes nothing."""
         raise NotImplementedError
 
-    def make_room(self, queue: Queue, charge: i64) -> None:
+    def make_room(self, queue: Queue, charge: i64, now: float) -> None:
         """Called right before a message goes in that was accepted past the capacity."""

@@ -1,4 +1,7 @@
-"""reject: the publish is refused (nack in confirm mode). RabbitMQ's reject-publish, Qpid C++'s reject."""
+"""reject: the publish is refused, and its publisher told as well as it can be.
+
+In confirm mode by a nack; a mandatory message is also returned. RabbitMQ's reject-publish, Broker-J's REJECT.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ class Reject(OverflowPolicy):
     """Refuse it."""
 
     name = "reject"
+    returns = True
 
     def verdict(self, queue: Queue, charge: i64) -> int:
         """See `OverflowPolicy.verdict`."""

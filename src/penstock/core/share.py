@@ -1,0 +1,70 @@
+"""What was routed through an address and is still held by any queue, each message charged once."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from penstock.flow.gate import Gate, Guarded
+from penstock.flow.level import Thresholds
+from penstock.flow.turns import Turns
+
+
+class AddressDepth(Guarded):
+    """The depth of an address, its thresholds and its gate."""
+
+    def __init__(self, name: str, thresholds: Thresholds, turns: Turns) -> None:
+        self.turns = turns
+        self.gate = Gate("address", name, turns.crossings)
+        self.gate.owner = self
+        self.thresholds = thresholds
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+
+    def add(self, messages: i64, bytes: i64, now: float) -> None:
+        """Count messages that came in, or (negative) left the last queue that held them."""
+        self.messages += messages
+        self.bytes += bytes
+        self.review(now)
+
+    def admits(self, charge: i64, copies: i64, now: float) -> bool:
+        """See `Guarded.admits`."""
+        return self.thresholds.capacity.covers(self.messages + 1, self.bytes + charge)
+
+    def can_ever_admit(self, charge: i64) -> bool:
+        """Tell whether a message would have room if everything else were gone."""
+        return self.thresholds.capacity.covers(1, charge)
+
+    def review(self, now: float) -> None:
+        """See `Guarded.review`."""
+        gate = self.gate
+        if gate.open:
+            if self.thresholds.overfull(self.messages, self.bytes):
+                gate.close(self.messages, self.bytes, now)
+        elif self.thresholds.underfull(self.messages, self.bytes):
+            gate.reopen(self.messages, self.bytes, now)
+        if gate.open and gate.waiters:
+            self.turns.enlist(gate)
+
+
+class Share:
+    """One message's part in its address; the copies of a fan-out have it in common."""
+
+    __slots__ = ("depth", "charge", "copies")
+
+    def __init__(self, depth: AddressDepth, charge: i64) -> None:
+        self.depth = depth
+        self.charge: i64 = charge
+        self.copies: i64 = 0
+        """In how many queues the message still is."""
+
+    def enter(self, now: float) -> None:
+        """One more queue has it."""
+        self.copies += 1
+        if self.copies == 1:
+            self.depth.add(1, self.charge, now)
+
+    def leave(self, now: float) -> None:
+        """One queue less has it."""
+        self.copies -= 1
+        if self.copies == 0:
+            self.depth.add(-1, -self.charge, now)

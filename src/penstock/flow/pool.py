@@ -1,0 +1,180 @@
+"""A sum over many queues with thresholds of its own: what a virtual host holds, what the node holds in memory.
+
+Theory of operation. A queue's hot path must not touch a sum that all queues share. So each member is *counted* with
+its depth and a *slack*, up to which it may grow without asking; the pool's sum is of these, never below the truth.
+While the sum is far from the thresholds, slacks are generous and renewed at every look at a member. When it comes
+near, all slacks are called in, the sum is exact, every member asks for every message, and the gate is judged each
+time. What was given back by falling depths is found when slacks are called in: each calling-in is paid for by the
+slacks that were handed out since the last one, so the cost for each message stays constant.
+
+A pool may shelter: a queue that would hold no more than a guaranteed share passes even when the pool's gate is closed,
+so one hog never blocks an empty queue. The room for that lies between the thresholds' capacity and `ceiling`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64, trait
+
+from penstock.flow.gate import NO_SHELTER, Gate, Guarded
+from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.flow.turns import Turns
+
+SLACK_MESSAGES_MAX: Final = 65_536
+SLACK_BYTES_MAX: Final = 4 * 1024 * 1024
+"""The most that a member may grow by without asking."""
+SLACK_BYTES_MIN: Final = 16 * 1024
+"""A slack below this is not worth handing out: the member asks each time instead."""
+SHARE_BYTES_MAX: Final = 1024 * 1024
+"""The most that a queue is guaranteed in a pool that shelters."""
+
+
+@trait
+class Member:
+    """One whose depth counts in pools."""
+
+    def call_in(self) -> None:
+        """Give back all slack: be counted in every pool with the true depth."""
+        raise NotImplementedError
+
+
+class Pool(Guarded):
+    """The sum, its thresholds, its gate."""
+
+    def __init__(self, kind: str, name: str, thresholds: Thresholds, turns: Turns) -> None:
+        self.turns = turns
+        self.gate = Gate(kind, name, turns.crossings)
+        self.gate.owner = self
+        self.thresholds = thresholds
+        self.reserve: i64 = 0
+        """Bytes beyond the capacity that sheltered queues may fill, all together; 0 is no shelter."""
+        self.members: i64 = 0
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        """Counted: the members' depths and slacks."""
+        self.highest_bytes: i64 = 0
+        """The highest exact sum."""
+        self.exact: bool = False
+        """Near the thresholds: the sum is the truth."""
+        self._loose: dict[int, Member] = {}
+        """The members that may be counted with more than they hold."""
+        self._near = _near(thresholds)
+
+    def set_thresholds(self, thresholds: Thresholds, now: float) -> None:
+        """Judge by other thresholds from now on."""
+        self.thresholds = thresholds
+        self._near = _near(thresholds)
+        self.exact = True
+        self.review(now)
+
+    def slack(self) -> Level:
+        """Return what a member may grow by without asking."""
+        if self.exact:
+            return Level(0, 0)
+        near = self._near
+        shares: i64 = 2 * (len(self._loose) + 1)
+        messages = _share(near.messages - self.messages, shares, SLACK_MESSAGES_MAX)
+        size = _share(near.bytes - self.bytes, shares, SLACK_BYTES_MAX)
+        if size < SLACK_BYTES_MIN or messages == 0:
+            return Level(0, 0)
+        return Level(messages, size)
+
+    def count(self, member: Member, messages: i64, bytes: i64, loose: bool, now: float) -> None:
+        """Change what a member is counted with; `loose`: some of it may be slack."""
+        self.messages += messages
+        self.bytes += bytes
+        if loose:
+            self._loose[id(member)] = member
+        elif self._loose:
+            self._loose.pop(id(member), None)
+        self._look(now)
+
+    def join(self) -> None:
+        """Count one member more."""
+        self.members += 1
+
+    def part(self, member: Member) -> None:
+        """Forget a member; what it is counted with must have been taken back."""
+        self.members -= 1
+        self._loose.pop(id(member), None)
+
+    def admits(self, charge: i64, copies: i64, now: float) -> bool:
+        """See `Guarded.admits`."""
+        if self._fits(charge, copies):
+            return True
+        self._call_in()
+        return self._fits(charge, copies)
+
+    def can_ever_admit(self, charge: i64, copies: i64) -> bool:
+        """Tell whether it would have room if everything else were gone."""
+        return self.thresholds.capacity.covers(copies, charge * copies)
+
+    def review(self, now: float) -> None:
+        """See `Guarded.review`."""
+        self._call_in()
+        self._look(now)
+
+    def _fits(self, charge: i64, copies: i64) -> bool:
+        return self.thresholds.capacity.covers(self.messages + copies, self.bytes + charge * copies)
+
+    def _look(self, now: float) -> None:
+        """Find out whether the thresholds are near, and if they are judge the sum."""
+        near = self._near
+        if not self.exact and not near.covers(self.messages, self.bytes):
+            self.exact = True  # First, or the members that are called in would be given new slack.
+            self._call_in()
+        if self.exact:
+            self._judge(now)
+            gate = self.gate
+            if gate.open and not gate.waiters and near.covers(self.messages * 10 // 9, self.bytes * 10 // 9):
+                self.exact = False
+
+    def _call_in(self) -> None:
+        loose = self._loose
+        if loose:
+            self._loose = {}
+            for member in loose.values():
+                member.call_in()
+
+    def _judge(self, now: float) -> None:
+        gate = self.gate
+        if self.bytes > self.highest_bytes:
+            self.highest_bytes = self.bytes
+        if self.reserve:
+            gate.shelter = self._shelter()
+        if gate.open:
+            if self.thresholds.overfull(self.messages, self.bytes):
+                gate.close(self.messages, self.bytes, now)
+        elif self.thresholds.underfull(self.messages, self.bytes):
+            gate.reopen(self.messages, self.bytes, now)
+        if gate.open and gate.waiters:
+            self.turns.enlist(gate)
+
+    def _shelter(self) -> i64:
+        """Return the guaranteed share of a queue, within what is left below the ceiling."""
+        share = self.reserve // self.members if self.members > 0 else self.reserve
+        if share > SHARE_BYTES_MAX:
+            share = SHARE_BYTES_MAX
+        left = self.thresholds.capacity.bytes + self.reserve - self.bytes
+        if left < share:
+            share = left
+        return share if share >= 0 else NO_SHELTER
+
+
+def _share(room: i64, shares: i64, most: i64) -> i64:
+    if room <= 0:
+        return 0
+    share = room // shares
+    return share if share < most else most
+
+
+def _near(thresholds: Thresholds) -> Level:
+    """Return the level above which the sum must be exact: three quarters of the way to where anything happens."""
+    resume, stop = thresholds.resume, thresholds.stop
+    messages = resume.messages if resume.messages < stop.messages else stop.messages
+    size = resume.bytes if resume.bytes < stop.bytes else stop.bytes
+    return Level(
+        UNLIMITED if messages == UNLIMITED else messages * 3 // 4,
+        UNLIMITED if size == UNLIMITED else size * 3 // 4,
+    )
