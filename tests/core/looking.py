@@ -12,7 +12,6 @@ from penstock.flow.gate import Crossing
 from tests.core import counted
 from tests.model import EARLY_S, ProducerModel, Publish, QueueModel, Seen
 
-
 LARGEST = 20
 """The largest charge that the tests publish, in bytes."""
 
@@ -75,7 +74,7 @@ class Looking:
         return True
 
     def could_go(self, producer: Watched) -> bool:
-        """Whether it could go on now: there is room, and no one who stands before it for one of its queues lacks room."""
+        """Whether it could go on now: there is room, and nobody who stands before it for one of its queues lacks it."""
         queues = producer.outbox[0].queues
         if not queues or not self.room(producer):
             return False
@@ -93,7 +92,9 @@ class Looking:
                 ahead = other.model.overtaken.get(model.name, 0) + charge
                 other.model.overtaken[model.name] = ahead
                 most = 2 * LARGEST
-                assert ahead <= most, f"{model.name} is {ahead} bytes ahead of {other.model.name}, which could have gone"
+                assert ahead <= most, (
+                    f"{model.name} is {ahead} bytes ahead of {other.model.name}, which could have gone"
+                )
         model.overtaken.clear()
         model.waits_since = next(self._numbers)
 

@@ -25,7 +25,8 @@ from penstock.core.effects import Blocked, Cancelled, Crossed, Effect, Grown, Re
 from penstock.wire.amqp091 import spec
 
 if TYPE_CHECKING:
-    from penstock.core.producer import Producer
+    from penstock.core.blockable import Blockable
+    from penstock.flow.gate import Gate
 
 TURNS: Final = 1000
 """Turns given in one pump, so that a crowd that is let go does not keep everybody else waiting."""
@@ -166,11 +167,13 @@ class Hub:
         if isinstance(effect, Crossed):
             self.note(telling.crossed(effect.crossing))
         elif isinstance(effect, Blocked):
-            self.note(telling.blocked(effect.producer, effect.gate))
-            self._count_blocking(effect.producer, 1, blocking)
+            if not effect.gate.often:
+                self.note(telling.blocked(effect.producer, effect.gate))
+            self._count_blocking(effect.producer, effect.gate, 1, blocking)
         elif isinstance(effect, Unblocked):
-            self.note(telling.unblocked(effect.producer))
-            self._count_blocking(effect.producer, -1, blocking)
+            if not effect.gate.often:
+                self.note(telling.unblocked(effect.producer))
+            self._count_blocking(effect.producer, effect.gate, -1, blocking)
         elif isinstance(effect, Refused):
             self.note(f"[{effect.producer.name}] {effect.error.reply_text}")
             assert isinstance(effect.producer, ChannelProducer)
@@ -185,16 +188,19 @@ class Hub:
         elif isinstance(effect, Grown):
             self.control.look_again(effect.queue)
 
-    def _count_blocking(self, producer: Producer, by: int, blocking: dict[int, Connection]) -> None:
+    def _count_blocking(self, producer: Blockable, gate: Gate, by: int, blocking: dict[int, Connection]) -> None:
         assert isinstance(producer, ChannelProducer)
         connection = producer.channel.connection
         connection.blocking += by
+        if not gate.often:
+            connection.to_tell += by
         blocking[connection.number] = connection
 
     def _reason(self, connection: Connection) -> str:
         for channel in connection.channels.values():
             for gate in channel.producer.gates.values():
-                return telling.reason(gate, self.broker.now)
+                if not gate.often:
+                    return telling.reason(gate, self.broker.now)
         return ""
 
     def _cancel(self, effect: Cancelled) -> None:

@@ -18,8 +18,10 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.core.blockable import Blockable
 from penstock.core.consumer import Batch, Consumer
 from penstock.core.effects import Blocked, Cancelled, Crossed, Effect, Grown, Refused, Returned, Unblocked
+from penstock.core.gates import Gates
 from penstock.core.holding import Holding
 from penstock.core.lifetime import Lifetime
 from penstock.core.producer import Producer
@@ -48,6 +50,7 @@ class Broker:
         self.deadlines = Deadlines()
         self.lingering = Holding(LINGERING_BYTES)
         self.vhosts: dict[str, VirtualHost] = {}
+        self.gates = Gates(self)
         self.unroutable: i64 = 0
         self._dirty: deque[Queue] = deque()
         self._confirming: list[Producer] = []
@@ -55,7 +58,7 @@ class Broker:
 
     def add_vhost(self, name: str) -> VirtualHost:
         """Make a virtual host."""
-        vhost = VirtualHost(name, self.turns, self.defaults)
+        vhost = VirtualHost(name, self.turns, self.defaults, self.gates)
         self.vhosts[name] = vhost
         return vhost
 
@@ -79,6 +82,7 @@ class Broker:
         if self.turns.pending:
             self.turns.run(turns, self.now)
             self.settle_crossings()
+        self.gates.clear_lifted()
         return self.turns.pending
 
     def next_batch(self) -> Batch | None:
@@ -185,6 +189,10 @@ class Broker:
                 f"queue '{queue.name}' in vhost '{queue.vhost}' is not empty: it has {queue.messages} messages"
             )
         count = self.vhosts[queue.vhost].delete_queue(queue, self.now)
+        for gate in queue.gates:
+            for _, _, waiter in list(gate.waiters):
+                if isinstance(waiter, Producer):
+                    waiter.queue_is_gone(queue, self.now)
         if queue.lifetime is not None:
             self.deadlines.drop(queue.lifetime)
         for consumer in list(queue.consumers):
@@ -231,8 +239,9 @@ class Broker:
         crossings = self.turns.crossings
         while crossings:
             crossing = crossings.pop(0)
-            self._effects.append(Crossed(crossing))
             gate = crossing.gate
+            if not gate.often:
+                self._effects.append(Crossed(crossing))
             if not crossing.closed and gate.open:
                 for waiter in gate.swap_blocked():
                     waiter.release(gate, self.now)
@@ -242,11 +251,11 @@ class Broker:
         producer.listed = True
         self._confirming.append(producer)
 
-    def note_blocked(self, producer: Producer, gate: Gate) -> None:
+    def note_blocked(self, producer: Blockable, gate: Gate) -> None:
         """Record that a producer met a closed gate."""
         self._effects.append(Blocked(producer, gate))
 
-    def note_unblocked(self, producer: Producer, gate: Gate) -> None:
+    def note_unblocked(self, producer: Blockable, gate: Gate) -> None:
         """Record that a gate does not block a producer any more."""
         self._effects.append(Unblocked(producer, gate))
 

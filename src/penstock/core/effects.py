@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.core.blockable import Blockable
 from penstock.core.consumer import Consumer
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
@@ -24,7 +25,7 @@ class Crossed(Effect):
 class Blocked(Effect):
     """A producer met a closed gate (log CHN-1005, connection.blocked)."""
 
-    def __init__(self, producer: Producer, gate: Gate) -> None:
+    def __init__(self, producer: Blockable, gate: Gate) -> None:
         self.producer = producer
         self.gate = gate
 
@@ -32,7 +33,7 @@ class Blocked(Effect):
 class Unblocked(Effect):
     """A gate does not block a producer any more (log CHN-1006, connection.unblocked when it was the last)."""
 
-    def __init__(self, producer: Producer, gate: Gate) -> None:
+    def __init__(self, producer: Blockable, gate: Gate) -> None:
         self.producer = producer
         self.gate = gate
 

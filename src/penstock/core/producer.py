@@ -21,17 +21,17 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.core import road
+from penstock.core.blockable import Blockable
 from penstock.core.holding import Held, Holding
 from penstock.core.message import Message
 from penstock.core.origin import Origin
 from penstock.core.overflow import REFUSE
 from penstock.core.queue import Queue
 from penstock.core.route import Route
-from penstock.core.share import AddressDepth, Share
+from penstock.core.share import share_of
 from penstock.errors import BrokerError, ResourceError
 from penstock.flow.deadlines import NEVER, Party
-from penstock.flow.gate import Gate, Waiter
-from penstock.flow.ledger import Block
+from penstock.flow.gate import Gate
 from penstock.flow.withheld import Pending, Withheld
 
 if TYPE_CHECKING:
@@ -41,15 +41,6 @@ TURNS_BEFORE_A_NEWCOMER: Final = 1000
 """Turns given at once when somebody publishes while others may go on: fairness first, but in bounded steps."""
 CLOSE_ENOUGH_S: Final = 0.05
 """What is due within this time is dealt with now: one look at a long outbox instead of many."""
-
-
-def address_share(route: Route, charge: i64) -> Share | None:
-    """Return a message's part in the depth of its address; None for an address whose depth is not bounded."""
-    for gate in route.gates:
-        owner = gate.owner
-        if isinstance(owner, AddressDepth):
-            return Share(owner, charge)
-    return None
 
 
 class _Deadline(Party):
@@ -64,16 +55,13 @@ class _Deadline(Party):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Producer(Waiter):
+class Producer(Blockable):
     """The publishing side of a session."""
 
     def __init__(self, broker: Broker, name: str, holding: Holding, origin: Origin | None = None) -> None:
-        super().__init__()
-        self.broker = broker
+        super().__init__(broker, name)
         self.origin = origin
         """The connection and user that it publishes for; None where nobody asks who it is."""
-        self.name = name
-        """Who it is, for people: connection, channel and client."""
         self.holding = holding
         self.confirming: bool = False
         """Whether its publishes are confirmed (confirm mode)."""
@@ -83,10 +71,6 @@ class Producer(Waiter):
         """Nothing is held and no confirmation is out of the ordinary: the hot path may be taken."""
         self.listed: bool = False
         """Whether the broker knows that there are confirmations to be told."""
-        self.gates: dict[int, Gate] = {}
-        """The gates that it is blocked by, by identity."""
-        self.touched_gates: dict[int, Gate] = {}
-        """The gates that have an entry about it in their books."""
         self.leaving: bool = False
         """Its session was closed in good order; what it holds still goes in, in turn, and then it departs."""
         self.closing: BrokerError | None = None
@@ -162,7 +146,7 @@ class Producer(Waiter):
         holding.take(charge)
         broker.deadlines.add(self._deadline, deadline)
         if gate is not None:
-            entry = self._entry(gate)
+            entry = self.entry(gate)
             entry.held += 1
             entry.held_bytes += int(charge)
             if self.gate is None:
@@ -173,7 +157,7 @@ class Producer(Waiter):
         now = self.broker.now
         refused: Queue | None = None
         closed: list[Gate] = []
-        share = address_share(route, charge)
+        share = share_of(route.gates, charge)
         for gate in self.own:
             gate.passed(charge, now)
         for gate in route.gates:
@@ -190,7 +174,7 @@ class Producer(Waiter):
             closed += [gate for gate in road.closed(route, queue) if gate not in closed]
         self.broker.settle_crossings()  # The gate's closing is told before the blocks that come of it.
         for gate in closed:
-            self._note_blocked(gate)
+            self.note_blocked(gate)
         if refused is not None:
             self._turned_away(refused, route, content)
         if not queues:
@@ -209,7 +193,7 @@ class Producer(Waiter):
     def _confirm(self, pending: Pending | None, closed: list[Gate], refused: Queue | None, route: Route) -> None:
         withheld = self.withheld
         if refused is not None:
-            self._entry(refused.gate).refused += 1
+            self.entry(refused.gate).refused += 1
             withheld.refuse(withheld.hold(NEVER) if pending is None else pending)
         elif pending is not None:
             withheld.accepted(pending, closed)
@@ -220,7 +204,7 @@ class Producer(Waiter):
         else:
             withheld.published += 1
         for gate in closed:
-            self._entry(gate).withheld += 1
+            self.entry(gate).withheld += 1
         self._find_plain()
         self._tell()
 
@@ -233,7 +217,7 @@ class Producer(Waiter):
 
     def waits_at(self, gate: Gate, now: float) -> None:
         """See `Waiter.waits_at`."""
-        self._note_blocked(gate)
+        self.note_blocked(gate)
 
     def obstacle(self) -> Gate | None:
         """See `Waiter.obstacle`."""
@@ -264,8 +248,13 @@ class Producer(Waiter):
         if self.outbox:
             gate.block(self)  # It still waits for its turn and stays blocked until it has passed.
         else:
-            self._unblock(gate, now)
+            self.note_unblocked(gate, now)
         self._settle_down(now)
+
+    def queue_is_gone(self, queue: Queue, now: float) -> None:
+        """A queue was deleted: if the publish that stands in line was to go there, let it look at its road again."""
+        if self.outbox and queue in self.outbox[0].queues:
+            self._wait_anew(now)
 
     def expire(self, now: float) -> float:
         """Confirm what is withheld and due, refuse what is held and due; returns the next deadline."""
@@ -290,12 +279,12 @@ class Producer(Waiter):
         """After anything was let go: tell what may be told, and find out whether it is still blocked."""
         obstacle = self.withheld.release()
         if obstacle is not None:
-            self._note_blocked(obstacle)  # It may have opened and closed again since the message went in.
+            self.note_blocked(obstacle)  # It may have opened and closed again since the message went in.
         if not self.outbox:
             for gate in list(self.gates.values()):
                 if gate.open:
                     gate.blocked.pop(id(self), None)
-                    self._unblock(gate, now)
+                    self.note_unblocked(gate, now)
         self._find_plain()
         self._tell()
         if self.leaving and not self.outbox:
@@ -305,7 +294,7 @@ class Producer(Waiter):
 
     def _refuse_new(self, route: Route, why: str) -> None:
         for queue in route.queues:
-            self._entry(queue.gate).refused += 1
+            self.entry(queue.gate).refused += 1
         if self.confirming:
             self.withheld.refuse(self.withheld.hold(NEVER))
             self.plain = False
@@ -325,7 +314,7 @@ class Producer(Waiter):
             self.holding.give(held.charge)
             for queue in held.queues:
                 queue.refused += 1
-                self._entry(queue.gate).refused += 1
+                self.entry(queue.gate).refused += 1
             if held.pending is not None:
                 self.withheld.refuse(held.pending)
         changed = not kept or kept[0] is not self.outbox[0]
@@ -351,28 +340,6 @@ class Producer(Waiter):
         self.closing = error
         self.plain = False
         self.broker.note_refused(self, error)
-
-    # Being blocked
-
-    def blocked(self) -> bool:
-        """Tell whether a gate on its road is closed, or it waits for its turn."""
-        return bool(self.gates)
-
-    def _note_blocked(self, gate: Gate) -> None:
-        gate.block(self)
-        if id(gate) not in self.gates:
-            self.gates[id(gate)] = gate
-            self._entry(gate).begin(self.broker.now)
-            self.broker.note_blocked(self, gate)
-
-    def _unblock(self, gate: Gate, now: float) -> None:
-        if self.gates.pop(id(gate), None) is not None:
-            self._entry(gate).end(now)
-            self.broker.note_unblocked(self, gate)
-
-    def _entry(self, gate: Gate) -> Block:
-        self.touched_gates[id(gate)] = gate
-        return gate.book.entry(id(self), self.name)
 
     def _tell(self) -> None:
         if self.confirming and not self.listed and self.withheld.ready():
@@ -400,15 +367,7 @@ class Producer(Waiter):
         while self.outbox:
             self._unhold()
         place = self.gate
-        if place is not None:
-            place.forget(self)
-        for gate in list(self.touched_gates.values()):
-            gate.forget(self)
-            gate.book.depart(id(self), now)
-        for gate in list(self.gates.values()):
-            self.broker.note_unblocked(self, gate)
-        self.touched_gates.clear()
-        self.gates.clear()
+        self.leave_gates(now)
         self.ticket = 0
         self.broker.deadlines.drop(self._deadline)
         if self.origin is not None:

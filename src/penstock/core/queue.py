@@ -235,7 +235,10 @@ class Queue(Guarded, Member):
         """Easy: every gate is open, nobody waits at one, and the message does not take the depth over stop or capacity,
         nor over what the queue is counted with in its pools."""
         if self.pools:
-            self._count(now)
+            if self.deleted and self.messages == 0:
+                self.leave_pools(now)
+            else:
+                self._count(now)
         self.watched = self.deleted or not self.gate.open or len(self.gate.waiters) > 0
         if self.watched or len(self.gates) > len(self.pools) + 1:  # An operator's gate, closed or with waiters.
             self.easy_messages = NOTHING_EASY

@@ -1,7 +1,7 @@
 """The road of a publish: the gates that it must pass, in order, and what stops it there.
 
-First those of its producer (user, connection, rate), then those of its address, then for each queue its own, its virtual
-host's and the node's. Each is one condition; all must let it pass.
+First those of its producer (user, connection, rate), then those of its address, then for each queue its own, its
+virtual host's and the node's. Each is one condition; all must let it pass.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from penstock.core.share import AddressDepth
 from penstock.errors import ContentTooLarge, ResourceError
 from penstock.flow.deadlines import NEVER
 from penstock.flow.gate import Gate
-from penstock.flow.pool import Pool
 
 
 def obstacle(own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float) -> Gate | None:

@@ -68,3 +68,12 @@ class Share:
         self.copies -= 1
         if self.copies == 0:
             self.depth.add(-1, -self.charge, now)
+
+
+def share_of(gates: list[Gate], charge: i64) -> Share | None:
+    """Return a message's part in the depth of its address; None where none of the address's gates bounds that."""
+    for gate in gates:
+        owner = gate.owner
+        if isinstance(owner, AddressDepth):
+            return Share(owner, charge)
+    return None

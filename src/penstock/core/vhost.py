@@ -15,6 +15,7 @@ from penstock.errors import AccessRefused, NotFound, PreconditionFailed, Resourc
 from penstock.names import check_exchange_arguments, read_arguments
 
 if TYPE_CHECKING:
+    from penstock.core.gates import Gates
     from penstock.flow.turns import Turns
 
 CONTROL_EXCHANGE: Final = "penstock.control"
@@ -40,8 +41,9 @@ BINDINGS_MAX: Final = 500_000
 class VirtualHost:
     """One name space of exchanges and queues."""
 
-    def __init__(self, name: str, turns: Turns, defaults: Defaults) -> None:
+    def __init__(self, name: str, turns: Turns, defaults: Defaults, gates: Gates) -> None:
         self.name = name
+        self.gates = gates
         self.turns = turns
         self.defaults = defaults
         self.queues: dict[str, Queue] = {}
@@ -90,6 +92,7 @@ class VirtualHost:
         queue.auto_delete = auto_delete
         queue.owner = owner
         self.queues[name] = queue
+        self.gates.place_queue(queue)
         self.epoch += 1
         return queue
 
@@ -137,6 +140,7 @@ class VirtualHost:
         exchange.internal = internal
         exchange.arguments = arguments
         self.exchanges[name] = exchange
+        self.gates.place_address(self, name)
         self.epoch += 1
         return exchange
 

@@ -110,6 +110,9 @@ class Gate:
         """Who published onto this gate while it was closed, by identity; their confirmations may be withheld."""
         self.book = GateBook()
 
+    def __lt__(self, other: Gate) -> bool:
+        return self.name < other.name  # Asked for equal places: a waiter has moved between two gates that are listed.
+
     def close(self, messages: i64, bytes: i64, now: float) -> None:
         """Close at this depth; a gate that is closed stays so."""
         if self.open:

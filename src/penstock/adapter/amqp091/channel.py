@@ -35,7 +35,7 @@ class ChannelProducer(Producer):
     """The publishing side of a channel."""
 
     def __init__(self, channel: Channel, name: str) -> None:
-        super().__init__(channel.broker, name, channel.connection.holding)
+        super().__init__(channel.broker, name, channel.connection.holding, channel.connection.origin)
         self.channel = channel
 
 

@@ -26,6 +26,7 @@ from penstock.adapter.amqp091.peer import CLOSED, CLOSING, HEADER, OPEN, RUNNING
 from penstock.adapter.policy import Policy
 from penstock.adapter.profiles import UNKNOWN, Profile
 from penstock.core.holding import Holding
+from penstock.core.origin import Origin
 from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.vhost import VirtualHost
@@ -70,14 +71,17 @@ class Connection(Intake):
         self.heartbeat_s: int = 0
         """Agreed seconds between heartbeats; 0 is none."""
         self.holding = Holding(self.policy.hold_bytes_most(self.broker.defaults.hold_deadline_s))
+        self.origin: Origin | None = None
+        """The connection as the gates know it; None until it is open."""
         self.paused_at: float = 0.0
-        """When its reading was paused."""
         self.exclusive: dict[str, Queue] = {}
         self.writable: bool = True
         """Whether deliveries may be written; false while the output is full."""
         self.touched: bool = False
         self.blocking: int = 0
         """How many (producer, gate) pairs of this connection are blocked."""
+        self.to_tell: int = 0
+        """How many of them the client is told of: all but those at a rate, which come and go with every message."""
         self.told_blocked: bool = False
         self.opened_at: float = self.broker.now
         self.last_received: float = self.broker.now
@@ -140,6 +144,8 @@ class Connection(Intake):
         """The socket is gone: leave no trace of the connection."""
         self.state = CLOSED
         self._end_channels(graceful=False)
+        if self.origin is not None:
+            self.broker.gates.leave(self.origin)
 
     def shut_down(self) -> None:
         """Close because the broker stops (320)."""
@@ -191,7 +197,7 @@ class Connection(Intake):
 
     def tell_blocked(self, reason: str) -> None:
         """Bring connection.blocked or unblocked to the client up to date, if it announced that it understands them."""
-        blocked = self.blocking > 0
+        blocked = self.to_tell > 0
         if blocked == self.told_blocked or self.state != RUNNING:
             return
         self.told_blocked = blocked
@@ -322,9 +328,7 @@ class Connection(Intake):
         elif method.id == spec.CONNECTION_TUNE_OK and self.state == TUNE:
             handshake.tune_ok(self, method.args)
         elif method.id == spec.CONNECTION_OPEN and self.state == OPEN:
-            self.vhost = self.broker.vhost(arg.text(method.args, "virtual_host"))
-            self.state = RUNNING
-            self.send(0, spec.CONNECTION_OPEN_OK, {})
+            handshake.open_vhost(self, method.args)
         elif method.id == spec.CONNECTION_UPDATE_SECRET and self.state == RUNNING:
             self.send(0, spec.CONNECTION_UPDATE_SECRET_OK, {})
         else:

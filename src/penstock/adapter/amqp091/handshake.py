@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.adapter.amqp091 import arguments as arg
-from penstock.adapter.amqp091.peer import OPEN, START, TUNE
+from penstock.adapter.amqp091.peer import OPEN, RUNNING, START, TUNE
 from penstock.adapter.profiles import profile_of
+from penstock.core.origin import Origin
 from penstock.errors import AccessRefused, FrameError, NotAllowed
 from penstock.wire.amqp091 import spec
 from penstock.wire.sasl import SaslError, parse_amqplain, parse_plain
@@ -108,3 +109,12 @@ def tune_ok(connection: Connection, args: dict[str, object]) -> None:
     connection.channel_max = channel_max or connection.policy.channel_max
     connection.heartbeat_s = arg.number(args, "heartbeat")
     connection.state = OPEN
+
+
+def open_vhost(connection: Connection, args: dict[str, object]) -> None:
+    """Let the client work in a virtual host (section 1.4.2.7). Raises NotAllowed (530) for an unknown one."""
+    connection.vhost = connection.broker.vhost(arg.text(args, "virtual_host"))
+    connection.state = RUNNING
+    connection.origin = Origin(connection.user, str(connection.number))
+    connection.broker.gates.enter(connection.origin)
+    connection.send(0, spec.CONNECTION_OPEN_OK, {})

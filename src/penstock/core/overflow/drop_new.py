@@ -1,4 +1,4 @@
-"""drop-new: the newest message is dropped. Artemis' DROP, but never confirmed: in confirm mode its publisher gets a nack.
+"""drop-new: the newest message is dropped. Artemis' DROP, but never confirmed: who asks for confirms gets a nack.
 
 Nothing goes back to a publisher without confirms, not even what is mandatory: it chose a queue that drops.
 """

@@ -1,0 +1,63 @@
+"""A party that gates can block: by which it is blocked now, and what their books say about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import mypyc_attr
+
+from penstock.flow.gate import Gate, Waiter
+from penstock.flow.ledger import Block
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Blockable(Waiter):
+    """What a producer is, as far as the gates' books are concerned."""
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        super().__init__()
+        self.broker = broker
+        self.name = name
+        """Who it is, for people: connection, channel and client."""
+        self.gates: dict[int, Gate] = {}
+        """The gates that it is blocked by, by identity."""
+        self._books: dict[int, Gate] = {}
+        """The gates that have an entry about it in their books."""
+
+    def blocked(self) -> bool:
+        """Tell whether a gate on its road is closed, or it waits for its turn."""
+        return bool(self.gates)
+
+    def note_blocked(self, gate: Gate) -> None:
+        """It met a closed gate, or stands in the line of one; told once for as long as that lasts."""
+        gate.block(self)
+        if id(gate) not in self.gates:
+            self.gates[id(gate)] = gate
+            self.entry(gate).begin(self.broker.now)
+            self.broker.note_blocked(self, gate)
+
+    def note_unblocked(self, gate: Gate, now: float) -> None:
+        """A gate does not block it any more."""
+        if self.gates.pop(id(gate), None) is not None:
+            self.entry(gate).end(now)
+            self.broker.note_unblocked(self, gate)
+
+    def entry(self, gate: Gate) -> Block:
+        """Return its entry in the book of a gate, made at first use."""
+        self._books[id(gate)] = gate
+        return gate.book.entry(id(self), self.name)
+
+    def leave_gates(self, now: float) -> None:
+        """It goes away: nothing of it stays in any line, its entries become summaries."""
+        if self.gate is not None:
+            self.gate.forget(self)
+        for gate in list(self._books.values()):
+            gate.forget(self)
+            gate.book.depart(id(self), now)
+        for gate in list(self.gates.values()):
+            self.broker.note_unblocked(self, gate)
+        self._books.clear()
+        self.gates.clear()

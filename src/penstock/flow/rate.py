@@ -1,0 +1,43 @@
+"""A token bucket: so many a second, so many at once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+CLOSE_ENOUGH: Final = 1e-6
+"""A part of a token that arithmetic may lose."""
+
+
+class Bucket:
+    """Fills with `rate` a second up to `burst`; full at the beginning, so that the first may go at once.
+
+    It is ready when it holds `least` (1 for messages). What takes more than there is leaves a debt that time pays: so
+    a message larger than the burst passes, and those after it wait longer. Amounts are messages or bytes, times are
+    seconds of the caller's monotonic clock.
+    """
+
+    __slots__ = ("rate", "burst", "least", "_level", "_at")
+
+    def __init__(self, rate: float, burst: float, least: float = 1.0) -> None:
+        self.rate = rate
+        self.burst = burst
+        self.least = least
+        self._level: float = burst
+        self._at: float = 0.0
+
+    def ready_at(self, now: float) -> float:
+        """Return when something may be taken: `now` if it may be at once."""
+        self._fill(now)
+        missing = self.least - self._level
+        return now if missing <= CLOSE_ENOUGH else now + missing / self.rate
+
+    def take(self, amount: float, now: float) -> None:
+        """Take an amount, more than there is if need be."""
+        self._fill(now)
+        self._level -= amount
+
+    def _fill(self, now: float) -> None:
+        if now > self._at:
+            level = self._level + (now - self._at) * self.rate
+            self._level = level if level < self.burst else self.burst
+            self._at = now
