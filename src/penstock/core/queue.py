@@ -283,14 +283,13 @@ class Queue(Guarded, Member):
             pool.count(self, more_messages, more_bytes, loose, now)
 
     def _stay_within_count(self) -> None:
-        """The hot path goes no further than what is counted; a pool near its thresholds hears of every fall too."""
+        """The hot path goes no further than what is counted; without slack every fall of the depth is counted too."""
         if self.counted_messages < self.easy_messages:
             self.easy_messages = self.counted_messages
         if self.counted_bytes < self.easy_bytes:
             self.easy_bytes = self.counted_bytes
-        for pool in self.pools:
-            if pool.exact:
-                self.watched = True
+        if self.counted_bytes == self.bytes:
+            self.watched = True
 
     def stand_by(self, gates: list[Gate], pools: list[Pool], now: float) -> None:
         """Let these gates, besides its own, stand on its road from now on; `pools` are the owners of some of them."""

@@ -97,7 +97,7 @@ class Turns:
         return obstacle is None
 
     def _pass(self, waiter: Waiter, others: i64, now: float) -> None:
-        """Let one message pass; its producer stands again where the next one belongs. `others` wait there, it included."""
+        """Let one message pass; its producer stands again where its next belongs. `others` wait there, it included."""
         if waiter.ticket > self._floor:
             self._floor = waiter.ticket
         cost = waiter.take_turn(now) * SCALE

@@ -1,0 +1,405 @@
+"""The gates besides the queues' own, on the core alone: sums with shelter, addresses, rates, the operator's."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.broker import Broker
+from penstock.core.effects import Crossed, Unblocked
+from penstock.core.holding import Holding
+from penstock.core.operator import ADDRESS, CONNECTION, QUEUE, SCOPES, USER, VHOST
+from penstock.core.origin import Origin
+from penstock.core.producer import Producer
+from penstock.core.rates import RateGate
+from penstock.core.session import Session
+from penstock.core.settings import Defaults
+from penstock.core.share import AddressDepth
+from penstock.core.vhost import VirtualHost
+from penstock.errors import NotFound
+from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.flow.rate import Bucket
+
+MIB = 1024 * 1024
+
+
+def in_bytes(capacity: int, stop: int, resume: int) -> Thresholds:
+    return Thresholds(Level(UNLIMITED, capacity), Level(UNLIMITED, stop), Level(UNLIMITED, resume))
+
+
+class House:
+    """A broker with one virtual host, and a producer for each name."""
+
+    def __init__(self) -> None:
+        self.broker = Broker(Defaults())
+        self.broker.begin(100.0)
+        self.vhost: VirtualHost = self.broker.add_vhost("/")
+        self.session = Session()
+        self.origin = Origin("alice", "1")
+        self.broker.gates.enter(self.origin)
+
+    def queue(self, name: str, **arguments: object) -> None:
+        self.vhost.declare_queue(
+            name, {key.replace("_", "-"): value for key, value in arguments.items()}, False, False, None, None
+        )
+
+    def producer(self, name: str, confirming: bool = True) -> Producer:
+        producer = Producer(self.broker, name, Holding(MIB), self.origin)
+        producer.confirming = confirming
+        return producer
+
+    def publish(self, producer: Producer, key: str, charge: int, exchange: str = "") -> None:
+        route = self.vhost.route(exchange, key, False)
+        self.vhost.resolve(route, {})
+        producer.publish(route, b"x", charge)
+
+    def take(self, name: str) -> bool:
+        got = self.session.get(self.vhost.queues[name], True, self.broker.now)
+        self.broker.run(1000)
+        return got is not None
+
+    def depth(self, name: str) -> int:
+        return int(self.vhost.queues[name].messages)
+
+
+def told(producer: Producer) -> list[tuple[int, int, bool]]:
+    return [(int(o.first), int(o.last), o.confirmed) for o in producer.withheld.take()]
+
+
+# Sums
+
+
+def test_a_virtual_host_that_is_overfull_holds_back_publishes_to_any_of_its_queues_and_no_other() -> None:
+    house = House()
+    other = house.broker.add_vhost("other")
+    other.declare_queue("free", {}, False, False, None, None)
+    house.queue("a")
+    house.queue("b")
+    house.broker.gates.bound_vhost(house.vhost, in_bytes(1000, 800, 500))
+    producer = house.producer("p")
+    for _ in range(8):
+        house.publish(producer, "a", 100)
+    assert told(producer) == [(1, 8, True)]
+    house.publish(producer, "b", 100)  # 900 > 800: it is in, and its confirmation withheld.
+    house.publish(producer, "b", 100)
+    house.publish(producer, "b", 100)  # It would pass the capacity of 1,000: held.
+    assert (house.depth("a"), house.depth("b"), len(producer.outbox)) == (8, 2, 1)
+    assert told(producer) == []
+    free = Producer(house.broker, "free", Holding(MIB))
+    route = other.route("", "free", False)
+    other.resolve(route, {})
+    free.publish(route, b"x", 100_000)
+    assert other.queues["free"].messages == 1
+    for _ in range(4):
+        house.take("a")
+    assert told(producer) == []  # 600 > 500.
+    house.take("a")
+    house.broker.run(1000)
+    assert told(producer) == [(9, 11, True)]
+    assert house.depth("b") == 3
+
+
+def test_lifting_or_lowering_a_virtual_hosts_bound_is_judged_at_once() -> None:
+    house = House()
+    house.queue("a")
+    producer = house.producer("p")
+    for _ in range(9):
+        house.publish(producer, "a", 100)
+    house.broker.gates.bound_vhost(house.vhost, in_bytes(1000, 800, 500))
+    pool = house.broker.gates.vhosts["/"]
+    assert not pool.gate.open
+    house.broker.gates.bound_vhost(house.vhost, in_bytes(2000, 1600, 1000))
+    assert pool.gate.open
+    house.broker.gates.bound_vhost(house.vhost, in_bytes(900, 850, 500))
+    told(producer)
+    house.publish(producer, "a", 100)
+    assert len(producer.outbox) == 1
+    house.broker.gates.bound_vhost(house.vhost, None)
+    house.broker.run(1000)
+    assert house.depth("a") == 10
+    assert not producer.outbox
+    assert told(producer) == [(10, 10, True)]
+
+
+def test_the_memory_alarm_stops_the_hog_and_shelters_the_others() -> None:
+    house = House()
+    house.queue("hog", capacity_bytes=100 * MIB)
+    for number in range(9):
+        house.queue(f"small{number}")
+    house.broker.gates.bound_memory(in_bytes(9 * MIB, 8 * MIB, 7 * MIB), MIB)
+    hog, light = house.producer("hog"), house.producer("light")
+    for _ in range(100):
+        house.publish(hog, "hog", 256 * 1024)
+    memory = house.broker.gates.memory
+    assert memory is not None
+    assert not memory.gate.open
+    assert memory.bytes <= 9 * MIB
+    assert hog.outbox or hog.closing is not None or hog.withheld.pending
+    told(light)
+    for number in range(9):
+        house.publish(light, f"small{number}", 100_000)
+    assert told(light) == [(1, 9, True)], "a queue below its share is neither held nor withheld"
+    house.publish(light, "small0", 100_000)
+    assert told(light) == [], "above its share it is as any other"
+    assert memory.bytes <= 10 * MIB
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    steps=st.lists(
+        st.tuples(st.sampled_from(["publish", "publish", "publish", "take", "drain", "delete"]), st.integers(0, 3)),
+        max_size=120,
+    ),
+    charge=st.sampled_from([100, 5_000, 40_000]),
+    reserve=st.sampled_from([0, 100_000]),
+)
+def test_a_sum_is_never_overrun_and_always_found_again(steps: list[tuple[str, int]], charge: int, reserve: int) -> None:
+    """Whatever the slack: the true sum stays within, what is counted is never less, and drained all is let in."""
+    house = House()
+    house.broker.gates.bound_memory(in_bytes(1_000_000, 800_000, 600_000), reserve)
+    house.broker.gates.bound_vhost(house.vhost, in_bytes(900_000, 700_000, 500_000))
+    memory, host = house.broker.gates.memory, house.broker.gates.vhosts["/"]
+    assert memory is not None
+    for number in range(4):
+        house.queue(f"q{number}", capacity_bytes=100 * MIB)
+    producers = [house.producer(f"p{number}") for number in range(4)]
+    for what, number in steps:
+        if what == "publish":
+            for _ in range(3):
+                house.publish(producers[number], f"q{number}", charge)
+        elif what == "take":
+            house.take(f"q{number}")
+        elif what == "drain":
+            while house.take(f"q{number}"):
+                pass
+        else:
+            house.broker.delete_queue(house.vhost.queues[f"q{number}"])
+            house.queue(f"q{number}", capacity_bytes=100 * MIB)
+            house.broker.run(1000)
+        true = sum(int(queue.bytes) for queue in house.vhost.queues.values())
+        assert true <= memory.bytes
+        assert true <= host.bytes
+        assert true <= 900_000
+        if memory.exact:
+            assert true == memory.bytes
+    for _ in range(200):
+        house.broker.run(1000)
+        if not any([house.take(f"q{number}") for number in range(4)]):
+            break
+    assert not any(producer.outbox or producer.withheld.pending for producer in producers)
+    host.review(house.broker.now)
+    memory.review(house.broker.now)
+    assert (int(host.bytes), int(memory.bytes)) == (0, 0)
+    assert memory.members == host.members == 4
+
+
+# Addresses
+
+
+def bounded_address(house: House, capacity: int, stop: int, resume: int) -> AddressDepth:
+    exchange = house.vhost.declare_exchange("news", "fanout", {}, False, False, False)
+    depth = AddressDepth("news", in_bytes(capacity, stop, resume), house.broker.turns)
+    exchange.gates.append(depth.gate)
+    house.vhost.epoch += 1
+    return depth
+
+
+def test_an_address_charges_each_message_once_until_the_last_queue_lets_it_go() -> None:
+    house = House()
+    for name in "ab":
+        house.queue(name)
+    depth = bounded_address(house, 1000, 800, 500)
+    for name in "ab":
+        house.vhost.bind("news", house.vhost.queues[name], None, "", {})
+    producer = house.producer("p")
+    for _ in range(9):
+        house.publish(producer, "", 100, "news")
+    assert (int(depth.messages), int(depth.bytes)) == (9, 900)
+    assert not depth.gate.open
+    for _ in range(4):
+        house.take("a")
+    assert int(depth.bytes) == 900
+    for _ in range(4):
+        house.take("b")
+    assert int(depth.bytes) == 500
+    assert depth.gate.open
+    house.vhost.queues["a"].purge(house.broker.now)
+    house.broker.delete_queue(house.vhost.queues["b"])
+    assert (int(depth.messages), int(depth.bytes)) == (0, 0)
+
+
+@pytest.mark.parametrize("way", ["ack", "multiple", "part", "nack", "requeue", "expire", "ring"])
+def test_an_address_is_empty_whichever_way_its_messages_left(way: str) -> None:
+    house = House()
+    house.queue("a", **({"x_message_ttl": 1000} if way == "expire" else {}))
+    if way == "ring":
+        house.broker.delete_queue(house.vhost.queues["a"])
+        house.queue("a", capacity_messages=2, overflow="drop-head")
+    depth = bounded_address(house, 10_000, 8000, 5000)
+    queue = house.vhost.queues["a"]
+    house.vhost.bind("news", queue, None, "", {})
+    producer = house.producer("p")
+    for _ in range(5):
+        house.publish(producer, "", 100, "news")
+    now, session = house.broker.now, house.session
+    if way == "expire":
+        house.broker.begin(now + 2)
+        queue.expire(house.broker.now)
+    elif way == "ring":
+        assert int(depth.messages) == 2
+        queue.purge(now)
+    else:
+        for _ in range(5):
+            session.get(queue, False, now)
+        if way == "ack":
+            for tag in range(1, 6):
+                session.acknowledge(tag, False, now)
+        elif way == "part":
+            session.acknowledge(3, True, now)
+            session.acknowledge(5, True, now)
+        elif way == "requeue":
+            session.requeue(0, True)
+            assert int(depth.messages) == 5
+            queue.purge(now)
+        else:
+            session.acknowledge(0, True, now)
+    assert (int(depth.messages), int(depth.bytes)) == (0, 0)
+
+
+# Rates
+
+
+def rated(house: House, producer: Producer, messages: float, burst: float = 1.0) -> RateGate:
+    rate = RateGate("producer p", house.broker.turns, house.broker.deadlines)
+    rate.messages = Bucket(messages, burst)
+    producer.stand_by([rate.gate])
+    return rate
+
+
+def test_a_rate_lets_the_first_go_at_once_and_the_others_each_in_its_time() -> None:
+    house = House()
+    house.queue("a")
+    producer = house.producer("p")
+    rated(house, producer, 10.0)
+    for _ in range(5):
+        house.publish(producer, "a", 100)
+    assert house.depth("a") == 1
+    for step in range(1, 5):
+        house.broker.begin(100.0 + step * 0.1 + 0.002)
+        house.broker.run(1000)
+        assert house.depth("a") == 1 + step
+    assert told(producer) == [(1, 5, True)]
+    house.broker.begin(200.0)
+    house.broker.run(1000)
+    house.publish(producer, "a", 100)
+    assert house.depth("a") == 6
+    assert not [effect for effect in house.broker.effects() if isinstance(effect, Crossed)], "a rate is not told"
+
+
+def test_two_producers_of_one_rate_share_it_in_turn() -> None:
+    house = House()
+    house.queue("a")
+    one, two = house.producer("one"), house.producer("two")
+    rate = rated(house, one, 100.0)
+    two.stand_by([rate.gate])
+    for _ in range(20):
+        house.publish(one, "a", 100)
+    for _ in range(20):
+        house.publish(two, "a", 100)
+    now = 100.0
+    while now < 100.15:
+        now += 0.001
+        house.broker.begin(now)
+        house.broker.run(1000)
+    assert abs(len(one.outbox) - len(two.outbox)) <= 2  # One of them was there first.
+    assert 13 <= house.depth("a") <= 17
+
+
+# The operator
+
+
+@pytest.mark.parametrize(
+    ("scope", "vhost", "name"),
+    [(QUEUE, "/", "a"), (VHOST, "/", "/"), (USER, "", "alice"), (CONNECTION, "", "1"), (ADDRESS, "/", "amq.fanout")],
+)
+def test_what_the_operator_blocks_takes_nothing_until_it_is_unblocked(scope: str, vhost: str, name: str) -> None:
+    house = House()
+    house.queue("a")
+    house.vhost.bind("amq.fanout", house.vhost.queues["a"], None, "", {})
+    producer = house.producer("p")
+    exchange = "amq.fanout" if scope == ADDRESS else ""
+    house.publish(producer, "a", 100, exchange)
+    house.broker.gates.block(scope, vhost, name, "too loud")
+    house.publish(producer, "a", 100, exchange)
+    house.publish(producer, "a", 100, exchange)
+    house.broker.run(1000)
+    assert (house.depth("a"), len(producer.outbox)) == (1, 2)
+    assert house.take("a"), "consumers are never stopped"
+    house.broker.gates.unblock(scope, vhost, name)
+    house.broker.run(1000)
+    assert house.depth("a") == 2
+    assert told(producer) == [(1, 3, True)]
+    assert not house.broker.gates.held
+    assert any(isinstance(effect, Unblocked) for effect in house.broker.effects())
+    house.publish(producer, "a", 100, exchange)
+    assert house.depth("a") == 3
+    assert producer.plain
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_unblocking_what_is_not_blocked_is_an_error_that_names_it(scope: str) -> None:
+    house = House()
+    with pytest.raises(NotFound, match=f"{scope} 'x' is not blocked by the operator"):
+        house.broker.gates.unblock(scope, "/", "x")
+
+
+def test_a_held_publish_whose_queue_is_deleted_is_answered_whichever_gate_it_waits_at() -> None:
+    house = House()
+    house.queue("a")
+    producer = house.producer("p")
+    house.broker.gates.block(VHOST, "/", "/", "")
+    house.publish(producer, "a", 100)
+    assert len(producer.outbox) == 1
+    house.broker.delete_queue(house.vhost.queues["a"])
+    house.broker.run(1000)
+    assert told(producer) == [(1, 1, False)]
+
+
+# Policies
+
+
+def test_ring_strict_refuses_while_a_message_is_with_a_consumer() -> None:
+    house = House()
+    house.queue("a", capacity_messages=2, overflow="ring-strict")
+    producer = house.producer("p")
+    for _ in range(3):
+        house.publish(producer, "a", 100)
+    assert told(producer) == [(1, 3, True)]
+    assert int(house.vhost.queues["a"].dropped) == 1
+    assert house.session.get(house.vhost.queues["a"], False, 100.0) is not None
+    house.publish(producer, "a", 100)
+    assert told(producer) == [(4, 4, False)]
+    house.session.acknowledge(1, False, 100.0)
+    house.publish(producer, "a", 100)
+    assert told(producer) == [(5, 5, True)]
+
+
+def test_drop_new_refuses_the_newest_and_never_confirms_it() -> None:
+    house = House()
+    house.queue("a", capacity_messages=2, overflow="drop-new")
+    producer = house.producer("p")
+    for _ in range(3):
+        house.publish(producer, "a", 100)
+    assert told(producer) == [(3, 3, False), (1, 2, True)]
+    assert int(house.vhost.queues["a"].refused) == 1
+
+
+def test_self_destruct_deletes_the_queue_that_would_be_overrun() -> None:
+    house = House()
+    house.queue("a", capacity_messages=2, overflow="self-destruct")
+    producer = house.producer("p")
+    for _ in range(3):
+        house.publish(producer, "a", 100)
+    assert told(producer) == [(3, 3, False), (1, 2, True)]
+    assert "a" not in house.vhost.queues

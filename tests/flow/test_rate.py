@@ -1,0 +1,51 @@
+"""A token bucket: never more than its rate and burst, and never less than it may give."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.flow.rate import Bucket
+
+
+def test_the_first_goes_at_once_and_the_next_after_its_time() -> None:
+    bucket = Bucket(10.0, 1.0)
+    assert bucket.ready_at(100.0) == 100.0
+    bucket.take(1, 100.0)
+    assert abs(bucket.ready_at(100.0) - 100.1) < 1e-9
+    assert bucket.ready_at(100.1) == 100.1
+
+
+def test_a_burst_goes_at_once_and_no_more() -> None:
+    bucket = Bucket(10.0, 5.0)
+    for _ in range(5):
+        assert bucket.ready_at(100.0) == 100.0
+        bucket.take(1, 100.0)
+    assert bucket.ready_at(100.0) > 100.0
+
+
+def test_a_message_larger_than_the_burst_passes_and_is_paid_for_afterwards() -> None:
+    bucket = Bucket(1000.0, 100.0)
+    bucket.take(1100, 100.0)
+    assert abs(bucket.ready_at(100.0) - 101.001) < 1e-6
+
+
+@given(
+    rate=st.floats(0.1, 10_000),
+    burst=st.integers(1, 50),
+    waits=st.lists(st.floats(0.0, 2.0), min_size=1, max_size=60),
+)
+def test_in_any_time_no_more_passes_than_burst_and_rate_allow(rate: float, burst: int, waits: list[float]) -> None:
+    bucket = Bucket(rate, float(burst))
+    start = now = 50.0
+    passed = 0
+    for wait in waits:
+        now += wait
+        while bucket.ready_at(now) <= now:
+            bucket.take(1, now)
+            passed += 1
+            assert passed <= burst + (now - start) * rate + 1e-3
+            if passed > 5000:
+                return
+        ready = bucket.ready_at(now)
+        assert now < ready <= now + 1 / rate + 1e-9
