@@ -6,65 +6,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.broker import Broker
 from penstock.core.effects import Crossed, Unblocked
 from penstock.core.holding import Holding
 from penstock.core.operator import ADDRESS, CONNECTION, QUEUE, SCOPES, USER, VHOST
-from penstock.core.origin import Origin
 from penstock.core.producer import Producer
 from penstock.core.rates import RateGate
-from penstock.core.session import Session
-from penstock.core.settings import Defaults
 from penstock.core.share import AddressDepth
-from penstock.core.vhost import VirtualHost
 from penstock.errors import NotFound
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.rate import Bucket
-
-MIB = 1024 * 1024
+from tests.core.house import MIB, House, told
 
 
 def in_bytes(capacity: int, stop: int, resume: int) -> Thresholds:
     return Thresholds(Level(UNLIMITED, capacity), Level(UNLIMITED, stop), Level(UNLIMITED, resume))
-
-
-class House:
-    """A broker with one virtual host, and a producer for each name."""
-
-    def __init__(self) -> None:
-        self.broker = Broker(Defaults())
-        self.broker.begin(100.0)
-        self.vhost: VirtualHost = self.broker.add_vhost("/")
-        self.session = Session()
-        self.origin = Origin("alice", "1")
-        self.broker.gates.enter(self.origin)
-
-    def queue(self, name: str, **arguments: object) -> None:
-        self.vhost.declare_queue(
-            name, {key.replace("_", "-"): value for key, value in arguments.items()}, False, False, None, None
-        )
-
-    def producer(self, name: str, confirming: bool = True) -> Producer:
-        producer = Producer(self.broker, name, Holding(MIB), self.origin)
-        producer.confirming = confirming
-        return producer
-
-    def publish(self, producer: Producer, key: str, charge: int, exchange: str = "") -> None:
-        route = self.vhost.route(exchange, key, False)
-        self.vhost.resolve(route, {})
-        producer.publish(route, b"x", charge)
-
-    def take(self, name: str) -> bool:
-        got = self.session.get(self.vhost.queues[name], True, self.broker.now)
-        self.broker.run(1000)
-        return got is not None
-
-    def depth(self, name: str) -> int:
-        return int(self.vhost.queues[name].messages)
-
-
-def told(producer: Producer) -> list[tuple[int, int, bool]]:
-    return [(int(o.first), int(o.last), o.confirmed) for o in producer.withheld.take()]
 
 
 # Sums
@@ -185,7 +140,8 @@ def test_a_sum_is_never_overrun_and_always_found_again(steps: list[tuple[str, in
             assert true == memory.bytes
     for _ in range(200):
         house.broker.run(1000)
-        if not any([house.take(f"q{number}") for number in range(4)]):
+        taken = [house.take(f"q{number}") for number in range(4)]
+        if not any(taken):
             break
     assert not any(producer.outbox or producer.withheld.pending for producer in producers)
     host.review(house.broker.now)
@@ -364,42 +320,3 @@ def test_a_held_publish_whose_queue_is_deleted_is_answered_whichever_gate_it_wai
     house.broker.delete_queue(house.vhost.queues["a"])
     house.broker.run(1000)
     assert told(producer) == [(1, 1, False)]
-
-
-# Policies
-
-
-def test_ring_strict_refuses_while_a_message_is_with_a_consumer() -> None:
-    house = House()
-    house.queue("a", capacity_messages=2, overflow="ring-strict")
-    producer = house.producer("p")
-    for _ in range(3):
-        house.publish(producer, "a", 100)
-    assert told(producer) == [(1, 3, True)]
-    assert int(house.vhost.queues["a"].dropped) == 1
-    assert house.session.get(house.vhost.queues["a"], False, 100.0) is not None
-    house.publish(producer, "a", 100)
-    assert told(producer) == [(4, 4, False)]
-    house.session.acknowledge(1, False, 100.0)
-    house.publish(producer, "a", 100)
-    assert told(producer) == [(5, 5, True)]
-
-
-def test_drop_new_refuses_the_newest_and_never_confirms_it() -> None:
-    house = House()
-    house.queue("a", capacity_messages=2, overflow="drop-new")
-    producer = house.producer("p")
-    for _ in range(3):
-        house.publish(producer, "a", 100)
-    assert told(producer) == [(3, 3, False), (1, 2, True)]
-    assert int(house.vhost.queues["a"].refused) == 1
-
-
-def test_self_destruct_deletes_the_queue_that_would_be_overrun() -> None:
-    house = House()
-    house.queue("a", capacity_messages=2, overflow="self-destruct")
-    producer = house.producer("p")
-    for _ in range(3):
-        house.publish(producer, "a", 100)
-    assert told(producer) == [(3, 3, False), (1, 2, True)]
-    assert "a" not in house.vhost.queues

@@ -1,0 +1,52 @@
+"""A broker with one virtual host and one connection, for tests that drive the core by hand."""
+
+from __future__ import annotations
+
+from penstock.core.broker import Broker
+from penstock.core.holding import Holding
+from penstock.core.origin import Origin
+from penstock.core.producer import Producer
+from penstock.core.session import Session
+from penstock.core.settings import Defaults
+from penstock.core.vhost import VirtualHost
+
+MIB = 1024 * 1024
+
+
+class House:
+    """A broker with one virtual host, and a producer for each name."""
+
+    def __init__(self) -> None:
+        self.broker = Broker(Defaults())
+        self.broker.begin(100.0)
+        self.vhost: VirtualHost = self.broker.add_vhost("/")
+        self.session = Session()
+        self.origin = Origin("alice", "1")
+        self.broker.gates.enter(self.origin)
+
+    def queue(self, name: str, **arguments: object) -> None:
+        self.vhost.declare_queue(
+            name, {key.replace("_", "-"): value for key, value in arguments.items()}, False, False, None, None
+        )
+
+    def producer(self, name: str, confirming: bool = True) -> Producer:
+        producer = Producer(self.broker, name, Holding(MIB), self.origin)
+        producer.confirming = confirming
+        return producer
+
+    def publish(self, producer: Producer, key: str, charge: int, exchange: str = "") -> None:
+        route = self.vhost.route(exchange, key, False)
+        self.vhost.resolve(route, {})
+        producer.publish(route, b"x", charge)
+
+    def take(self, name: str) -> bool:
+        got = self.session.get(self.vhost.queues[name], True, self.broker.now)
+        self.broker.run(1000)
+        return got is not None
+
+    def depth(self, name: str) -> int:
+        return int(self.vhost.queues[name].messages)
+
+
+def told(producer: Producer) -> list[tuple[int, int, bool]]:
+    return [(int(o.first), int(o.last), o.confirmed) for o in producer.withheld.take()]

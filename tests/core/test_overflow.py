@@ -1,0 +1,41 @@
+"""The overflow policies that are more than block, reject and drop-head (those are in the stateful test)."""
+
+from __future__ import annotations
+
+from tests.core.house import House, told
+
+
+def test_ring_strict_refuses_while_a_message_is_with_a_consumer() -> None:
+    house = House()
+    house.queue("a", capacity_messages=2, overflow="ring-strict")
+    producer = house.producer("p")
+    for _ in range(3):
+        house.publish(producer, "a", 100)
+    assert told(producer) == [(1, 3, True)]
+    assert int(house.vhost.queues["a"].dropped) == 1
+    assert house.session.get(house.vhost.queues["a"], False, 100.0) is not None
+    house.publish(producer, "a", 100)
+    assert told(producer) == [(4, 4, False)]
+    house.session.acknowledge(1, False, 100.0)
+    house.publish(producer, "a", 100)
+    assert told(producer) == [(5, 5, True)]
+
+
+def test_drop_new_refuses_the_newest_and_never_confirms_it() -> None:
+    house = House()
+    house.queue("a", capacity_messages=2, overflow="drop-new")
+    producer = house.producer("p")
+    for _ in range(3):
+        house.publish(producer, "a", 100)
+    assert told(producer) == [(3, 3, False), (1, 2, True)]
+    assert int(house.vhost.queues["a"].refused) == 1
+
+
+def test_self_destruct_deletes_the_queue_that_would_be_overrun() -> None:
+    house = House()
+    house.queue("a", capacity_messages=2, overflow="self-destruct")
+    producer = house.producer("p")
+    for _ in range(3):
+        house.publish(producer, "a", 100)
+    assert told(producer) == [(3, 3, False), (1, 2, True)]
+    assert "a" not in house.vhost.queues
