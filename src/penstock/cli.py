@@ -108,6 +108,35 @@ def why(queue: str, url: str) -> None:
             click.echo(sentence)
 
 
+SCOPES = click.Choice(["queue", "address", "vhost", "user", "connection"])
+
+
+@main.command()
+@click.argument("scope", type=SCOPES)
+@click.argument("name")
+@click.option("--reason", default="", help="Told to the clients that are blocked by it.")
+@click.option("--url", default=DEFAULT_URL, show_default=True, help="The broker to ask.")
+def block(scope: str, name: str, reason: str, url: str) -> None:
+    """Hold all publishes to a queue, address or virtual host, or of a user or connection, until `penstock unblock`.
+
+    Consumers go on. What is held longer than its hold deadline is refused, as with any other gate.
+    """
+    with _asking(url) as control:
+        control.block(scope, name, reason)
+        click.echo(f"{scope} {name} is blocked; `penstock unblock {scope} {name}` lets it go on")
+
+
+@main.command()
+@click.argument("scope", type=SCOPES)
+@click.argument("name")
+@click.option("--url", default=DEFAULT_URL, show_default=True, help="The broker to ask.")
+def unblock(scope: str, name: str, url: str) -> None:
+    """Let go on what `penstock block` holds."""
+    with _asking(url) as control:
+        control.unblock(scope, name)
+        click.echo(f"{scope} {name} is not blocked any more")
+
+
 @main.command()
 @click.option("--url", default=DEFAULT_URL, show_default=True, help="The broker to ask.")
 def status(url: str) -> None:

@@ -204,3 +204,53 @@ def test_two_blocked_queues_name_themselves_to_their_own_producers(
         connection.close()
     for queue in reasons:
         channel.queue_delete(queue)
+
+
+def test_a_mandatory_message_that_is_rejected_comes_back_with_the_reason(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name, exclusive=True, arguments={"capacity-messages": 1, "overflow": "reject"})
+    returned: list[tuple[int, str]] = []
+    channel.add_on_return_callback(lambda _, method, __, ___: returned.append((method.reply_code, method.reply_text)))
+    channel.basic_publish("", name, b"1", mandatory=True)
+    channel.basic_publish("", name, b"2", mandatory=True)
+    channel.basic_publish("", name, b"3")
+    assert bodies(channel, name) == [1]
+    channel.connection.process_data_events(0)
+    ((code, text),) = returned
+    assert code == 506
+    assert name in text
+    assert "capacity is 1 messages and its overflow policy reject" in text
+
+
+def test_a_queue_that_destroys_itself_cancels_its_consumers_and_refuses_the_last_publish(
+    channel: BlockingChannel, name: str
+) -> None:
+    channel.queue_declare(name, arguments={"qpid.max_count": 2, "qpid.policy_type": "self-destruct"})
+    cancelled: list[object] = []
+    channel.add_on_cancel_callback(cancelled.append)
+    channel.basic_qos(prefetch_count=1)
+    channel.basic_consume(name, lambda *_: None)
+    channel.confirm_delivery()
+    channel.basic_publish("", name, b"1")
+    channel.basic_publish("", name, b"2")
+    with pytest.raises(NackError):
+        channel.basic_publish("", name, b"3")
+    channel.connection.process_data_events(0)
+    assert len(cancelled) == 1
+    assert channel.queue_declare(name, exclusive=True).method.message_count == 0
+
+
+@pytest.mark.parametrize("policy", ["ring-strict", "drop-new"])
+def test_a_policy_that_turns_away_the_newest_tells_who_asks_for_confirms(
+    channel: BlockingChannel, name: str, policy: str
+) -> None:
+    channel.queue_declare(name, exclusive=True, arguments={"capacity-messages": 2, "overflow": policy})
+    channel.confirm_delivery()
+    for body in (b"1", b"2"):
+        channel.basic_publish("", name, body)
+    kept, _, _ = channel.basic_get(name)
+    with pytest.raises(NackError):
+        channel.basic_publish("", name, b"3")
+    assert kept is not None
+    channel.basic_ack(kept.delivery_tag)
+    channel.basic_publish("", name, b"4")
+    assert bodies(channel, name) == [2, 4]

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from penstock.adapter import views
+from penstock.adapter import operating, views
 from penstock.adapter.amqp091.content import body_of, make_content, properties_of
 from penstock.adapter.blocks import CONTENT_TYPE, encode_block
 from penstock.adapter.request import Request
@@ -70,6 +70,8 @@ class Control:
             "cursor.range": self._range,
             "cursor.settle": self._settle,
             "cursor.delete": self._delete,
+            "block": lambda request: operating.block(hub, request),
+            "unblock": lambda request: operating.unblock(hub, request),
             "why": self._why,
             "status": self._status,
         }

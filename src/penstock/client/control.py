@@ -197,6 +197,14 @@ class Control:
         """Why a queue holds its producers back, as plain data and as sentences."""
         return self._object("why", {"queue": queue})
 
+    def block(self, scope: str, name: str, reason: str = "") -> dict[str, Any]:
+        """Close the operator's gate of a "queue", "address", "vhost", "user" or "connection": publishes are held."""
+        return self._object("block", {scope: name, "reason": reason})
+
+    def unblock(self, scope: str, name: str) -> dict[str, Any]:
+        """Open it again; `ControlError` 404 where it is not blocked."""
+        return self._object("unblock", {scope: name})
+
     def status(self) -> dict[str, Any]:
         """The broker, its queues and its ledger as plain data."""
         return self._object("status", {})

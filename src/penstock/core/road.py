@@ -19,10 +19,10 @@ from penstock.flow.gate import Gate
 def obstacle(own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float) -> Gate | None:
     """Return the first gate that stops a publish whose turn it is: closed, or without room for it.
 
-    `own` are its producer's gates, `queues` where the message is to go.
+    `own` are its producer's gates, which do not stop a request to the broker; `queues` is where the message is to go.
     """
     for gate in own:
-        if not gate.open or not gate.admits(charge, 1, now):
+        if not route.control and not (gate.open and gate.admits(charge, 1, now)):
             return gate
     for gate in route.gates:
         if not gate.open or not gate.admits(charge, 1, now):
@@ -45,7 +45,7 @@ def newcomers_obstacle(
     withheld. But nobody goes past those who wait, at this gate or for their turn.
     """
     for gate in own:
-        if gate.waiters or not gate.admits(charge, 1, now):
+        if not route.control and (gate.waiters or not gate.admits(charge, 1, now)):
             return gate
     for gate in route.gates:
         if gate.waiters or not gate.admits(charge, 1, now):

@@ -226,7 +226,7 @@ class VirtualHost:
             raise AccessRefused(f"cannot publish to internal exchange '{name}' in vhost '{self.name}'")
         route.control = name == CONTROL_EXCHANGE
         route.by_headers = False
-        route.gates = exchange.gates
+        route.gates = [] if route.control else exchange.gates
         queues: list[Queue] = []
         seen: list[Exchange] = [exchange]
         at = 0

@@ -1,0 +1,107 @@
+"""`penstock block` and `unblock`, as an operator gives them, and what pika's clients see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import NackError
+
+from tests.brokers import BrokerProcess, eventually, penstock_command, serving
+
+pytestmark = pytest.mark.clients
+
+
+@pytest.fixture
+def operated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker of its own: what an operator blocks may be everybody's."""
+    with serving(tmp_path_factory.mktemp("operated")) as process:
+        yield process
+        assert "Traceback" not in process.log()
+
+
+def publisher(broker: BrokerProcess) -> tuple[pika.BlockingConnection, list[str]]:
+    """A connection, and the reasons with which it is blocked."""
+    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+    reasons: list[str] = []
+    connection.add_on_connection_blocked_callback(lambda _, frame: reasons.append(frame.method.reason))
+    connection.add_on_connection_unblocked_callback(lambda _, frame: reasons.append("unblocked"))
+    return connection, reasons
+
+
+def depth(channel: BlockingChannel, queue: str) -> int:
+    return int(channel.queue_declare(queue, passive=True).method.message_count)
+
+
+def command(broker: BrokerProcess, *words: str) -> str:
+    done = penstock_command(*words, "--url", broker.url)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("scope", ["queue", "vhost", "user", "connection", "address"])
+def test_publishes_are_held_with_the_operators_reason_and_go_on_when_it_says_so(
+    operated: BrokerProcess, scope: str
+) -> None:
+    connection, reasons = publisher(operated)
+    watching, _ = publisher(operated)
+    publishing, consuming = connection.channel(), connection.channel()
+    watch = watching.channel()
+    watch.queue_declare("orders")
+    watch.queue_bind("orders", "amq.fanout")
+    publishing.basic_publish("amq.fanout", "orders", b"before")
+    status = penstock_command("status", "--url", operated.url).stdout
+    assert "orders" in status
+    name = {"queue": "orders", "vhost": "/", "user": "guest", "connection": "1", "address": "amq.fanout"}[scope]
+    assert "is blocked" in command(operated, "block", scope, name, "--reason", "stocktaking")
+    for number in range(3):
+        publishing.basic_publish("amq.fanout", "orders", str(number).encode())
+    eventually(lambda: connection.process_data_events(0) or reasons, "connection.blocked")
+    assert f"the operator, who holds {scope} {name} : stocktaking" in reasons[0]
+    assert depth(watch, "orders") == 1
+    assert consuming.basic_get("orders", auto_ack=True)[2] == b"before", "consuming on the same connection goes on"
+    command(operated, "unblock", scope, name)
+    eventually(lambda: depth(watch, "orders") == 3, "the held publishes")
+    eventually(lambda: connection.process_data_events(0) or "unblocked" in reasons, "connection.unblocked")
+    assert [consuming.basic_get("orders", auto_ack=True)[2] for _ in range(3)] == [b"0", b"1", b"2"]
+    assert len(operated.logged("PST-1005 : Blocked by the operator : stocktaking")) == 1
+    assert len(operated.logged("PST-1006 : Unblocked by the operator")) == 1
+    for each in (connection, watching):
+        each.close()
+
+
+def test_a_publish_that_the_operator_holds_is_refused_after_its_hold_deadline(operated: BrokerProcess) -> None:
+    connection, _ = publisher(operated)
+    channel = connection.channel()
+    channel.queue_declare("short", arguments={"hold-deadline": 1})
+    channel.confirm_delivery()
+    command(operated, "block", "queue", "short")
+    with pytest.raises(NackError):
+        channel.basic_publish("", "short", b"x")
+    command(operated, "unblock", "queue", "short")
+    channel.basic_publish("", "short", b"y")
+    assert depth(channel, "short") == 1
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("unblock", "queue", "there"), "queue 'there' is not blocked by the operator; nothing to unblock"),
+        (("unblock", "user", "nobody"), "user 'nobody' is not blocked by the operator; nothing to unblock"),
+        (("block", "queue", "nowhere"), "no queue 'nowhere' in vhost '/'"),
+        (("block", "vhost", "nowhere"), "vhost 'nowhere' not found"),
+        (("block", "connection", "con:99"), "no connection 'con:99'"),
+        (("block", "address", "nowhere"), "no exchange 'nowhere'"),
+    ],
+)
+def test_what_cannot_be_meant_is_told_in_one_sentence(
+    broker: BrokerProcess, channel: BlockingChannel, words: tuple[str, ...], said: str
+) -> None:
+    channel.queue_declare("there", exclusive=False, auto_delete=True)
+    done = penstock_command(*words, "--url", broker.url)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
