@@ -44,9 +44,9 @@ class Settings:
     """Names and passwords; None is guest/guest, from this machine only."""
     capacity_bytes: int = DEFAULT_CAPACITY_BYTES
     """Capacity of a queue that was declared without one: bytes of charges."""
-    stop_percent: int = DEFAULT_STOP_PERCENT
+    stop_percent: float = DEFAULT_STOP_PERCENT
     """Stop threshold of a queue that gives none, in percent of its capacity."""
-    resume_percent: int = DEFAULT_RESUME_PERCENT
+    resume_percent: float = DEFAULT_RESUME_PERCENT
     """Resume threshold of a queue that gives none, in percent of its capacity."""
     hold_deadline_s: float = DEFAULT_HOLD_DEADLINE_S
     """Seconds that a publish may be held; 0 is for ever."""

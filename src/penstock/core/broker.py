@@ -14,7 +14,7 @@ Nothing in here waits, calls out, reads a clock or draws a random number; one th
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -29,11 +29,15 @@ from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.session import Session
 from penstock.core.settings import Defaults
+from penstock.core.table import SettingsTable
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, BrokerError, NotAllowed, PreconditionFailed, ResourceLocked
 from penstock.flow.deadlines import NEVER, Deadlines
 from penstock.flow.gate import Gate
 from penstock.flow.turns import Turns
+
+if TYPE_CHECKING:
+    from penstock.core.changes import Plan
 
 LINGERING_BYTES: Final = 64 * 1024 * 1024
 """Most that is kept in line for sessions that said goodbye while their publishes were held."""
@@ -44,7 +48,9 @@ class Broker:
     """All virtual hosts of one process."""
 
     def __init__(self, defaults: Defaults) -> None:
+        self.table = SettingsTable(defaults)
         self.defaults = defaults
+        """The broker's own values as they are now."""
         self.now: float = 0.0
         self.turns = Turns()
         self.deadlines = Deadlines()
@@ -58,7 +64,7 @@ class Broker:
 
     def add_vhost(self, name: str) -> VirtualHost:
         """Make a virtual host."""
-        vhost = VirtualHost(name, self.turns, self.defaults, self.gates)
+        vhost = VirtualHost(name, self.turns, self.table, self.gates)
         self.vhosts[name] = vhost
         return vhost
 
@@ -68,6 +74,15 @@ class Broker:
         if vhost is None:
             raise NotAllowed(f"vhost '{name}' not found")
         return vhost
+
+    def apply_settings(self, plan: Plan) -> None:
+        """Bring a change of the settings into effect, in all places at once; see core/changes.py."""
+        self.defaults = self.table.defaults()
+        for queue, settings in plan.queues:
+            queue.adopt(settings, self.now)
+            self._watch_lifetime(queue)
+            self.mark(queue)
+        self.settle_crossings()
 
     # The outside's calls
 
@@ -128,15 +143,24 @@ class Broker:
 
         It does not expire meanwhile.
         """
+        lifetime = self._watch_lifetime(queue)
+        if lifetime is not None:
+            lifetime.used = self.now
+            self._look_after(lifetime)
+
+    def _watch_lifetime(self, queue: Queue) -> Lifetime | None:
+        """Return who looks after what expires in a queue, made when it is first needed; None while nothing does."""
+        lifetime = queue.lifetime
+        if isinstance(lifetime, Lifetime):
+            self._look_after(lifetime)
+            return lifetime
         settings = queue.settings
         if settings.message_ttl_s == NEVER and settings.expires_s == NEVER:
-            return
-        lifetime = queue.lifetime
-        if not isinstance(lifetime, Lifetime):
-            lifetime = Lifetime(self, queue)
-            queue.lifetime = lifetime
-        lifetime.used = self.now
+            return None
+        lifetime = Lifetime(self, queue)
+        queue.lifetime = lifetime
         self._look_after(lifetime)
+        return lifetime
 
     def _look_after(self, lifetime: Lifetime) -> None:
         """Arrange that a queue is looked at when its messages, or the queue itself, expire."""

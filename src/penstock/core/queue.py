@@ -218,6 +218,13 @@ class Queue(Guarded, Member):
 
     # Thresholds
 
+    def adopt(self, settings: Settings, now: float) -> None:
+        """Have other settings from now on; the gate is judged by them at once, both ways."""
+        self.settings = settings
+        self.thresholds = settings.thresholds
+        self.overflow = settings.overflow
+        self.review(now)
+
     def review(self, now: float) -> None:
         """Judge the depth anew: close or open the gate, and find out how far the hot path may go."""
         gate = self.gate

@@ -1,42 +1,50 @@
-"""What a queue's arguments mean, resolved: thresholds, overflow policy, deadlines.
+"""What is said about a queue, resolved: thresholds, overflow policy, deadlines, and what its consumers get.
 
-Defaults: see docs/flow-control.md. Only a capacity given: stop 80 %, resume 70 % of it (Qpid C++'s published defaults),
-stop rounding half up, resume truncating. A default never makes a declaration fail that the user's own arguments would
-not.
+See docs/flow-control.md. Said by its arguments, by patterns of its name, by its virtual host and by the broker, the
+first of them winning setting by setting.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import i64
+
+from penstock.core.marks import (
+    DEFAULT_CAPACITY_BYTES,
+    DEFAULT_HOLD_DEADLINE_S,
+    DEFAULT_RESUME_PERCENT,
+    DEFAULT_STOP_PERCENT,
+    Defaults,
+    amount,
+    check_percents,
+    explicit,
+    marks,
+)
 from penstock.core.overflow import POLICIES, OverflowPolicy
-from penstock.errors import PreconditionFailed
 from penstock.flow.deadlines import NEVER
-from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.flow.level import Level, Thresholds
 from penstock.names import Word
+from penstock.names.words import RABBITMQS_LENGTH
 
-DEFAULT_CAPACITY_BYTES: Final = 100 * 1024 * 1024
-"""100 MiB: Qpid C++'s default. A broker that cannot be overrun has no unlimited queue by default."""
-DEFAULT_STOP_PERCENT: Final = 80
-DEFAULT_RESUME_PERCENT: Final = 70
-DEFAULT_HOLD_DEADLINE_S: Final = 30.0
+NO_RATE: Final = -1.0
+"""As Artemis' users know it."""
+UNBOUNDED: Final = -1
+"""A window without a bound: what AMQP 0-9-1 gives a consumer that asks for nothing (section 1.8.3.1)."""
+DEFAULT_SLOW_PERIOD_S: Final = 5.0
+"""Artemis' slow-consumer-check-period."""
 
-
-class Defaults:
-    """The broker's own values for what a declaration leaves out."""
-
-    def __init__(
-        self,
-        capacity_bytes: int = DEFAULT_CAPACITY_BYTES,
-        stop_percent: int = DEFAULT_STOP_PERCENT,
-        resume_percent: int = DEFAULT_RESUME_PERCENT,
-        hold_deadline_s: float = DEFAULT_HOLD_DEADLINE_S,
-    ) -> None:
-        self.capacity_bytes = capacity_bytes
-        self.stop_percent = stop_percent
-        self.resume_percent = resume_percent
-        self.hold_deadline_s = hold_deadline_s
-        """Seconds that a publish may be held; 0 is for ever (Qpid and Artemis)."""
+__all__ = [
+    "DEFAULT_CAPACITY_BYTES",
+    "DEFAULT_HOLD_DEADLINE_S",
+    "DEFAULT_RESUME_PERCENT",
+    "DEFAULT_STOP_PERCENT",
+    "NO_RATE",
+    "UNBOUNDED",
+    "Defaults",
+    "Settings",
+    "resolve",
+]
 
 
 class Settings:
@@ -47,110 +55,108 @@ class Settings:
         self.overflow = overflow
         self.hold_deadline_s = hold_deadline_s
         """Seconds; infinity is for ever."""
+        self.given: dict[str, Word] = {}
+        """What the queue's own arguments say, under our words."""
         self.message_ttl_s: float = NEVER
         """Seconds that a message may stay; infinity is for ever."""
         self.expires_s: float = NEVER
         """Seconds that the queue may stay unused; infinity is for ever."""
+        self.consumer_window_bytes: i64 = UNBOUNDED
+        """Bytes that a consumer may have without having settled them; 0 is one message at a time, -1 unbounded."""
+        self.consumer_max_rate: float = NO_RATE
+        """Messages a second that a consumer is given; -1 is as many as it takes."""
+        self.slow_consumer_rate: float = NO_RATE
+        """Messages a second below which a consumer is slow; -1 is never."""
+        self.slow_consumer_period_s: float = DEFAULT_SLOW_PERIOD_S
+        """Seconds over which that is measured."""
+        self.slow_consumer_policy: str = "notify"
+        """ "notify" or "cancel"."""
 
 
 def resolve(queue: str, words: dict[str, Word], defaults: Defaults) -> Settings:
-    """Resolve a queue's arguments, already under our words, into its settings.
+    """Resolve what is said about a queue, under our words, into its settings.
 
-    Raises PreconditionFailed with one sentence that names queue, argument, value and rule.
+    Raises PreconditionFailed with one sentence that names queue, setting, value and rule.
     """
-    overflow = POLICIES[_overflow_name(words)]
-    capacity_bytes = _amount(words, "capacity-bytes")
-    capacity_messages = _amount(words, "capacity-messages")
-    if capacity_bytes is None and capacity_messages is None:
-        capacity_bytes = defaults.capacity_bytes
-    thresholds = overflow.has_thresholds or any(name.startswith(("stop-", "resume-")) for name in words)
-    messages = _marks(queue, words, "messages", capacity_messages, defaults, thresholds)
-    size = _marks(queue, words, "bytes", capacity_bytes, defaults, thresholds)
-    deadline = words.get("hold-deadline")
-    seconds = defaults.hold_deadline_s if deadline is None else float(deadline.number)
-    settings = Settings(
-        Thresholds(Level(messages[0], size[0]), Level(messages[1], size[1]), Level(messages[2], size[2])),
-        overflow,
-        seconds if seconds > 0 else NEVER,
+    thing = f"queue '{queue}'"
+    check_percents(thing, words)
+    overflow = POLICIES[overflow_name(words)]
+    wanted = overflow.has_thresholds or any(
+        name.startswith(("stop-", "resume-")) and explicit(word) and not word.none for name, word in words.items()
     )
-    ttl = words.get("message-ttl")
-    if ttl is not None:
-        settings.message_ttl_s = ttl.number / 1000
-    expires = words.get("expires")
-    if expires is not None:
-        settings.expires_s = expires.number / 1000
+    messages = marks(thing, words, "messages", amount(words.get("capacity-messages")), defaults, wanted)
+    size = marks(thing, words, "bytes", capacity_bytes(words, defaults), defaults, wanted)
+    settings = Settings(
+        Thresholds(
+            Level(messages.capacity, size.capacity),
+            Level(messages.stop, size.stop),
+            Level(messages.resume, size.resume),
+        ),
+        overflow,
+        hold_deadline_s(words, defaults),
+    )
+    settings.message_ttl_s = _time(words.get("message-ttl"), 0.001)
+    settings.expires_s = _time(words.get("expires"), 0.001)
+    _consumers(settings, words)
     return settings
 
 
-def _overflow_name(words: dict[str, Word]) -> str:
+def overflow_name(words: dict[str, Word]) -> str:
+    """Return the policy: the one that is named, or the one that is meant by the name that the capacity goes by."""
     chosen = words.get("overflow")
     if chosen is not None:
         return chosen.text
     # `x-max-length` without `x-overflow` keeps the meaning that RabbitMQ's users ask for by that name.
     for name in ("capacity-messages", "capacity-bytes"):
-        if name in words and words[name].alias.startswith("x-max-length"):
+        if name in words and words[name].alias in RABBITMQS_LENGTH:
             return "drop-head"
     return "block"
 
 
-def _amount(words: dict[str, Word], name: str) -> int | None:
-    word = words.get(name)
-    return None if word is None else word.number
+def capacity_bytes(words: dict[str, Word], defaults: Defaults) -> int | None:
+    """Return the capacity in bytes; None is none.
+
+    The default only stands in where no capacity is given in either unit, and gives way to a threshold above it.
+    """
+    word = words.get("capacity-bytes")
+    if explicit(word):
+        return amount(word)
+    if amount(words.get("capacity-messages")) is not None:
+        return None
+    capacity = defaults.capacity_bytes if word is None else amount(word)
+    if capacity is None:
+        return None
+    for name in ("stop-bytes", "resume-bytes"):
+        asked = amount(words.get(name))
+        if asked is not None and asked > capacity:
+            capacity = asked + asked // 4  # Of which it is the 80 % that a stop is by default.
+    return capacity
 
 
-def _marks(
-    queue: str, words: dict[str, Word], unit: str, capacity: int | None, defaults: Defaults, thresholds: bool
-) -> tuple[int, int, int]:
-    """Return capacity, stop and resume in one unit."""
-    stop_word, resume_word = words.get("stop-" + unit), words.get("resume-" + unit)
-    stop_percent, resume_percent = _percent(words, "stop", defaults), _percent(words, "resume", defaults)
-    _check_percents(queue, words)
-    stop, resume = UNLIMITED, UNLIMITED
-    if stop_word is not None:
-        stop = stop_word.number
-    elif capacity is not None and thresholds:
-        # Half up, as Qpid C++; and below the capacity even where that is 1 or 2, or flow control could never engage.
-        stop = min((capacity * stop_percent * 2 + 100) // 200, max(capacity - 1, 0))
-        if resume_word is not None:
-            stop = max(stop, min(resume_word.number, capacity))
-    if resume_word is not None:
-        resume = resume_word.number
-    elif stop != UNLIMITED:
-        resume = stop if capacity is None else min(stop, capacity * resume_percent // 100)
-    if resume_word is not None and stop == UNLIMITED:
-        raise PreconditionFailed(
-            f"queue '{queue}': {resume_word.alias}={resume_word.given} has no stop threshold to go with; give "
-            f"stop-{unit} or capacity-{unit} as well"
-        )
-    if resume > stop:
-        raise PreconditionFailed(
-            f"queue '{queue}': {_told(resume_word, 'resume-' + unit, resume)} "
-            f"is above {_told(stop_word, 'stop-' + unit, stop)}; "
-            "resume must be at or below stop, or producers stay blocked for ever"
-        )
-    if capacity is not None and stop != UNLIMITED and stop > capacity:
-        raise PreconditionFailed(
-            f"queue '{queue}': {_told(stop_word, 'stop-' + unit, stop)} is above the capacity of {capacity} {unit}; "
-            "stop must be at or below capacity"
-        )
-    return UNLIMITED if capacity is None else capacity, stop, resume
+def hold_deadline_s(words: dict[str, Word], defaults: Defaults) -> float:
+    """Return how long a publish may be held: seconds, infinity for ever."""
+    word = words.get("hold-deadline")
+    seconds = defaults.hold_deadline_s if word is None else word.real
+    return seconds if seconds > 0 else NEVER
 
 
-def _percent(words: dict[str, Word], mark: str, defaults: Defaults) -> int:
-    word = words.get(mark + "-percent")
-    if word is not None:
-        return word.number
-    return defaults.stop_percent if mark == "stop" else defaults.resume_percent
+def _consumers(settings: Settings, words: dict[str, Word]) -> None:
+    window = words.get("consumer-window-bytes")
+    if window is not None:
+        settings.consumer_window_bytes = window.number
+    settings.consumer_max_rate = _rate(words.get("consumer-max-rate"))
+    settings.slow_consumer_rate = _rate(words.get("slow-consumer-rate"))
+    period = words.get("slow-consumer-period")
+    if period is not None:
+        settings.slow_consumer_period_s = period.real
+    policy = words.get("slow-consumer-policy")
+    if policy is not None:
+        settings.slow_consumer_policy = policy.text
 
 
-def _check_percents(queue: str, words: dict[str, Word]) -> None:
-    stop, resume = words.get("stop-percent"), words.get("resume-percent")
-    if stop is not None and resume is not None and resume.number > stop.number:
-        raise PreconditionFailed(
-            f"queue '{queue}': {resume.alias}={resume.given} is above {stop.alias}={stop.given}; "
-            "resume must be at or below stop, or producers stay blocked for ever"
-        )
+def _time(word: Word | None, unit_s: float) -> float:
+    return NEVER if word is None or word.none else word.number * unit_s
 
 
-def _told(word: Word | None, name: str, value: int) -> str:
-    return f"{name}={value} (by default)" if word is None else f"{word.alias}={word.given}"
+def _rate(word: Word | None) -> float:
+    return NO_RATE if word is None or word.none else word.real

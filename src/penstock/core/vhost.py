@@ -10,7 +10,7 @@ from penstock.core.exchange import Binding, Exchange, make_exchange
 from penstock.core.message import Address
 from penstock.core.queue import Queue
 from penstock.core.route import Route
-from penstock.core.settings import Defaults, resolve
+from penstock.core.table import SettingsTable
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.names import check_exchange_arguments, read_arguments
 
@@ -41,11 +41,11 @@ BINDINGS_MAX: Final = 500_000
 class VirtualHost:
     """One name space of exchanges and queues."""
 
-    def __init__(self, name: str, turns: Turns, defaults: Defaults, gates: Gates) -> None:
+    def __init__(self, name: str, turns: Turns, table: SettingsTable, gates: Gates) -> None:
         self.name = name
         self.gates = gates
         self.turns = turns
-        self.defaults = defaults
+        self.table = table
         self.queues: dict[str, Queue] = {}
         self.exchanges: dict[str, Exchange] = {}
         self.epoch: i64 = 0
@@ -85,7 +85,7 @@ class VirtualHost:
             raise ResourceError(
                 f"vhost '{self.name}' has {QUEUES_MAX} queues, the most it may have; '{name}' was not declared"
             )
-        settings = resolve(name, read_arguments(name, arguments), self.defaults)
+        settings = self.table.queue(self.name, name, read_arguments(name, arguments))
         queue = Queue(self.name, name, settings, self.turns)
         queue.arguments = arguments
         queue.durable = durable
@@ -134,6 +134,7 @@ class VirtualHost:
         if len(self.exchanges) >= EXCHANGES_MAX:
             raise ResourceError(f"vhost '{self.name}' has {EXCHANGES_MAX} exchanges, the most it may have")
         check_exchange_arguments(name, arguments)
+        self.table.limits("address", name)  # What patterns say about it must be possible together.
         exchange = make_exchange(kind, name)
         exchange.durable = durable
         exchange.auto_delete = auto_delete

@@ -1,0 +1,173 @@
+"""Changes of the settings while everything runs: all or nothing, and in effect at once.
+
+What follows from a change for everything that exists is resolved first; if any of it cannot be meant, the table is put
+back as it was and nothing has changed. Then the broker applies all of it (`Broker.apply_settings`).
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from penstock.core.exchange import Exchange, topic_matches
+from penstock.core.limits import Limits
+from penstock.core.queue import Queue
+from penstock.core.settings import Settings
+from penstock.core.table import COMMAND, FILE
+from penstock.core.vhost import VirtualHost
+from penstock.errors import BrokerError, NotFound
+from penstock.names import Word
+from penstock.names.values import BROKER
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+
+
+class Plan:
+    """What follows from a change, resolved and not yet applied."""
+
+    def __init__(self) -> None:
+        self.queues: list[tuple[Queue, Settings]] = []
+        self.vhosts: list[tuple[VirtualHost, Limits]] = []
+        self.addresses: list[tuple[VirtualHost, Exchange, Limits]] = []
+        self.broker: Limits | None = None
+        """None where the broker's own settings have not changed."""
+        self.scopes: list[str] = []
+        """The scopes in which anything changed; users, connections and producers are known to the broker's gates."""
+
+
+Said = tuple[str, str, dict[str, Word]]
+"""Scope, pattern and what is to be all that is said for it."""
+
+
+def put(broker: Broker, scope: str, pattern: str, words: dict[str, Word]) -> Plan:
+    """Say these settings by command, besides what was said by command for the same pattern.
+
+    Raises PreconditionFailed (406) for what cannot be meant with the rest, ResourceError (506) at the bound.
+    """
+    said = dict(broker.table.said(scope, pattern, COMMAND))
+    said.update(words)
+    return _change(broker, COMMAND, [(scope, pattern, said)])
+
+
+def remove(broker: Broker, scope: str, pattern: str, names: list[str]) -> Plan:
+    """Take back what was said by command for a pattern: these settings, under our words, or all if none is named.
+
+    Raises NotFound (404) for what was not said, and PreconditionFailed (406) if the rest cannot be meant without it.
+    """
+    said = broker.table.said(scope, pattern, COMMAND)
+    thing = f"{scope} '{pattern}'" if pattern else scope
+    for name in names or ([] if said else [""]):
+        if name not in said:
+            raise NotFound(_not_said(broker, scope, pattern, thing, name))
+    kept = {name: word for name, word in said.items() if names and name not in names}
+    return _change(broker, COMMAND, [(scope, pattern, kept)])
+
+
+def replace_file(broker: Broker, entries: list[Said]) -> Plan:
+    """Let these be all that the settings file says; what was set by command stays, and beats it.
+
+    Raises PreconditionFailed (406) or ResourceError (506) as `put` does, and then what the file said before stands.
+    """
+    wanted = {(scope, pattern): words for scope, pattern, words in entries}
+    changed: list[Said] = []
+    for entry in broker.table.entries():
+        key = (entry.scope, entry.pattern)
+        if entry.file and key not in wanted:
+            changed.append((entry.scope, entry.pattern, {}))
+    for (scope, pattern), words in wanted.items():
+        before = broker.table.said(scope, pattern, FILE)
+        if _values(before) != _values(words):
+            changed.append((scope, pattern, words))
+    return _change(broker, FILE, changed)
+
+
+def matching(broker: Broker, scope: str, pattern: str) -> list[str] | None:
+    """Return the names that a pattern matches now; None for users, connections and producers, which come and go."""
+    names: list[str] = []
+    for vhost in broker.vhosts.values():
+        if scope == "queue":
+            names += [queue for queue in vhost.queues if matches(pattern, queue)]
+        elif scope == "address":
+            names += [exchange for exchange in vhost.exchanges if matches(pattern, exchange)]
+        elif scope == "vhost" and matches(pattern, vhost.name):
+            names.append(vhost.name)
+    if scope in ("queue", "address", "vhost"):
+        return names
+    return [BROKER] if scope == BROKER else None
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Tell whether a pattern matches a name."""
+    return topic_matches(pattern.split("."), name.split("."))
+
+
+def _change(broker: Broker, by: str, changes: list[Said]) -> Plan:
+    table = broker.table
+    undo: list[Said] = []
+    try:
+        for scope, pattern, words in sorted(changes, key=_emptied_first):
+            before = table.put(scope, pattern, by, words)
+            undo.append((scope, pattern, before))
+        plan = _prepare(broker, [(scope, pattern) for scope, pattern, _ in changes])
+    except BrokerError:
+        for scope, pattern, before in reversed(undo):
+            table.put(scope, pattern, by, before)
+        raise
+    broker.apply_settings(plan)
+    return plan
+
+
+def _emptied_first(said: Said) -> bool:
+    return bool(said[2])
+
+
+def _prepare(broker: Broker, touched: list[tuple[str, str]]) -> Plan:
+    """Resolve everything that any of the changes may concern."""
+    plan = Plan()
+    plan.scopes = sorted({scope for scope, _ in touched})
+    everything = BROKER in plan.scopes
+    patterns: dict[str, list[list[str]]] = {}
+    for scope, pattern in touched:
+        patterns.setdefault(scope, []).append(pattern.split("."))
+    table = broker.table
+    if everything:
+        plan.broker = table.limits(BROKER, "")
+    for vhost in broker.vhosts.values():
+        its_own = everything or _any(patterns, "vhost", vhost.name)
+        if its_own:
+            plan.vhosts.append((vhost, table.limits("vhost", vhost.name)))
+        for queue in vhost.queues.values():
+            if its_own or _any(patterns, "queue", queue.name):
+                plan.queues.append((queue, table.queue(vhost.name, queue.name, queue.settings.given)))
+        for exchange in vhost.exchanges.values():
+            if everything or _any(patterns, "address", exchange.name):
+                plan.addresses.append((vhost, exchange, table.limits("address", exchange.name)))
+    return plan
+
+
+def _any(patterns: dict[str, list[list[str]]], scope: str, name: str) -> bool:
+    found = patterns.get(scope)
+    if found is None:
+        return False
+    words = name.split(".")
+    for pattern in found:
+        if topic_matches(pattern, words):
+            return True
+    return False
+
+
+def _values(words: dict[str, Word]) -> dict[str, tuple[str, object]]:
+    return {name: (word.alias, word.value()) for name, word in words.items()}
+
+
+def _not_said(broker: Broker, scope: str, pattern: str, thing: str, name: str) -> str:
+    what = f"{name} of {thing}" if name else thing
+    in_file = broker.table.said(scope, pattern, FILE)
+    if in_file if not name else name in in_file:
+        return f"{what} is not set by command but by the settings file; change it there and reload, or set it anew"
+    if name:
+        return f"{what} is not set; nothing to unset"
+    known = [entry.pattern for entry in broker.table.entries() if entry.scope == scope and entry.command]
+    near = difflib.get_close_matches(pattern, known, n=1)
+    return f"nothing is set for {thing}; nothing to unset" + (f"; did you mean '{near[0]}'?" if near else "")

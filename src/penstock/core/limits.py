@@ -1,0 +1,91 @@
+"""What is said about things other than queues, resolved: the limits of an address, virtual host, user, connection,
+producer, or of the broker."""
+
+from __future__ import annotations
+
+from penstock.core.marks import Defaults, amount, check_percents, marks
+from penstock.errors import PreconditionFailed
+from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.names import Word
+
+
+class Limits:
+    """One thing's resolved limits; None is no limit."""
+
+    def __init__(self) -> None:
+        self.thresholds: Thresholds | None = None
+        """Of what it holds: an address, the queues of a virtual host, or all of the broker's (memory, in bytes)."""
+        self.rate_messages: float | None = None
+        """Messages a second."""
+        self.rate_bytes: float | None = None
+        """Bytes (charges) a second."""
+        self.burst_messages: float = 1.0
+        """Messages at once; a second's worth where only the rate was given, and never less than one."""
+        self.burst_bytes: float = 1.0
+        """Bytes at once; a second's worth where only the rate was given."""
+        self.weight: int = 1
+        """Share of the turns, 1 to 100 (users)."""
+        self.hold_deadline_s: float | None = None
+        """Seconds, 0 for ever; None where nothing was said (virtual hosts, the broker)."""
+
+    def unlimited(self) -> bool:
+        """Tell whether nothing is limited."""
+        return self.thresholds is None and self.rate_messages is None and self.rate_bytes is None
+
+
+def limits(thing: str, words: dict[str, Word], defaults: Defaults, machine_bytes: int) -> Limits:
+    """Resolve what is said about a thing. Raises PreconditionFailed (406) for what cannot be meant together.
+
+    `machine_bytes` is the memory of the machine, for shares of it.
+    """
+    found = Limits()
+    if "memory-capacity" in words or "memory-stop" in words or "memory-resume" in words:
+        found.thresholds = _memory(thing, words, defaults, machine_bytes)
+    else:
+        found.thresholds = _thresholds(thing, words, defaults)
+    found.rate_messages, found.burst_messages = _rate(words, "messages")
+    found.rate_bytes, found.burst_bytes = _rate(words, "bytes")
+    weight = words.get("weight")
+    if weight is not None:
+        found.weight = weight.number
+    deadline = words.get("hold-deadline")
+    if deadline is not None:
+        found.hold_deadline_s = max(deadline.real, 0.0)
+    return found
+
+
+def _thresholds(thing: str, words: dict[str, Word], defaults: Defaults) -> Thresholds | None:
+    check_percents(thing, words)
+    messages = marks(thing, words, "messages", amount(words.get("capacity-messages")), defaults, True)
+    size = marks(thing, words, "bytes", amount(words.get("capacity-bytes")), defaults, True)
+    found = Thresholds(
+        Level(messages.capacity, size.capacity), Level(messages.stop, size.stop), Level(messages.resume, size.resume)
+    )
+    none = found.capacity.covers(UNLIMITED, UNLIMITED) and found.stop.covers(UNLIMITED, UNLIMITED)
+    return None if none else found
+
+
+def _memory(thing: str, words: dict[str, Word], defaults: Defaults, machine_bytes: int) -> Thresholds | None:
+    """The memory's thresholds are like a queue's, in bytes; only their names differ."""
+    plain: dict[str, Word] = {name: word for name, word in words.items() if name.endswith("-percent")}
+    for mark in ("capacity", "stop", "resume"):
+        word = words.get(f"memory-{mark}")
+        if word is not None:
+            plain[f"{mark}-bytes"] = _in_bytes(thing, word, machine_bytes)
+    return _thresholds(thing, plain, defaults)
+
+
+def _in_bytes(thing: str, word: Word, machine_bytes: int) -> Word:
+    if word.text != "%":
+        return word
+    if machine_bytes <= 0:
+        raise PreconditionFailed(f"{thing}: {word.told()}: this machine does not say how much memory it has; use bytes")
+    return word.with_number(machine_bytes * round(word.real * 100) // 10_000)
+
+
+def _rate(words: dict[str, Word], unit: str) -> tuple[float | None, float]:
+    rate, burst = words.get("rate-" + unit), words.get("burst-" + unit)
+    per_s = None if rate is None or rate.none else rate.real
+    if burst is not None:
+        return per_s, burst.real
+    return per_s, 1.0 if per_s is None else max(per_s, 1.0)

@@ -1,0 +1,25 @@
+"""The vocabulary: every setting by our name, and every name that other brokers have for it; known nowhere else.
+
+`words` lists them, `values` reads one value, `reading` reads the arguments of a declaration and the settings of a
+pattern and gives them back under our words, with borders and special values translated into what the broker by whose
+name they came would do (docs/decisions/0011-a-value-means-what-its-name-means.md).
+"""
+
+from penstock.names.reading import check_exchange_arguments, check_scope, read_arguments, read_pattern, read_settings
+from penstock.names.values import Word
+from penstock.names.words import ALIASES, NOT_YET, OURS, OVERFLOW_ALIASES, SCOPES, WITHOUT_EFFECT
+
+__all__ = [
+    "ALIASES",
+    "NOT_YET",
+    "OURS",
+    "OVERFLOW_ALIASES",
+    "SCOPES",
+    "WITHOUT_EFFECT",
+    "Word",
+    "check_exchange_arguments",
+    "check_scope",
+    "read_arguments",
+    "read_pattern",
+    "read_settings",
+]

@@ -1,0 +1,128 @@
+"""The arguments of a declaration, and the settings of a pattern, read under our words."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Final
+
+from penstock.errors import NotImplementedHere, PreconditionFailed
+from penstock.names.values import Word, read_value, shown
+from penstock.names.words import (
+    ALIASES,
+    FLOW_PREFIXES,
+    NOT_YET,
+    OURS,
+    SCOPED_ALIASES,
+    SCOPES,
+    WITHOUT_EFFECT,
+)
+
+PATTERN_MAX: Final = 255
+"""Octets of a pattern: as long as a name may be (a short string, AMQP 0-9-1 section 4.2.5.3)."""
+
+
+def read_arguments(queue: str, arguments: dict[str, object]) -> dict[str, Word]:
+    """Return the arguments of a queue.declare that mean something to us under our words.
+
+    Raises PreconditionFailed (406) for a value that cannot be meant, a contradiction between two names of one setting
+    or a misspelt flow-control argument, and NotImplementedHere (540) for what must not be ignored; nothing is created.
+    """
+    thing = f"queue '{queue}'"
+    words: dict[str, Word] = {}
+    for name, value in arguments.items():
+        ours = name if name in OURS else ALIASES.get(name)
+        if ours is None:
+            _check_unknown(thing, name, value)
+        else:
+            _add(words, thing, ours, read_value(thing, name, SCOPES["queue"][ours], value))
+    return words
+
+
+def check_exchange_arguments(exchange: str, arguments: dict[str, object]) -> None:
+    """Look at the arguments of an exchange. Raises NotImplementedHere (540) for what must not be ignored."""
+    for name in arguments:
+        if name in NOT_YET:
+            raise NotImplementedHere(f"exchange '{exchange}': {name} is not supported by this version of Penstock")
+
+
+def check_scope(scope: str) -> None:
+    """Raises PreconditionFailed (406) for a scope that there is not."""
+    if scope not in SCOPES:
+        near = difflib.get_close_matches(scope, SCOPES, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(SCOPES)}"
+        raise PreconditionFailed(f"scope '{shown(scope)}' is not known; {hint}")
+
+
+def read_pattern(scope: str, pattern: str) -> str:
+    """Return a pattern as it is kept: for the broker, of which there is one, it is empty.
+
+    Raises PreconditionFailed (406) for one that cannot be meant.
+    """
+    check_scope(scope)
+    if scope == "broker":
+        if pattern:
+            raise PreconditionFailed(f"scope broker has no pattern, for there is one broker; '{shown(pattern)}' is one")
+        return ""
+    if not pattern:
+        raise PreconditionFailed(f"scope {scope} needs the pattern of names that are meant; # means all")
+    if len(pattern.encode(errors="replace")) > PATTERN_MAX:
+        raise PreconditionFailed(f"{scope} pattern '{shown(pattern)}' is longer than {PATTERN_MAX} octets")
+    for word in pattern.split("."):
+        for wildcard, meaning in (("*", "one whole word"), ("#", "any number of whole words")):
+            if wildcard in word and word != wildcard:
+                raise PreconditionFailed(
+                    f"{scope} pattern '{pattern}': {wildcard} in '{word}' does not stand alone; "
+                    f"it stands for {meaning} between dots"
+                )
+    return pattern
+
+
+def read_settings(scope: str, pattern: str, settings: dict[str, object]) -> dict[str, Word]:
+    """Return the settings given for a pattern of a scope under our words.
+
+    Raises PreconditionFailed (406) for an unknown setting, one of another scope, a value that cannot be meant, or two
+    names of one setting with different values.
+    """
+    check_scope(scope)
+    thing = f"{scope} '{pattern}'" if pattern else scope
+    known = SCOPES[scope]
+    words: dict[str, Word] = {}
+    for name, value in settings.items():
+        ours = setting_named(scope, name)
+        _add(words, thing, ours, read_value(thing, name, known[ours], value))
+    return words
+
+
+def setting_named(scope: str, name: str) -> str:
+    """Return our word for a setting of a scope by any of its names. Raises PreconditionFailed (406)."""
+    known, scoped = SCOPES[scope], SCOPED_ALIASES.get(scope, {})
+    ours = name if name in known else scoped.get(name) or ALIASES.get(name, "")
+    if ours in known:
+        return ours
+    elsewhere = [other for other in SCOPES if name in SCOPES[other] or ours in SCOPES[other]]
+    if elsewhere:
+        raise PreconditionFailed(f"{name} is no setting of scope {scope}; it is one of {', '.join(elsewhere)}")
+    names = [*known, *scoped, *[alias for alias, word in ALIASES.items() if word in known]]
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    raise PreconditionFailed(f"unknown setting {shown(name)} for scope {scope}; {hint}")
+
+
+def _add(words: dict[str, Word], thing: str, ours: str, word: Word) -> None:
+    earlier = words.get(ours)
+    if earlier is not None and earlier.value() != word.value():
+        raise PreconditionFailed(f"{thing}: {word.told()} contradicts {earlier.told()}; both set {ours}")
+    words[ours] = word
+
+
+def _check_unknown(thing: str, name: str, value: object) -> None:
+    if name in NOT_YET:
+        raise NotImplementedHere(f"{thing}: {name} is not supported by this version of Penstock")
+    if name == "x-queue-type" and value not in ("classic", "default"):
+        raise NotImplementedHere(f"{thing}: x-queue-type={value} is not supported; use classic")
+    if name in WITHOUT_EFFECT or name == "x-queue-type":
+        return
+    if name.removeprefix("x-").startswith(FLOW_PREFIXES) or name.startswith((*FLOW_PREFIXES, "x-max")):
+        near = difflib.get_close_matches(name, [*OURS, *ALIASES], n=1)
+        hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(OURS)}"
+        raise PreconditionFailed(f"{thing}: unknown argument {name}={shown(value)}{hint}")

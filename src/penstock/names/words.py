@@ -1,0 +1,236 @@
+"""Our settings by scope and kind, and what other brokers call them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+COUNT: Final = "count"
+"""Messages: a whole number from 0, or none."""
+BYTES: Final = "bytes"
+"""A whole number from 0, or one with KiB, MiB, GiB or TiB; or none."""
+PERCENT: Final = "percent"
+"""Of the capacity, 0 to 100; or none: no threshold follows from the capacity."""
+POLICY: Final = "policy"
+SECONDS: Final = "seconds"
+"""From 0; 0 and none are for ever."""
+PERIOD: Final = "period"
+"""Seconds, more than 0."""
+MILLISECONDS: Final = "milliseconds"
+RATE: Final = "rate"
+"""So many a second, more than 0; or none."""
+BURST: Final = "burst"
+"""So many at once, from 1."""
+WINDOW: Final = "window"
+"""Bytes from 0, where 0 is one message at a time; -1 and none are unbounded (Artemis, consumerWindowSize)."""
+SLOW: Final = "slow"
+"""What is done to a slow consumer: notify or cancel."""
+WEIGHT: Final = "weight"
+MEMORY: Final = "memory"
+"""Bytes, or "40%" of the machine's memory; or none."""
+
+_MARKS: Final = {
+    "capacity-messages": COUNT,
+    "capacity-bytes": BYTES,
+    "stop-messages": COUNT,
+    "stop-bytes": BYTES,
+    "resume-messages": COUNT,
+    "resume-bytes": BYTES,
+}
+_PERCENTS: Final = {"stop-percent": PERCENT, "resume-percent": PERCENT}
+_RATES: Final = {"rate-messages": RATE, "rate-bytes": RATE, "burst-messages": BURST, "burst-bytes": BURST}
+
+SCOPES: Final[dict[str, dict[str, str]]] = {
+    "queue": {
+        **_MARKS,
+        **_PERCENTS,
+        "overflow": POLICY,
+        "hold-deadline": SECONDS,
+        "message-ttl": MILLISECONDS,
+        "expires": MILLISECONDS,
+        "consumer-window-bytes": WINDOW,
+        "consumer-max-rate": RATE,
+        "slow-consumer-rate": RATE,
+        "slow-consumer-period": PERIOD,
+        "slow-consumer-policy": SLOW,
+    },
+    "address": {**_MARKS, **_PERCENTS, **_RATES},
+    "vhost": {**_MARKS, **_PERCENTS, "hold-deadline": SECONDS},
+    "user": {**_RATES, "weight": WEIGHT},
+    "connection": _RATES,
+    "producer": _RATES,
+    "broker": {
+        "capacity-bytes": BYTES,
+        **_PERCENTS,
+        "hold-deadline": SECONDS,
+        "memory-capacity": MEMORY,
+        "memory-stop": MEMORY,
+        "memory-resume": MEMORY,
+    },
+}
+"""The settings of each scope with their kinds.
+
+Connections and producers (channels) are matched by their user's name; a virtual host's percentages and deadline also
+are the defaults of its queues, the broker's those of every virtual host and address.
+"""
+
+OURS: Final = tuple(SCOPES["queue"])
+"""What a queue.declare may say, under our words."""
+
+ALIASES: Final[dict[str, str]] = {
+    # Qpid C++ (QueueSettings.cpp, QueueFlowLimit.cpp; the percentages are options of its broker)
+    "qpid.max_count": "capacity-messages",
+    "qpid.max_size": "capacity-bytes",
+    "qpid.flow_stop_count": "stop-messages",
+    "qpid.flow_stop_size": "stop-bytes",
+    "qpid.flow_resume_count": "resume-messages",
+    "qpid.flow_resume_size": "resume-bytes",
+    "qpid.policy_type": "overflow",
+    "default-flow-stop-threshold": "stop-percent",
+    "default-flow-resume-threshold": "resume-percent",
+    "flow_stop_threshold": "stop-percent",
+    "flow_resume_threshold": "resume-percent",
+    # Broker-J, today's names and those of its first flow control (Qpid 0.6)
+    "maximumQueueDepthMessages": "capacity-messages",
+    "maximumQueueDepthBytes": "capacity-bytes",
+    "x-qpid-maximum-queue-depth-messages": "capacity-messages",
+    "x-qpid-maximum-queue-depth-bytes": "capacity-bytes",
+    "x-qpid-capacity": "capacity-bytes",
+    "capacity": "capacity-bytes",
+    "x-qpid-flow-resume-capacity": "resume-bytes",
+    "flowResumeCapacity": "resume-bytes",
+    "queue.queueFlowResumeLimit": "resume-percent",
+    "overflowPolicy": "overflow",
+    "x-qpid-overflow-policy": "overflow",
+    # Artemis (address settings; consumers and producers have theirs as options of a connection too)
+    "max-size-messages": "capacity-messages",
+    "max-size-bytes": "capacity-bytes",
+    "address-full-policy": "overflow",
+    "default-consumer-window-size": "consumer-window-bytes",
+    "consumerWindowSize": "consumer-window-bytes",
+    "consumerMaxRate": "consumer-max-rate",
+    "slow-consumer-threshold": "slow-consumer-rate",
+    "slow-consumer-check-period": "slow-consumer-period",
+    # RabbitMQ
+    "x-max-length": "capacity-messages",
+    "x-max-length-bytes": "capacity-bytes",
+    "x-overflow": "overflow",
+} | {"x-" + word: word for word in OURS}
+
+SCOPED_ALIASES: Final[dict[str, dict[str, str]]] = {
+    "broker": {
+        "default-queue-limit": "capacity-bytes",  # Qpid C++
+        "hold-deadline-s": "hold-deadline",
+        "global-max-size": "memory-capacity",  # Artemis
+    },
+    "producer": {"producerMaxRate": "rate-messages"},  # Artemis
+    "queue": {"max-length": "capacity-messages", "max-length-bytes": "capacity-bytes"},  # RabbitMQ's policies
+}
+"""Names that only mean something in one scope's patterns; a declaration does not know them."""
+
+RABBITMQS_LENGTH: Final = frozenset({"x-max-length", "x-max-length-bytes", "max-length", "max-length-bytes"})
+"""Capacities whose users expect drop-head where they name no policy."""
+
+ZERO_IS_NONE: Final = frozenset(
+    {
+        "qpid.max_count",
+        "qpid.max_size",
+        "qpid.flow_stop_count",
+        "qpid.flow_stop_size",
+        "qpid.flow_resume_count",
+        "qpid.flow_resume_size",
+        "default-queue-limit",
+        "default-flow-stop-threshold",
+        "default-flow-resume-threshold",
+        "flow_stop_threshold",
+        "flow_resume_threshold",
+    }
+)
+"""Qpid C++ means "none" by a 0: no capacity, no stop; no resume of its own, which is then the stop."""
+
+NEGATIVE_IS_NONE: Final = frozenset(
+    {
+        "maximumQueueDepthMessages",
+        "maximumQueueDepthBytes",
+        "x-qpid-maximum-queue-depth-messages",
+        "x-qpid-maximum-queue-depth-bytes",
+        "max-size-messages",
+        "max-size-bytes",
+        "global-max-size",
+        "consumerMaxRate",
+        "consumer-max-rate",
+        "x-consumer-max-rate",
+        "producerMaxRate",
+        "slow-consumer-rate",
+        "x-slow-consumer-rate",
+        "slow-consumer-threshold",
+        "consumer-window-bytes",
+        "x-consumer-window-bytes",
+        "consumerWindowSize",
+        "default-consumer-window-size",
+    }
+)
+"""-1 is "no limit" by these names: Broker-J's and Artemis', and ours for what Artemis' users know by -1."""
+
+OVERFLOW_ALIASES: Final = {
+    "producer_flow_control": "block",  # Broker-J
+    "drop-head": "drop-head",
+    "ring": "drop-head",
+    "ring-strict": "ring-strict",
+    "ring_strict": "ring-strict",
+    "reject-publish": "reject",
+    "block": "block",
+    "reject": "reject",
+    "drop-new": "drop-new",
+    "self-destruct": "self-destruct",
+    "self_destruct": "self-destruct",
+}
+ARTEMIS_POLICIES: Final = {"drop": "drop-new", "fail": "reject"}
+"""More values of address-full-policy; DROP there drops the newest, and is no name for that elsewhere."""
+
+REFUSED_POLICIES: Final = {
+    "page": "pages are written to disk, and this version of Penstock keeps messages in memory",
+    "flow_to_disk": "it needs a store on disk, and this version of Penstock keeps messages in memory",
+    "reject-publish-dlx": "dead-lettering is not supported by this version of Penstock; use reject-publish",
+    "none": "a queue without a policy would ignore its capacity; use block, reject or drop-head",
+}
+"""Policies that we know and do not have, with the reason."""
+
+SLOW_POLICIES: Final = {"notify": "notify", "cancel": "cancel", "kill": "cancel"}
+"""KILL is Artemis' word; it kills the consumer's connection, we cancel the consumer."""
+
+NOT_YET: Final = frozenset(
+    {
+        "x-dead-letter-exchange",
+        "x-dead-letter-routing-key",
+        "x-dead-letter-strategy",
+        "x-max-priority",
+        "x-single-active-consumer",
+        "x-delivery-limit",
+        "alternate-exchange",
+    }
+)
+"""Arguments whose silent neglect would lose or reorder messages: refused until they are built."""
+
+WITHOUT_EFFECT: Final = frozenset({"x-queue-mode", "x-queue-version", "x-queue-master-locator", "x-ha-policy"})
+"""RabbitMQ arguments that only choose how it stores a queue; accepted, and nothing depends on them."""
+
+FLOW_PREFIXES: Final = (
+    "qpid.",
+    "x-qpid",
+    "capacity",
+    "stop",
+    "resume",
+    "overflow",
+    "hold",
+    "flow",
+    "default-flow",
+    "maximumQueue",
+    "queue.",
+    "max-size",
+    "address-full",
+    "consumer-",
+    "consumerW",
+    "consumerM",
+    "slow-consumer",
+)
+"""An unknown argument that begins so was meant for flow control: a misspelling must not go unnoticed."""
