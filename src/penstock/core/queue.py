@@ -123,6 +123,12 @@ class Queue(Guarded, Member):
             self.messages + self.reserved_messages + 1, self.bytes + self.reserved_bytes + charge
         )
 
+    def reserve(self, messages: i64, bytes: i64, now: float) -> None:
+        """Set room aside, or (negative) give it back; see Reservation."""
+        self.reserved_messages += messages
+        self.reserved_bytes += bytes
+        self.review(now)
+
     def could_make_room(self, charge: i64) -> bool:
         """Tell whether it would go in if everything that is not with a consumer were dropped."""
         return self.thresholds.capacity.covers(
