@@ -32,6 +32,12 @@ class Watched(Producer):
         return super().take_turn(now)
 
 
+def waits_for_another(producer: Watched) -> bool:
+    """Whether its turn is given a moment later, for somebody who is about to come back; a timer sees to that."""
+    gate = producer.gate
+    return gate is not None and bool(gate.absent) and gate.timer is not None and gate.timer.due != float("inf")
+
+
 class Looking:
     """What the rig's steps end with."""
 
@@ -76,7 +82,7 @@ class Looking:
     def could_go(self, producer: Watched) -> bool:
         """Whether it could go on now: there is room, and nobody who stands before it for one of its queues lacks it."""
         queues = producer.outbox[0].queues
-        if not queues or not self.room(producer):
+        if not queues or not self.room(producer) or waits_for_another(producer):
             return False
         for other in self.waiting():
             before = (other.ticket, other.serial) < (producer.ticket, producer.serial)

@@ -237,6 +237,6 @@ class Rig(Looking):
             late = [publish.number for publish in producer.model.open.values() if publish.deadline <= now]
             assert not late, f"{producer.model.name}: {late} wait past their deadline"
         if not more:
-            lost = [producer.model.name for producer in self.waiting() if self.could_go(producer)]
+            lost = [p.model.name for p in self.waiting() if self.could_go(p)]
             assert not lost, f"{lost} wait although their road is open"
         return more

@@ -195,6 +195,8 @@ class Anything(RuleBasedStateMachine):
         for reader in rig.readers:
             rig.end(reader)
         for _ in range(1000):
+            self.now += 0.003
+            rig.broker.begin(self.now)
             self.drain()
             if not rig.waiting() and not any(rig.models[name].copies for name in rig.current):
                 break
@@ -208,6 +210,8 @@ class Anything(RuleBasedStateMachine):
             rig.close(index, graceful=False)
         assert not rig.leaving
         assert rig.broker.lingering.messages == rig.broker.lingering.bytes == 0
+        rig.broker.begin(self.now + 0.01)
+        rig.run(0)  # Nobody is waited for any more who was about to come back.
         mortal = any(rig.models[name].ttl_s != FOR_EVER for name in rig.current)
         assert mortal or rig.broker.next_deadline() is None, "somebody who went away is still to be looked at"
         rig.broker.begin(self.now + 10.0)

@@ -52,8 +52,8 @@ class Broker:
         self.defaults = defaults
         """The broker's own values as they are now."""
         self.now: float = 0.0
-        self.turns = Turns()
         self.deadlines = Deadlines()
+        self.turns = Turns(self.deadlines)
         self.lingering = Holding(LINGERING_BYTES)
         self.vhosts: dict[str, VirtualHost] = {}
         self.gates = Gates(self)

@@ -243,6 +243,10 @@ class Producer(Blockable):
         self._settle_down(now)
         return held.charge
 
+    def comes_back(self) -> bool:
+        """See `Waiter.comes_back`: with confirms, and all of them on their way."""
+        return self.confirming and self.closing is None and not self.withheld.pending
+
     def release(self, gate: Gate, now: float) -> None:
         """See `Waiter.release`."""
         if self.outbox:

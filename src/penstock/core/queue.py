@@ -117,6 +117,11 @@ class Queue(Guarded, Member):
         """See `Guarded.admits`: false only where a message must wait for room. One that was deleted stops nobody."""
         return self.deleted or self.fits(charge) or self.overflow.verdict(self, charge) != HOLD
 
+    def can_wait(self) -> bool:
+        """See `Guarded.can_wait`: consumers have half of what the resume threshold leaves them."""
+        resume = self.thresholds.resume
+        return self.messages * 2 > resume.messages or self.bytes * 2 > resume.bytes
+
     def fits(self, charge: i64) -> bool:
         """Tell whether a message with this charge goes in without passing the capacity, what is reserved included."""
         return self.thresholds.capacity.covers(

@@ -11,6 +11,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr, trait
 
+from penstock.flow.deadlines import Party
 from penstock.flow.ledger import GateBook
 
 NO_SHELTER: Final = -1
@@ -51,6 +52,10 @@ class Waiter:
         """
         raise NotImplementedError
 
+    def comes_back(self) -> bool:
+        """Tell whether it has passed all it had only because it waits to be told so: it will have more at once."""
+        return False
+
     def release(self, gate: Gate, now: float) -> None:
         """A gate opened by which this party was blocked: hand out the confirmations that may go."""
         raise NotImplementedError
@@ -70,6 +75,10 @@ class Guarded:
 
     def passed(self, charge: i64, now: float) -> None:
         """Note that a message went past the gate; only what counts messages that pass cares."""
+
+    def can_wait(self) -> bool:
+        """Tell whether a turn may be given a moment later without anybody running dry behind the gate."""
+        return False
 
 
 class Crossing:
@@ -106,6 +115,10 @@ class Gate:
         each time."""
         self.waiters: list[tuple[i64, i64, Waiter]] = []
         """A heap by ticket and serial."""
+        self.absent: list[tuple[i64, float, i64, Waiter]] = []
+        """A heap of who has just passed and comes back at once: where it will stand, how long that is waited for."""
+        self.timer: Party | None = None
+        """Lists the gate again when nobody is waited for any more."""
         self.blocked: dict[int, Waiter] = {}
         """Who published onto this gate while it was closed, by identity; their confirmations may be withheld."""
         self.book = GateBook()

@@ -12,6 +12,10 @@ ones, and no memory of earlier rounds is needed. The clock goes on with each mes
 wait there: however many newcomers come, those who stand further on are reached. Among those who could go, nobody gets
 ahead of another by more than twice the largest message.
 
+A party that has passed all it had and waits to be told so (a small window of confirms) comes back within a round trip,
+and until then those with more to send would take its share of the room. If it will stand before them it is waited for,
+two milliseconds at most, and only while nobody behind the gate runs dry meanwhile.
+
 Why the gates are listed and not the waiters: an opened gate wakes nobody by itself. Waiters are looked at one by one
 for as long as the gate stays open, so the work is proportional to those who pass, not to those who wait.
 
@@ -26,17 +30,37 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.flow.deadlines import NEVER, Deadlines, Party
 from penstock.flow.gate import Crossing, Gate, Waiter
 
 SCALE: Final = 64
 """Units of a ticket to the byte, so that a share of a byte counts too."""
 
 
+COURTESY_S: Final = 0.002
+"""Seconds that one who comes back is waited for: some round trips on one machine, one or two in a data centre."""
+
+
+class _Courtesy(Party):
+    """A gate whose next turn waits for somebody to come back."""
+
+    def __init__(self, turns: Turns, gate: Gate) -> None:
+        super().__init__()
+        self.turns = turns
+        self.gate = gate
+
+    def on_deadline(self, now: float) -> float:
+        if self.gate.open:
+            self.turns.enlist(self.gate)
+        return NEVER
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Turns:
     """The one line of the broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, deadlines: Deadlines | None = None) -> None:
+        self.deadlines = Deadlines() if deadlines is None else deadlines
         self._listed: Final[list[tuple[i64, i64, Gate]]] = []
         self._drawn: i64 = 0
         self._clock: i64 = 1
@@ -81,6 +105,8 @@ class Turns:
         return passed
 
     def _turn(self, gate: Gate, now: float) -> bool:
+        if gate.absent and self._is_expected(gate, now):
+            return False
         waiter = gate.first()
         obstacle = waiter.obstacle()
         if obstacle is gate:
@@ -89,14 +115,28 @@ class Turns:
         gate.leave(waiter)
         gate.review(now)
         if obstacle is None:
-            self._pass(waiter, others, now)
+            self._pass(waiter, gate, others, now)
         else:
             self.wait(waiter, obstacle, now)
         if gate.open:
             self.enlist(gate)
         return obstacle is None
 
-    def _pass(self, waiter: Waiter, others: i64, now: float) -> None:
+    def _is_expected(self, gate: Gate, now: float) -> bool:
+        """Tell whether the next turn belongs to somebody who is about to come back; it is given later then."""
+        absent = gate.absent
+        while absent and (absent[0][1] <= now or absent[0][3].gate is not None or absent[0][3].finish != absent[0][0]):
+            heapq.heappop(absent)  # It is back, or its time is up.
+        if not absent or absent[0][0] >= gate.waiters[0][0] or gate.owner is None or not gate.owner.can_wait():
+            return False
+        timer = gate.timer
+        if timer is None:
+            timer = _Courtesy(self, gate)
+            gate.timer = timer
+        self.deadlines.add(timer, absent[0][1])
+        return True
+
+    def _pass(self, waiter: Waiter, gate: Gate, others: i64, now: float) -> None:
         """Let one message pass; its producer stands again where its next belongs. `others` wait there, it included."""
         if waiter.ticket > self._floor:
             self._floor = waiter.ticket
@@ -111,7 +151,10 @@ class Turns:
             self._clock = clock
         following = waiter.obstacle_ahead()
         waiter.ticket = 0
-        if following is not None:
+        if following is None:
+            if others > 1 and waiter.comes_back():
+                heapq.heappush(gate.absent, (waiter.finish, now + COURTESY_S, waiter.serial, waiter))
+        else:
             waiter.ticket = waiter.finish
             self._number(waiter)
             self.wait(waiter, following, now)
