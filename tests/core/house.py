@@ -30,8 +30,9 @@ class House:
             name, {key.replace("_", "-"): value for key, value in arguments.items()}, False, False, None, None
         )
 
-    def producer(self, name: str, confirming: bool = True) -> Producer:
-        producer = Producer(self.broker, name, Holding(MIB), self.origin)
+    def producer(self, name: str, confirming: bool = True, origin: Origin | None = None) -> Producer:
+        """A producer of alice's connection, or of another."""
+        producer = Producer(self.broker, name, Holding(MIB), origin or self.origin)
         producer.confirming = confirming
         return producer
 

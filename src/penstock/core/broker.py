@@ -66,6 +66,9 @@ class Broker:
         """Make a virtual host."""
         vhost = VirtualHost(name, self.turns, self.table, self.gates)
         self.vhosts[name] = vhost
+        self.gates.bound_vhost(vhost, self.table.limits("vhost", name).thresholds)
+        for exchange in vhost.exchanges:
+            self.gates.place_address(vhost, exchange)
         return vhost
 
     def vhost(self, name: str) -> VirtualHost:
@@ -82,6 +85,7 @@ class Broker:
             queue.adopt(settings, self.now)
             self._watch_lifetime(queue)
             self.mark(queue)
+        self.gates.apply(plan)
         self.settle_crossings()
 
     # The outside's calls

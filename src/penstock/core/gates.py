@@ -8,19 +8,31 @@ walks over a list.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from penstock.core.limits import Limits
 from penstock.core.operator import ADDRESS, CONNECTION, QUEUE, USER, VHOST, OperatorGate
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
+from penstock.core.rates import RateGate, rated
+from penstock.core.share import AddressDepth
 from penstock.errors import NotFound
 from penstock.flow.gate import Gate
-from penstock.flow.level import Thresholds
+from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.pool import Pool
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
+    from penstock.core.changes import Plan
+    from penstock.core.producer import Producer
     from penstock.core.vhost import VirtualHost
+
+
+MEMORY_PERCENT: Final = 40
+"""Share of the machine's memory that messages may have where nothing is said: 40, RabbitMQ's own figure for long."""
+RESERVE_PERCENT: Final = 10
+"""Share of that which is kept for queues below their guaranteed share, when others have taken all the rest."""
+NO_BOUND: Final = Thresholds(Level(), Level(), Level())
 
 
 class Gates:
@@ -34,9 +46,44 @@ class Gates:
         """What the queues of a virtual host hold, for those where that is bounded."""
         self.held: dict[tuple[str, str, str], OperatorGate] = {}
         """By scope, virtual host and name."""
+        self.depths: dict[str, AddressDepth] = {}
+        """What is held of what went through an address, for those where that is or was bounded; by `_address`."""
+        self.address_rates: dict[str, RateGate] = {}
+        self.user_rates: dict[str, RateGate] = {}
         self.origins: list[Origin] = []
         self._lifted: list[OperatorGate] = []
         """Open again, and somebody may still wait there."""
+
+    # Settings
+
+    def apply(self, plan: Plan) -> None:
+        """Follow a change of the settings."""
+        if plan.broker is not None:
+            self.limit_memory(plan.broker)
+        for vhost, limits in plan.vhosts:
+            self.bound_vhost(vhost, limits.thresholds)
+        for vhost, exchange, _ in plan.addresses:
+            self.place_address(vhost, exchange.name)
+        if USER in plan.scopes or CONNECTION in plan.scopes or "producer" in plan.scopes:
+            for origin in self.origins:
+                self.place_origin(origin)
+
+    def limit_memory(self, limits: Limits) -> None:
+        """Bound what all queues hold in memory: as the settings say, else at a share of what the machine has."""
+        thresholds = limits.thresholds
+        machine = self.broker.table.machine_bytes
+        if thresholds is None and machine > 0:
+            capacity = machine * MEMORY_PERCENT // 100
+            thresholds = Thresholds(
+                Level(UNLIMITED, capacity), Level(UNLIMITED, capacity * 8 // 10), Level(UNLIMITED, capacity * 7 // 10)
+            )
+        if thresholds is None:
+            self.bound_memory(None, 0)
+            return
+        reserve = int(thresholds.capacity.bytes) * RESERVE_PERCENT // 100
+        most = thresholds.capacity.bytes - reserve
+        stop, resume = min(thresholds.stop.bytes, most), min(thresholds.resume.bytes, most)
+        self.bound_memory(Thresholds(Level(UNLIMITED, most), Level(UNLIMITED, stop), Level(UNLIMITED, resume)), reserve)
 
     # Pools
 
@@ -68,7 +115,7 @@ class Gates:
         else:
             self.vhosts[vhost.name] = Pool("vhost", vhost.name, thresholds, self.broker.turns)
         self._place_queues(vhost)
-        if pool is not None:
+        if pool is not None and thresholds is None:
             _open_for_good(pool.gate, self.broker)
 
     # The operator's
@@ -137,19 +184,81 @@ class Gates:
         held = self.held.get((ADDRESS, vhost.name, name))
         if held is not None:
             gates.append(held.gate)
+        limits = self.broker.table.limits(ADDRESS, name)
+        key = _address(vhost, name)
+        rate = self._rate(self.address_rates.pop(key, None), f"address {name}", limits)
+        if rate is not None:
+            self.address_rates[key] = rate
+            gates.append(rate.gate)
+        depth = self._depth(key, name, limits.thresholds)
+        if depth is not None:
+            gates.append(depth.gate)
         exchange.gates = gates
         vhost.epoch += 1
 
+    def forget_address(self, vhost: VirtualHost, name: str) -> None:
+        """An exchange was deleted: who waits at its gates looks at the rest of its road."""
+        key = _address(vhost, name)
+        self._rate(self.address_rates.pop(key, None), "", Limits())
+        depth = self.depths.pop(key, None)
+        if depth is not None:
+            _open_for_good(depth.gate, self.broker)
+
     def place_origin(self, origin: Origin) -> None:
-        """Find the gates of a connection."""
+        """Find the gates of a connection and of its producers, and their share of the turns."""
+        table = self.broker.table
         gates: list[Gate] = []
         for scope, name in ((CONNECTION, origin.name), (USER, origin.user)):
             held = self.held.get((scope, "", name))
             if held is not None:
                 gates.append(held.gate)
+        of_user = table.limits(USER, origin.user)
+        rate = self._rate(self.user_rates.pop(origin.user, None), f"user {origin.user}", of_user)
+        if rate is not None:
+            self.user_rates[origin.user] = rate
+            gates.append(rate.gate)
+        origin.rate = self._rate(origin.rate, f"connection {origin.name}", table.limits(CONNECTION, origin.user))
+        if origin.rate is not None:
+            gates.append(origin.rate.gate)
         origin.gates = gates
+        origin.weight = of_user.weight
         for producer in origin.producers:
-            producer.stand_by(list(gates))
+            self._place_producer(origin, producer)
+
+    def join(self, origin: Origin, producer: Producer) -> None:
+        """A connection has one producer more."""
+        origin.producers.append(producer)
+        self._place_producer(origin, producer)
+
+    def _place_producer(self, origin: Origin, producer: Producer) -> None:
+        limits = self.broker.table.limits("producer", origin.user)
+        producer.rate = self._rate(producer.rate, f"producer {producer.name}", limits)
+        producer.weight = origin.weight
+        producer.stand_by(origin.gates if producer.rate is None else [*origin.gates, producer.rate.gate])
+
+    def _rate(self, before: RateGate | None, name: str, limits: Limits) -> RateGate | None:
+        """Return the gate of a rate as the limits want it: the one there was, a new one, or none."""
+        if not rated(limits):
+            if before is not None:
+                before.drop()
+                _open_for_good(before.gate, self.broker)
+            return None
+        rate = RateGate(name, self.broker.turns, self.broker.deadlines) if before is None else before
+        rate.limit(limits)
+        rate.review(self.broker.now)
+        return rate
+
+    def _depth(self, key: str, name: str, thresholds: Thresholds | None) -> AddressDepth | None:
+        depth = self.depths.get(key)
+        if thresholds is None:
+            if depth is not None:
+                depth.set_thresholds(NO_BOUND, self.broker.now)
+            return None
+        if depth is None:
+            depth = AddressDepth(name, thresholds, self.broker.turns)
+            self.depths[key] = depth
+        depth.set_thresholds(thresholds, self.broker.now)
+        return depth
 
     def enter(self, origin: Origin) -> None:
         """A connection came."""
@@ -160,6 +269,12 @@ class Gates:
         """A connection went."""
         if origin in self.origins:
             self.origins.remove(origin)
+        if origin.rate is not None:
+            origin.rate.drop()
+        if not any(other.user == origin.user for other in self.origins):
+            rate = self.user_rates.pop(origin.user, None)
+            if rate is not None:
+                rate.drop()
 
     def _place_queues(self, vhost: VirtualHost) -> None:
         for queue in vhost.queues.values():
@@ -178,6 +293,10 @@ class Gates:
             for origin in self.origins:
                 if (origin.name if gate.scope == CONNECTION else origin.user) == gate.name:
                     self.place_origin(origin)
+
+
+def _address(vhost: VirtualHost, name: str) -> str:
+    return f"{vhost.name}\n{name}"
 
 
 def _open_for_good(gate: Gate, broker: Broker) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock.core.producer import Producer
+    from penstock.core.rates import RateGate
     from penstock.flow.gate import Gate
 
 
@@ -21,14 +22,12 @@ class Origin:
         self.gates: list[Gate] = []
         """The gates of the connection and of its user."""
         self.producers: list[Producer] = []
-
-    def join(self, producer: Producer) -> None:
-        """Let a producer of this connection stand by its gates."""
-        self.producers.append(producer)
-        producer.weight = self.weight
-        producer.stand_by(list(self.gates))
+        self.rate: RateGate | None = None
+        """The rate of the connection; None is no bound."""
 
     def part(self, producer: Producer) -> None:
         """Forget a producer that went away."""
         if producer in self.producers:
             self.producers.remove(producer)
+        if producer.rate is not None:
+            producer.rate.drop()

@@ -27,6 +27,7 @@ from penstock.core.message import Message
 from penstock.core.origin import Origin
 from penstock.core.overflow import REFUSE
 from penstock.core.queue import Queue
+from penstock.core.rates import RateGate
 from penstock.core.route import Route
 from penstock.core.share import share_of
 from penstock.errors import BrokerError, ResourceError
@@ -78,8 +79,10 @@ class Producer(Blockable):
         self._deadline = _Deadline(self)
         self.own: list[Gate] = []
         """The gates that all its messages must pass: operator's and rates of its user, its connection and itself."""
+        self.rate: RateGate | None = None
+        """Its own rate; None is no bound."""
         if origin is not None:
-            origin.join(self)
+            broker.gates.join(origin, self)
 
     def stand_by(self, own: list[Gate]) -> None:
         """Let these gates stand on the road of all its messages from now on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
+from penstock.core.limits import Limits
 from penstock.flow.deadlines import NEVER, Deadlines, Party
 from penstock.flow.gate import Gate, Guarded
 from penstock.flow.rate import Bucket
@@ -24,6 +25,11 @@ class RateGate(Party, Guarded):
         """Messages a second; None is no bound."""
         self.bytes: Bucket | None = None
         """Bytes (charges) a second; None is no bound."""
+
+    def limit(self, limits: Limits) -> None:
+        """Follow these limits from now on; a bucket whose rate stays the same keeps what is in it."""
+        self.messages = _bucket(self.messages, limits.rate_messages, limits.burst_messages)
+        self.bytes = _bucket(self.bytes, limits.rate_bytes, limits.burst_bytes)
 
     def ready_at(self, now: float) -> float:
         """Return when the next message may pass: monotonic seconds, `now` or earlier for at once."""
@@ -68,3 +74,16 @@ class RateGate(Party, Guarded):
             self.deadlines.add(self, ready)
         else:
             self.gate.reopen(0, 0, now)
+
+
+def _bucket(before: Bucket | None, rate: float | None, burst: float) -> Bucket | None:
+    if rate is None:
+        return None
+    if before is not None and before.rate == rate and before.burst == burst:
+        return before
+    return Bucket(rate, burst)
+
+
+def rated(limits: Limits) -> bool:
+    """Tell whether any rate is limited."""
+    return limits.rate_messages is not None or limits.rate_bytes is not None

@@ -20,6 +20,11 @@ class AddressDepth(Guarded):
         self.messages: i64 = 0
         self.bytes: i64 = 0
 
+    def set_thresholds(self, thresholds: Thresholds, now: float) -> None:
+        """Judge by other thresholds from now on."""
+        self.thresholds = thresholds
+        self.review(now)
+
     def add(self, messages: i64, bytes: i64, now: float) -> None:
         """Count messages that came in, or (negative) left the last queue that held them."""
         self.messages += messages

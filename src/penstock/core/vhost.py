@@ -157,6 +157,7 @@ class VirtualHost:
                 f"exchange '{name}' in vhost '{self.name}' in use: it has {len(exchange.bindings)} bindings"
             )
         del self.exchanges[name]
+        self.gates.forget_address(self, name)
         self.bindings -= len(exchange.bindings)
         for other in list(self.exchanges.values()):
             self._drop_bindings(other, None, exchange)

@@ -6,11 +6,12 @@ name they came would do (docs/decisions/0011-a-value-means-what-its-name-means.m
 """
 
 from penstock.names.reading import check_exchange_arguments, check_scope, read_arguments, read_pattern, read_settings
-from penstock.names.values import Word
+from penstock.names.values import BROKER, Word
 from penstock.names.words import ALIASES, NOT_YET, OURS, OVERFLOW_ALIASES, SCOPES, WITHOUT_EFFECT
 
 __all__ = [
     "ALIASES",
+    "BROKER",
     "NOT_YET",
     "OURS",
     "OVERFLOW_ALIASES",

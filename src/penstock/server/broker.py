@@ -22,6 +22,8 @@ from penstock.config import Settings
 from penstock.core.broker import Broker as Core
 from penstock.core.settings import Defaults
 from penstock.errors import StartError
+from penstock.names import BROKER
+from penstock.server.machine import memory_bytes
 from penstock.server.shell import Shell
 from penstock.server.transport import Transport
 from penstock.store.directory import DataDirectory
@@ -103,6 +105,8 @@ class Broker:
         core = Core(
             Defaults(settings.capacity_bytes, settings.stop_percent, settings.resume_percent, settings.hold_deadline_s)
         )
+        core.table.machine_bytes = memory_bytes()
+        core.gates.limit_memory(core.table.limits(BROKER, ""))
         for vhost in settings.vhosts:
             core.add_vhost(vhost)
         policy = Policy()
