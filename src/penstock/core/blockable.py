@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 from penstock.flow.gate import Gate, Waiter
 from penstock.flow.ledger import Block
+from penstock.flow.withheld import Pending
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
@@ -49,6 +50,41 @@ class Blockable(Waiter):
         """Return its entry in the book of a gate, made at first use."""
         self._books[id(gate)] = gate
         return gate.book.entry(id(self), self.name)
+
+    # What the books say about it; charges are in bytes
+
+    def count_held(self, gate: Gate, charge: i64) -> None:
+        """Count a publish that has to wait outside."""
+        entry = self.entry(gate)
+        entry.held += 1
+        entry.held_bytes += int(charge)
+
+    def count_withheld(self, gate: Gate, charge: i64) -> None:
+        """Count a message that went in behind a closed gate, unconfirmed."""
+        entry = self.entry(gate)
+        entry.withheld += 1
+        entry.withheld_bytes += int(charge)
+
+    def count_refused(self, gate: Gate, cause: str, charge: i64) -> None:
+        """Count a publish that did not go in and never will, and have it told; see `TurnedAway` for the causes."""
+        entry = self.entry(gate)
+        entry.refused += 1
+        entry.refused_bytes += int(charge)
+        self.broker.note_turned_away(self, gate, cause, charge)
+
+    def count_late(self, late: list[Pending]) -> None:
+        """Count confirmations that go out at their deadline, each at the first gate that kept it back."""
+        counts: dict[int, int] = {}
+        gates: list[Gate] = []
+        for pending in late:
+            gate = pending.obstacle()
+            if gate is not None:
+                if id(gate) not in counts:
+                    gates.append(gate)
+                counts[id(gate)] = counts.get(id(gate), 0) + 1
+        for gate in gates:
+            self.entry(gate).late += counts[id(gate)]
+            self.broker.note_confirmed_late(self, gate, counts[id(gate)])
 
     def leave_gates(self, now: float) -> None:
         """It goes away: nothing of it stays in any line, its entries become summaries."""

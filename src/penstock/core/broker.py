@@ -20,7 +20,18 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.core.blockable import Blockable
 from penstock.core.consumer import Batch, Consumer
-from penstock.core.effects import Blocked, Cancelled, Crossed, Effect, Grown, Refused, Returned, Unblocked
+from penstock.core.effects import (
+    Blocked,
+    Cancelled,
+    ConfirmedLate,
+    Crossed,
+    Effect,
+    Grown,
+    Refused,
+    Returned,
+    TurnedAway,
+    Unblocked,
+)
 from penstock.core.gates import Gates
 from penstock.core.holding import Holding
 from penstock.core.lifetime import Lifetime
@@ -286,6 +297,21 @@ class Broker:
     def note_unblocked(self, producer: Blockable, gate: Gate) -> None:
         """Record that a gate does not block a producer any more."""
         self._effects.append(Unblocked(producer, gate))
+
+    def note_turned_away(self, producer: Blockable, gate: Gate, cause: str, charge: i64) -> None:
+        """Record a publish that was refused; one after the other of the same producer are one effect."""
+        last = self._effects[-1] if self._effects else None
+        if not (
+            isinstance(last, TurnedAway) and last.producer is producer and last.gate is gate and last.cause == cause
+        ):
+            last = TurnedAway(producer, gate, cause)
+            self._effects.append(last)
+        last.messages += 1
+        last.bytes += charge
+
+    def note_confirmed_late(self, producer: Blockable, gate: Gate, messages: int) -> None:
+        """Record confirmations that were sent at their deadline."""
+        self._effects.append(ConfirmedLate(producer, gate, messages))
 
     def note_refused(self, producer: Producer, error: BrokerError) -> None:
         """Record that a producer's session must be closed."""

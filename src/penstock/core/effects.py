@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mypy_extensions import i64
+
 from penstock.core.blockable import Blockable
 from penstock.core.consumer import Consumer
 from penstock.core.producer import Producer
@@ -36,6 +38,27 @@ class Unblocked(Effect):
     def __init__(self, producer: Blockable, gate: Gate) -> None:
         self.producer = producer
         self.gate = gate
+
+
+class TurnedAway(Effect):
+    """Publishes did not go in and never will; each publisher in confirm mode is told, the others lose their channel."""
+
+    def __init__(self, producer: Blockable, gate: Gate, cause: str) -> None:
+        self.producer = producer
+        self.gate = gate
+        self.cause = cause
+        """"deadline", "hold-bound", or the queue's overflow policy."""
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+
+
+class ConfirmedLate(Effect):
+    """Confirmations were sent because their deadline passed, the gate being closed still."""
+
+    def __init__(self, producer: Blockable, gate: Gate, messages: int) -> None:
+        self.producer = producer
+        self.gate = gate
+        self.messages = messages
 
 
 class Refused(Effect):

@@ -140,7 +140,8 @@ class Producer(Blockable):
         holding = self.holding
         gate = self.gate if self.outbox else obstacle
         if not holding.accepts(charge):
-            self._refuse_new(route, f"{holding.messages} publishes ({holding.bytes} bytes) are held already")
+            why = f"{holding.messages} publishes ({holding.bytes} bytes) are held already"
+            self._refuse_new(route, why, charge)
             return
         deadline = self._deadline_of(route)
         pending = self.withheld.hold(deadline) if self.confirming else None
@@ -149,9 +150,7 @@ class Producer(Blockable):
         holding.take(charge)
         broker.deadlines.add(self._deadline, deadline)
         if gate is not None:
-            entry = self.entry(gate)
-            entry.held += 1
-            entry.held_bytes += int(charge)
+            self.count_held(gate, charge)
             if self.gate is None:
                 broker.turns.wait(self, gate, broker.now)
 
@@ -167,7 +166,7 @@ class Producer(Blockable):
             gate.passed(charge, now)
         for queue in queues:
             if queue.deleted or (not queue.fits(charge) and queue.overflow.verdict(queue, charge) == REFUSE):
-                queue.refused += 1
+                queue.turn_away()
                 refused = queue
                 continue
             if share is not None:
@@ -179,11 +178,12 @@ class Producer(Blockable):
         for gate in closed:
             self.note_blocked(gate)
         if refused is not None:
+            self.count_refused(refused.gate, "deleted" if refused.deleted else refused.overflow.name, charge)
             self._turned_away(refused, route, content)
         if not queues:
             self.broker.note_unroutable(self, route, content)
         if self.confirming:
-            self._confirm(pending, closed, refused, route)
+            self._confirm(pending, closed, refused, route, charge)
 
     def _turned_away(self, queue: Queue, route: Route, content: bytes) -> None:
         """A queue's overflow policy refused a message."""
@@ -193,10 +193,11 @@ class Producer(Blockable):
         if policy.destroys and not queue.deleted:
             self.broker.note_destroyed(queue)
 
-    def _confirm(self, pending: Pending | None, closed: list[Gate], refused: Queue | None, route: Route) -> None:
+    def _confirm(
+        self, pending: Pending | None, closed: list[Gate], refused: Queue | None, route: Route, charge: i64
+    ) -> None:
         withheld = self.withheld
         if refused is not None:
-            self.entry(refused.gate).refused += 1
             withheld.refuse(withheld.hold(NEVER) if pending is None else pending)
         elif pending is not None:
             withheld.accepted(pending, closed)
@@ -207,7 +208,7 @@ class Producer(Blockable):
         else:
             withheld.published += 1
         for gate in closed:
-            self.entry(gate).withheld += 1
+            self.count_withheld(gate, charge)
         self._find_plain()
         self._tell()
 
@@ -266,7 +267,7 @@ class Producer(Blockable):
     def expire(self, now: float) -> float:
         """Confirm what is withheld and due, refuse what is held and due; returns the next deadline."""
         soon = now + CLOSE_ENOUGH_S
-        self.withheld.expire(soon)
+        self.count_late(self.withheld.expire(soon))
         due = [held for held in self.outbox if held.deadline <= soon]
         if due:
             self._refuse_held(due, now)
@@ -299,9 +300,9 @@ class Producer(Blockable):
 
     # Refusing
 
-    def _refuse_new(self, route: Route, why: str) -> None:
+    def _refuse_new(self, route: Route, why: str, charge: i64) -> None:
         for queue in route.queues:
-            self.entry(queue.gate).refused += 1
+            self.count_refused(queue.gate, "hold-bound", charge)
         if self.confirming:
             self.withheld.refuse(self.withheld.hold(NEVER))
             self.plain = False
@@ -321,7 +322,7 @@ class Producer(Blockable):
             self.holding.give(held.charge)
             for queue in held.queues:
                 queue.refused += 1
-                self.entry(queue.gate).refused += 1
+                self.count_refused(queue.gate, "deadline", held.charge)
             if held.pending is not None:
                 self.withheld.refuse(held.pending)
         changed = not kept or kept[0] is not self.outbox[0]

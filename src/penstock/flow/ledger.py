@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+PRODUCERS_TOLD: Final = 100
+"""Producers of a gate in one answer; whoever is blocked longest comes first, and the others are counted."""
 DEPARTED_KEPT: Final = 100
 """Summaries kept of producers that went away, per gate: enough for one screen of a post-mortem, about 20 KiB."""
 
@@ -17,7 +19,10 @@ DEPARTED_KEPT: Final = 100
 class Block:
     """The story of one producer at one gate. Times in seconds of the caller's monotonic clock."""
 
-    __slots__ = ("producer", "since", "times", "total_s", "withheld", "held", "held_bytes", "refused")
+    __slots__ = (
+        "producer", "since", "times", "total_s", "withheld", "withheld_bytes", "held", "held_bytes", "refused",
+        "refused_bytes", "late",
+    )  # fmt: skip
 
     def __init__(self, producer: str) -> None:
         self.producer = producer
@@ -28,10 +33,15 @@ class Block:
         """Time blocked in blocks that are over."""
         self.withheld: int = 0
         """Messages whose confirmation was withheld, ever."""
+        self.withheld_bytes: int = 0
         self.held: int = 0
         """Publishes that were held, ever."""
         self.held_bytes: int = 0
         self.refused: int = 0
+        """Publishes that did not go in and never will, ever."""
+        self.refused_bytes: int = 0
+        self.late: int = 0
+        """Confirmations that were sent because their deadline passed, ever; the messages are in the queue."""
 
     def begin(self, now: float) -> bool:
         """Note that the producer is blocked; returns whether it was not before."""
@@ -59,9 +69,12 @@ class Block:
             "times": self.times,
             "total_s": self.blocked_s(now),
             "withheld": self.withheld,
+            "withheld_bytes": self.withheld_bytes,
             "held": self.held,
             "held_bytes": self.held_bytes,
             "refused": self.refused,
+            "refused_bytes": self.refused_bytes,
+            "confirmed_late": self.late,
         }
 
 
@@ -106,13 +119,34 @@ class GateBook:
             block.end(now)
             self.departed.append(block)
 
-    def plain(self, now: float) -> dict[str, object]:
-        """Return the book as plain data."""
+    def blocked(self) -> dict[int, Block]:
+        """Return the entries of those who are blocked now, by identity, in the order in which they were."""
+        found = [(block.since, key, block) for key, block in self.blocks.items() if block.since is not None]
+        found.sort(key=_since)
+        return {key: block for _, key, block in found}
+
+    def summary(self, now: float) -> dict[str, object]:
+        """Return what happened at the gate as plain data, without the producers."""
         closed_for = 0.0 if self.since is None else now - self.since
         return {
             "closed_for_s": None if self.since is None else closed_for,
             "crossings": self.crossings,
             "closed_s": self.closed_s + closed_for,
-            "producers": [block.plain(now) for block in self.blocks.values()],
+            "blocked": len(self.blocked()),
+        }
+
+    def plain(self, now: float) -> dict[str, object]:
+        """Return the book as plain data: the summary, its producers and the last that went away."""
+        blocked = self.blocked()
+        others = [block for key, block in self.blocks.items() if key not in blocked]
+        producers = [*blocked.values(), *others]
+        return {
+            **self.summary(now),
+            "producers": [block.plain(now) for block in producers[:PRODUCERS_TOLD]],
+            "more_producers": max(len(producers) - PRODUCERS_TOLD, 0),
             "departed": [block.plain(now) for block in self.departed],
         }
+
+
+def _since(entry: tuple[float, int, Block]) -> float:
+    return entry[0]

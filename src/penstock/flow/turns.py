@@ -31,7 +31,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.flow.deadlines import NEVER, Deadlines, Party
-from penstock.flow.gate import Crossing, Gate, Waiter
+from penstock.flow.gate import Crossing, Gate, Guarded, Waiter
 
 SCALE: Final = 64
 """Units of a ticket to the byte, so that a share of a byte counts too."""
@@ -71,6 +71,8 @@ class Turns:
         """Whether somebody may have a turn now."""
         self.crossings: list[Crossing] = []
         """Gates that closed or opened since the broker last looked, in order."""
+        self.losing: list[Guarded] = []
+        """Whose overflow policy dropped or refused messages that nobody has been told of yet, each once."""
 
     def wait(self, waiter: Waiter, gate: Gate, now: float) -> None:
         """Let a waiter stand in the line of a gate; it keeps the ticket it has, or draws one."""

@@ -104,12 +104,13 @@ class Withheld:
             self.pending.popleft()
         return None
 
-    def expire(self, now: float) -> None:
-        """Confirm what is in the queue and due, and with it everything withheld before.
+    def expire(self, now: float) -> list[Pending]:
+        """Confirm what is in the queue and due, and with it everything withheld before; returns what that was.
 
         Order is kept, nobody waits longer.
         """
         last_due = 0
+        late: list[Pending] = []
         for pending in self.pending:
             if pending.state == WITHHELD and pending.deadline <= now:
                 last_due = int(pending.number)
@@ -118,7 +119,9 @@ class Withheld:
                 break
             if pending.state == WITHHELD:
                 pending.state = READY
+                late.append(pending)
         self.release()
+        return late
 
     def due(self) -> float:
         """Return the earliest deadline of a withheld confirmation, infinity if there is none."""
