@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import json
 import signal
 import sys
 from collections.abc import Iterator
@@ -54,8 +55,13 @@ def main() -> None:
     help="Data directory (taken and locked; queues are in memory for now).",
 )
 @click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Settings file (TOML).")
+@click.option(
+    "--flow-log",
+    metavar="DIR",
+    help="Record what becomes of every gate there (docs/flow-log.md); default: in the data directory; `off`: nowhere.",
+)
 @click.option("--quiet", is_flag=True, help="Write no log of gates, blocks and refusals to standard error.")
-def serve(listen: tuple[str, ...], data: Path | None, config: Path | None, quiet: bool) -> None:
+def serve(listen: tuple[str, ...], data: Path | None, config: Path | None, flow_log: str | None, quiet: bool) -> None:
     """Run a broker until it is told to stop (SIGTERM or Ctrl-C).
 
     Prints one line that begins with `ready` and the addresses when it accepts connections. Without --listen it listens
@@ -70,6 +76,8 @@ def serve(listen: tuple[str, ...], data: Path | None, config: Path | None, quiet
             settings = replace(settings, listen=list(listen))
         if data is not None:
             settings = replace(settings, data=str(data))
+        if flow_log is not None:
+            settings = replace(settings, flow_log=flow_log)
         with contextlib.nullcontext() if quiet else logging_to_stderr():
             asyncio.run(_serve(settings))
 
@@ -99,13 +107,29 @@ def _calm_the_collector() -> None:
 
 
 @main.command()
-@click.argument("queue")
+@click.argument("queue", required=False)
+@click.option("--connection", metavar="N|NAME", help="Ask about a connection: its number or name, as in the log.")
+@click.option("--channel", metavar="CON/CH", help="Ask about a channel, such as 2/1.")
+@click.option("--user", metavar="NAME", help="Ask about all connections of a user.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole answer, for programs.")
 @click.option("--url", default=DEFAULT_URL, show_default=True, help="The broker to ask.")
-def why(queue: str, url: str) -> None:
-    """Say who is blocked by QUEUE, by what and since when, and what the queue waits for."""
+def why(
+    queue: str | None, connection: str | None, channel: str | None, user: str | None, as_json: bool, url: str
+) -> None:
+    """Say why nothing moves: who is blocked by QUEUE, by what and since when, and what the queue waits for.
+
+    Or ask about a connection, a channel or a user: what blocks its producers, and what keeps messages from its
+    consumers.
+    """
+    if sum(subject is not None for subject in (queue, connection, channel, user)) != 1:
+        raise click.UsageError("give one of QUEUE, --connection, --channel and --user")
     with _asking(url) as control:
-        for sentence in control.why(queue)["sentences"]:
-            click.echo(sentence)
+        answer = control.why(queue, connection=connection, channel=channel, user=user)
+        if as_json:
+            click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+        else:
+            for sentence in answer["sentences"]:
+                click.echo(sentence)
 
 
 SCOPES = click.Choice(["queue", "address", "vhost", "user", "connection"])
@@ -146,11 +170,10 @@ def status(url: str) -> None:
         click.echo(f"penstock {answer['version']}, vhost {answer['vhost']}, {len(answer['connections'])} connections")
         for each in answer["queues"]:
             depth, capacity = each["depth"], each["capacity"]
-            blocked = sum(1 for block in each["gate"]["producers"] if block["blocked_for_s"] is not None)
             click.echo(
                 f"{each['queue']}: {depth['messages']:,} messages, {depth['bytes']:,} bytes "
                 f"of {_amount(capacity['bytes'])}, "
-                f"gate {'open' if each['gate']['open'] else 'closed'}, {blocked} producers blocked, "
+                f"gate {'open' if each['gate']['open'] else 'closed'}, {each['gate']['blocked']} producers blocked, "
                 f"{each['consumers']} consumers{''.join(f', cursor {name}' for name in each['cursors'])}"
             )
 

@@ -26,8 +26,14 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "frame-max": (4096, 2**31 - 1),
     "channel-max": (1, 2**16 - 1),
     "heartbeat-s": (0, 2**16 - 1),
+    "flow-log-files": (2, 10_000),
+    "flow-log-file-bytes": (4096, 2**40),
 }
 """Settings with a least and a most: what the protocol can carry (AMQP 0-9-1, connection.tune), and percentages."""
+
+
+NO_FLOW_LOG: Final = "off"
+"""As the flow log's directory: none, although there is a data directory."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,12 @@ class Settings:
     """Channels of a connection."""
     heartbeat_s: int = 60
     """Seconds between heartbeats that are offered; 0 is none."""
+    flow_log: str | None = None
+    """Directory of the flow log; None is flow-log in the data directory where there is one, "off" is none."""
+    flow_log_files: int = 8
+    """Files of the flow log; beyond, the oldest is deleted."""
+    flow_log_file_bytes: int = 16 * 1024 * 1024
+    """Largest file of the flow log: with 8 of them, days of a quiet broker and about an hour of a busy one."""
 
 
 def load(path: Path) -> Settings:

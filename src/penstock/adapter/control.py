@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from penstock.adapter import operating, views
+from penstock.adapter import operating, views, why
 from penstock.adapter.amqp091.content import body_of, make_content, properties_of
 from penstock.adapter.blocks import CONTENT_TYPE, encode_block
 from penstock.adapter.request import Request
@@ -202,7 +202,7 @@ class Control:
         return {}
 
     def _why(self, request: Request) -> dict[str, object]:
-        return views.why(request.vhost.queue(request.text("queue"), request.connection), self.broker.now)
+        return why.answer(request, self.hub)
 
     def _status(self, request: Request) -> dict[str, object]:
         return {

@@ -19,9 +19,13 @@ from penstock.adapter.amqp091.peer import Peer
 from penstock.adapter.amqp091.returning import write_return
 from penstock.adapter.control import Control
 from penstock.adapter.policy import Policy
+from penstock.adapter.recording import Record, Recorder
+from penstock.adapter.telling import Note
 from penstock.adapter.users import Users
+from penstock.adapter.words import because
 from penstock.core.broker import Broker
 from penstock.core.effects import Blocked, Cancelled, Crossed, Effect, Grown, Refused, Returned, Unblocked
+from penstock.core.queue import Queue
 from penstock.wire.amqp091 import spec
 
 if TYPE_CHECKING:
@@ -66,7 +70,9 @@ class Hub:
         self._names: int = 0
         self._connected: int = 0
         self._unblocked: list[Connection] = []
-        self._notes: list[str] = []
+        self.recorder: Recorder | None = None
+        """Makes the flow log's records; None where there is no flow log."""
+        self._notes: list[Note] = []
         self._notes_dropped: int = 0
 
     # The shell's calls
@@ -110,14 +116,32 @@ class Hub:
         self._unblocked = []
         return unblocked
 
-    def take_notes(self) -> list[str]:
+    def take_notes(self) -> list[Note]:
         """Take the log lines."""
         notes = self._notes
         self._notes = []
         if self._notes_dropped:
-            notes.append(f"{self._notes_dropped} log lines were dropped in this turn")
+            notes.append(Note(f"{self._notes_dropped} log lines were dropped in this turn", {}))
             self._notes_dropped = 0
         return notes
+
+    def take_records(self) -> list[Record]:
+        """Take the records of the flow log."""
+        return [] if self.recorder is None else self.recorder.take()
+
+    def tick(self) -> None:
+        """Tell what is told once a second at most: losses by overflow policies, and the flow log's samples."""
+        losing = self.broker.turns.losing
+        while losing:
+            queue = losing.pop()
+            assert isinstance(queue, Queue)
+            self.note(telling.dropped(queue))
+            if self.recorder is not None and queue.untold_dropped:
+                self.recorder.dropped(queue)
+            queue.untold_dropped = 0
+            queue.untold_refused = 0
+        if self.recorder is not None:
+            self.recorder.tick()
 
     def next_deadline(self) -> float | None:
         """Return when `pump` must be called again at the latest (monotonic seconds), or None."""
@@ -125,10 +149,10 @@ class Hub:
 
     # For connections
 
-    def note(self, line: str) -> None:
-        """Write a log line."""
+    def note(self, line: Note | str) -> None:
+        """Write a log line; one of the templates, or free text."""
         if len(self._notes) < NOTES_KEPT:
-            self._notes.append(line)
+            self._notes.append(Note(line, {}) if isinstance(line, str) else line)
         else:
             self._notes_dropped += 1
 
@@ -164,15 +188,13 @@ class Hub:
                 self._unblocked.append(connection)
 
     def _tell_one(self, effect: Effect, blocking: dict[int, Connection]) -> None:
+        if self.recorder is not None:
+            self.recorder.record(effect)
         if isinstance(effect, Crossed):
             self.note(telling.crossed(effect.crossing))
         elif isinstance(effect, Blocked):
-            if not effect.gate.often:
-                self.note(telling.blocked(effect.producer, effect.gate))
             self._count_blocking(effect.producer, effect.gate, 1, blocking)
         elif isinstance(effect, Unblocked):
-            if not effect.gate.often:
-                self.note(telling.unblocked(effect.producer))
             self._count_blocking(effect.producer, effect.gate, -1, blocking)
         elif isinstance(effect, Refused):
             self.note(f"[{effect.producer.name}] {effect.error.reply_text}")
@@ -194,13 +216,22 @@ class Hub:
         connection.blocking += by
         if not gate.often:
             connection.to_tell += by
+            self._note_enforced(producer, gate, by)
         blocking[connection.number] = connection
+
+    def _note_enforced(self, producer: ChannelProducer, gate: Gate, by: int) -> None:
+        """Log a channel's first gate, and that none is left: once each, however many there are (as Broker-J does)."""
+        if by > 0 and producer.enforced == 0:
+            self.note(telling.blocked(producer, gate))
+        producer.enforced += by
+        if producer.enforced == 0:
+            self.note(telling.unblocked(producer, gate))
 
     def _reason(self, connection: Connection) -> str:
         for channel in connection.channels.values():
             for gate in channel.producer.gates.values():
                 if not gate.often:
-                    return telling.reason(gate, self.broker.now)
+                    return because(channel.producer, gate, self.broker.now)
         return ""
 
     def _cancel(self, effect: Cancelled) -> None:

@@ -1,108 +1,88 @@
 """What people are told, in the words of Broker-J's operational log, so that existing scrapers work.
 
-Templates: Queue_logmessages.properties and Channel_logmessages.properties of Broker-J. What they call capacity is the
-threshold that was crossed: stop in QUE-1003, resume in QUE-1004. Numbers are grouped, "no limit" is -1. What Broker-J
-has no gate for is told in the same manner under PST: sums over many queues, addresses, the operator's own.
+Templates: Queue_logmessages.properties and Channel_logmessages.properties of Broker-J. Each line is told exactly once
+for each crossing, and carries the same as fields, for whoever reads logs by machine.
 """
 
 from __future__ import annotations
 
-from mypy_extensions import i64
-
+from penstock.adapter.words import amount, words_of
 from penstock.core.blockable import Blockable
-from penstock.core.operator import OperatorGate
 from penstock.core.queue import Queue
-from penstock.core.rates import RateGate
-from penstock.core.share import AddressDepth
 from penstock.flow.gate import Crossing, Gate
-from penstock.flow.level import UNLIMITED
-from penstock.flow.pool import Pool
 
 
-def amount(value: i64) -> str:
-    """Return a number as the log shows it."""
-    return "-1" if value == UNLIMITED else f"{int(value):,}"
+class Note:
+    """A log line. The fields become attributes of its `logging.LogRecord` (docs/flow-log.md); empty for free text."""
+
+    __slots__ = ("text", "fields")
+
+    def __init__(self, text: str, fields: dict[str, object]) -> None:
+        self.text = text
+        self.fields = fields
 
 
-def subject(gate: Gate) -> str:
-    """Return what a log line is about."""
-    owner = gate.owner
-    if isinstance(owner, Queue):
-        return f"[vh(/{owner.vhost.removeprefix('/')})/qu({owner.name})]"
-    return f"[{gate.kind}({gate.name})]"
+def gate_fields(gate: Gate) -> dict[str, object]:
+    """Return which gate it is: its kind and name, and the virtual host and queue where it belongs to one."""
+    fields: dict[str, object] = {"kind": gate.kind, "gate": gate.name}
+    vhost = words_of(gate).vhost(gate)
+    if vhost is not None:
+        fields["vhost"] = vhost
+    if isinstance(gate.owner, Queue):
+        fields["queue"] = gate.name
+    return fields
 
 
-def crossed(crossing: Crossing) -> str:
-    """Return the log line of a gate that closed or opened."""
+def crossed(crossing: Crossing) -> Note:
+    """Return the line of a gate that closed or opened (QUE-1003, QUE-1004; PST-... for gates that are no queue's)."""
     gate = crossing.gate
-    owner = gate.owner
-    if isinstance(owner, OperatorGate):
-        return _operated(owner, crossing.closed)
-    if isinstance(owner, Queue):
-        thresholds, number = owner.thresholds, "QUE-100"
-    elif isinstance(owner, Pool | AddressDepth):
-        thresholds, number = owner.thresholds, "PST-100"
-    else:
-        return f"{subject(gate)} PST-1007 : {'Closed' if crossing.closed else 'Opened'}"
-    if crossing.closed:
-        stop = thresholds.stop
-        return (
-            f"{subject(gate)} {number}3 : Overfull : Size : {amount(crossing.bytes)} bytes, "
-            f"Capacity : {amount(stop.bytes)}, "
-            f"Messages : {amount(crossing.messages)}, Message Capacity : {amount(stop.messages)}"
-        )
-    resume = thresholds.resume
-    return (
-        f"{subject(gate)} {number}4 : Underfull : Size : {amount(crossing.bytes)} bytes, "
-        f"Resume Capacity : {amount(resume.bytes)}, "
-        f"Messages : {amount(crossing.messages)}, Message Capacity : {amount(resume.messages)}"
+    words = words_of(gate)
+    number, text = words.line(crossing)
+    return Note(
+        f"{words.subject(gate)} {number} : {text}",
+        {"id": number, **gate_fields(gate), "messages": int(crossing.messages), "bytes": int(crossing.bytes)},
     )
 
 
-def _operated(owner: OperatorGate, closed: bool) -> str:
-    if closed:
-        return f"{subject(owner.gate)} PST-1005 : Blocked by the operator{_because(owner)}"
-    return f"{subject(owner.gate)} PST-1006 : Unblocked by the operator"
+def dropped(queue: Queue) -> Note:
+    """Return the line of what a queue's overflow policy dropped or refused since the last such line (QUE-1005)."""
+    count = int(queue.untold_dropped + queue.untold_refused)
+    capacity = queue.thresholds.capacity
+    return Note(
+        f"{words_of(queue.gate).subject(queue.gate)} QUE-1005 : Dropped : {count:,} messages, "
+        f"Depth : {amount(queue.bytes)} bytes, {amount(queue.messages)} messages, "
+        f"Capacity : {amount(capacity.bytes)} bytes, {amount(capacity.messages)} messages",
+        {
+            "id": "QUE-1005",
+            **gate_fields(queue.gate),
+            "count": count,
+            "messages": int(queue.messages),
+            "bytes": int(queue.bytes),
+        },
+    )
 
 
-def _because(owner: OperatorGate) -> str:
-    return f" : {owner.reason}" if owner.reason else ""
+def blocked(producer: Blockable, gate: Gate) -> Note:
+    """Return the line of a producer that was blocked (CHN-1005)."""
+    return _channel(
+        producer.name, "CHN-1005", f"Flow Control Enforced ({words_of(gate).label(gate)})", gate_fields(gate)
+    )
 
 
-def blocked(producer: Blockable, gate: Gate) -> str:
-    """Return the log line of a producer that was blocked."""
-    kind = "Queue" if gate.kind == "queue" else gate.kind.capitalize()
-    return f"[{producer.name}] CHN-1005 : Flow Control Enforced ({kind} {gate.name})"
+def unblocked(producer: Blockable, gate: Gate) -> Note:
+    """Return the line of a producer that a gate does not block any more (CHN-1006)."""
+    return _channel(producer.name, "CHN-1006", "Flow Control Removed", gate_fields(gate))
 
 
-def unblocked(producer: Blockable) -> str:
-    """Return the log line of a producer that is not blocked any more."""
-    return f"[{producer.name}] CHN-1006 : Flow Control Removed"
+def deliveries(channel: str, started: bool) -> Note:
+    """Return the line of a client that lets its deliveries go on, or stops them, by channel.flow (CHN-1002)."""
+    return _channel(channel, "CHN-1002", f"Flow {'Started' if started else 'Stopped'}", {"started": started})
 
 
-def reason(gate: Gate, now: float) -> str:
-    """Return why a gate is closed, in one sentence: for connection.blocked, `penstock why` and errors."""
-    owner = gate.owner
-    since = "" if gate.book.since is None else f", closed for {now - gate.book.since:.1f} s"
-    if isinstance(owner, OperatorGate):
-        return f"the operator, who holds {owner.scope} {owner.name}{_because(owner)}{since}"
-    if isinstance(owner, RateGate):
-        return f"its rate: {gate.name}, the next message in {max(owner.ready_at(now) - now, 0.0) * 1000:.0f} ms"
-    if not isinstance(owner, Queue | Pool | AddressDepth):
-        return f"{gate.kind} {gate.name}{since}"
-    marks: list[str] = []
-    stop, resume = owner.thresholds.stop, owner.thresholds.resume
-    if owner.messages > stop.messages or (owner.messages > resume.messages and stop.messages != UNLIMITED):
-        marks.append(_mark(owner.messages, "messages", stop.messages, resume.messages))
-    if owner.bytes > stop.bytes or (owner.bytes > resume.bytes and stop.bytes != UNLIMITED):
-        marks.append(_mark(owner.bytes, "bytes", stop.bytes, resume.bytes))
-    if not marks:
-        marks.append(
-            f"{amount(owner.bytes)} of {amount(owner.thresholds.capacity.bytes)} bytes: no room for the next message"
-        )
-    return f"{gate.kind} {gate.name}: {'; '.join(marks)}{since}"
+def ignored(channel: str) -> Note:
+    """Return the line of a channel that goes on publishing after it was told to stop by channel.flow (CHN-1012)."""
+    return _channel(channel, "CHN-1012", "Flow Control Ignored. Channel will be closed.", {})
 
 
-def _mark(depth: i64, unit: str, stop: i64, resume: i64) -> str:
-    sign = ">" if depth > stop else "after more than"
-    return f"{amount(depth)} {unit} {sign} stop {amount(stop)} (opens at {amount(resume)})"
+def _channel(name: str, number: str, text: str, fields: dict[str, object]) -> Note:
+    return Note(f"[{name}] {number} : {text}", {"id": number, "producer": name, **fields})

@@ -1,19 +1,29 @@
-"""What the broker is and why something waits, as plain data and as sentences.
-
-Read from what decides, kept nowhere else.
-"""
+"""What the broker is, as plain data. Read from what decides, kept nowhere else; None is no limit."""
 
 from __future__ import annotations
 
-from penstock.adapter import telling
+from typing import TYPE_CHECKING, Final
+
+from penstock.adapter.amqp091.channel import Channel
+from penstock.adapter.words import words_of
 from penstock.core.broker import Broker
+from penstock.core.consumer import Consumer
+from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.vhost import VirtualHost
-from penstock.flow.ledger import Block
+from penstock.flow.gate import Gate
+from penstock.flow.withheld import WITHHELD
+
+if TYPE_CHECKING:
+    from penstock.adapter.amqp091.connection import Connection
+
+CONSUMERS_SHOWN: Final = 20
+CHANNELS_SHOWN: Final = 50
+"""The most of them in one answer; the others are counted."""
 
 
 def queue_view(queue: Queue, now: float) -> dict[str, object]:
-    """Return a queue as plain data; None is no limit."""
+    """Return a queue."""
     thresholds = queue.thresholds
     highest = queue.highest()
     return {
@@ -33,59 +43,115 @@ def queue_view(queue: Queue, now: float) -> dict[str, object]:
         "refused": int(queue.refused),
         "consumers": len(queue.consumers),
         "cursors": [cursor.name for cursor in queue.cursors],
-        "gate": {"open": queue.gate.open, "waiting": len(queue.gate.waiters), **queue.gate.book.plain(now)},
+        "gate": gate_view(queue.gate, now),
     }
 
 
-def why(queue: Queue, now: float) -> dict[str, object]:
-    """Return a queue with the sentences that say who is blocked by what and since when."""
-    view = queue_view(queue, now)
-    blocks = [block for block in queue.gate.book.blocks.values() if block.since is not None]
-    view["blocked"] = [block.plain(now) for block in blocks]
-    view["sentences"] = _sentences(queue, blocks, now)
-    return view
+def gate_view(gate: Gate, now: float) -> dict[str, object]:
+    """Return a gate, without its producers."""
+    return {
+        "kind": gate.kind,
+        "name": gate.name,
+        "open": gate.open,
+        "waiting": len(gate.waiters),
+        **gate.book.summary(now),
+        "overshoot": words_of(gate).overshoot(gate),
+    }
 
 
-def _sentences(queue: Queue, blocks: list[Block], now: float) -> list[str]:
-    gate = queue.gate
-    sentences: list[str] = []
-    if gate.open and not gate.waiters:
-        sentences.append(
-            f"queue {queue.name}: the gate is open; {telling.amount(queue.messages)} messages, "
-            f"{telling.amount(queue.bytes)} bytes; nobody is blocked by it"
-        )
-    else:
-        cause = telling.reason(gate, now)
-        for block in blocks:
-            assert block.since is not None
-            sentences.append(f"{block.producer} is blocked {now - block.since:.1f} s by {cause}")
-        if not blocks:
-            sentences.append(f"{cause}; nobody is blocked by it now")
-        sentences.append(_what_it_waits_for(queue, now))
-    return sentences
+def held_by(producer: Producer) -> tuple[int, int]:
+    """Return how many publishes of a producer are held now, and their bytes (charges)."""
+    return len(producer.outbox), sum(int(held.charge) for held in producer.outbox)
 
 
-def _what_it_waits_for(queue: Queue, now: float) -> str:
-    if queue.cursors:
-        slowest = min(queue.cursors, key=lambda cursor: cursor.positions[queue.name].settled)
-        position = slowest.positions[queue.name]
-        return (
-            f"it waits for cursor {slowest.name}, which has settled up to {position.settled} of {queue.tail}, has "
-            f"{position.planned - position.settled} planned and asked last {now - slowest.touched:.1f} s ago"
-        )
-    if not queue.consumers:
-        return "it has no consumer"
-    phrases: list[str] = []
-    for consumer in queue.consumers[:10]:
-        obstacles = consumer.obstacles()
-        state = ", ".join(obstacles) if obstacles else "may receive"
-        phrases.append(f"consumer {consumer.tag} ({state})")
-    more = len(queue.consumers) - len(phrases)
-    return "it waits for " + "; ".join(phrases) + (f" and {more} more" if more > 0 else "")
+def withheld_by(producer: Producer, gate: Gate | None = None) -> int:
+    """Return how many of its confirmations are withheld now; with a gate, those that it is the first to keep back."""
+    found = 0
+    for pending in producer.withheld.pending:
+        if pending.state == WITHHELD and (gate is None or pending.obstacle() is gate):
+            found += 1
+    return found
+
+
+def producer_view(producer: Producer, now: float) -> dict[str, object]:
+    """Return the publishing side of a channel: what is held and withheld now, and the books of its gates."""
+    messages, size = held_by(producer)
+    place = producer.gate
+    blocked_by = [
+        {"gate": gate_view(gate, now), **block.plain(now)}
+        for gate, block in producer.stories()
+        if block.since is not None
+    ]
+    return {
+        "producer": producer.name,
+        "confirms": producer.confirming,
+        "held": {"messages": messages, "bytes": size},
+        "withheld": withheld_by(producer),
+        "waits_at": None if place is None else {"kind": place.kind, "name": place.name},
+        "blocked_by": blocked_by,
+        "times_blocked": sum(block.times for _, block in producer.stories()),
+        "blocked_s": sum(block.blocked_s(now) for _, block in producer.stories()),
+    }
+
+
+def consumer_view(consumer: Consumer) -> dict[str, object]:
+    """Return a consumer, with what keeps it from getting messages: an empty list for nothing."""
+    return {
+        "consumer": consumer.tag,
+        "channel": channel_of(consumer),
+        "queue": consumer.queue.name,
+        "unacknowledged": int(consumer.credit.out),
+        "prefetch": int(consumer.credit.window) or None,
+        "delivered": int(consumer.delivered),
+        "obstacles": obstacles(consumer),
+    }
+
+
+def obstacles(consumer: Consumer) -> list[str]:
+    """Return why a consumer gets nothing: its own obstacles, or that its queue has nothing for it."""
+    found = consumer.obstacles()
+    queue = consumer.queue
+    if queue.messages == 0:
+        found.append("the queue is empty")
+    elif queue.available() == 0:
+        found.append("every message of the queue is with a consumer, unacknowledged")
+    return found
+
+
+def channel_of(consumer: Consumer) -> str:
+    """Return the name of the channel that a consumer is on."""
+    session = consumer.session
+    assert isinstance(session, Channel)
+    return session.producer.name
+
+
+def channel_view(channel: Channel, now: float) -> dict[str, object]:
+    """Return a channel: what it publishes and what it consumes."""
+    consumers = list(channel.consumers.values())
+    return {
+        "channel": channel.producer.name,
+        "publishing": producer_view(channel.producer, now),
+        "receiving": channel.receiving(),
+        "unacknowledged": channel.unsettled(),
+        "consumers": [consumer_view(consumer) for consumer in consumers[:CONSUMERS_SHOWN]],
+        "more_consumers": max(len(consumers) - CONSUMERS_SHOWN, 0),
+    }
+
+
+def connection_view(connection: Connection, now: float) -> dict[str, object]:
+    """Return a connection with its channels."""
+    channels = list(connection.channels.values())
+    return {
+        **connection.view(),
+        "user": connection.user,
+        "paused": connection.may_pause(),
+        "channels": [channel_view(channel, now) for channel in channels[:CHANNELS_SHOWN]],
+        "more_channels": max(len(channels) - CHANNELS_SHOWN, 0),
+    }
 
 
 def status(broker: Broker, vhost: VirtualHost) -> dict[str, object]:
-    """Return the broker, and the queues of one virtual host, as plain data."""
+    """Return the broker, and the queues of one virtual host."""
     return {
         "vhost": vhost.name,
         "queues": [queue_view(queue, broker.now) for queue in vhost.queues.values()],

@@ -193,9 +193,20 @@ class Control:
         """Delete a cursor; its queues go back to ordinary use."""
         self._object("cursor.delete", {"cursor": cursor})
 
-    def why(self, queue: str) -> dict[str, Any]:
-        """Why a queue holds its producers back, as plain data and as sentences."""
-        return self._object("why", {"queue": queue})
+    def why(
+        self,
+        queue: str | None = None,
+        *,
+        connection: str | None = None,
+        channel: str | None = None,
+        user: str | None = None,
+    ) -> dict[str, Any]:
+        """Why nothing moves at a queue, a connection (its number or name), a channel ("2/1") or of a user; give one.
+
+        The answer is plain data, with `sentences` for people.
+        """
+        asked = {"queue": queue, "connection": connection, "channel": channel, "user": user}
+        return self._object("why", {subject: name for subject, name in asked.items() if name is not None})
 
     def block(self, scope: str, name: str, reason: str = "") -> dict[str, Any]:
         """Close the operator's gate of a "queue", "address", "vhost", "user" or "connection": publishes are held."""

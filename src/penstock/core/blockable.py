@@ -51,6 +51,10 @@ class Blockable(Waiter):
         self._books[id(gate)] = gate
         return gate.book.entry(id(self), self.name)
 
+    def stories(self) -> list[tuple[Gate, Block]]:
+        """Return the gates that have ever blocked it or refused it something, with what their books say about it."""
+        return [(gate, gate.book.entry(id(self), self.name)) for gate in self._books.values()]
+
     # What the books say about it; charges are in bytes
 
     def count_held(self, gate: Gate, charge: i64) -> None:

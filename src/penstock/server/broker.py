@@ -17,12 +17,14 @@ from types import TracebackType
 from penstock import __version__
 from penstock.adapter.hub import Hub
 from penstock.adapter.policy import Policy
+from penstock.adapter.recording import Recorder
 from penstock.adapter.users import Users
-from penstock.config import Settings
+from penstock.config import NO_FLOW_LOG, Settings
 from penstock.core.broker import Broker as Core
 from penstock.core.settings import Defaults
 from penstock.errors import StartError
 from penstock.names import BROKER
+from penstock.server.flowlog import FlowLog
 from penstock.server.machine import memory_bytes
 from penstock.server.shell import Shell
 from penstock.server.transport import Transport
@@ -50,6 +52,7 @@ class Broker:
         self._listen = [parse_address(address) for address in listeners]
         place = data if data is not None else self.settings.data
         self._directory = None if place is None else DataDirectory(Path(place))
+        self._flow_log = self._make_flow_log()
         self._servers: list[asyncio.Server] = []
         self._shell: Shell | None = None
         self.addresses: list[tuple[str, int]] = []
@@ -68,9 +71,13 @@ class Broker:
         if self._directory is not None:
             self._directory.lock()
         loop = asyncio.get_running_loop()
-        self._shell = Shell(self.hub, loop)
         self.hub.control.wall_offset = time.time() - loop.time()
         try:
+            if self._flow_log is not None:
+                self._flow_log.start()
+                self.hub.recorder = Recorder(self.hub.broker)
+                self.hub.recorder.wall_offset = self.hub.control.wall_offset
+            self._shell = Shell(self.hub, loop, self._flow_log)
             for host, port in self._listen:
                 await self._bind(loop, host, port, self._shell)
         except BaseException:
@@ -87,6 +94,8 @@ class Broker:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(shell.emptied.wait(), LEAVE_S)
             shell.stop()
+        if self._flow_log is not None:
+            self._flow_log.stop()
         self._servers.clear()
         if self._directory is not None:
             self._directory.unlock()
@@ -99,6 +108,17 @@ class Broker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
+
+    def _make_flow_log(self) -> FlowLog | None:
+        """Return the flow log: where the settings say, else in the data directory, else none."""
+        settings = self.settings
+        if settings.flow_log is not None:
+            place = None if settings.flow_log == NO_FLOW_LOG else Path(settings.flow_log)
+        else:
+            place = None if self._directory is None else self._directory.path / "flow-log"
+        if place is None:
+            return None
+        return FlowLog(place, settings.flow_log_files, settings.flow_log_file_bytes)
 
     def _make_hub(self) -> Hub:
         settings = self.settings

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from typing import Final
 
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.peer import CLOSED, Peer
 from penstock.adapter.hub import Hub
+from penstock.server.flowlog import FlowLog
 from penstock.server.transport import Transport
 
 READ_BYTES: Final = 256 * 1024
@@ -26,9 +28,10 @@ log = logging.getLogger("penstock")
 class Shell:
     """All sockets of one broker, on one event loop."""
 
-    def __init__(self, hub: Hub, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, hub: Hub, loop: asyncio.AbstractEventLoop, flow_log: FlowLog | None = None) -> None:
         self.hub = hub
         self.loop = loop
+        self.flow_log = flow_log
         self.view = memoryview(bytearray(READ_BYTES))
         self.pulse_view = self.view[: hub.policy.pulse_bytes]
         self.transports: dict[int, Transport] = {}
@@ -95,11 +98,19 @@ class Shell:
             transport = self.transports.get(connection.number)
             if transport is not None and not connection.must_drain and not connection.may_pause():
                 transport.resume()
-        for note in hub.take_notes():
-            log.info(note)
+        self._tell()
         if more:
             self.schedule()
         self._arm()
+
+    def _tell(self) -> None:
+        """Hand log lines and the flow log's records over to those who write them."""
+        for note in self.hub.take_notes():
+            log.info(note.text, extra=note.fields)
+        if self.flow_log is not None:
+            records = self.hub.take_records()
+            if records:
+                self.flow_log.put(records)
 
     def _write(self, connection: Connection) -> None:
         transport = self.transports.get(connection.number)
@@ -136,7 +147,11 @@ class Shell:
 
     def _tick(self) -> None:
         self._ticking = self.loop.call_later(TICK_S, self._tick)
-        self.hub.begin(self.loop.time())
+        now = self.loop.time()
+        self.hub.begin(now)
+        if self.hub.recorder is not None:
+            self.hub.recorder.wall_offset = time.time() - now
+        self.hub.tick()
         for number, transport in list(self.transports.items()):
             connection = self.hub.connections[number]
             if not connection.tick():
@@ -162,6 +177,8 @@ class Shell:
         """Give up whoever is still there, and all timers."""
         for transport in list(self.transports.values()):
             transport.abort()
+        self.hub.tick()
+        self._tell()
         self._ticking.cancel()
         if self._timer is not None:
             self._timer.cancel()

@@ -37,6 +37,8 @@ class ChannelProducer(Producer):
     def __init__(self, channel: Channel, name: str) -> None:
         super().__init__(channel.broker, name, channel.connection.holding, channel.connection.origin)
         self.channel = channel
+        self.enforced: int = 0
+        """How many gates block it, as the log has told; those that come and go with every message left out."""
 
 
 class Channel(Session):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 
+from penstock.adapter import telling
 from penstock.adapter.amqp091 import arguments as arg
 from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.declaring import named_queue
@@ -19,7 +20,10 @@ def nothing(channel: Channel, args: dict[str, object]) -> None:
 
 def channel_flow(channel: Channel, args: dict[str, object]) -> None:
     """The client stops or resumes its deliveries (section 1.5.2.3)."""
-    channel.delivering = arg.flag(args, "active")
+    active = arg.flag(args, "active")
+    if active != channel.delivering:
+        channel.connection.hub.note(telling.deliveries(channel.producer.name, active))
+    channel.delivering = active
     if channel.delivering:
         channel.mark_queues()
     channel.send(spec.CHANNEL_FLOW_OK, {"active": channel.delivering})

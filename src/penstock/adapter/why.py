@@ -1,0 +1,293 @@
+"""Why something waits: sentences for people and the same as plain data, from what decides.
+
+Asked of a queue, a connection, a channel or a user; "why does nothing move?" is answered for producers (by which gates
+they are blocked, since when, and what those wait for) and for consumers (what keeps messages from them). Whoever has
+waited longest is named first; an answer has at most `SAID_MOST` sentences of a kind, and says how many there are more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.adapter import views
+from penstock.adapter.amqp091.channel import Channel
+from penstock.adapter.words import amount, because, words_of
+from penstock.core.broker import Broker
+from penstock.core.consumer import Consumer
+from penstock.core.producer import Producer
+from penstock.core.queue import Queue
+from penstock.errors import NotFound, PreconditionFailed
+from penstock.flow.gate import Gate
+from penstock.flow.ledger import PRODUCERS_TOLD, Block
+from penstock.flow.pool import Pool
+
+if TYPE_CHECKING:
+    from penstock.adapter.amqp091.connection import Connection
+    from penstock.adapter.hub import Hub
+    from penstock.adapter.request import Request
+
+SAID_MOST: Final = 10
+LARGEST: Final = 3
+"""Queues named as those that fill a sum."""
+
+
+SUBJECTS: Final = ("queue", "connection", "channel", "user")
+
+
+def answer(request: Request, hub: Hub) -> dict[str, object]:
+    """Return the answer to a request for one of `SUBJECTS`.
+
+    Raises PreconditionFailed (406) for none or several, NotFound (404) for what is not there.
+    """
+    asked = [subject for subject in SUBJECTS if request.fields.get(subject) is not None]
+    if len(asked) != 1:
+        raise PreconditionFailed(
+            f"why asks for one of {', '.join(SUBJECTS)}; {'none' if not asked else ' and '.join(asked)} was given"
+        )
+    subject = asked[0]
+    name = request.text(subject)
+    if subject == "queue":
+        return of_queue(request.vhost.queue(name, request.connection), hub.broker)
+    if subject == "connection":
+        return of_connection(_connection(hub, name), hub.broker)
+    if subject == "channel":
+        return of_channel(_channel(hub, name), hub.broker)
+    connections = [connection for connection in hub.connections.values() if connection.user == name]
+    if not connections:
+        raise NotFound(f"user '{name}' has no connection")
+    return of_user(name, connections, hub.broker)
+
+
+def _connection(hub: Hub, name: str) -> Connection:
+    """Find a connection by its number (2 or con:2) or its whole name, as the log shows it."""
+    digits = name.removeprefix("con:")
+    if digits.isdecimal() and int(digits) in hub.connections:
+        return hub.connections[int(digits)]
+    for connection in hub.connections.values():
+        if connection.name() == name:
+            return connection
+    known = ", ".join(connection.name() for connection in list(hub.connections.values())[:SAID_MOST])
+    raise NotFound(f"no connection '{name}'; of {len(hub.connections):,} there are {known}")
+
+
+def _channel(hub: Hub, name: str) -> Channel:
+    """Find a channel by connection and number (2/1 or con:2/ch:1) or its whole name, as the log shows it."""
+    of, slash, number = name.rpartition("/")
+    number = number.removeprefix("ch:")
+    if not slash or not number.isdecimal():
+        raise PreconditionFailed(f"'{name}' is no channel; it is written CONNECTION/CHANNEL, such as 2/1")
+    connection = _connection(hub, of)
+    channel = connection.channels.get(int(number))
+    if channel is None:
+        raise NotFound(f"{connection.name()} has no channel {number}")
+    return channel
+
+
+def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
+    """Return a queue: who is blocked on the way into it, by what, and what the queue waits for."""
+    now = broker.now
+    blocks = queue.gate.book.blocked()
+    view = views.queue_view(queue, now)
+    view["gate"] = {**views.gate_view(queue.gate, now), **queue.gate.book.plain(now)}
+    view["gates"] = [views.gate_view(gate, now) for gate in queue.gates[1:]]
+    view["blocked"] = [block.plain(now) for block in list(blocks.values())[:PRODUCERS_TOLD]]
+    view["waits_for"] = waits_for(queue, now)
+    sentences: list[str] = []
+    for gate in queue.gates:
+        sentences += _of_gate(gate, now)
+    shut = [gate for gate in queue.gates if gate.waiters or not gate.open]
+    if not shut and not blocks:
+        sentences.append(
+            f"queue {queue.name}: the gate is open; {amount(queue.messages)} messages, "
+            f"{amount(queue.bytes)} bytes; nobody is blocked by it"
+        )
+    for gate in shut or [queue.gate]:
+        sentences += _what_it_waits_for(gate, broker)
+    view["sentences"] = sentences
+    return view
+
+
+def of_connection(connection: Connection, broker: Broker) -> dict[str, object]:
+    """Return a connection: what blocks its producers, and what keeps messages from its consumers."""
+    view = views.connection_view(connection, broker.now)
+    view["sentences"] = _bounded(_of_connection(connection, broker), "sentences")
+    return view
+
+
+def of_channel(channel: Channel, broker: Broker) -> dict[str, object]:
+    """Return a channel, as `of_connection`."""
+    view = views.channel_view(channel, broker.now)
+    view["sentences"] = _bounded(_of_channels([channel], broker), "sentences")
+    return view
+
+
+def of_user(user: str, connections: list[Connection], broker: Broker) -> dict[str, object]:
+    """Return a user's connections; there is at least one."""
+    told: list[str] = []
+    for connection in connections:
+        told += _of_connection(connection, broker)
+        if len(told) > 2 * SAID_MOST:
+            break
+    shown = connections[: views.CONSUMERS_SHOWN]
+    return {
+        "user": user,
+        "connections": [views.connection_view(connection, broker.now) for connection in shown],
+        "more_connections": len(connections) - len(shown),
+        "sentences": _bounded(told, "sentences"),
+    }
+
+
+def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
+    """Return what a queue's depth waits for, as plain data: its cursors, or the first of its consumers."""
+    found: list[dict[str, object]] = []
+    for cursor in queue.cursors[: views.CONSUMERS_SHOWN]:
+        position = cursor.positions[queue.name]
+        found.append(
+            {
+                "cursor": cursor.name,
+                "settled": int(position.settled),
+                "planned": int(position.planned),
+                "tail": int(queue.tail),
+                "asked_s_ago": now - cursor.touched,
+            }
+        )
+    if not found:
+        found = [views.consumer_view(consumer) for consumer in queue.consumers[: views.CONSUMERS_SHOWN]]
+    return found
+
+
+# Sentences
+
+
+def _of_gate(gate: Gate, now: float) -> list[str]:
+    """Say who is blocked by a gate; or that nobody is, where it is closed."""
+    blocks = gate.book.blocked()
+    told: list[str] = []
+    for key, block in blocks.items():
+        if len(told) == SAID_MOST:
+            told.append(f"and {len(blocks) - SAID_MOST:,} more producers are blocked by {words_of(gate).name(gate)}")
+            break
+        producer = gate.blocked.get(key)
+        if isinstance(producer, Producer):
+            told.append(_blocked(producer, gate, block, now))
+    if not told and not gate.open:
+        told.append(f"{words_of(gate).reason(gate, now)}; nobody is blocked by it now")
+    return told
+
+
+def _blocked(producer: Producer, gate: Gate, block: Block, now: float) -> str:
+    since = 0.0 if block.since is None else now - block.since
+    return f"{producer.name} is blocked {since:.1f} s by {because(producer, gate, now)}{_stakes(producer, gate, block)}"
+
+
+def _stakes(producer: Producer, gate: Gate, block: Block) -> str:
+    """Say what waits of a producer at a gate, and what has come of what waited too long."""
+    parts: list[str] = []
+    if producer.gate is gate:
+        held, size = views.held_by(producer)
+        parts.append(f"{_of_its(held, 'publish', 'publishes')} held ({size:,} bytes)")
+    withheld = views.withheld_by(producer, gate)
+    if withheld:
+        parts.append(f"{_of_its(withheld, 'confirmation', 'confirmations')} withheld")
+    past: list[str] = []
+    if block.refused:
+        past.append(f"{block.refused:,} refused")
+    if block.late:
+        past.append(f"{block.late:,} confirmed at the deadline")
+    if past:
+        parts.append(f"until now {' and '.join(past)}")
+    return "".join(f"; {part}" for part in parts)
+
+
+def _of_its(count: int, one: str, many: str) -> str:
+    return f"1 {one} is" if count == 1 else f"{count:,} {many} are"
+
+
+def _of_connection(connection: Connection, broker: Broker) -> list[str]:
+    told: list[str] = []
+    if connection.may_pause():
+        told.append(
+            f"{connection.name()} is paused: it only publishes, and {connection.holding.messages:,} publishes "
+            f"({connection.holding.bytes:,} bytes) are held; it is read in pulses"
+        )
+    told += _of_channels(list(connection.channels.values()), broker)
+    return told or [f"{connection.name()} has no channels: nothing of it waits"]
+
+
+def _of_channels(channels: list[Channel], broker: Broker) -> list[str]:
+    """Say what blocks each producer, then what each of these gates waits for (once), then what consumers wait for."""
+    now = broker.now
+    told: list[str] = []
+    gates: list[Gate] = []
+    for channel in channels:
+        producer = channel.producer
+        for gate, block in producer.stories():
+            if block.since is not None:
+                told.append(_blocked(producer, gate, block, now))
+                if gate not in gates:
+                    gates.append(gate)
+    for gate in gates[:SAID_MOST]:
+        told += _what_it_waits_for(gate, broker)
+    for channel in channels:
+        told += [_consumer(consumer) for consumer in channel.consumers.values()]
+        if not channel.producer.blocked() and not channel.consumers:
+            told.append(
+                f"{channel.producer.name} is not blocked, and consumes nothing{_history(channel.producer, now)}"
+            )
+    return told
+
+
+def _history(producer: Producer, now: float) -> str:
+    times = sum(block.times for _, block in producer.stories())
+    total = sum(block.blocked_s(now) for _, block in producer.stories())
+    return f"; until now it was blocked {times:,} times, {total:.1f} s in all" if times else ""
+
+
+def _consumer(consumer: Consumer) -> str:
+    return f"consumer {consumer.tag} of {views.channel_of(consumer)} on queue {consumer.queue.name}: {_state(consumer)}"
+
+
+def _state(consumer: Consumer) -> str:
+    return ", ".join(views.obstacles(consumer)) or "may receive"
+
+
+def _what_it_waits_for(gate: Gate, broker: Broker) -> list[str]:
+    """Say what must happen for a gate's depth to fall; nothing for an empty queue and for gates without a depth."""
+    owner = gate.owner
+    if isinstance(owner, Pool):
+        return [_largest(gate, broker)]
+    if not isinstance(owner, Queue) or owner.messages == 0:
+        return []
+    if owner.cursors:
+        slowest = min(owner.cursors, key=lambda cursor: cursor.positions[owner.name].settled)
+        position = slowest.positions[owner.name]
+        return [
+            f"queue {owner.name} waits for cursor {slowest.name}, which has settled up to {position.settled} of "
+            f"{owner.tail}, has {position.planned - position.settled} planned and asked last "
+            f"{broker.now - slowest.touched:.1f} s ago"
+        ]
+    if not owner.consumers:
+        return [f"queue {owner.name} has no consumer"]
+    phrases = [f"consumer {consumer.tag} ({_state(consumer)})" for consumer in owner.consumers[:SAID_MOST]]
+    more = len(owner.consumers) - len(phrases)
+    return [f"queue {owner.name} waits for {'; '.join(phrases)}{f' and {more:,} more' if more > 0 else ''}"]
+
+
+def _largest(gate: Gate, broker: Broker) -> str:
+    """Say which queues hold most of what is counted in a sum."""
+    queues = [
+        queue
+        for vhost in broker.vhosts.values()
+        if gate.kind != "vhost" or vhost.name == gate.name
+        for queue in vhost.queues.values()
+    ]
+    queues.sort(key=lambda queue: queue.bytes, reverse=True)
+    names = ", ".join(f"{queue.name} with {amount(queue.bytes)} bytes" for queue in queues[:LARGEST])
+    return f"the largest of {len(queues):,} queues that count in {words_of(gate).name(gate)}: {names}"
+
+
+def _bounded(sentences: list[str], what: str) -> list[str]:
+    most = 2 * SAID_MOST
+    if len(sentences) <= most:
+        return sentences
+    return [*sentences[:most], f"and {len(sentences) - most:,} more {what}"]

@@ -1,0 +1,216 @@
+"""The writer of the flow log: a thread of its own, so that a slow or full disk delays no message.
+
+Records go into files of whole lines, `flow-00000001.jsonl` and so on. When one would become larger than it may, the
+next one is begun; when there are more than there may be, the oldest is deleted. What cannot be written (the disk is
+full, the directory is gone) or waits beyond the bound is dropped and counted, and the count becomes a record of its own
+as soon as there can be one again. No file has half a line but at its end, and there it is cut off when it is gone on
+with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from penstock.errors import StartError
+from penstock.flowlog import PREFIX, SUFFIX, VERSION, files, number_of
+
+RECORDS_WAITING: Final = 50_000
+"""Records waiting for the writer, about 25 MiB; at the bound new ones are dropped and counted."""
+LEAVE_S: Final = 2.0
+"""Seconds that the writer gets for what is left when the broker stops."""
+RETRY_S: Final = 1.0
+"""After a failure nothing is tried again for so long: a full disk is not asked for each record."""
+TAIL_BYTES: Final = 1024 * 1024
+"""How far back the last whole line of a file is looked for; no line is that long."""
+
+log = logging.getLogger("penstock")
+
+Record = dict[str, object]
+
+
+class FlowLog:
+    """The files of one broker. `put` is called by the event loop's thread, everything else by the writer's."""
+
+    def __init__(
+        self,
+        directory: Path,
+        files_most: int,
+        file_bytes: int,
+        monotonic: Callable[[], float] = time.monotonic,
+        waiting_most: int = RECORDS_WAITING,
+    ) -> None:
+        self.directory = directory
+        self.files_most = files_most
+        self.file_bytes = file_bytes
+        self._monotonic = monotonic
+        self._waiting_most = waiting_most
+        self._waiting: queue.SimpleQueue[list[Record] | None] = queue.SimpleQueue()
+        self._put = 0
+        self._taken = 0
+        """Records given and taken, each counted by one thread only: the difference is what waits."""
+        self._overrun = 0
+        """Records dropped because the writer could not keep up, ever; counted by the event loop's thread."""
+        self._overrun_told = 0
+        self._failed = 0
+        """Records that could not be written and that the files do not tell of yet."""
+        self._failure = ""
+        self._retry_at = 0.0
+        self._file: int | None = None
+        self._size = 0
+        self._number = 0
+        self._writer = threading.Thread(target=self._run, name="penstock-flow-log", daemon=True)
+
+    def start(self) -> None:
+        """Take the directory and begin to write. Raises StartError if it cannot be written to."""
+        try:
+            self._go_on()
+        except OSError as error:
+            raise StartError(f"cannot write the flow log to '{self.directory}': {error.strerror}") from None
+        self._writer.start()
+        self.put([self._record("start")])
+
+    def put(self, records: list[Record]) -> None:
+        """Give records to be written; they belong to the log from now on. Never waits."""
+        if self._put - self._taken + len(records) > self._waiting_most:
+            self._overrun += len(records)
+            return
+        self._put += len(records)
+        self._waiting.put(records)
+
+    def stop(self) -> None:
+        """Write what is left, within `LEAVE_S`."""
+        if self._writer.is_alive():
+            self.put([self._record("stop")])
+            self._waiting.put(None)
+            self._writer.join(LEAVE_S)
+
+    # The writer
+
+    def _run(self) -> None:
+        more = True
+        while more:
+            batch = self._waiting.get()
+            lines: list[bytes] = []
+            while True:
+                if batch is None:
+                    more = False
+                    break
+                self._taken += len(batch)
+                lines += [_line(record) for record in batch]
+                if self._waiting.empty() or len(lines) >= 1000:
+                    break
+                batch = self._waiting.get()
+            if not more:
+                self._retry_at = 0.0
+            self._write(lines)
+        self._close()
+
+    def _write(self, lines: list[bytes]) -> None:
+        if self._monotonic() < self._retry_at:
+            self._failed += len(lines)
+            return
+        done = 0
+        try:
+            self._tell_losses()
+            while done < len(lines):
+                done += self._append(lines[done:])
+        except OSError as error:
+            self._note_failure(len(lines) - done, error)
+
+    def _tell_losses(self) -> None:
+        """Write down how many records were dropped; the counts stay until that has worked. Raises OSError."""
+        overrun = self._overrun
+        if overrun > self._overrun_told:
+            lost = self._record("lost", overrun - self._overrun_told, "the writer could not keep up")
+            self._append([_line(lost)])
+            self._overrun_told = overrun
+        if self._failed:
+            self._append([_line(self._record("lost", self._failed, self._failure))])
+            self._failed = 0
+            self._failure = ""
+
+    def _append(self, lines: list[bytes]) -> int:
+        """Append as many lines as this file still takes, at least one; returns how many. Raises OSError.
+
+        An error may leave a part of them in the file, which is cut back when it is opened again.
+        """
+        if self._file is None or os.fstat(self._file).st_nlink == 0:
+            self._go_on()  # It was closed after an error, or somebody has deleted it.
+        room = self.file_bytes - self._size
+        if len(lines[0]) > room and self._size > 0:
+            self._begin(self._number + 1)
+            room = self.file_bytes
+        count, size = 0, 0
+        while count < len(lines) and (count == 0 or size + len(lines[count]) <= room):
+            size += len(lines[count])
+            count += 1
+        assert self._file is not None
+        data = b"".join(lines[:count])
+        written = 0
+        while written < size:
+            written += os.write(self._file, data[written:])
+        self._size += size
+        return count
+
+    def _note_failure(self, lines: int, error: OSError) -> None:
+        """Count what was not written; told once on the broker's own log, until something could be written again."""
+        if self._failure != str(error.strerror):
+            log.warning("the flow log in %s cannot be written: %s", self.directory, error.strerror)
+        self._failure = str(error.strerror)
+        self._failed += lines
+        self._retry_at = self._monotonic() + RETRY_S
+        self._close()
+
+    # Files
+
+    def _go_on(self) -> None:
+        """Go on with the last file, from its last whole line; with a new one where there is none. Raises OSError."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        known = files(self.directory)
+        self._begin(number_of(known[-1]) or 1 if known else 1)
+
+    def _begin(self, number: int) -> None:
+        path = self.directory / f"{PREFIX}{number:08d}{SUFFIX}"
+        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._close()
+        self._file = opened
+        self._number = number
+        self._size = os.lseek(opened, 0, os.SEEK_END)
+        self._cut_back()
+        for old in files(self.directory)[: -self.files_most]:
+            with contextlib.suppress(OSError):
+                old.unlink()
+
+    def _cut_back(self) -> None:
+        """Cut off the part of a line at the end: a broker was killed there, or the disk was full."""
+        assert self._file is not None
+        start = max(self._size - TAIL_BYTES, 0)
+        whole = start + os.pread(self._file, self._size - start, start).rfind(b"\n") + 1
+        if whole < self._size:
+            os.ftruncate(self._file, whole)
+            self._size = whole
+
+    def _close(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._file)
+            self._file = None
+
+    def _record(self, event: str, count: int = 0, cause: str = "") -> Record:
+        record: Record = {"event": event, "wall": round(time.time(), 6), "mono": round(self._monotonic(), 6)}
+        return record | {"count": count, "cause": cause} if count else record
+
+
+def _line(record: Record) -> bytes:
+    return (
+        json.dumps({"v": VERSION, **record}, separators=(",", ":"), ensure_ascii=False).encode(errors="replace") + b"\n"
+    )
