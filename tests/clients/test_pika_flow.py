@@ -256,14 +256,14 @@ def test_why_names_the_producer_the_depth_the_thresholds_and_since_when(
     port = publisher._impl._transport._sock.getsockname()[1]
     assert re.fullmatch(
         rf"con:\d+\(guest@127\.0\.0\.1:{port}/\)/ch:1 is blocked \d+\.\d s by queue {name}: "
-        r"5 messages > stop 3 \(opens at 1\), closed for \d+\.\d s",
+        r"5 messages > stop 3 \(opens at 1\), closed for \d+\.\d s; 2 publishes are held \(486 bytes\)",
         first,
     )
-    assert second == "it has no consumer"
+    assert second == f"queue {name} has no consumer"
     channel.basic_qos(prefetch_count=2)
     channel.basic_consume(name, lambda *_: None, consumer_tag="slow")
     second = eventually(lambda: "out of credit" in (said := broker.why(name)) and said, "deliveries").splitlines()[1]
-    assert second == "it waits for consumer slow (out of credit: 2 unacknowledged of a prefetch of 2)"
+    assert second == f"queue {name} waits for consumer slow (out of credit: 2 unacknowledged of a prefetch of 2)"
     channel.connection.channel().queue_delete(name)
 
 

@@ -136,10 +136,9 @@ class Hub:
             queue = losing.pop()
             assert isinstance(queue, Queue)
             self.note(telling.dropped(queue))
-            if self.recorder is not None and queue.untold_dropped:
+            if self.recorder is not None and queue.untold.dropped:
                 self.recorder.dropped(queue)
-            queue.untold_dropped = 0
-            queue.untold_refused = 0
+            queue.untold.told()
         if self.recorder is not None:
             self.recorder.tick()
 

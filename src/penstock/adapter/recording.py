@@ -48,10 +48,10 @@ class Recorder:
             self._cross(effect.crossing)
         elif isinstance(effect, Blocked):
             if not effect.gate.often:
-                self._block("blocked", "CHN-1005", effect.producer, effect.gate)
+                self._block("blocked", "CHN-1005", effect.producer, effect.gate, effect.now)
         elif isinstance(effect, Unblocked):
             if not effect.gate.often:
-                self._block("unblocked", "CHN-1006", effect.producer, effect.gate)
+                self._block("unblocked", "CHN-1006", effect.producer, effect.gate, effect.now)
         elif isinstance(effect, TurnedAway):
             self._add("refused", effect.producer, effect.gate, effect.cause, int(effect.messages), int(effect.bytes))
         elif isinstance(effect, ConfirmedLate):
@@ -69,8 +69,8 @@ class Recorder:
         record["bytes"] = int(crossing.bytes)
         self._keep(record)
 
-    def _block(self, event: str, number: str, producer: Blockable, gate: Gate) -> None:
-        record = self._of_gate(event, gate, self.broker.now)
+    def _block(self, event: str, number: str, producer: Blockable, gate: Gate, now: float) -> None:
+        record = self._of_gate(event, gate, now)
         record["id"] = number
         record["producer"] = producer.name
         self._keep(record)
@@ -80,7 +80,7 @@ class Recorder:
         record = self._of_gate("dropped", queue.gate, self.broker.now)
         record["id"] = "QUE-1005"
         record["cause"] = queue.overflow.name
-        record["count"] = int(queue.untold_dropped)
+        record["count"] = int(queue.untold.dropped)
         record["messages"] = int(queue.messages)
         record["bytes"] = int(queue.bytes)
         self._keep(record)
@@ -106,16 +106,13 @@ class Recorder:
             self._sample(queue)
 
     def _sample(self, queue: Queue) -> None:
-        gate = queue.gate
-        if (
-            queue.messages == queue.sampled_messages
-            and queue.bytes == queue.sampled_bytes
-            and gate.open == queue.sampled_open
-        ):
+        gate, last = queue.gate, queue.untold
+        same_depth = queue.messages == last.sampled_messages and queue.bytes == last.sampled_bytes
+        if same_depth and gate.open == last.sampled_open:
             return
-        queue.sampled_messages = queue.messages
-        queue.sampled_bytes = queue.bytes
-        queue.sampled_open = gate.open
+        last.sampled_messages = queue.messages
+        last.sampled_bytes = queue.bytes
+        last.sampled_open = gate.open
         record = self._of_gate("depth", gate, self.broker.now)
         record["messages"] = int(queue.messages)
         record["bytes"] = int(queue.bytes)

@@ -46,7 +46,7 @@ def crossed(crossing: Crossing) -> Note:
 
 def dropped(queue: Queue) -> Note:
     """Return the line of what a queue's overflow policy dropped or refused since the last such line (QUE-1005)."""
-    count = int(queue.untold_dropped + queue.untold_refused)
+    count = int(queue.untold.dropped + queue.untold.refused)
     capacity = queue.thresholds.capacity
     return Note(
         f"{words_of(queue.gate).subject(queue.gate)} QUE-1005 : Dropped : {count:,} messages, "

@@ -52,9 +52,10 @@ def answer(request: Request, hub: Hub) -> dict[str, object]:
         return of_connection(_connection(hub, name), hub.broker)
     if subject == "channel":
         return of_channel(_channel(hub, name), hub.broker)
-    connections = [connection for connection in hub.connections.values() if connection.user == name]
+    asker = request.connection
+    connections = [each for each in hub.connections.values() if each.user == name and each is not asker]
     if not connections:
-        raise NotFound(f"user '{name}' has no connection")
+        raise NotFound(f"user '{name}' has no connection" + (" but the one that asks" if asker.user == name else ""))
     return of_user(name, connections, hub.broker)
 
 
@@ -97,10 +98,10 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
         sentences += _of_gate(gate, now)
     shut = [gate for gate in queue.gates if gate.waiters or not gate.open]
     if not shut and not blocks:
-        sentences.append(
-            f"queue {queue.name}: the gate is open; {amount(queue.messages)} messages, "
-            f"{amount(queue.bytes)} bytes; nobody is blocked by it"
+        depth = (
+            f"{amount(queue.messages)} {'message' if queue.messages == 1 else 'messages'}, {amount(queue.bytes)} bytes"
         )
+        sentences.append(f"queue {queue.name}: the gate is open; {depth}; nobody is blocked by it")
     for gate in shut or [queue.gate]:
         sentences += _what_it_waits_for(gate, broker)
     view["sentences"] = sentences

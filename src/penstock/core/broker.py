@@ -292,11 +292,11 @@ class Broker:
 
     def note_blocked(self, producer: Blockable, gate: Gate) -> None:
         """Record that a producer met a closed gate."""
-        self._effects.append(Blocked(producer, gate))
+        self._effects.append(Blocked(producer, gate, self.now))
 
     def note_unblocked(self, producer: Blockable, gate: Gate) -> None:
         """Record that a gate does not block a producer any more."""
-        self._effects.append(Unblocked(producer, gate))
+        self._effects.append(Unblocked(producer, gate, self.now))
 
     def note_turned_away(self, producer: Blockable, gate: Gate, cause: str, charge: i64) -> None:
         """Record a publish that was refused; one after the other of the same producer are one effect."""

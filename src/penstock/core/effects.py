@@ -27,17 +27,19 @@ class Crossed(Effect):
 class Blocked(Effect):
     """A producer met a closed gate (log CHN-1005, connection.blocked)."""
 
-    def __init__(self, producer: Blockable, gate: Gate) -> None:
+    def __init__(self, producer: Blockable, gate: Gate, now: float) -> None:
         self.producer = producer
         self.gate = gate
+        self.now = now
 
 
 class Unblocked(Effect):
     """A gate does not block a producer any more (log CHN-1006, connection.unblocked when it was the last)."""
 
-    def __init__(self, producer: Blockable, gate: Gate) -> None:
+    def __init__(self, producer: Blockable, gate: Gate, now: float) -> None:
         self.producer = producer
         self.gate = gate
+        self.now = now
 
 
 class TurnedAway(Effect):

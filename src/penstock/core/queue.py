@@ -22,6 +22,7 @@ from penstock.core.message import Address, Message, SharedMessage
 from penstock.core.overflow import HOLD
 from penstock.core.settings import Settings
 from penstock.core.share import Share
+from penstock.core.untold import Untold
 from penstock.flow.deadlines import Party
 from penstock.flow.gate import Gate, Guarded
 from penstock.flow.level import UNLIMITED
@@ -95,13 +96,7 @@ class Queue(Guarded, Member):
         self.expired: i64 = 0
         self.refused: i64 = 0
         self.settled: i64 = 0
-        self.untold_dropped: i64 = 0
-        self.untold_refused: i64 = 0
-        """Messages that the overflow policy dropped, or refused, and that QUE-1005 has not told of yet."""
-        self.sampled_messages: i64 = 0
-        self.sampled_bytes: i64 = 0
-        self.sampled_open: bool = True
-        """Depth and gate as the flow log last had them."""
+        self.untold = Untold()
         self._review_easy(0.0)
 
     # Coming in
@@ -205,18 +200,18 @@ class Queue(Guarded, Member):
         self.bytes -= message.charge
         self.dropped += 1
         self._note_losing()
-        self.untold_dropped += 1
+        self.untold.dropped += 1
 
     def turn_away(self) -> None:
         """Count a message that the overflow policy refused, or that came when the queue was gone."""
         self.refused += 1
         if not self.deleted:
             self._note_losing()
-            self.untold_refused += 1
+            self.untold.refused += 1
 
     def _note_losing(self) -> None:
         """Have the loss that is about to be counted told, with whatever is counted until then."""
-        if self.untold_dropped == 0 and self.untold_refused == 0:
+        if not self.untold.any_loss():
             self.turns.losing.append(self)
 
     def purge(self, now: float) -> int:

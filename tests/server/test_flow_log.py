@@ -1,0 +1,295 @@
+"""The flow log of a real broker: what is in it, how large it gets, and what is left of it after a kill or a full disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pamqp import commands
+
+from penstock import flowlog
+from penstock.client import Connection
+from penstock.client.control import Control
+from tests.brokers import GRACE, BrokerProcess, eventually, penstock_command, serving
+from tests.server.peer import Peer, open_peer, publish_frames
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "flow-log.md"
+GATED = {"capacity-messages": 10, "stop-messages": 3, "resume-messages": 1}
+
+
+def declare(peer: Peer, queue: str, **arguments: Any) -> None:
+    table = {name.replace("_", "-"): value for name, value in arguments.items()}
+    peer.ask(1, commands.Queue.Declare(queue=queue, arguments=table), commands.Queue.DeclareOk)
+
+
+def cross(peer: Peer, queue: str, times: int) -> None:
+    """Close and open the gate of a queue that closes above 3 messages, so many times."""
+    for _ in range(times):
+        peer.say(b"".join(publish_frames(1, "", queue, b"x") for _ in range(4)))
+        peer.ask(1, commands.Queue.Purge(queue=queue), commands.Queue.PurgeOk)
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    return list(flowlog.read(folder))
+
+
+def events(folder: Path) -> Counter[str]:
+    return Counter(record["event"] for record in records(folder))
+
+
+def test_every_crossing_and_block_is_one_record_with_both_times_and_the_documented_fields(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "flow-log"
+    with serving(tmp_path, "--data", str(tmp_path / "data")) as broker:
+        with open_peer(broker, properties={}) as peer:
+            declare(peer, "q", **GATED)
+            cross(peer, "q", 50)
+        assert broker.stop() == 0
+        for line in ("QUE-1003", "QUE-1004", "CHN-1005", "CHN-1006"):
+            assert len(broker.logged(line)) == 50, line
+    seen = records(folder)
+    counts = events(folder)
+    assert [counts[each] for each in ("gate-closed", "gate-opened", "blocked", "unblocked")] == [50] * 4
+    assert (seen[0]["event"], seen[-1]["event"]) == ("start", "stop")
+    crossings = [record for record in seen if record["event"].startswith("gate-")]
+    assert [record["event"] for record in crossings] == ["gate-closed", "gate-opened"] * 50
+    assert crossings[0] | {"wall": 0, "mono": 0} == {
+        "v": 1, "event": "gate-closed", "wall": 0, "mono": 0, "id": "QUE-1003", "kind": "queue", "gate": "q",
+        "vhost": "/", "queue": "q", "messages": 4, "bytes": 4 * 243,
+    }  # fmt: skip
+    assert crossings[1]["messages"] == 0
+    for record in seen:
+        assert set(record) <= set(flowlog.FIELDS)
+        assert record["event"] in flowlog.EVENTS
+        assert record["v"] == flowlog.VERSION
+    inside = [record["mono"] for record in seen[1:-1]]
+    assert len(inside) > 200
+    assert max(abs((b["wall"] - a["wall"]) - (b["mono"] - a["mono"])) for a, b in zip(seen, seen[1:], strict=False)) < 1
+
+
+def test_refusals_losses_and_late_confirmations_are_recorded_with_their_counts(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    with serving(tmp_path, "--flow-log", str(folder)) as broker, open_peer(broker, properties={}) as peer:
+        declare(peer, "reject", capacity_messages=2, overflow="reject")
+        declare(peer, "ring", capacity_messages=2, overflow="drop-head")
+        declare(peer, "block", capacity_messages=2, stop_messages=1, hold_deadline=1)
+        peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+        for queue, count in (("reject", 702), ("ring", 802), ("block", 5)):
+            peer.say(b"".join(publish_frames(1, "", queue, b"x") for _ in range(count)))
+
+        def totals() -> dict[tuple[str, str], int]:
+            found: Counter[tuple[str, str]] = Counter()
+            for record in records(folder):
+                if "count" in record:
+                    found[record["event"], record["cause"]] += record["count"]
+            return dict(found)
+
+        whole = {
+            ("refused", "reject"): 700,
+            ("dropped", "drop-head"): 800,
+            ("refused", "deadline"): 3,
+            ("confirmed-late", "deadline"): 1,
+        }
+        eventually(lambda: totals() == whole, "all of them")
+        lines = [line for queue in ("reject", "ring") for line in broker.logged(f"qu({queue})] QUE-1005 : Dropped : ")]
+        assert sum(int(line.split("Dropped : ")[1].split()[0].replace(",", "")) for line in lines) == 1500
+        assert re.search(
+            r"QUE-1005 : Dropped : \d+ messages, Depth : 486 bytes, 2 messages, Capacity : -1 bytes, 2 messages$",
+            lines[0],
+        )
+        assert not broker.logged("qu(block)] QUE-1005")
+        assert 2 <= len(lines) <= 10, "at most one a second for each"
+        held = [record for record in records(folder) if record.get("cause") == "deadline"]
+        assert {record["queue"] for record in held} == {"block"}
+        assert all(record["producer"].endswith("/ch:1") for record in held)
+        block = broker.queue("block")["gate"]["producers"][0]
+        assert (block["refused"], block["refused_bytes"], block["confirmed_late"]) == (3, 3 * 243, 1)
+        assert (block["withheld"], block["withheld_bytes"]) == (1, 243)
+
+
+def test_depths_are_sampled_where_they_changed_and_only_there(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    with serving(tmp_path, "--flow-log", str(folder)) as broker, open_peer(broker, properties={}) as peer:
+        declare(peer, "quiet")
+        declare(peer, "busy", **GATED)
+
+        def samples(queue: str) -> list[dict[str, Any]]:
+            return [each for each in records(folder) if each["event"] == "depth" and each["queue"] == queue]
+
+        peer.say(b"".join(publish_frames(1, "", "busy", b"x") for _ in range(5)))
+        first = eventually(lambda: samples("busy"), "a sample")[0]
+        assert {name: first[name] for name in ("messages", "bytes", "open", "blocked", "waiting", "consumers")} == {
+            "messages": 5, "bytes": 5 * 243, "open": False, "blocked": 1, "waiting": 0, "consumers": 0
+        }  # fmt: skip
+        peer.ask(1, commands.Queue.Purge(queue="busy"), commands.Queue.PurgeOk)
+        eventually(lambda: len(samples("busy")) == 2, "one for the change")
+        assert samples("busy")[1]["messages"] == 0
+        assert samples("quiet") == []
+
+
+def test_without_a_directory_there_is_no_flow_log_and_off_means_none(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with serving(tmp_path, "--data", str(data), "--flow-log", "off") as broker:
+        assert broker.alive()
+    assert sorted(path.name for path in data.iterdir()) == ["lock"]
+
+
+def test_a_directory_that_cannot_be_written_is_an_error_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = penstock_command("serve", "--listen", "127.0.0.1:0", "--flow-log", str(tmp_path / "file" / "log"))
+    assert done.returncode == 1
+    assert done.stderr == f"penstock: cannot write the flow log to '{tmp_path}/file/log': Not a directory\n"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> list[str]:
+    """Options for files of 8 KiB, three of them."""
+    config = tmp_path / "penstock.toml"
+    config.write_text("[broker]\nflow-log-files = 3\nflow-log-file-bytes = 8192\n")
+    return ["--config", str(config), "--flow-log", str(tmp_path / "log")]
+
+
+def test_files_are_bounded_in_size_and_number_and_the_oldest_goes_first(tmp_path: Path, small: list[str]) -> None:
+    folder = tmp_path / "log"
+    with serving(tmp_path, *small) as broker, open_peer(broker, properties={}) as peer:
+        declare(peer, "q", **GATED)
+        for _ in range(20):
+            cross(peer, "q", 20)
+            assert len(flowlog.files(folder)) <= 4  # One more while the oldest is being deleted.
+        eventually(lambda: len(broker.logged("QUE-1004")) == 400, "the last crossing")
+        assert broker.stop() == 0
+    kept = flowlog.files(folder)
+    assert len(kept) == 3
+    assert all(0 < path.stat().st_size <= 8192 for path in kept)
+    assert all(path.read_bytes().endswith(b"}\n") for path in kept)
+    numbers = [flowlog.number_of(path) for path in kept]
+    assert numbers[0] > 10
+    assert numbers == list(range(numbers[0], numbers[0] + 3))
+    seen = records(folder)
+    assert seen[-1]["event"] == "stop"
+    assert "lost" not in events(folder)
+    crossings = [record["mono"] for record in seen if record["event"].startswith("gate-")]
+    assert crossings == sorted(crossings)
+
+
+def test_a_kill_leaves_whole_lines_and_the_next_broker_goes_on_after_them(tmp_path: Path, small: list[str]) -> None:
+    folder = tmp_path / "log"
+    with serving(tmp_path, *small) as broker, open_peer(broker, properties={}) as peer:
+        declare(peer, "q", **GATED)
+        cross(peer, "q", 10)
+        eventually(lambda: events(folder)["gate-opened"] == 10, "all crossings in the file")
+        broker.process.kill()
+        broker.process.wait(GRACE)
+    last = flowlog.files(folder)[-1]
+    with last.open("ab") as torn:
+        torn.write(b'{"v":1,"event":"gate-clo')
+    before = records(folder)
+    assert before[-1]["event"] != "stop"
+    with serving(tmp_path, *small) as broker:
+        assert broker.alive()
+        broker.stop()
+    after = records(folder)
+    assert after[: len(before)] == before
+    assert [record["event"] for record in after[len(before) :]][:1] == ["start"]
+    assert all(path.read_bytes().endswith(b"\n") for path in flowlog.files(folder))
+
+
+@contextmanager
+def tiny_disk(folder: Path, size: str) -> Iterator[None]:
+    """A file system of its own with so much room; the test is skipped where none may be mounted."""
+    folder.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    try:
+        mounted = subprocess.run(words, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    if mounted.returncode:
+        pytest.skip(f"no file system may be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_costs_records_which_are_counted_and_no_message(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    with tiny_disk(disk, "64k"), serving(tmp_path, "--flow-log", str(disk / "log")) as broker:
+        with open_peer(broker, properties={}) as peer:
+            declare(peer, "q", **GATED)
+            ballast = disk / "ballast"
+            ballast.write_bytes(b"x" * 40_000)
+            for _ in range(10):
+                cross(peer, "q", 20)
+            eventually(lambda: broker.logged("cannot be written: No space left on device"), "a word about it")
+            cross(peer, "q", 100)
+            ballast.unlink()
+            _check_losses(broker, peer, disk / "log", crossings=300)
+
+
+def test_a_directory_that_is_taken_away_costs_records_which_are_counted_and_no_message(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    with serving(tmp_path, "--flow-log", str(folder)) as broker, open_peer(broker, properties={}) as peer:
+        declare(peer, "q", **GATED)
+        cross(peer, "q", 10)
+        eventually(lambda: events(folder)["gate-opened"] == 10, "all crossings in the file")
+        for path in flowlog.files(folder):
+            path.unlink()
+        folder.rmdir()
+        folder.write_text("in the way")
+        cross(peer, "q", 10)
+        eventually(lambda: broker.logged("cannot be written: "), "a word about it")
+        cross(peer, "q", 10)
+        folder.unlink()
+        _check_losses(broker, peer, folder, crossings=20)
+
+
+def _check_losses(broker: BrokerProcess, peer: Peer, folder: Path, crossings: int) -> None:
+    """The broker goes on; when there can be records again, one says how many there were not."""
+    cross(peer, "q", 1)
+    assert broker.alive()
+
+    def lost() -> bool:
+        cross(peer, "q", 1)
+        return folder.is_dir() and events(folder)["lost"] > 0
+
+    eventually(lost, "a record of the loss")
+    told = len(broker.logged("QUE-1003"))
+    eventually(lambda: told <= len(broker.logged("QUE-1003")), "the log")
+    seen = events(folder)
+    missing = sum(record["count"] for record in records(folder) if record["event"] == "lost")
+    assert missing >= 4 * crossings - sum(seen[each] for each in ("gate-closed", "gate-opened", "blocked", "unblocked"))
+    assert all(record.get("cause") for record in records(folder) if record["event"] == "lost")
+    assert all(line.startswith('{"v":1,') for path in flowlog.files(folder) for line in path.read_text().splitlines())
+    assert not broker.logged("Traceback")
+
+
+def test_the_documentation_describes_every_field_and_every_event(tmp_path: Path) -> None:
+    text = DOCS.read_text()
+    described = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", text, re.MULTILINE))
+    assert described == {name: kind.lower() for name, kind in flowlog.FIELDS.items()}
+    table = text.split("| event | when |")[1]
+    named = {
+        name
+        for first in re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE)
+        for name in re.findall(r"`([^`]+)`", first)
+    }
+    assert named == set(flowlog.EVENTS)
+
+
+def test_the_reader_names_file_and_line_of_what_is_no_record(tmp_path: Path) -> None:
+    (tmp_path / "flow-00000002.jsonl").write_text('{"v":1}\n[1]\n')
+    (tmp_path / "flow-00000010.jsonl").write_text("")
+    (tmp_path / "flow-x.jsonl").write_text("not ours")
+    assert [path.name for path in flowlog.files(tmp_path)] == ["flow-00000002.jsonl", "flow-00000010.jsonl"]
+    with pytest.raises(ValueError, match=r"flow-00000002\.jsonl, line 2: a record is a JSON object"):
+        records(tmp_path)
+    (tmp_path / "flow-00000002.jsonl").write_text('{"v":1}\n{"v":\n')
+    with pytest.raises(ValueError, match=r"flow-00000002\.jsonl, line 2: Expecting value"):
+        records(tmp_path)
