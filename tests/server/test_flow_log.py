@@ -1,14 +1,13 @@
-"""The flow log of a real broker: what is in it, how large it gets, and what is left of it after a kill or a full disk."""
+"""The flow log of a real broker: what is in it, how large it gets, and what a kill or a full disk leave of it."""
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,6 @@ import pytest
 from pamqp import commands
 
 from penstock import flowlog
-from penstock.client import Connection
-from penstock.client.control import Control
 from tests.brokers import GRACE, BrokerProcess, eventually, penstock_command, serving
 from tests.server.peer import Peer, open_peer, publish_frames
 
@@ -69,9 +66,7 @@ def test_every_crossing_and_block_is_one_record_with_both_times_and_the_document
         assert set(record) <= set(flowlog.FIELDS)
         assert record["event"] in flowlog.EVENTS
         assert record["v"] == flowlog.VERSION
-    inside = [record["mono"] for record in seen[1:-1]]
-    assert len(inside) > 200
-    assert max(abs((b["wall"] - a["wall"]) - (b["mono"] - a["mono"])) for a, b in zip(seen, seen[1:], strict=False)) < 1
+    assert max(abs((b["wall"] - a["wall"]) - (b["mono"] - a["mono"])) for a, b in pairwise(seen)) < 1
 
 
 def test_refusals_losses_and_late_confirmations_are_recorded_with_their_counts(tmp_path: Path) -> None:
@@ -220,17 +215,20 @@ def tiny_disk(folder: Path, size: str) -> Iterator[None]:
 
 def test_a_full_disk_costs_records_which_are_counted_and_no_message(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
-    with tiny_disk(disk, "64k"), serving(tmp_path, "--flow-log", str(disk / "log")) as broker:
-        with open_peer(broker, properties={}) as peer:
-            declare(peer, "q", **GATED)
-            ballast = disk / "ballast"
-            ballast.write_bytes(b"x" * 40_000)
-            for _ in range(10):
-                cross(peer, "q", 20)
-            eventually(lambda: broker.logged("cannot be written: No space left on device"), "a word about it")
-            cross(peer, "q", 100)
-            ballast.unlink()
-            _check_losses(broker, peer, disk / "log", crossings=300)
+    with (
+        tiny_disk(disk, "64k"),
+        serving(tmp_path, "--flow-log", str(disk / "log")) as broker,
+        open_peer(broker, properties={}) as peer,
+    ):
+        declare(peer, "q", **GATED)
+        ballast = disk / "ballast"
+        ballast.write_bytes(b"x" * 40_000)
+        for _ in range(10):
+            cross(peer, "q", 20)
+        eventually(lambda: broker.logged("cannot be written: No space left on device"), "a word about it")
+        cross(peer, "q", 20)
+        ballast.unlink()
+        _check_losses(broker, peer, disk / "log", deleted=0)
 
 
 def test_a_directory_that_is_taken_away_costs_records_which_are_counted_and_no_message(tmp_path: Path) -> None:
@@ -247,12 +245,14 @@ def test_a_directory_that_is_taken_away_costs_records_which_are_counted_and_no_m
         eventually(lambda: broker.logged("cannot be written: "), "a word about it")
         cross(peer, "q", 10)
         folder.unlink()
-        _check_losses(broker, peer, folder, crossings=20)
+        _check_losses(broker, peer, folder, deleted=10)
 
 
-def _check_losses(broker: BrokerProcess, peer: Peer, folder: Path, crossings: int) -> None:
-    """The broker goes on; when there can be records again, one says how many there were not."""
-    cross(peer, "q", 1)
+def _check_losses(broker: BrokerProcess, peer: Peer, folder: Path, deleted: int) -> None:
+    """The broker goes on; when there can be records again, one says how many there were not.
+
+    The records of so many cycles were deleted after they had been written.
+    """
     assert broker.alive()
 
     def lost() -> bool:
@@ -260,11 +260,15 @@ def _check_losses(broker: BrokerProcess, peer: Peer, folder: Path, crossings: in
         return folder.is_dir() and events(folder)["lost"] > 0
 
     eventually(lost, "a record of the loss")
-    told = len(broker.logged("QUE-1003"))
-    eventually(lambda: told <= len(broker.logged("QUE-1003")), "the log")
-    seen = events(folder)
-    missing = sum(record["count"] for record in records(folder) if record["event"] == "lost")
-    assert missing >= 4 * crossings - sum(seen[each] for each in ("gate-closed", "gate-opened", "blocked", "unblocked"))
+
+    def accounted() -> bool:
+        """Each cycle makes four records; other records may be among the lost ones."""
+        seen = events(folder)
+        kept = sum(seen[each] for each in ("gate-closed", "gate-opened", "blocked", "unblocked"))
+        missing = sum(record["count"] for record in records(folder) if record["event"] == "lost")
+        return 0 <= kept + missing - 4 * (len(broker.logged("QUE-1004")) - deleted) < 100
+
+    eventually(accounted, "every record is there or counted")
     assert all(record.get("cause") for record in records(folder) if record["event"] == "lost")
     assert all(line.startswith('{"v":1,') for path in flowlog.files(folder) for line in path.read_text().splitlines())
     assert not broker.logged("Traceback")
