@@ -8,10 +8,10 @@ import gc
 import json
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -91,6 +91,7 @@ async def _serve(settings: Settings) -> None:
         loop.add_signal_handler(each, stopped.set)
     _calm_the_collector()
     async with Broker(settings=settings) as broker:
+        loop.add_signal_handler(signal.SIGHUP, broker.reload)
         addresses = " ".join(f"amqp://{f'[{host}]' if ':' in host else host}:{port}" for host, port in broker.addresses)
         print(f"ready {addresses}", flush=True)
         await stopped.wait()
@@ -176,6 +177,110 @@ def status(url: str) -> None:
                 f"gate {'open' if each['gate']['open'] else 'closed'}, {each['gate']['blocked']} producers blocked, "
                 f"{each['consumers']} consumers{''.join(f', cursor {name}' for name in each['cursors'])}"
             )
+
+
+ALL_SCOPES = click.Choice(["queue", "address", "vhost", "user", "connection", "producer", "broker"])
+URL = click.option("--url", default=DEFAULT_URL, show_default=True, help="The broker to ask.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+
+
+@main.command("set")
+@click.argument("scope", type=ALL_SCOPES)
+@click.argument("words", metavar="[PATTERN] NAME=VALUE...", nargs=-1, required=True)
+@JSON
+@URL
+def set_(scope: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
+    """Set what counts for all names that match PATTERN, at once and until `penstock unset`.
+
+    In a pattern * is one word and # any number of words between dots; the most specific pattern wins. The broker has no
+    pattern. For example: penstock set queue 'orders.#' capacity-messages=10000 stop-percent=60
+    """
+    from penstock.errors import ConfigError
+
+    with _one_sentence():
+        pattern, given = ("", words) if scope == "broker" else (words[0], words[1:])
+        settings: dict[str, object] = {}
+        for word in given:
+            name, equals, value = word.partition("=")
+            if not equals:
+                raise ConfigError(f"{word} is not NAME=VALUE")
+            if name in settings:
+                raise ConfigError(f"{name} is given twice")
+            settings[name] = value
+        with _asking(url) as control:
+            _tell_settings(control.set(scope, pattern, settings), as_json)
+
+
+@main.command()
+@click.argument("scope", type=ALL_SCOPES)
+@click.argument("words", metavar="[PATTERN] [NAME...]", nargs=-1)
+@JSON
+@URL
+def unset(scope: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
+    """Take back what `penstock set` said for PATTERN: the named settings, or all of them."""
+    from penstock.errors import ConfigError
+
+    with _one_sentence():
+        if scope != "broker" and not words:
+            raise ConfigError(f"scope {scope} needs the pattern that was set")
+        pattern, names = ("", words) if scope == "broker" else (words[0], words[1:])
+        with _asking(url) as control:
+            _tell_settings(control.unset(scope, pattern, names or None), as_json)
+
+
+def _tell_settings(answer: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(answer))
+        return
+    said = " ".join(f"{name}={value}" for name, value in answer["settings"].items())
+    click.echo(
+        " ".join(part for part in (answer["scope"], answer["pattern"], said or "nothing set by command") if part)
+    )
+    for sentence in answer["sentences"]:
+        click.echo(sentence)
+
+
+@main.command()
+@JSON
+@URL
+def settings(as_json: bool, url: str) -> None:
+    """List what was set, by command and by the settings file, pattern by pattern."""
+    with _asking(url) as control:
+        found = control.settings()
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    rows = [
+        (each["scope"], each["pattern"], f"{name}={value}", by)
+        for each in found
+        for by in ("command", "file")
+        for name, value in each[by].items()
+    ]
+    _table(("scope", "pattern", "setting", "by"), rows)
+
+
+@main.command()
+@click.argument("scope", type=ALL_SCOPES)
+@click.argument("name", default="")
+@JSON
+@URL
+def show(scope: str, name: str, as_json: bool, url: str) -> None:
+    """Show what is in effect for a queue (or another thing), and where each value comes from."""
+    with _asking(url) as control:
+        found = control.show(scope, name)
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    rows = [(each["setting"], "none" if each["value"] is None else str(each["value"]), each["from"]) for each in found]
+    _table(("setting", "value", "from"), rows)
+
+
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    """Print columns, as wide as their widest cell."""
+    lines = [heads, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
+    for line in lines:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 def _amount(value: int | None) -> str:

@@ -1,14 +1,17 @@
 """Settings of a broker: each with its default, its unit and its reason; read from a TOML file.
 
-The file has one table, `[broker]`, with the names below (hyphens for underscores), and `[users]` with name = password.
+`[broker]` has the names below (hyphens for underscores) and the settings of scope broker, `[users]` name = password.
+Settings by pattern have a table each: `[queue."orders.#"]`, `[address."logs.*"]`, `[vhost."/"]`, `[user.alice]`,
+`[connection.alice]`, `[producer.alice]`. All but what a broker is started with may change while it runs (SIGHUP).
 """
 
 from __future__ import annotations
 
 import difflib
 import math
+import re
 import tomllib
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,18 +21,35 @@ from penstock.core.settings import (
     DEFAULT_RESUME_PERCENT,
     DEFAULT_STOP_PERCENT,
 )
-from penstock.errors import ConfigError
+from penstock.errors import BrokerError, ConfigError
+from penstock.names import ALIASES, SCOPES, Word, read_pattern, read_settings
+from penstock.names.words import SCOPED_ALIASES
 
 RANGES: Final[dict[str, tuple[int, int]]] = {
-    "stop-percent": (0, 100),
-    "resume-percent": (0, 100),
     "frame-max": (4096, 2**31 - 1),
     "channel-max": (1, 2**16 - 1),
     "heartbeat-s": (0, 2**16 - 1),
     "flow-log-files": (2, 10_000),
     "flow-log-file-bytes": (4096, 2**40),
 }
-"""Settings with a least and a most: what the protocol can carry (AMQP 0-9-1, connection.tune), and percentages."""
+"""Settings with a least and a most: what the protocol can carry (AMQP 0-9-1, connection.tune)."""
+
+
+AT_START: Final = (
+    "listen",
+    "data",
+    "vhosts",
+    "hold_bytes",
+    "message_bytes_max",
+    "frame_max",
+    "channel_max",
+    "heartbeat_s",
+    "flow_log",
+    "flow_log_files",
+    "flow_log_file_bytes",
+)
+"""What `[broker]` says for the start only."""
+TABLES: Final = ", ".join(f"[{scope}]" if scope == "broker" else f'[{scope}."..."]' for scope in SCOPES)
 
 
 NO_FLOW_LOG: Final = "off"
@@ -72,56 +92,152 @@ class Settings:
     """Files of the flow log; beyond, the oldest is deleted."""
     flow_log_file_bytes: int = 16 * 1024 * 1024
     """Largest file of the flow log: with 8 of them, days of a quiet broker and about an hour of a busy one."""
+    file: Path | None = None
+    """The file that all this was read from, to be read again at SIGHUP; None where there is none."""
+    at_start: dict[str, object] = field(default_factory=dict)
+    """What the file says that only counts when a broker is started, to be compared when it is read again."""
+    said: list[tuple[str, str, dict[str, Word]]] = field(default_factory=list)
+    """Settings of the file that may change while the broker runs: scope, pattern ("" for the broker), words."""
 
 
 def load(path: Path) -> Settings:
     """Read a settings file. Raises ConfigError naming the file, the line or the setting, and the rule."""
     try:
-        parsed = tomllib.loads(path.read_text())
+        text = path.read_text()
+        parsed = tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"cannot read the settings file '{path}': {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"the settings file '{path}' is not TOML: {error}") from None
+    source = _Source(path, _lines(text))
     users = parsed.pop("users", None)
     given = parsed.pop("broker", {})
-    if parsed:
-        raise ConfigError(f"'{path}' has an unknown table [{next(iter(parsed))}]; known are [broker] and [users]")
     for name, table in (("broker", given), ("users", users)):
         if table is not None and not isinstance(table, dict):
-            raise ConfigError(f"'{path}': [{name}] must be a table, not {table!r}")
+            raise source.error((name,), f"[{name}] must be a table, not {table!r}")
     if users is not None and not all(isinstance(password, str) for password in users.values()):
-        raise ConfigError(f"'{path}': a password in [users] must be a string")
-    return replace(Settings(users=users), **_checked(path, given))
+        raise source.error(("users",), "a password in [users] must be a string")
+    at_start, tunable = _parted(source, given)
+    said = [("broker", "", source.read("broker", "", ("broker",), tunable))] if tunable else []
+    for scope, patterns in parsed.items():
+        if scope not in SCOPES:
+            raise source.error((scope,), f"unknown table [{scope}]; known are [users], {TABLES}")
+        if not isinstance(patterns, dict):
+            raise source.error((scope,), f"[{scope}] must be a table of patterns, not {patterns!r}")
+        for pattern, table in patterns.items():
+            if not isinstance(table, dict):
+                raise source.error((scope, pattern), f'[{scope}] needs a pattern: [{scope}."..."] before {pattern}')
+            said.append((scope, pattern, source.read(scope, pattern, (scope, pattern), table)))
+    return replace(Settings(users=users, file=path, said=said, at_start=at_start), **at_start)
 
 
-def _checked(path: Path, given: dict[str, Any]) -> dict[str, Any]:
-    known = {each.name.replace("_", "-"): each.name for each in fields(Settings) if each.name != "users"}
-    checked: dict[str, Any] = {}
+def changed_at_start(old: Settings, new: Settings) -> list[str]:
+    """Return the names of settings that differ and only count when a broker is started."""
+    names = [name for name in AT_START if old.at_start.get(name) != new.at_start.get(name)]
+    return [name.replace("_", "-") for name in names] + (["users"] if old.users != new.users else [])
+
+
+class _Source:
+    """A settings file, for errors: where each table and each key of it stands."""
+
+    def __init__(self, path: Path, lines: dict[tuple[str, ...], int]) -> None:
+        self.path = path
+        self.lines = lines
+
+    def place(self, keys: tuple[str, ...]) -> str:
+        """Return the line of a key, or of the innermost table around it, as " line 7"; "" if none is found."""
+        while keys and keys not in self.lines:
+            keys = keys[:-1]
+        return f" line {self.lines[keys]}" if keys else ""
+
+    def error(self, keys: tuple[str, ...], text: str) -> ConfigError:
+        return ConfigError(f"'{self.path}'{self.place(keys)}: {text}")
+
+    def read(self, scope: str, pattern: str, keys: tuple[str, ...], table: dict[str, Any]) -> dict[str, Word]:
+        """Read the settings of a pattern, one by one, so that each error knows its line."""
+        words: dict[str, Word] = {}
+        so_far: dict[str, object] = {}
+        at = keys
+        try:
+            read_pattern(scope, pattern)
+            for name, value in table.items():
+                at = (*keys, name)
+                if isinstance(value, dict):
+                    raise ConfigError(
+                        f"[{'.'.join(at)}] is a table inside of a table; a pattern with dots stands in quotes: "
+                        f'[{scope}."{".".join(at[1:])}"]'
+                    )
+                so_far[name] = value
+                for ours, word in read_settings(scope, pattern, so_far).items():
+                    if word.alias == name:
+                        words[ours] = word.at(self.place(at))
+        except (BrokerError, ConfigError) as error:
+            raise self.error(at, str(error)) from None
+        return words
+
+
+def _parted(source: _Source, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Part `[broker]` into what counts at the start, checked, and what may change while the broker runs."""
+    known = {name.replace("_", "-"): name for name in AT_START}
+    tunable = {**SCOPES["broker"], **SCOPED_ALIASES["broker"]}
+    tunable |= {alias: ours for alias, ours in ALIASES.items() if ours in SCOPES["broker"]}
+    at_start: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
     for name, value in given.items():
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            raise ConfigError(f"'{path}': unknown setting {name}" + (f"; did you mean {near[0]}?" if near else ""))
-        checked[known[name]] = _typed(path, name, value, getattr(Settings(), known[name]))
-    if checked.get("resume_percent", DEFAULT_RESUME_PERCENT) > checked.get("stop_percent", DEFAULT_STOP_PERCENT):
-        raise ConfigError(f"'{path}': resume-percent is above stop-percent; producers would stay blocked for ever")
-    return checked
+        if name in known:
+            at_start[known[name]] = _typed(source, name, value, getattr(Settings(), known[name]))
+        elif name in tunable:
+            rest[name] = value
+        else:
+            near = difflib.get_close_matches(name, [*known, *tunable], n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise source.error(("broker", name), f"unknown setting {name}{hint}")
+    return at_start, rest
 
 
-def _typed(path: Path, name: str, value: object, default: object) -> object:
+def _typed(source: _Source, name: str, value: object, default: object) -> object:
+    at = ("broker", name)
     if isinstance(default, list):
         if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
             return value
-        raise ConfigError(f"'{path}': {name} must be a list of strings, not {value!r}")
+        raise source.error(at, f"{name} must be a list of strings, not {value!r}")
     if default is None:
         if isinstance(value, str):
             return value
-        raise ConfigError(f"'{path}': {name} must be a string, not {value!r}")
-    number = isinstance(value, int) and not isinstance(value, bool)
-    if isinstance(default, float) and (number or isinstance(value, float)):
-        number = True
-    if not number or not float(str(value)) >= 0:
-        raise ConfigError(f"'{path}': {name} must be a number from 0, not {value!r}")
+        raise source.error(at, f"{name} must be a string, not {value!r}")
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise source.error(at, f"{name} must be a number from 0, not {value!r}")
     least, most = RANGES.get(name, (0, math.inf))
-    if not least <= float(str(value)) <= most:
-        raise ConfigError(f"'{path}': {name} must be between {least} and {most}, not {value!r}")
+    if not least <= value <= most:
+        raise source.error(at, f"{name} must be between {least} and {most}, not {value!r}")
     return value
+
+
+HEADER: Final = re.compile(r"\s*\[(?!\[).*\]\s*(#.*)?")
+KEY: Final = re.compile(r"""\s*([A-Za-z0-9_-]+|"[^"]*"|'[^']*')\s*=""")
+
+
+def _lines(text: str) -> dict[tuple[str, ...], int]:
+    """Return the line of each table and key that stands on a line of its own, for errors; the parser tells none."""
+    found: dict[tuple[str, ...], int] = {}
+    table: tuple[str, ...] = ()
+    for number, line in enumerate(text.splitlines(), 1):
+        key = KEY.match(line)
+        if key is not None:
+            found.setdefault((*table, key[1].strip("\"'")), number)
+        elif HEADER.fullmatch(line):
+            try:
+                table = _path(tomllib.loads(line))
+            except tomllib.TOMLDecodeError:
+                continue  # It is part of a longer value.
+            found.setdefault(table, number)
+    return found
+
+
+def _path(parsed: dict[str, Any]) -> tuple[str, ...]:
+    """Return the keys down to the innermost of tables that hold one each."""
+    keys: list[str] = []
+    while parsed:
+        key, parsed = next(iter(parsed.items()))
+        keys.append(key)
+    return tuple(keys)

@@ -140,10 +140,13 @@ def test_a_broker_that_stops_writes_no_traceback(tmp_path: Path) -> None:
     [
         ("[broker]\ncapacity-bites = 5\n", "unknown setting capacity-bites; did you mean capacity-bytes?"),
         ("[broker\n", "is not TOML: "),
-        ("[brokers]\n", "has an unknown table [brokers]; known are [broker] and [users]"),
-        ("[broker]\ncapacity-bytes = -1\n", "capacity-bytes must be a number from 0, not -1"),
-        ("[broker]\nstop-percent = 120\n", "stop-percent must be between 0 and 100, not 120"),
-        ("[broker]\nstop-percent = 50\nresume-percent = 60\n", "resume-percent is above stop-percent"),
+        ("[brokers]\n", "line 1: unknown table [brokers]; known are [users], "),
+        ("[broker]\ncapacity-bytes = -1\n", "line 2: broker: capacity-bytes=-1 is negative; the least is 0"),
+        ("[broker]\nstop-percent = 120\n", "line 2: broker: stop-percent=120 is not a percentage between 0 and 100"),
+        (
+            "[broker]\nstop-percent = 50\nresume-percent = 60\n",
+            "resume-percent=60 (broker, set by file line 3) is above stop-percent=50 (broker, set by file line 2)",
+        ),
         ('[broker]\nheartbeat-s = "60"\n', "heartbeat-s must be a number from 0, not '60'"),
         ("[broker]\nframe-max = 100\n", "frame-max must be between 4096 and 2147483647, not 100"),
         ('[broker]\nlisten = "127.0.0.1:1"\n', "listen must be a list of strings"),

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from penstock.adapter import operating, views, why
+from penstock.adapter import operating, tuning, views, why
 from penstock.adapter.amqp091.content import body_of, make_content, properties_of
 from penstock.adapter.blocks import CONTENT_TYPE, encode_block
 from penstock.adapter.request import Request
@@ -72,6 +72,10 @@ class Control:
             "cursor.delete": self._delete,
             "block": lambda request: operating.block(hub, request),
             "unblock": lambda request: operating.unblock(hub, request),
+            "settings.set": lambda request: tuning.set_settings(hub, request),
+            "settings.unset": lambda request: tuning.unset_settings(hub, request),
+            "settings.list": lambda request: tuning.list_settings(hub, request),
+            "show": lambda request: tuning.show(hub, request),
             "why": self._why,
             "status": self._status,
         }

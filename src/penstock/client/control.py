@@ -24,6 +24,16 @@ ERROR_TYPE: Final = "application/vnd.penstock.error+json"
 OUTSTANDING_MAX: Final = 64
 """The most requests that may be without an answer; each answer may be a block of many megabytes."""
 
+REPLY_QUEUE: Final[dict[str, object]] = {
+    **dict.fromkeys(("capacity-messages", "stop-messages", "stop-bytes", "resume-messages", "resume-bytes"), "none"),
+    **dict.fromkeys(("message-ttl", "expires", "consumer-window-bytes", "consumer-max-rate"), "none"),
+    "slow-consumer-rate": "none",
+    "capacity-bytes": 256 * 1024 * 1024,
+    "overflow": "block",
+}
+"""Arguments of the queue that answers come to: they beat every pattern, so that no setting of `#` shuts the operator
+who must take it back out."""
+
 Answer = dict[str, Any] | memoryview
 """A JSON object, or a block of messages."""
 
@@ -59,7 +69,7 @@ class Control:
     def __init__(self, connection: Connection, *, timeout: float = 30.0) -> None:
         self.timeout: Final = timeout
         self._channel = connection.channel()
-        self._reply_to, _, _ = self._channel.queue_declare(exclusive=True, auto_delete=True)
+        self._reply_to, _, _ = self._channel.queue_declare(exclusive=True, auto_delete=True, arguments=REPLY_QUEUE)
         self._consumer_tag = self._channel.consume(self._reply_to, no_ack=True, exclusive=True)
         self._numbers = count(1)
         self._waiting: set[str] = set()
@@ -215,6 +225,23 @@ class Control:
     def unblock(self, scope: str, name: str) -> dict[str, Any]:
         """Open it again; `ControlError` 404 where it is not blocked."""
         return self._object("unblock", {scope: name})
+
+    def set(self, scope: str, pattern: str, settings: Mapping[str, object]) -> dict[str, Any]:
+        """Set these settings for names that match; returns what is set for the pattern now, and what is to be said."""
+        return self._object("settings.set", {"scope": scope, "pattern": pattern, "settings": settings})
+
+    def unset(self, scope: str, pattern: str, names: Iterable[str] | None = None) -> dict[str, Any]:
+        """Take back settings that were set by command, or all of a pattern."""
+        listed = None if names is None else list(names)
+        return self._object("settings.unset", {"scope": scope, "pattern": pattern, "names": listed})
+
+    def settings(self) -> list[dict[str, Any]]:
+        """Everything that was set, by command or by the settings file, pattern by pattern."""
+        return cast("list[dict[str, Any]]", self._object("settings.list", {})["settings"])
+
+    def show(self, scope: str, name: str) -> list[dict[str, Any]]:
+        """What is in effect for a queue (or another thing), each value with where it comes from."""
+        return cast("list[dict[str, Any]]", self._object("show", {scope: name})["settings"])
 
     def status(self) -> dict[str, Any]:
         """The broker, its queues and its ledger as plain data."""

@@ -35,6 +35,7 @@ from penstock.core.effects import (
 from penstock.core.gates import Gates
 from penstock.core.holding import Holding
 from penstock.core.lifetime import Lifetime
+from penstock.core.patience import renew
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.route import Route
@@ -92,12 +93,29 @@ class Broker:
     def apply_settings(self, plan: Plan) -> None:
         """Bring a change of the settings into effect, in all places at once; see core/changes.py."""
         self.defaults = self.table.defaults()
+        sooner_or_later: dict[int, Queue] = {}
         for queue, settings in plan.queues:
+            if settings.hold_deadline_s != queue.settings.hold_deadline_s:
+                sooner_or_later[id(queue)] = queue
             queue.adopt(settings, self.now)
             self._watch_lifetime(queue)
             self.mark(queue)
         self.gates.apply(plan)
+        if sooner_or_later:
+            renew(self._producers_at(sooner_or_later), sooner_or_later, self.now)
         self.settle_crossings()
+
+    def _producers_at(self, queues: dict[int, Queue]) -> list[Producer]:
+        """Return who may wait because of these queues: all of connections, and those in line that said goodbye."""
+        found: dict[int, Producer] = {}
+        for origin in self.gates.origins:
+            for producer in origin.producers:
+                found[id(producer)] = producer
+        for queue in queues.values():
+            for waiter in [*[entry[2] for entry in queue.gate.waiters], *queue.gate.blocked.values()]:
+                if isinstance(waiter, Producer):
+                    found[id(waiter)] = waiter
+        return list(found.values())
 
     # The outside's calls
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from penstock.core.exchange import Exchange, topic_matches
 from penstock.core.limits import Limits
+from penstock.core.patterns import Patterns
 from penstock.core.queue import Queue
 from penstock.core.settings import Settings
 from penstock.core.table import COMMAND, FILE
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound
-from penstock.names import Word
+from penstock.names import SCOPES, Word
 from penstock.names.values import BROKER
 
 if TYPE_CHECKING:
@@ -71,15 +72,19 @@ def replace_file(broker: Broker, entries: list[Said]) -> Plan:
     """
     wanted = {(scope, pattern): words for scope, pattern, words in entries}
     changed: list[Said] = []
+    moved: list[Said] = []
     for entry in broker.table.entries():
         key = (entry.scope, entry.pattern)
         if entry.file and key not in wanted:
             changed.append((entry.scope, entry.pattern, {}))
     for (scope, pattern), words in wanted.items():
         before = broker.table.said(scope, pattern, FILE)
-        if _values(before) != _values(words):
-            changed.append((scope, pattern, words))
-    return _change(broker, FILE, changed)
+        same = _values(before) == _values(words)
+        (moved if same else changed).append((scope, pattern, words))
+    plan = _change(broker, FILE, changed)
+    for scope, pattern, words in moved:
+        broker.table.put(scope, pattern, FILE, words)  # It may stand on another line now.
+    return plan
 
 
 def matching(broker: Broker, scope: str, pattern: str) -> list[str] | None:
@@ -127,34 +132,23 @@ def _prepare(broker: Broker, touched: list[tuple[str, str]]) -> Plan:
     plan = Plan()
     plan.scopes = sorted({scope for scope, _ in touched})
     everything = BROKER in plan.scopes
-    patterns: dict[str, list[list[str]]] = {}
+    patterns: dict[str, Patterns] = {scope: Patterns() for scope in SCOPES}
     for scope, pattern in touched:
-        patterns.setdefault(scope, []).append(pattern.split("."))
+        patterns[scope].add(pattern)
     table = broker.table
     if everything:
         plan.broker = table.limits(BROKER, "")
     for vhost in broker.vhosts.values():
-        its_own = everything or _any(patterns, "vhost", vhost.name)
+        its_own = everything or bool(patterns["vhost"].matching(vhost.name))
         if its_own:
             plan.vhosts.append((vhost, table.limits("vhost", vhost.name)))
         for queue in vhost.queues.values():
-            if its_own or _any(patterns, "queue", queue.name):
+            if its_own or patterns["queue"].matching(queue.name):
                 plan.queues.append((queue, table.queue(vhost.name, queue.name, queue.settings.given)))
         for exchange in vhost.exchanges.values():
-            if everything or _any(patterns, "address", exchange.name):
+            if everything or patterns["address"].matching(exchange.name):
                 plan.addresses.append((vhost, exchange, table.limits("address", exchange.name)))
     return plan
-
-
-def _any(patterns: dict[str, list[list[str]]], scope: str, name: str) -> bool:
-    found = patterns.get(scope)
-    if found is None:
-        return False
-    words = name.split(".")
-    for pattern in found:
-        if topic_matches(pattern, words):
-            return True
-    return False
 
 
 def _values(words: dict[str, Word]) -> dict[str, tuple[str, object]]:

@@ -66,8 +66,8 @@ def marks(
     Raises PreconditionFailed (406) with one sentence that names the thing, the values, where they come from and the
     rule.
     """
-    stop_word = _absolute(words, "stop", unit, capacity)
-    resume_word = _absolute(words, "resume", unit, capacity)
+    stop_word = absolute(words, "stop", unit, capacity)
+    resume_word = absolute(words, "resume", unit, capacity)
     stop, resume = UNLIMITED, UNLIMITED
     if stop_word is not None:
         stop = stop_word.number if not stop_word.none else UNLIMITED
@@ -117,7 +117,7 @@ def check_percents(thing: str, words: dict[str, Word]) -> None:
         )
 
 
-def _absolute(words: dict[str, Word], mark: str, unit: str, capacity: int | None) -> Word | None:
+def absolute(words: dict[str, Word], mark: str, unit: str, capacity: int | None) -> Word | None:
     """Return the threshold given as a number, unless a stronger word gives it as a percentage."""
     word, share = words.get(f"{mark}-{unit}"), words.get(f"{mark}-percent")
     if word is not None and share is not None and capacity is not None and share.rank < word.rank:

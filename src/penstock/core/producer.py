@@ -25,7 +25,7 @@ from penstock.core.blockable import Blockable
 from penstock.core.holding import Held, Holding
 from penstock.core.message import Message
 from penstock.core.origin import Origin
-from penstock.core.overflow import REFUSE
+from penstock.core.overflow import ACCEPT
 from penstock.core.queue import Queue
 from penstock.core.rates import RateGate
 from penstock.core.route import Route
@@ -165,7 +165,7 @@ class Producer(Blockable):
         for gate in route.gates:
             gate.passed(charge, now)
         for queue in queues:
-            if queue.deleted or (not queue.fits(charge) and queue.overflow.verdict(queue, charge) == REFUSE):
+            if queue.deleted or (not queue.fits(charge) and queue.overflow.verdict(queue, charge) != ACCEPT):
                 queue.turn_away()
                 refused = queue
                 continue
@@ -179,15 +179,21 @@ class Producer(Blockable):
             self.note_blocked(gate)
         if refused is not None:
             self.count_refused(refused.gate, "deleted" if refused.deleted else refused.overflow.name, charge)
-            self._turned_away(refused, route, content)
+            self._turned_away(refused, route, content, charge)
         if not queues:
             self.broker.note_unroutable(self, route, content)
         if self.confirming:
             self._confirm(pending, closed, refused, route, charge)
 
-    def _turned_away(self, queue: Queue, route: Route, content: bytes) -> None:
-        """A queue's overflow policy refused a message."""
+    def _turned_away(self, queue: Queue, route: Route, content: bytes, charge: i64) -> None:
+        """A queue's overflow policy refused a message, or its capacity was lowered so that it can never fit."""
         policy = queue.overflow
+        if not self.confirming and road.must_wait(queue, charge):
+            never = road.never(f"queue '{queue.name}'", charge, queue.thresholds.capacity.words())
+            if self.leaving:
+                self.broker.note_refused(self, never)  # Nobody is there to be told; the log is.
+            else:
+                self._close(never)
         if policy.returns and route.mandatory and not queue.deleted:
             self.broker.note_returned(self, route, content, road.refusal(queue))
         if policy.destroys and not queue.deleted:
@@ -230,7 +236,7 @@ class Producer(Blockable):
 
     def obstacle_ahead(self) -> Gate | None:
         """See `Waiter.obstacle_ahead`."""
-        while self.outbox:
+        while self.outbox and self.closing is None:
             obstacle = self.obstacle()
             if obstacle is not None:
                 return obstacle
@@ -277,6 +283,10 @@ class Producer(Blockable):
             if held.deadline < earliest:
                 earliest = held.deadline
         return earliest
+
+    def look_by(self, when: float) -> None:
+        """Look at the deadlines at this time (monotonic seconds) at the latest."""
+        self.broker.deadlines.add(self._deadline, when)
 
     def _unhold(self) -> Held:
         held = self.outbox.popleft()

@@ -116,8 +116,13 @@ class Queue(Guarded, Member):
         self.review(now)
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
-        """See `Guarded.admits`: false only where a message must wait for room. One that was deleted stops nobody."""
-        return self.deleted or self.fits(charge) or self.overflow.verdict(self, charge) != HOLD
+        """See `Guarded.admits`: false only where a message must wait for room.
+
+        One that was deleted stops nobody, and nobody waits for room that cannot come (the capacity was lowered).
+        """
+        if self.deleted or self.fits(charge) or not self.can_ever_fit(charge):
+            return True
+        return self.overflow.verdict(self, charge) != HOLD
 
     def can_wait(self) -> bool:
         """See `Guarded.can_wait`: consumers have half of what the resume threshold leaves them."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
+from penstock.core.overflow import HOLD
 from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.share import AddressDepth
@@ -78,12 +79,17 @@ def never_fits(route: Route, queues: list[Queue], charge: i64, now: float) -> Co
             return never(f"address '{gate.name}'", charge, owner.thresholds.capacity.words())
     copies = len(queues)
     for queue in queues:
-        if not queue.can_ever_fit(charge) and not queue.admits(charge, copies, now):
+        if not queue.can_ever_fit(charge) and must_wait(queue, charge):
             return never(f"queue '{queue.name}'", charge, queue.thresholds.capacity.words())
         for pool in queue.pools:
             if not pool.can_ever_admit(charge, copies):
                 return never(f"{pool.gate.kind} '{pool.gate.name}'", charge, pool.thresholds.capacity.words())
     return None
+
+
+def must_wait(queue: Queue, charge: i64) -> bool:
+    """Tell whether a queue's policy would have a message wait for room, be it that there can never be any."""
+    return not queue.deleted and not queue.fits(charge) and queue.overflow.verdict(queue, charge) == HOLD
 
 
 def patience_s(queues: list[Queue]) -> float:

@@ -95,6 +95,13 @@ class SettingsTable:
             found += [self._entries[scope][pattern] for pattern in sorted(self._entries[scope])]
         return found
 
+    def commanded(self) -> bool:
+        """Tell whether anything was set by command."""
+        for entry in self.entries():
+            if entry.command:
+                return True
+        return False
+
     def __len__(self) -> int:
         count = 0
         for entries in self._entries.values():

@@ -47,6 +47,8 @@ class Word:
     """The pattern that it was set for, where that is its origin."""
     by: str = ""
     """ "command" or "file", for what was not an argument."""
+    place: str = ""
+    """Where in the settings file: " line 7"."""
     rank: int = 0
     """The smaller, the stronger: 0 is an argument."""
 
@@ -57,6 +59,10 @@ class Word:
     def with_number(self, number: int) -> Word:
         """Return it with another number: what a share of something comes to."""
         return replace(self, number=number, real=float(number), text="")
+
+    def at(self, place: str) -> Word:
+        """Return it with its place in the settings file."""
+        return replace(self, place=place)
 
     def value(self) -> object:
         """Return what two names of one setting must agree on."""
@@ -69,11 +75,11 @@ class Word:
     def source(self) -> str:
         """Return where it came from, for a sentence."""
         if self.origin == PATTERN:
-            return f"pattern '{self.pattern}', set by {self.by}"
+            return f"pattern '{self.pattern}', set by {self.by}{self.place}"
         if self.origin == VHOST:
-            return f"vhost pattern '{self.pattern}', set by {self.by}"
+            return f"vhost pattern '{self.pattern}', set by {self.by}{self.place}"
         if self.origin == BROKER:
-            return f"broker, set by {self.by}"
+            return f"broker, set by {self.by}{self.place}"
         return "declared" if self.origin == ARGUMENT else "default"
 
 

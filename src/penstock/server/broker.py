@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -19,16 +20,19 @@ from penstock.adapter.hub import Hub
 from penstock.adapter.policy import Policy
 from penstock.adapter.recording import Recorder
 from penstock.adapter.users import Users
-from penstock.config import NO_FLOW_LOG, Settings
+from penstock.config import NO_FLOW_LOG, Settings, changed_at_start, load
 from penstock.core.broker import Broker as Core
+from penstock.core.changes import replace_file
 from penstock.core.settings import Defaults
-from penstock.errors import StartError
+from penstock.errors import BrokerError, ConfigError, PenstockError, StartError
 from penstock.names import BROKER
 from penstock.server.flowlog import FlowLog
 from penstock.server.machine import memory_bytes
 from penstock.server.shell import Shell
 from penstock.server.transport import Transport
 from penstock.store.directory import DataDirectory
+
+log = logging.getLogger("penstock")
 
 LEAVE_S = 5.0
 """Seconds that clients have to answer connection.close when the broker stops."""
@@ -100,6 +104,32 @@ class Broker:
         if self._directory is not None:
             self._directory.unlock()
 
+    def reload(self) -> None:
+        """Read the settings file again (SIGHUP): all of what it says about patterns counts at once, or none of it.
+
+        What was set by command stays, and beats the file. An error is logged, with its line, and nothing changes.
+        """
+        file = self.settings.file
+        if file is None:
+            log.error("reload: there is no settings file; start with --config FILE")
+            return
+        shell = self._shell
+        try:
+            settings = load(file)
+            if shell is not None:
+                self.hub.begin(shell.loop.time())
+            plan = replace_file(self.hub.broker, settings.said)
+        except PenstockError as error:
+            log.error("reload: the old settings stay, for %s", error)
+            return
+        log.info("reload: '%s' is in effect; %d queues were looked at anew", file, len(plan.queues))
+        if self.hub.broker.table.commanded():
+            log.info("reload: what was set by command stays, and beats the file; `penstock settings` lists it")
+        for name in changed_at_start(self.settings, settings):
+            log.warning("reload: %s only counts at the start; restart the broker for it", name)
+        if shell is not None:
+            shell.schedule()
+
     async def __aenter__(self) -> Broker:
         await self.start()
         return self
@@ -129,6 +159,10 @@ class Broker:
         core.gates.limit_memory(core.table.limits(BROKER, ""))
         for vhost in settings.vhosts:
             core.add_vhost(vhost)
+        try:
+            replace_file(core, settings.said)
+        except BrokerError as error:
+            raise ConfigError(f"'{settings.file}': {error}") from None
         policy = Policy()
         policy.frame_max = settings.frame_max
         policy.channel_max = settings.channel_max

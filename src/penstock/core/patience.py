@@ -1,0 +1,50 @@
+"""Hold deadlines that change while publishes are held and confirmations withheld.
+
+Who waits already waits from now on for as long as is said now: a deadline that was shortened does not strike at once,
+and one that was "for ever" gets an end.
+"""
+
+from __future__ import annotations
+
+from penstock.core import road
+from penstock.core.producer import Producer
+from penstock.core.queue import Queue
+from penstock.flow.deadlines import NEVER
+from penstock.flow.gate import Gate
+from penstock.flow.withheld import WITHHELD
+
+
+def renew(producers: list[Producer], queues: dict[int, Queue], now: float) -> None:
+    """Let everything of these producers that waits because of these queues (by identity) wait anew."""
+    gates: dict[int, Queue] = {id(queue.gate): queue for queue in queues.values()}
+    for producer in producers:
+        earliest = NEVER
+        for held in producer.outbox:
+            if _concerns(held.queues, queues):
+                held.deadline = now + road.patience_s(held.queues)
+                earliest = min(earliest, held.deadline)
+                if held.pending is not None:
+                    held.pending.deadline = held.deadline
+        for pending in producer.withheld.pending:
+            if pending.state == WITHHELD:
+                patience_s = _patience_s(pending.road, gates)
+                if patience_s is not None:
+                    pending.deadline = now + patience_s
+                    earliest = min(earliest, pending.deadline)
+        producer.look_by(earliest)
+
+
+def _concerns(road_queues: list[Queue], queues: dict[int, Queue]) -> bool:
+    for queue in road_queues:
+        if id(queue) in queues:
+            return True
+    return False
+
+
+def _patience_s(gates: list[Gate], queues: dict[int, Queue]) -> float | None:
+    shortest: float | None = None
+    for gate in gates:
+        queue = queues.get(id(gate))
+        if queue is not None and (shortest is None or queue.settings.hold_deadline_s < shortest):
+            shortest = queue.settings.hold_deadline_s
+    return shortest
