@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import NotImplementedHere, PreconditionFailed
-from penstock.names import ALIASES, NOT_YET, OURS, OVERFLOW_ALIASES, WITHOUT_EFFECT, read_arguments
+from penstock.names import (
+    ALIASES,
+    NOT_YET,
+    OURS,
+    OVERFLOW_ALIASES,
+    SCOPES,
+    WITHOUT_EFFECT,
+    read_arguments,
+    read_pattern,
+    read_settings,
+)
+from penstock.names.words import NEGATIVE_IS_NONE, SCOPED_ALIASES, ZERO_IS_NONE
 
 NUMBERS = sorted(name for name, ours in ALIASES.items() if ours not in ("overflow", "slow-consumer-policy"))
 
@@ -58,6 +69,21 @@ def test_a_whole_number_may_come_as_text_as_qpid_takes_it(value: object) -> None
         ({"hold-dedline": 5}, "did you mean hold-deadline?"),
         ({"x-expires": 0}, "would delete the queue at once"),
         ({"x-max-length": 5, "qpid.max_count": 6}, "qpid.max_count=6 contradicts x-max-length=5"),
+        ({"max-size-byte": 5}, "did you mean max-size-bytes?"),
+        ({"address-full-polcy": "BLOCK"}, "did you mean address-full-policy?"),
+        ({"slow-consumer-polcy": "notify"}, "did you mean slow-consumer-policy?"),
+        ({"slow-consumer-policy": "kick"}, "slow-consumer-policy=kick is not a policy for slow consumers; known are"),
+        ({"capacity-bytes": "5 parsecs"}, "'5 parsecs' is not a whole number, or one with KiB, MiB or GiB"),
+        ({"capacity-bytes": "5MB"}, "is not a whole number"),  # 10**6 or 2**20? Only Artemis' name says.
+        ({"capacity-messages": "5KiB"}, "is not a whole number"),
+        ({"consumer-max-rate": 0}, "a rate of 0 would stop it for ever; use block, or unset the rate"),
+        ({"consumer-max-rate": -5}, "consumer-max-rate=-5 is negative; -1 or none is no limit"),
+        ({"consumer-window-bytes": -2}, "consumer-window-bytes=-2 is negative"),
+        ({"slow-consumer-period": 0}, "it must be more than 0 seconds"),
+        ({"hold-deadline": "soon"}, "hold-deadline='soon' is not a number"),
+        ({"hold-deadline": float("nan")}, "is not a number"),
+        ({"hold-deadline": float("inf")}, "is not a number"),
+        ({"stop-messages": -1}, "stop-messages=-1 is negative"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_a_sentence(arguments: dict[str, object], part: str) -> None:
@@ -83,3 +109,105 @@ def test_what_has_nothing_to_do_with_flow_control_is_left_alone() -> None:
     assert read_arguments("q", arguments) == {}
     with pytest.raises(NotImplementedHere, match="use classic"):
         read_arguments("q", {"x-queue-type": "quorum"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ({"address-full-policy": "PAGE"}, "address-full-policy=PAGE is not supported: pages are written to disk"),
+        ({"qpid.policy_type": "flow_to_disk"}, "it needs a store on disk"),
+        ({"x-overflow": "reject-publish-dlx"}, "dead-lettering is not supported"),
+        ({"overflowPolicy": "NONE"}, "would ignore its capacity"),
+    ],
+)
+def test_a_policy_that_we_know_and_do_not_have_is_refused_with_the_reason(
+    arguments: dict[str, object], part: str
+) -> None:
+    with pytest.raises(NotImplementedHere) as caught:
+        read_arguments("q", arguments)
+    assert part in str(caught.value)
+
+
+def test_drop_is_artemis_word_only_by_artemis_name() -> None:
+    assert read_arguments("q", {"address-full-policy": "DROP"})["overflow"].text == "drop-new"
+    with pytest.raises(PreconditionFailed, match="x-overflow=drop is not an overflow policy; did you mean drop-new"):
+        read_arguments("q", {"x-overflow": "drop"})
+
+
+def test_special_values_mean_what_they_mean_where_their_names_come_from() -> None:
+    def said(scope: str, name: str, value: object) -> bool:
+        (word,) = read_settings(scope, "" if scope == "broker" else "#", {name: value}).values()
+        return word.none
+
+    known = dict.fromkeys(ALIASES, "queue") | {
+        alias: scope for scope, aliases in SCOPED_ALIASES.items() for alias in aliases
+    }
+    for name in ZERO_IS_NONE & known.keys():
+        assert said(known[name], name, 0), name
+    for name in NEGATIVE_IS_NONE & known.keys():
+        assert said(known[name], name, -1), name
+    assert known.keys() | set(OURS) >= ZERO_IS_NONE | NEGATIVE_IS_NONE
+
+
+# Patterns
+
+
+@pytest.mark.parametrize("scope", sorted(SCOPES))
+def test_every_setting_of_every_scope_can_be_read(scope: str) -> None:
+    texts = {"overflow": "reject", "slow-consumer-policy": "notify", "memory-stop": "40%"}
+    for name in SCOPES[scope]:
+        assert set(read_settings(scope, "", {name: texts.get(name, "7")})) == {name}
+
+
+@pytest.mark.parametrize(
+    ("scope", "settings", "said"),
+    [
+        ("user", {"rate-messages": 0}, "user 'x': rate-messages=0: a rate of 0 would stop it for ever; use block, or"),
+        ("user", {"rate-messages": -1}, "rate-messages=-1 is negative; the least is 0"),
+        ("user", {"weight": -1}, "weight=-1 is negative; the least is 1"),
+        ("user", {"weight": 0}, "weight=0 is too small; the least is 1"),
+        ("user", {"weight": 101}, "a weight is between 1 and 100"),
+        ("user", {"burst-messages": 0}, "burst-messages=0 is too small; the least is 1"),
+        ("queue", {"weight": 5}, "weight is no setting of scope queue; it is one of user"),
+        ("user", {"capacity-bytes": 5}, "capacity-bytes is no setting of scope user; it is one of queue, address"),
+        ("user", {"qpid.max_size": 5}, "qpid.max_size is no setting of scope user; it is one of queue"),
+        ("queue", {"capacity-byte": 5}, "unknown setting capacity-byte for scope queue; did you mean capacity-bytes?"),
+        ("user", {"zzz": 5}, "unknown setting zzz for scope user; known are rate-messages"),
+        ("que", {}, "scope 'que' is not known; did you mean queue?"),
+        ("planet", {}, "scope 'planet' is not known; known are queue, address, vhost"),
+        ("broker", {"memory-capacity": "140%"}, "memory-capacity=140% is not a share of the machine's memory"),
+        ("broker", {"memory-capacity": "much"}, "memory-capacity='much' is not a whole number, or one with KiB"),
+        ("queue", {"stop-messages": 5, "qpid.flow_stop_count": 6}, "qpid.flow_stop_count=6 contradicts stop-messages"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused_in_a_sentence(
+    scope: str, settings: dict[str, object], said: str
+) -> None:
+    with pytest.raises(PreconditionFailed) as caught:
+        read_settings(scope, "x", settings)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("scope", "pattern", "said"),
+    [
+        ("queue", "", "scope queue needs the pattern of names that are meant; # means all"),
+        ("queue", "orders*", "* in 'orders*' does not stand alone; it stands for one whole word between dots"),
+        ("queue", "a.#b", "# in '#b' does not stand alone; it stands for any number of whole words"),
+        ("queue", "x" * 256, "is longer than 255 octets"),
+        ("broker", "#", "scope broker has no pattern, for there is one broker; '#' is one"),
+    ],
+)
+def test_patterns_that_cannot_be_meant_are_refused_in_a_sentence(scope: str, pattern: str, said: str) -> None:
+    with pytest.raises(PreconditionFailed) as caught:
+        read_pattern(scope, pattern)
+    assert said in str(caught.value)
+
+
+def test_names_of_other_brokers_are_settings_of_patterns_too() -> None:
+    assert read_settings("broker", "", {"default-flow-stop-threshold": 60})["stop-percent"].real == 60
+    assert read_settings("broker", "", {"flow_resume_threshold": 50})["resume-percent"].real == 50
+    assert read_settings("broker", "", {"default-queue-limit": 0})["capacity-bytes"].none
+    assert read_settings("vhost", "/", {"x-qpid-capacity": 5})["capacity-bytes"].number == 5
+    assert read_settings("producer", "a", {"producerMaxRate": -1})["rate-messages"].none
+    assert read_settings("queue", "q", {"max-length": 5})["capacity-messages"].alias == "max-length"

@@ -80,10 +80,55 @@ def test_defaults_never_make_thresholds_that_lock_producers_out(capacity: int, s
         ({"x-max-length": 10, "x-overflow": "reject-publish"}, (10, None, None)),
         ({"x-max-length": 10}, (10, None, None)),
         ({"x-max-length": 10, "stop-messages": 5}, (10, 5, 5)),
+        # qpid.md A3 and C1, translated: by Qpid C++'s names 0 is "none", and it resumes strictly below.
+        ({"qpid.flow_stop_count": 7, "qpid.flow_resume_count": 5}, (None, 7, 4)),
+        ({"qpid.flow_stop_count": 5}, (None, 5, 5)),
+        ({"qpid.max_count": 1000, "qpid.flow_stop_count": 5}, (1000, 5, 5)),  # Refused there, for a default.
+        ({"qpid.max_count": 1000}, (1000, 800, 700)),
+        ({"qpid.max_count": 1000, "qpid.flow_stop_count": 0}, (1000, None, None)),
+        ({"qpid.max_count": 1000, "qpid.flow_resume_count": 0}, (1000, 800, 800)),
+        ({"qpid.max_count": 0, "qpid.flow_stop_count": 0, "qpid.flow_stop_size": 0}, (None, None, None)),
+        ({"qpid.max_count": 2, "qpid.flow_stop_count": 2}, (2, 2, 1)),
+        ({"stop-messages": 0}, (None, 0, 0)),  # By our names 0 is 0: closed after each message.
+        ({"capacity-messages": 100, "stop-messages": "none"}, (100, None, None)),
+        ({"capacity-messages": 100, "resume-messages": "none"}, (100, 80, 80)),
+        ({"capacity-messages": 100, "stop-percent": "none"}, (100, None, None)),
+        ({"capacity-messages": 100, "resume-percent": "none"}, (100, 80, 80)),
+        ({"capacity-messages": 1000, "stop-percent": 33.35, "resume-percent": "12.5"}, (1000, 334, 125)),
+        ({"capacity-messages": 100, "resume-percent": 90}, (100, 90, 90)),
+        ({"capacity-messages": 100, "stop-percent": 100, "resume-percent": 0}, (100, 99, 0)),
+        ({"maximumQueueDepthMessages": 10, "queue.queueFlowResumeLimit": "80.00"}, (10, 8, 8)),
+        ({"maximumQueueDepthMessages": -1}, (None, None, None)),
+        ({"max-size-messages": 10, "address-full-policy": "BLOCK"}, (10, 8, 7)),
+        ({"max-size-messages": -1, "address-full-policy": "DROP"}, (None, None, None)),
     ],
 )
 def test_thresholds_follow_from_what_is_given(arguments: dict[str, object], expected: Marks) -> None:
     assert marks(arguments, "messages") == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"qpid.max_size": 2_950_001}, (2_950_001, 2_360_001, 2_065_000)),
+        ({"qpid.max_size": 2_950_001, "stop-percent": 97, "resume-percent": 73}, (2_950_001, 2_861_501, 2_153_500)),
+        ({"qpid.max_size": 0}, (None, None, None)),
+        ({"qpid.max_size": 0, "qpid.flow_stop_size": 700, "qpid.flow_resume_size": 460}, (None, 700, 459)),
+        ({"qpid.flow_stop_size": 10_000_000}, (104_857_600, 10_000_000, 10_000_000)),  # Refused there, for a default.
+        ({"qpid.max_size": 0x2FFFFFFFF}, (0x2FFFFFFFF, 10_307_921_510, 9_019_431_320)),
+        ({"qpid.max_count": 0}, (104_857_600, 83_886_080, 73_400_320)),
+        ({"qpid.max_count": 10}, (None, None, None)),
+        ({"stop-bytes": 200 * 1024 * 1024}, (262_144_000, 209_715_200, 183_500_800)),  # The default gives way.
+        ({"resume-bytes": 200 * 1024 * 1024}, (262_144_000, 209_715_200, 209_715_200)),
+        ({"capacity-bytes": "none"}, (None, None, None)),
+        ({"capacity-bytes": "4KiB"}, (4096, 3277, 2867)),
+        ({"max-size-bytes": "10Mb"}, (10_485_760, 8_388_608, 7_340_032)),  # 1,024s, in Artemis.
+        ({"x-qpid-capacity": 10_485_760, "x-qpid-flow-resume-capacity": 3_495_253}, (10_485_760, 8_388_608, 3_495_253)),
+        ({"x-qpid-capacity": 1000, "x-qpid-flow-resume-capacity": 1000}, (1000, 1000, 1000)),
+    ],
+)
+def test_thresholds_in_bytes_follow_from_what_is_given(arguments: dict[str, object], expected: Marks) -> None:
+    assert marks(arguments, "bytes") == expected
 
 
 @pytest.mark.parametrize(
@@ -97,6 +142,11 @@ def test_thresholds_follow_from_what_is_given(arguments: dict[str, object], expe
         ({"qpid.policy_type": "ring"}, "drop-head"),
         ({"overflowPolicy": "PRODUCER_FLOW_CONTROL"}, "block"),
         ({"x-overflow": "reject-publish"}, "reject"),
+        ({"qpid.policy_type": "self-destruct"}, "self-destruct"),
+        ({"qpid.policy_type": "ring_strict"}, "ring-strict"),
+        ({"address-full-policy": "BLOCK"}, "block"),
+        ({"address-full-policy": "DROP"}, "drop-new"),
+        ({"address-full-policy": "FAIL"}, "reject"),
     ],
 )
 def test_the_policy_is_the_one_that_the_names_users_expect(arguments: dict[str, object], policy: str) -> None:
@@ -116,6 +166,11 @@ def test_the_policy_is_the_one_that_the_names_users_expect(arguments: dict[str, 
         ({"capacity-bytes": 10, "resume-messages": 5}, "has no stop threshold to go with"),
         ({"stop-percent": 20, "resume-percent": 30}, "resume-percent=30 is above stop-percent=20"),
         ({"qpid.max_count": 9, "qpid.flow_stop_count": 12}, "qpid.flow_stop_count=12 is above the capacity"),
+        (
+            {"capacity-messages": 100, "stop-percent": 50, "resume-messages": 60},
+            "resume-messages=60 is above stop-messages=50, from stop-percent=50,",
+        ),
+        ({"stop-messages": "none", "resume-messages": 5}, "has no stop threshold to go with"),
     ],
 )
 def test_thresholds_that_cannot_work_are_refused_in_the_words_that_were_used(

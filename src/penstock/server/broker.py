@@ -24,7 +24,7 @@ from penstock.config import NO_FLOW_LOG, Settings, changed_at_start, load
 from penstock.core.broker import Broker as Core
 from penstock.core.changes import replace_file
 from penstock.core.settings import Defaults
-from penstock.errors import BrokerError, ConfigError, PenstockError, StartError
+from penstock.errors import BrokerError, ConfigError, StartError
 from penstock.names import BROKER
 from penstock.server.flowlog import FlowLog
 from penstock.server.machine import memory_bytes
@@ -119,8 +119,11 @@ class Broker:
             if shell is not None:
                 self.hub.begin(shell.loop.time())
             plan = replace_file(self.hub.broker, settings.said)
-        except PenstockError as error:
+        except ConfigError as error:
             log.error("reload: the old settings stay, for %s", error)
+            return
+        except BrokerError as error:
+            log.error("reload: the old settings stay, for '%s': %s", file, error)
             return
         log.info("reload: '%s' is in effect; %d queues were looked at anew", file, len(plan.queues))
         if self.hub.broker.table.commanded():

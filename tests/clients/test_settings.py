@@ -1,0 +1,347 @@
+"""Settings by pattern on a real broker: by command and by file, while producers are blocked."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pika
+import pytest
+from pika.exceptions import ChannelClosedByBroker
+
+from penstock.client import Connection
+from penstock.client.control import Control
+from penstock.client.errors import ControlError
+from tests.brokers import BrokerProcess, eventually, penstock_command, serving, some_name
+
+pytestmark = pytest.mark.clients
+
+
+@pytest.fixture
+def tuned(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker of its own, with a settings file that says nothing yet: what is set may concern everybody."""
+    (tmp_path / "penstock.toml").write_text("[broker]\n")
+    with serving(tmp_path, "--config", str(tmp_path / "penstock.toml")) as process:
+        yield process
+        assert "Traceback" not in process.log()
+
+
+@pytest.fixture
+def control(tuned: BrokerProcess) -> Iterator[Control]:
+    with Connection(tuned.url) as connection, Control(connection) as control:
+        yield control
+
+
+class Publisher:
+    """A connection of pika's that publishes, and what it was told."""
+
+    def __init__(self, broker: BrokerProcess, queue: str, **arguments: Any) -> None:
+        self.connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        self.told: list[str] = []
+        self.connection.add_on_connection_blocked_callback(lambda _, frame: self.told.append("blocked"))
+        self.connection.add_on_connection_unblocked_callback(lambda _, frame: self.told.append("unblocked"))
+        self.channel = self.connection.channel()
+        self.queue = queue
+        self.channel.queue_declare(queue, arguments=arguments)
+
+    def publish(self, times: int) -> None:
+        for number in range(times):
+            self.channel.basic_publish("", self.queue, str(number).encode())
+
+    def hears(self, *told: str) -> None:
+        eventually(
+            lambda: self.connection.process_data_events(0) or self.told == list(told), f"{told}, not {self.told}"
+        )
+
+
+@pytest.fixture
+def make(tuned: BrokerProcess) -> Iterator[Callable[..., Publisher]]:
+    """Makes publishers, and closes their connections before the broker leaves."""
+    made: list[Publisher] = []
+
+    def publisher(*words: Any, **arguments: Any) -> Publisher:
+        made.append(Publisher(*words, **arguments))
+        return made[-1]
+
+    yield publisher
+    for each in made:
+        if each.connection.is_open:
+            each.connection.close()
+
+
+def depth_of(control: Control, queue: str) -> Callable[[], int]:
+    return lambda: int(control.why(queue)["depth"]["messages"])
+
+
+def command(broker: BrokerProcess, *words: str) -> str:
+    done = penstock_command(*words, "--url", broker.url)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def refusal(broker: BrokerProcess, *words: str) -> str:
+    done = penstock_command(*words, "--url", broker.url)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    return done.stderr.removeprefix("penstock: ").rstrip()
+
+
+def test_raising_lowering_and_removing_a_threshold_while_a_producer_is_blocked(
+    make: Callable[..., Publisher], tuned: BrokerProcess, control: Control
+) -> None:
+    publisher = make(tuned, "orders.eu")
+    depth = depth_of(control, "orders.eu")
+    control.set("queue", "orders.#", {"capacity-messages": 4, "stop-messages": 2, "hold-deadline": 0})
+    publisher.publish(6)
+    eventually(lambda: depth() == 4, "the capacity is reached")
+    publisher.hears("blocked")
+    control.set("queue", "orders.#", {"capacity-messages": 5})  # Raised, and still closed: 5 > 2.
+    assert depth() == 4
+    control.set("queue", "orders.#", {"capacity-messages": 50, "stop-messages": 40, "resume-messages": 40})
+    eventually(lambda: depth() == 6, "the held publishes are in")
+    publisher.hears("blocked", "unblocked")
+    control.set("queue", "orders.eu", {"stop-messages": 5, "resume-messages": 1})  # Lowered below the depth.
+    eventually(lambda: len(tuned.logged("QUE-1003")) == 2, "the gate closes without a publish")
+    publisher.publish(1)
+    publisher.hears("blocked", "unblocked", "blocked")
+    control.unset("queue", "orders.eu")
+    publisher.hears("blocked", "unblocked", "blocked", "unblocked")
+    assert depth() == 7
+    assert len(tuned.logged("QUE-1004")) == 2
+
+
+def test_confirms_that_were_withheld_come_when_the_threshold_is_raised(tuned: BrokerProcess, control: Control) -> None:
+    control.set("queue", "#", {"stop-messages": 0, "resume-messages": 0, "hold-deadline": 0, "capacity-messages": 10})
+    with Connection(tuned.url) as connection:
+        channel = connection.channel()
+        channel.queue_declare("q")
+        confirms = channel.confirm_select()
+        channel.publish(b"1", routing_key="q")
+        channel.publish(b"2", routing_key="q")
+        eventually(lambda: depth_of(control, "q")() == 2, "both are in the queue")
+        assert control.why("q")["gate"]["open"] is False
+        control.unset("queue", "#", ["stop-messages", "resume-messages"])
+        connection.wait_for(lambda: confirms.acked == 2, "both confirms", 20)
+
+
+def test_a_command_is_answered_in_words_and_as_json(make: Callable[..., Publisher], tuned: BrokerProcess) -> None:
+    said = command(tuned, "set", "queue", "orders.#", "capacity-messages=1000", "stop-percent=60")
+    assert said.splitlines() == [
+        "queue orders.# capacity-messages=1000 stop-percent=60",
+        "queue 'orders.#' matches nothing yet; it will count for what comes",
+    ]
+    publisher = make(tuned, "orders.eu", **{"x-max-length-bytes": 5000, "x-overflow": "block"})
+    said = command(tuned, "set", "queue", "orders.#", "resume-percent=10")
+    assert said.splitlines()[1] == "queue 'orders.#' matches orders.eu"
+    shown = command(tuned, "show", "queue", "orders.eu").splitlines()
+    assert shown[0].split() == ["setting", "value", "from"]
+    table = {line.split()[0]: " ".join(line.split()[1:]) for line in shown}
+    assert table["capacity-messages"] == "1000 pattern 'orders.#', set by command: capacity-messages=1000"
+    assert table["capacity-bytes"] == "5000 argument x-max-length-bytes=5000"
+    assert table["stop-messages"] == "600 pattern 'orders.#', set by command: stop-percent=60"
+    assert table["resume-bytes"] == "500 pattern 'orders.#', set by command: resume-percent=10"
+    assert table["overflow"] == "block argument x-overflow=block"
+    assert table["hold-deadline"] == "30 default"
+    assert table["message-ttl"] == "none default"
+    assert command(tuned, "set", "broker", "hold-deadline=5").splitlines() == ["broker hold-deadline=5"]
+    found = {row["setting"]: row for row in json.loads(command(tuned, "show", "queue", "orders.eu", "--json"))}
+    assert found["hold-deadline"] == {
+        "setting": "hold-deadline",
+        "value": 5,
+        "origin": "broker",
+        "from": "broker, set by command: hold-deadline=5",
+        "name": "hold-deadline",
+        "given": "5",
+        "pattern": "",
+        "by": "command",
+    }
+    assert found["capacity-messages"]["pattern"] == "orders.#"
+    assert command(tuned, "settings").splitlines() == [
+        "scope   pattern   setting                 by",
+        "queue   orders.#  capacity-messages=1000  command",
+        "queue   orders.#  stop-percent=60         command",
+        "queue   orders.#  resume-percent=10       command",
+        "broker            hold-deadline=5         command",
+    ]
+    assert command(tuned, "unset", "queue", "orders.#", "stop-percent", "resume-percent").splitlines() == [
+        "queue orders.# capacity-messages=1000",
+        "queue 'orders.#' matches orders.eu",
+    ]
+    assert command(tuned, "unset", "queue", "orders.#").splitlines()[0] == "queue orders.# nothing set by command"
+    assert json.loads(command(tuned, "unset", "broker", "--json"))["settings"] == {}
+    assert json.loads(command(tuned, "settings", "--json")) == []
+    assert command(tuned, "set", "user", "alice", "burst-messages=5").splitlines()[1:] == [
+        "burst-messages has no effect until somebody sets rate-messages as well"
+    ]
+    assert "weight=3" in command(tuned, "set", "user", "alice", "weight=3")
+    assert "pattern 'alice', set by command: weight=3" in command(tuned, "show", "user", "alice")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("set", "user", "alice", "rate-messages=0"),
+            "a rate of 0 would stop it for ever; use block, or unset the rate",
+        ),
+        (("set", "user", "alice", "weight=-1"), "user 'alice': weight=-1 is negative; the least is 1"),
+        (("set", "queue", "q", "capacity-byte=1"), "unknown setting capacity-byte for scope queue; did you mean"),
+        (("set", "queue", "q*", "capacity-bytes=1"), "* in 'q*' does not stand alone"),
+        (("set", "queue", "q", "capacity-bytes"), "capacity-bytes is not NAME=VALUE"),
+        (("set", "queue", "q", "stop-messages=1", "stop-messages=2"), "stop-messages is given twice"),
+        (("set", "queue", "q"), "'settings' must be an object of at least one setting and its value"),
+        (("set", "queue", "q", "overflow=page"), "pages are written to disk"),
+        (("unset", "queue", "nobody"), "nothing is set for queue 'nobody'; nothing to unset"),
+        (("unset", "queue"), "scope queue needs the pattern that was set"),
+        (("show", "queue", "nobody"), "no queue 'nobody' in vhost '/'"),
+        (("show", "vhost", "nobody"), "vhost 'nobody' not found"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_one_sentence(
+    broker: BrokerProcess, words: tuple[str, ...], said: str
+) -> None:
+    assert said in refusal(broker, *words)
+
+
+def test_a_contradiction_names_both_sources_and_changes_nothing(
+    make: Callable[..., Publisher], tuned: BrokerProcess, control: Control
+) -> None:
+    publisher = make(tuned, "q", **{"x-max-length": 100, "x-overflow": "block"})
+    with pytest.raises(ControlError, match=r"stop-messages=101 \(pattern '#', set by command\)") as caught:
+        control.set("queue", "#", {"stop-messages": 101, "hold-deadline": 1})
+    assert "(x-max-length=100, declared)" in str(caught.value)
+    assert caught.value.code == 406
+    assert control.settings() == []
+    control.set("queue", "big.#", {"stop-messages": 101})
+    with pytest.raises(ChannelClosedByBroker) as closed:
+        publisher.channel.queue_declare("big.one", arguments={"x-max-length": 100})
+    assert closed.value.reply_code == 406
+    assert "stop-messages=101 (pattern 'big.#', set by command)" in closed.value.reply_text
+
+
+def test_no_setting_shuts_out_the_operator_who_must_take_it_back(tuned: BrokerProcess) -> None:
+    nothing = ["capacity-messages=0", "stop-messages=0", "resume-messages=0", "message-ttl=0", "overflow=reject"]
+    nothing += ["consumer-window-bytes=0", "consumer-max-rate=0.001", "slow-consumer-rate=1000000"]
+    command(tuned, "set", "queue", "#", *nothing, "slow-consumer-policy=cancel", "slow-consumer-period=0.001")
+    command(tuned, "set", "broker", "capacity-bytes=0")
+    assert "capacity-messages=0" in command(tuned, "settings")
+    command(tuned, "unset", "queue", "#")
+    assert len(command(tuned, "settings").splitlines()) == 2
+
+
+# The settings file
+
+
+def reload(broker: BrokerProcess, file: Path, text: str, told: str) -> str:
+    """Write the settings file anew, tell the broker, and return what it logged about it."""
+    before = len(broker.logged("reload: "))
+    file.write_text(text)
+    broker.process.send_signal(signal.SIGHUP)
+    eventually(lambda: any(told in line for line in broker.logged("reload: ")[before:]), f"{told!r} in the log")
+    return "\n".join(broker.logged("reload: ")[before:])
+
+
+def test_a_reload_is_in_effect_at_once_while_a_producer_is_blocked(
+    make: Callable[..., Publisher], tuned: BrokerProcess, control: Control, tmp_path: Path
+) -> None:
+    file = tmp_path / "penstock.toml"
+    publisher = make(tuned, "orders.eu")
+    reload(tuned, file, '[queue."orders.#"]\ncapacity-messages = 3\nhold-deadline = 0\n', "1 queues were looked at")
+    publisher.publish(5)
+    publisher.hears("blocked")
+    depth = depth_of(control, "orders.eu")
+    eventually(lambda: depth() == 3, "the capacity is reached")
+    reload(tuned, file, '[vhost."/"]\nhold-deadline = 7\n[queue."#"]\ncapacity-messages = 30\n', "is in effect")
+    eventually(lambda: depth() == 5, "the held publishes are in")
+    publisher.hears("blocked", "unblocked")
+    row = next(each for each in control.show("queue", "orders.eu") if each["setting"] == "hold-deadline")
+    assert row["from"] == "vhost pattern '/', set by file line 2: hold-deadline=7"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[queue."q"]\nstop-messages = 4\n[queue."r"\n', "(at line 3, column 11)"),
+        (
+            '[queue."q"]\nstop-messages = 4\n\nstop-mesages = 5\n',
+            "line 4: unknown setting stop-mesages for scope queue",
+        ),
+        ('[broker]\n[queue]\n[queue."q"]\nstop-messages = -4\n', "line 4: queue 'q': stop-messages=-4 is negative"),
+        ("[queue.a.b]\nstop-messages = 4\n", 'a pattern with dots stands in quotes: [queue."a.b"]'),
+        ("[queue]\nstop-messages = 4\n", 'line 2: [queue] needs a pattern: [queue."..."] before stop-messages'),
+        ('[queue."a*"]\nstop-messages = 4\n', "line 1: queue pattern 'a*': * in 'a*' does not stand alone"),
+        ("[user.alice]\nrate-messages = 0\n", "line 2: user 'alice': rate-messages=0: a rate of 0 would stop it"),
+        ("[usr.alice]\nrate-messages = 1\n", "unknown table [usr]; known are [users], "),
+        ('[queue."q"]\nstop-messages = 400\n', "stop-messages=400 (pattern 'q', set by file line 2) is above"),
+        ("[broker]\nheartbeat-s = -1\n", "line 2: heartbeat-s must be a number from 0, not -1"),
+        ('[queue."q"]\nstop-messages = 2021-01-01\n', "line 2: queue 'q': stop-messages="),
+    ],
+)
+def test_a_file_that_cannot_be_meant_leaves_the_old_settings_and_its_line_is_logged(
+    make: Callable[..., Publisher], tuned: BrokerProcess, control: Control, tmp_path: Path, text: str, said: str
+) -> None:
+    file = tmp_path / "penstock.toml"
+    publisher = make(tuned, "q", **{"capacity-messages": 100})
+    reload(tuned, file, '[queue."q"]\nstop-messages = 50\n', "is in effect")
+    logged = reload(tuned, file, text, "the old settings stay")
+    assert said in logged
+    assert str(file) in logged
+    assert control.settings() == [{"scope": "queue", "pattern": "q", "command": {}, "file": {"stop-messages": "50"}}]
+    assert control.why("q")["stop"]["messages"] == 50
+
+
+def test_what_was_set_by_command_survives_a_reload_and_beats_the_file(
+    make: Callable[..., Publisher], tuned: BrokerProcess, control: Control, tmp_path: Path
+) -> None:
+    file = tmp_path / "penstock.toml"
+    publisher = make(tuned, "q")
+    control.set("queue", "q", {"capacity-messages": 10})
+    logged = reload(tuned, file, '[queue."q"]\ncapacity-messages = 99\n', "stays, and beats the file")
+    assert "is in effect" in logged
+    assert control.why("q")["capacity"]["messages"] == 10
+    assert control.set("queue", "q", {"capacity-messages": 11})["sentences"] == [
+        "queue 'q' matches q",
+        "capacity-messages beats what the settings file says for queue 'q', until it is unset",
+    ]
+    assert "is in effect again" in control.unset("queue", "q")["sentences"][1]
+    assert control.why("q")["capacity"]["messages"] == 99
+    with pytest.raises(ControlError, match="not set by command but by the settings file"):
+        control.unset("queue", "q")
+
+
+def test_what_only_counts_at_the_start_is_named_at_a_reload(tuned: BrokerProcess, tmp_path: Path) -> None:
+    logged = reload(
+        tuned,
+        tmp_path / "penstock.toml",
+        '[broker]\nheartbeat-s = 5\nhold-deadline-s = 3\n[users]\nada = "1815"\n',
+        "users only counts at the start",
+    )
+    assert "heartbeat-s only counts at the start; restart the broker for it" in logged
+    assert "listen" not in logged
+    assert tuned.alive()
+
+
+def test_a_broker_without_a_settings_file_says_so_and_goes_on(own_broker: BrokerProcess) -> None:
+    own_broker.process.send_signal(signal.SIGHUP)
+    eventually(lambda: own_broker.logged("reload: there is no settings file"), "the log line")
+    assert own_broker.alive()
+
+
+def test_the_settings_of_a_file_count_from_the_start(make: Callable[..., Publisher], tmp_path: Path) -> None:
+    file = tmp_path / "start.toml"
+    file.write_text(
+        '[broker]\ndefault-flow-stop-threshold = 50\ncapacity-bytes = "1MiB"\n[queue."*"]\nmax-length = 7\n'
+    )
+    with serving(tmp_path, "--config", str(file)) as broker:
+        name = some_name("q")
+        publisher = make(broker, name)
+        found = broker.queue(name)
+        assert (found["capacity"]["messages"], found["overflow"]) == (7, "drop-head")
+        other = make(broker, "a.b")
+        assert broker.queue("a.b")["stop"]["bytes"] == 512 * 1024
+        publisher.connection.close()
+        other.connection.close()
