@@ -134,7 +134,7 @@ def test_a_command_is_answered_in_words_and_as_json(make: Callable[..., Publishe
         "queue orders.# capacity-messages=1000 stop-percent=60",
         "queue 'orders.#' matches nothing yet; it will count for what comes",
     ]
-    publisher = make(tuned, "orders.eu", **{"x-max-length-bytes": 5000, "x-overflow": "block"})
+    make(tuned, "orders.eu", **{"x-max-length-bytes": 5000, "x-overflow": "block"})
     said = command(tuned, "set", "queue", "orders.#", "resume-percent=10")
     assert said.splitlines()[1] == "queue 'orders.#' matches orders.eu"
     shown = command(tuned, "show", "queue", "orders.eu").splitlines()
@@ -285,7 +285,7 @@ def test_a_file_that_cannot_be_meant_leaves_the_old_settings_and_its_line_is_log
     make: Callable[..., Publisher], tuned: BrokerProcess, control: Control, tmp_path: Path, text: str, said: str
 ) -> None:
     file = tmp_path / "penstock.toml"
-    publisher = make(tuned, "q", **{"capacity-messages": 100})
+    make(tuned, "q", **{"capacity-messages": 100})
     reload(tuned, file, '[queue."q"]\nstop-messages = 50\n', "is in effect")
     logged = reload(tuned, file, text, "the old settings stay")
     assert said in logged
@@ -298,7 +298,7 @@ def test_what_was_set_by_command_survives_a_reload_and_beats_the_file(
     make: Callable[..., Publisher], tuned: BrokerProcess, control: Control, tmp_path: Path
 ) -> None:
     file = tmp_path / "penstock.toml"
-    publisher = make(tuned, "q")
+    make(tuned, "q")
     control.set("queue", "q", {"capacity-messages": 10})
     logged = reload(tuned, file, '[queue."q"]\ncapacity-messages = 99\n', "stays, and beats the file")
     assert "is in effect" in logged

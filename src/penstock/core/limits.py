@@ -14,7 +14,8 @@ class Limits:
 
     def __init__(self) -> None:
         self.thresholds: Thresholds | None = None
-        """Of what it holds: an address, the queues of a virtual host, or all of the broker's (memory, in bytes)."""
+        """Of what it holds: an address, the queues of a virtual host, or all of the broker's (memory, in bytes; where
+        somebody says that there is no limit, all of them are UNLIMITED)."""
         self.rate_messages: float | None = None
         """Messages a second."""
         self.rate_bytes: float | None = None
@@ -72,6 +73,9 @@ def _memory(thing: str, words: dict[str, Word], defaults: Defaults, machine_byte
         word = words.get(f"memory-{mark}")
         if word is not None:
             plain[f"{mark}-bytes"] = _in_bytes(thing, word, machine_bytes)
+    capacity = words.get("memory-capacity")
+    if capacity is not None and capacity.none:  # Said, and not left to what is done where nobody says anything.
+        return Thresholds(Level(), Level(), Level())
     return _thresholds(thing, plain, defaults)
 
 

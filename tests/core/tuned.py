@@ -1,0 +1,69 @@
+"""A broker without a clock, whose settings are changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from penstock.core import changes
+from penstock.core.broker import Broker
+from penstock.core.effects import Crossed
+from penstock.core.producer import Holding, Producer
+from penstock.core.queue import Queue
+from penstock.core.session import Session
+from penstock.core.settings import Defaults
+from penstock.errors import BrokerError
+from penstock.names import read_settings
+
+
+class Bench:
+    """A broker without a clock, its producers and what they were told."""
+
+    def __init__(self) -> None:
+        self.broker = Broker(Defaults())
+        self.vhost = self.broker.add_vhost("/")
+        self.session = Session()
+
+    def queue(self, name: str, **arguments: object) -> Queue:
+        given = {key.replace("_", "-"): value for key, value in arguments.items()}
+        queue = self.vhost.declare_queue(name, given, False, False, None, None)
+        self.broker.use(queue)
+        return queue
+
+    def set(self, scope: str, pattern: str, **settings: object) -> changes.Plan:
+        given = {key.replace("_", "-"): value for key, value in settings.items()}
+        return changes.put(self.broker, scope, pattern, read_settings(scope, pattern, given))
+
+    def file(self, *entries: tuple[str, str, dict[str, object]]) -> None:
+        said = [(scope, pattern, read_settings(scope, pattern, given)) for scope, pattern, given in entries]
+        changes.replace_file(self.broker, said)
+
+    def producer(self, confirming: bool = True) -> Producer:
+        producer = Producer(self.broker, "p", Holding(1_000_000))
+        producer.confirming = confirming
+        return producer
+
+    def publish(self, producer: Producer, queue: str, *charges: int) -> None:
+        route = self.vhost.route("", queue, False)
+        self.vhost.resolve(route, {})
+        for charge in charges:
+            producer.publish(route, b"", charge)
+
+    def run(self, now: float = 0.0) -> None:
+        self.broker.begin(now)
+        while self.broker.run(1000):
+            pass
+
+    def told(self, producer: Producer) -> list[tuple[int, int, bool]]:
+        self.broker.take_confirming()
+        return [(int(each.first), int(each.last), each.confirmed) for each in producer.withheld.take()]
+
+    def crossings(self) -> list[bool]:
+        return [each.crossing.closed for each in self.broker.effects() if isinstance(each, Crossed)]
+
+
+def refused(act: Callable[[], object]) -> str:
+    with pytest.raises(BrokerError) as caught:
+        act()
+    return str(caught.value)
