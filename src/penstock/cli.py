@@ -200,6 +200,8 @@ def set_(scope: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
     with _one_sentence():
         pattern, given = ("", words) if scope == "broker" else (words[0], words[1:])
         settings: dict[str, object] = {}
+        if not given:
+            raise ConfigError(f"nothing to set for {scope} '{pattern}'; NAME=VALUE comes after the pattern")
         for word in given:
             name, equals, value = word.partition("=")
             if not equals:

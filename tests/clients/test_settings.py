@@ -144,6 +144,7 @@ def test_a_command_is_answered_in_words_and_as_json(make: Callable[..., Publishe
     assert table["capacity-bytes"] == "5000 argument x-max-length-bytes=5000"
     assert table["stop-messages"] == "600 pattern 'orders.#', set by command: stop-percent=60"
     assert table["resume-bytes"] == "500 pattern 'orders.#', set by command: resume-percent=10"
+    assert table["stop-bytes"] == "3000 pattern 'orders.#', set by command: stop-percent=60"
     assert table["overflow"] == "block argument x-overflow=block"
     assert table["hold-deadline"] == "30 default"
     assert table["message-ttl"] == "none default"
@@ -193,7 +194,7 @@ def test_a_command_is_answered_in_words_and_as_json(make: Callable[..., Publishe
         (("set", "queue", "q*", "capacity-bytes=1"), "* in 'q*' does not stand alone"),
         (("set", "queue", "q", "capacity-bytes"), "capacity-bytes is not NAME=VALUE"),
         (("set", "queue", "q", "stop-messages=1", "stop-messages=2"), "stop-messages is given twice"),
-        (("set", "queue", "q"), "'settings' must be an object of at least one setting and its value"),
+        (("set", "queue", "q"), "nothing to set for queue 'q'; NAME=VALUE comes after the pattern"),
         (("set", "queue", "q", "overflow=page"), "pages are written to disk"),
         (("unset", "queue", "nobody"), "nothing is set for queue 'nobody'; nothing to unset"),
         (("unset", "queue"), "scope queue needs the pattern that was set"),

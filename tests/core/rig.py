@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core import changes
 from penstock.core.broker import Broker
 from penstock.core.consumer import Batch, Consumer
 from penstock.core.queue import Queue
@@ -11,6 +12,7 @@ from penstock.core.route import Route
 from penstock.core.session import Session
 from penstock.core.settings import Defaults
 from penstock.errors import PreconditionFailed
+from penstock.names import read_settings
 from tests.core.looking import Looking, Watched
 from tests.model import ProducerModel, Publish, QueueModel
 
@@ -70,13 +72,18 @@ class Rig(Looking):
         arguments["hold-deadline"] = 0 if plan.deadline_s == FOR_EVER else int(plan.deadline_s)
         if plan.ttl_s != FOR_EVER:
             arguments["x-message-ttl"] = int(plan.ttl_s * 1000)
-        queue = self.vhost.declare_queue(f"q{index}", arguments, False, False, None, None)
+        self.set(index, arguments)
+        queue = self.vhost.declare_queue(f"q{index}", {}, False, False, None, None)
         self.broker.use(queue)
         self.vhost.bind("amq.fanout", queue, None, "", {})
         if index < 2:
             self.vhost.bind("pair", queue, None, "", {})
         self.models[model.name], self.real[model.name] = model, queue
         return model.name
+
+    def set(self, index: int, settings: dict[str, object]) -> None:
+        """Say by a pattern what a queue is like: what is said so can be changed while it is used."""
+        changes.put(self.broker, "queue", f"q{index}", read_settings("queue", f"q{index}", settings))
 
     def producer(self, confirming: bool, bound: int) -> Watched:
         return Watched(self, ProducerModel(f"p{next(self._numbers)}", confirming, bound), bound)

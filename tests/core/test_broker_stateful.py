@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from penstock.flow.level import Level, Thresholds
 from tests.core import counted
 from tests.core.rig import FOR_EVER, Rig, Watched
 from tests.model import QueueModel
@@ -154,19 +153,21 @@ class Anything(RuleBasedStateMachine):
             rig.broker.cancel(reader.session, data.draw(st.sampled_from(sorted(reader.session.consumers))))
             rig.look()
 
-    @rule(index=INDEX, stop=st.integers(0, 7), resume=st.integers(0, 7))
-    def move_thresholds(self, index: int, stop: int, resume: int) -> None:
-        """Thresholds in messages change, within the capacity, and the gate is judged anew at once."""
+    @rule(index=INDEX, capacity=st.integers(1, 9), stop=st.integers(0, 9), resume=st.integers(0, 7))
+    def set_thresholds(self, index: int, capacity: int, stop: int, resume: int) -> None:
+        """Capacity and thresholds in messages are set anew, in any direction, and count at once."""
         name = self.rig.current[self.queue(index)]
-        model, queue = self.rig.models[name], self.rig.real[name]
+        model = self.rig.models[name]
         if model.capacity[0] is None or model.stop[0] is None:
             return
-        stop = min(stop, model.capacity[0])
+        capacity = max(capacity, model.depth()[0])  # What is in there stays in there.
+        stop = min(stop, capacity)
         resume = min(resume, stop)
+        model.capacity = capacity, model.capacity[1]
         model.stop, model.resume = (stop, model.stop[1]), (resume, model.resume[1])
-        old = queue.thresholds
-        queue.thresholds = Thresholds(old.capacity, Level(stop, old.stop.bytes), Level(resume, old.resume.bytes))
-        queue.review(self.now)
+        self.rig.set(
+            self.queue(index), {"capacity-messages": capacity, "stop-messages": stop, "resume-messages": resume}
+        )
         self.rig.look()
 
     @rule(turns=st.sampled_from([1, 2, 3, 5, 1000]))

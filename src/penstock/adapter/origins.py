@@ -84,7 +84,12 @@ def _marks(words: dict[str, Word], unit: str, queue: Queue) -> list[dict[str, ob
         if number is None or (percent is not None and percent.none):
             rows.append(_row(name, value, percent, "the stop"))
             continue
-        rows.append(_row(name, value, percent, f"{share:g} % of the capacity, by default"))
+        otherwise = f"{share:g} % of the capacity, by default"
+        if mark == "resume" and value == _level(thresholds.stop, unit):
+            otherwise = "the stop"
+        elif mark == "stop" and value == _level(thresholds.resume, unit) and explicit(words.get(f"resume-{unit}")):
+            otherwise = "the resume, to which the default gives way"
+        rows.append(_row(name, value, percent, otherwise))
     return rows
 
 
