@@ -114,6 +114,30 @@ def test_raising_lowering_and_removing_a_threshold_while_a_producer_is_blocked(
     assert len(tuned.logged("QUE-1004")) == 2
 
 
+@pytest.mark.parametrize(
+    ("scope", "pattern"), [("vhost", "/"), ("vhost", "#"), ("address", "amq.fanout"), ("address", "amq.*")]
+)
+def test_a_bound_of_a_virtual_host_or_an_address_comes_and_goes_while_messages_flow(
+    make: Callable[..., Publisher], tuned: BrokerProcess, control: Control, scope: str, pattern: str
+) -> None:
+    publisher = make(tuned, "orders")
+    publisher.channel.queue_bind("orders", "amq.fanout")
+    depth = depth_of(control, "orders")
+    # The queue that answers come to is in the same virtual host: bytes are bounded, and leave room for answers.
+    control.set(scope, pattern, {"capacity-bytes": 400_000, "stop-bytes": 300_000})
+    control.set("queue", "orders", {"hold-deadline": 0})
+    for _ in range(4):
+        publisher.channel.basic_publish("amq.fanout", "", bytes(150_000))
+    eventually(lambda: depth() == 2, "two fit")
+    publisher.hears("blocked")
+    control.set(scope, pattern, {"capacity-bytes": "1MiB", "stop-bytes": 900_000})
+    eventually(lambda: depth() == 4, "all fit")
+    publisher.hears("blocked", "unblocked")
+    control.unset(scope, pattern)
+    publisher.channel.basic_publish("amq.fanout", "", bytes(1_000_000))
+    eventually(lambda: depth() == 5, "nothing bounds it any more")
+
+
 def test_confirms_that_were_withheld_come_when_the_threshold_is_raised(tuned: BrokerProcess, control: Control) -> None:
     control.set("queue", "#", {"stop-messages": 0, "resume-messages": 0, "hold-deadline": 0, "capacity-messages": 10})
     with Connection(tuned.url) as connection:
