@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 COLLECT_AFTER = 50_000
 """New objects between two looks for cycles, instead of Python's 700: a few MiB at most."""
+CONNECTIONS_LISTED = 100
+"""Connections that `penstock status` names; the others are counted."""
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 
 
@@ -165,7 +167,7 @@ def unblock(scope: str, name: str, url: str) -> None:
 @main.command()
 @click.option("--url", default=DEFAULT_URL, show_default=True, help="The broker to ask.")
 def status(url: str) -> None:
-    """List the queues of a broker: depth, capacity, gate and who is blocked."""
+    """List the queues of a broker (depth, capacity, gate and who is blocked) and its connections."""
     with _asking(url) as control:
         answer = control.status()
         click.echo(f"penstock {answer['version']}, vhost {answer['vhost']}, {len(answer['connections'])} connections")
@@ -177,6 +179,15 @@ def status(url: str) -> None:
                 f"gate {'open' if each['gate']['open'] else 'closed'}, {each['gate']['blocked']} producers blocked, "
                 f"{each['consumers']} consumers{''.join(f', cursor {name}' for name in each['cursors'])}"
             )
+        for each in answer["connections"][:CONNECTIONS_LISTED]:
+            channels = "1 channel" if each["channels"] == 1 else f"{each['channels']:,} channels"
+            state = ", blocked" if each["blocked"] else ""
+            if each["held"]["messages"]:
+                state += f", {each['held']['messages']:,} publishes held"
+            click.echo(f"{each['name']}: {each['product'] or 'an unnamed client'}, {channels}{state}")
+        more = len(answer["connections"]) - CONNECTIONS_LISTED
+        if more > 0:
+            click.echo(f"and {more:,} more connections")
 
 
 ALL_SCOPES = click.Choice(["queue", "address", "vhost", "user", "connection", "producer", "broker"])

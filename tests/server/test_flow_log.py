@@ -15,6 +15,7 @@ import pytest
 from pamqp import commands
 
 from penstock import flowlog
+from penstock.server.flowlog import FlowLog
 from tests.brokers import GRACE, BrokerProcess, eventually, penstock_command, serving
 from tests.server.peer import Peer, open_peer, publish_frames
 
@@ -297,3 +298,17 @@ def test_the_reader_names_file_and_line_of_what_is_no_record(tmp_path: Path) -> 
     (tmp_path / "flow-00000002.jsonl").write_text('{"v":1}\n{"v":\n')
     with pytest.raises(ValueError, match=r"flow-00000002\.jsonl, line 2: Expecting value"):
         records(tmp_path)
+
+
+def test_a_writer_that_cannot_keep_up_drops_and_counts_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    log = FlowLog(tmp_path / "log", 2, 1 << 20, waiting_most=1000)
+    for number in range(150):  # Nothing is written yet: the writer has not begun.
+        log.put([{"event": "depth", "messages": number}] * 10)
+    log.start()
+    log.stop()
+    seen = records(tmp_path / "log")
+    kept = [record["messages"] for record in seen if record["event"] == "depth"]
+    assert kept == [number for number in range(100) for _ in range(10)]
+    (lost,) = [record for record in seen if record["event"] == "lost"]
+    assert (lost["count"], lost["cause"]) == (500, "the writer could not keep up")
+    assert seen[-1]["event"] == "stop"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 CONSUMERS_SHOWN: Final = 20
 CHANNELS_SHOWN: Final = 50
+CONNECTIONS_SHOWN: Final = 20
 """The most of them in one answer; the others are counted."""
 
 

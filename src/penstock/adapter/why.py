@@ -111,30 +111,25 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
 def of_connection(connection: Connection, broker: Broker) -> dict[str, object]:
     """Return a connection: what blocks its producers, and what keeps messages from its consumers."""
     view = views.connection_view(connection, broker.now)
-    view["sentences"] = _bounded(_of_connection(connection, broker), "sentences")
+    view["sentences"] = _of_connections([connection], broker)
     return view
 
 
 def of_channel(channel: Channel, broker: Broker) -> dict[str, object]:
     """Return a channel, as `of_connection`."""
     view = views.channel_view(channel, broker.now)
-    view["sentences"] = _bounded(_of_channels([channel], broker), "sentences")
+    view["sentences"] = _of_channels([channel], broker)
     return view
 
 
 def of_user(user: str, connections: list[Connection], broker: Broker) -> dict[str, object]:
     """Return a user's connections; there is at least one."""
-    told: list[str] = []
-    for connection in connections:
-        told += _of_connection(connection, broker)
-        if len(told) > 2 * SAID_MOST:
-            break
-    shown = connections[: views.CONSUMERS_SHOWN]
+    shown = connections[: views.CONNECTIONS_SHOWN]
     return {
         "user": user,
         "connections": [views.connection_view(connection, broker.now) for connection in shown],
         "more_connections": len(connections) - len(shown),
-        "sentences": _bounded(told, "sentences"),
+        "sentences": _of_connections(connections, broker),
     }
 
 
@@ -204,38 +199,56 @@ def _of_its(count: int, one: str, many: str) -> str:
     return f"1 {one} is" if count == 1 else f"{count:,} {many} are"
 
 
-def _of_connection(connection: Connection, broker: Broker) -> list[str]:
-    told: list[str] = []
-    if connection.may_pause():
-        told.append(
-            f"{connection.name()} is paused: it only publishes, and {connection.holding.messages:,} publishes "
-            f"({connection.holding.bytes:,} bytes) are held; it is read in pulses"
-        )
-    told += _of_channels(list(connection.channels.values()), broker)
-    return told or [f"{connection.name()} has no channels: nothing of it waits"]
+def _of_connections(connections: list[Connection], broker: Broker) -> list[str]:
+    paused = [
+        f"{connection.name()} is paused: it only publishes, and {connection.holding.messages:,} publishes "
+        f"({connection.holding.bytes:,} bytes) are held; it is read in pulses"
+        for connection in connections
+        if connection.may_pause()
+    ]
+    channels = [channel for connection in connections for channel in connection.channels.values()]
+    told = _first(paused, "connections are paused") + _of_channels(channels, broker)
+    return told or [f"{connections[0].name()} has no channels: nothing of it waits"]
 
 
 def _of_channels(channels: list[Channel], broker: Broker) -> list[str]:
-    """Say what blocks each producer, then what each of these gates waits for (once), then what consumers wait for."""
+    """Say what blocks producers, then what each of these gates waits for (once), then what consumers wait for."""
     now = broker.now
-    told: list[str] = []
-    gates: list[Gate] = []
-    for channel in channels:
-        producer = channel.producer
-        for gate, block in producer.stories():
+    blocks: list[tuple[float, int, Gate, Block]] = []
+    consumers: list[Consumer] = []
+    for index, channel in enumerate(channels):
+        consumers += channel.consumers.values()
+        for gate, block in channel.producer.stories():
             if block.since is not None:
-                told.append(_blocked(producer, gate, block, now))
-                if gate not in gates:
-                    gates.append(gate)
-    for gate in gates[:SAID_MOST]:
+                blocks.append((block.since, index, gate, block))
+    blocks.sort(key=_longest)
+    gates: list[Gate] = []
+    told: list[str] = []
+    for _, index, gate, block in blocks[:SAID_MOST]:
+        told.append(_blocked(channels[index].producer, gate, block, now))
+        if gate not in gates:
+            gates.append(gate)
+    if len(blocks) > SAID_MOST:
+        told.append(f"and {len(blocks) - SAID_MOST:,} more blocks")
+    for gate in gates:
         told += _what_it_waits_for(gate, broker)
-    for channel in channels:
-        told += [_consumer(consumer) for consumer in channel.consumers.values()]
-        if not channel.producer.blocked() and not channel.consumers:
-            told.append(
-                f"{channel.producer.name} is not blocked, and consumes nothing{_history(channel.producer, now)}"
-            )
+    told += [_consumer(consumer) for consumer in consumers[:SAID_MOST]]
+    if len(consumers) > SAID_MOST:
+        told.append(f"and {len(consumers) - SAID_MOST:,} more consumers")
+    idle = [channel.producer for channel in channels if not channel.consumers and not channel.producer.blocked()]
+    if not told:
+        lines = [f"{each.name} is not blocked, and consumes nothing{_history(each, now)}" for each in idle[:SAID_MOST]]
+        told = lines + ([f"and {len(idle) - SAID_MOST:,} more channels"] if len(idle) > SAID_MOST else [])
     return told
+
+
+def _longest(entry: tuple[float, int, Gate, Block]) -> tuple[float, int]:
+    return entry[0], entry[1]
+
+
+def _first(lines: list[str], what: str) -> list[str]:
+    more = len(lines) - SAID_MOST
+    return [*lines[:SAID_MOST], f"and {more:,} more {what}"] if more > 0 else lines
 
 
 def _history(producer: Producer, now: float) -> str:
@@ -285,10 +298,3 @@ def _largest(gate: Gate, broker: Broker) -> str:
     queues.sort(key=lambda queue: queue.bytes, reverse=True)
     names = ", ".join(f"{queue.name} with {amount(queue.bytes)} bytes" for queue in queues[:LARGEST])
     return f"the largest of {len(queues):,} queues that count in {words_of(gate).name(gate)}: {names}"
-
-
-def _bounded(sentences: list[str], what: str) -> list[str]:
-    most = 2 * SAID_MOST
-    if len(sentences) <= most:
-        return sentences
-    return [*sentences[:most], f"and {len(sentences) - most:,} more {what}"]

@@ -75,23 +75,26 @@ class FlowLog:
             self._go_on()
         except OSError as error:
             raise StartError(f"cannot write the flow log to '{self.directory}': {error.strerror}") from None
+        self._give([self._record("start")])
         self._writer.start()
-        self.put([self._record("start")])
 
     def put(self, records: list[Record]) -> None:
         """Give records to be written; they belong to the log from now on. Never waits."""
         if self._put - self._taken + len(records) > self._waiting_most:
             self._overrun += len(records)
-            return
-        self._put += len(records)
-        self._waiting.put(records)
+        else:
+            self._give(records)
 
     def stop(self) -> None:
         """Write what is left, within `LEAVE_S`."""
         if self._writer.is_alive():
-            self.put([self._record("stop")])
+            self._give([self._record("stop")])
             self._waiting.put(None)
             self._writer.join(LEAVE_S)
+
+    def _give(self, records: list[Record]) -> None:
+        self._put += len(records)
+        self._waiting.put(records)
 
     # The writer
 

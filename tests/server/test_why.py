@@ -1,0 +1,174 @@
+"""`penstock why` at a real broker: of queues, connections, channels and users, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from pamqp import commands
+
+from penstock.client import Connection
+from penstock.client.control import Control
+from penstock.client.errors import ControlError
+from tests.brokers import BrokerProcess, eventually, penstock_command, serving
+from tests.server.peer import Peer, open_peer, publish_frames
+
+PRODUCERS = 30
+
+
+@pytest.fixture
+def control(own_broker: BrokerProcess) -> Iterator[Control]:
+    with Connection(own_broker.url) as connection, Control(connection) as control:
+        yield control
+
+
+def declare(peer: Peer, queue: str, **arguments: object) -> None:
+    table = {name.replace("_", "-"): value for name, value in arguments.items()}
+    peer.ask(1, commands.Queue.Declare(queue=queue, arguments=table), commands.Queue.DeclareOk)  # type: ignore[arg-type]
+
+
+def said(broker: BrokerProcess, *words: str) -> list[str]:
+    done = penstock_command("why", *words, "--url", broker.url)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def refused(broker: BrokerProcess, *words: str) -> str:
+    done = penstock_command("why", *words, "--url", broker.url)
+    assert (done.returncode, done.stdout) == (1, "")
+    return done.stderr.strip()
+
+
+def test_a_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_consumers_lack(
+    own_broker: BrokerProcess, control: Control
+) -> None:
+    with open_peer(own_broker, properties={}) as peer:
+        declare(peer, "orders", capacity_messages=4, stop_messages=2, resume_messages=0)
+        declare(peer, "empty")
+        peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+        peer.channel(2)
+        peer.ask(2, commands.Basic.Consume(queue="empty", consumer_tag="idle"), commands.Basic.ConsumeOk)
+        peer.say(b"".join(publish_frames(1, "", "orders", b"x") for _ in range(6)))
+        answer = eventually(
+            lambda: (found := control.why(channel="2/1"))["publishing"]["held"]["messages"] and found, "it"
+        )
+        name = answer["channel"].removesuffix("/ch:1")
+        blocked = rf"{re.escape(name)}/ch:1 is blocked \d+\.\d s by queue orders: 4 messages > stop 2 \(opens at 0\), "
+        blocked += r"closed for \d+\.\d s; 2 publishes are held \(486 bytes\); 2 confirmations are withheld"
+        idle = f"consumer idle of {name}/ch:2 on queue empty: the queue is empty"
+        for words in (("--connection", "2"), ("--connection", "con:2"), ("--connection", name), ("--user", "guest")):
+            first, second, *rest = said(own_broker, *words)
+            assert re.fullmatch(blocked, first), first
+            assert second == "queue orders has no consumer"
+            assert idle in rest
+        first, second = said(own_broker, "--channel", f"{name}/ch:1")
+        assert re.fullmatch(blocked, first)
+        assert said(own_broker, "--channel", "con:2/ch:2") == [idle]
+        (gate,) = answer["publishing"]["blocked_by"]
+        assert gate | {"blocked_for_s": 0, "total_s": 0, "gate": 0} == {
+            "gate": 0, "producer": f"{name}/ch:1", "blocked_for_s": 0, "times": 1, "total_s": 0, "withheld": 2,
+            "withheld_bytes": 486, "held": 2, "held_bytes": 486, "refused": 0, "refused_bytes": 0, "confirmed_late": 0,
+        }  # fmt: skip
+        assert gate["gate"]["overshoot"]["messages"] == gate["gate"]["overshoot"]["bytes"] == 0
+        assert (gate["gate"]["open"], gate["gate"]["blocked"], gate["gate"]["crossings"]) == (False, 1, 1)
+        assert answer["publishing"]["waits_at"] == {"kind": "queue", "name": "orders"}
+        whole = json.loads("\n".join(said(own_broker, "orders", "--json")))
+        assert whole["gate"]["producers"] == whole["blocked"]
+        assert whole["highest"] == {"messages": 4, "bytes": 972}
+        assert whole["waits_for"] == []
+        (idle_view,) = control.why("empty")["waits_for"]
+        assert (idle_view["consumer"], idle_view["obstacles"]) == ("idle", ["the queue is empty"])
+
+
+def test_the_reason_of_connection_blocked_is_what_why_says(own_broker: BrokerProcess, control: Control) -> None:
+    with open_peer(own_broker) as peer:
+        declare(peer, "orders", capacity_messages=4, stop_messages=2)
+        peer.say(b"".join(publish_frames(1, "", "orders", b"x") for _ in range(3)))
+        told = peer.expect(0, commands.Connection.Blocked).reason
+        (sentence, _) = control.why("orders")["sentences"]
+        assert re.sub(r"\d+\.\d s", "T", sentence).endswith(f"is blocked T by {re.sub(r'[0-9.]+ s$', 'T', told)}")
+
+
+def test_an_answer_is_bounded_names_who_waits_longest_and_counts_the_others(own_broker: BrokerProcess) -> None:
+    with ExitStack() as stack:
+        peers = [stack.enter_context(open_peer(own_broker, properties={})) for _ in range(PRODUCERS)]
+        declare(peers[0], "orders", capacity_messages=1, stop_messages=0)
+        for peer in peers:
+            peer.say(publish_frames(1, "", "orders", b"x"))
+            peer.is_well()
+        *sentences, rest, waits = said(own_broker, "orders")
+        assert len(sentences) == 10
+        assert sentences[0].startswith("con:1(")
+        assert rest == f"and {PRODUCERS - 10} more producers are blocked by queue orders"
+        assert waits == "queue orders has no consumer"
+        *sentences, rest, waits = said(own_broker, "--user", "guest")
+        assert len(sentences) == 10
+        assert rest == f"and {PRODUCERS - 10} more blocks"
+        assert waits == "queue orders has no consumer"
+        with Connection(own_broker.url) as connection, Control(connection) as control:
+            answer = control.why(user="guest")
+            assert (len(answer["connections"]), answer["more_connections"]) == (20, PRODUCERS - 20)
+            assert control.why("orders")["gate"]["blocked"] == PRODUCERS
+
+
+def test_a_paused_connection_says_so(own_broker: BrokerProcess) -> None:
+    with open_peer(own_broker, properties={}) as peer:
+        declare(peer, "orders", capacity_messages=1)
+        peer.say(b"".join(publish_frames(1, "", "orders", b"x" * 100_000) for _ in range(12)))
+        first = eventually(
+            lambda: (lines := said(own_broker, "--connection", "1"))[0].endswith("it is read in pulses") and lines, "it"
+        )[0]
+        assert re.fullmatch(
+            r"con:1\(.*\) is paused: it only publishes, and \d+ publishes \([\d,]+ bytes\) are held; "
+            r"it is read in pulses",
+            first,
+        )
+
+
+def test_what_is_not_there_is_named(own_broker: BrokerProcess, control: Control) -> None:
+    assert "no queue 'orders' in vhost '/'" in refused(own_broker, "orders")
+    assert "no connection '77'; of 2 there are con:1(guest@" in refused(own_broker, "--connection", "77")
+    assert "con:1(guest@" in refused(own_broker, "--channel", "con:1/ch:9")
+    assert "has no channel 9" in refused(own_broker, "--channel", "1/9")
+    assert "'nine' is no channel; it is written CONNECTION/CHANNEL, such as 2/1" in refused(
+        own_broker, "--channel", "nine"
+    )
+    assert "user 'nobody' has no connection" in refused(own_broker, "--user", "nobody")
+    for request, given in (({}, "none"), ({"queue": "a", "user": "b"}, "queue and user")):
+        with pytest.raises(
+            ControlError, match=f"why asks for one of queue, connection, channel, user; {given} was given"
+        ):
+            control.request("why", request)
+    done = penstock_command("why", "orders", "--user", "guest", "--url", own_broker.url)
+    assert done.returncode == 2
+    assert "give one of QUEUE, --connection, --channel and --user" in done.stderr
+
+
+def test_the_operators_gate_and_a_rate_are_spoken_of_in_their_own_words(
+    own_broker: BrokerProcess, control: Control
+) -> None:
+    with open_peer(own_broker, properties={}) as peer:
+        declare(peer, "orders")
+        done = penstock_command("block", "queue", "orders", "--reason", "stock-taking", "--url", own_broker.url)
+        assert done.returncode == 0
+        peer.say(publish_frames(1, "", "orders", b"x"))
+        peer.is_well()
+        (sentence,) = said(own_broker, "orders")
+        assert re.fullmatch(
+            r"con:2\(.*\)/ch:1 is blocked \d+\.\d s by the operator, who holds queue orders: stock-taking, "
+            r"closed for \d+\.\d s; 1 publish is held \(243 bytes\)",
+            sentence,
+        )
+        assert control.why("orders")["gates"][0]["kind"] == "operator"
+        (line,) = own_broker.logged("PST-1005")
+        assert line.endswith("[operator(queue orders)] PST-1005 : Blocked by the operator : stock-taking")
+
+
+def test_status_names_connections_as_why_takes_them(tmp_path: Path) -> None:
+    with serving(tmp_path) as broker, open_peer(broker):
+        done = penstock_command("status", "--url", broker.url)
+        assert re.search(r"^con:1\(guest@127\.0\.0\.1:\d+/\): bare socket, 1 channel", done.stdout, re.MULTILINE)
