@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -312,3 +313,21 @@ def test_a_writer_that_cannot_keep_up_drops_and_counts_and_nobody_waits_for_it(t
     (lost,) = [record for record in seen if record["event"] == "lost"]
     assert (lost["count"], lost["cause"]) == (500, "the writer could not keep up")
     assert seen[-1]["event"] == "stop"
+
+
+def test_a_change_of_the_settings_is_recorded_with_who_did_it(tmp_path: Path) -> None:
+    config = tmp_path / "penstock.toml"
+    config.write_text("[broker]\n")
+    folder = tmp_path / "log"
+    with serving(tmp_path, "--config", str(config), "--flow-log", str(folder)) as broker:
+        for words in (("set", "queue", "orders.#", "stop-percent=60"), ("unset", "queue", "orders.#")):
+            assert penstock_command(*words, "--url", broker.url).returncode == 0
+        broker.process.send_signal(signal.SIGHUP)
+
+        def changes() -> list[tuple[str, str]]:
+            said = [(each["setting"], each["cause"]) for each in records(folder) if each["event"] == "setting"]
+            return [(setting, re.sub(r"con:\d+\(.*?\)", "CON", cause)) for setting, cause in said]
+
+        queue = "queue 'orders.#'"
+        expected = [(queue, "set by CON: stop-percent=60"), (queue, "unset by CON: all")]
+        eventually(lambda: changes() == [*expected, ("file", f"'{config}' was read again")], "three records")

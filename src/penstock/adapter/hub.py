@@ -155,6 +155,12 @@ class Hub:
         else:
             self._notes_dropped += 1
 
+    def note_setting(self, thing: str, change: str) -> None:
+        """Log and record a change of the settings of something, while the broker runs: what, and by whom."""
+        self.note(f"settings of {thing} {change}")
+        if self.recorder is not None:
+            self.recorder.setting(thing, change)
+
     def make_name(self, prefix: str) -> str:
         """Make a name for a queue or consumer that the client left to us; the shell's seed makes it hard to guess."""
         self._names += 1

@@ -126,6 +126,8 @@ class Broker:
             log.error("reload: the old settings stay, for '%s': %s", file, error)
             return
         log.info("reload: '%s' is in effect; %d queues were looked at anew", file, len(plan.queues))
+        if self.hub.recorder is not None:
+            self.hub.recorder.setting("file", f"'{file}' was read again")
         if self.hub.broker.table.commanded():
             log.info("reload: what was set by command stays, and beats the file; `penstock settings` lists it")
         for name in changed_at_start(self.settings, settings):
