@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from penstock.adapter.hub import Hub
+from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 from tests.adapter.dialogue import Dialogue, make_hub, publish
@@ -182,6 +183,26 @@ SITUATIONS: dict[str, Callable[[Scene], list[str]]] = {
     "blocked by two gates": blocked_by_two_gates,
     "the deadline passed": deadline_passed,
 }
+
+
+def test_a_sum_over_many_queues_says_which_of_them_are_the_largest() -> None:
+    scene = Scene()
+    thresholds = Thresholds(Level(UNLIMITED, 2000), Level(UNLIMITED, 900), Level(UNLIMITED, 500))
+    broker = scene.hub.broker
+    broker.gates.bound_vhost(broker.vhosts["/"], thresholds)
+    producer = scene.join()
+    for number, queue in enumerate(("a", "b", "c", "d", "e")):
+        producer.declare(queue)
+        producer.say(publish(queue, b"x" * 10 * number))
+    scene.at(101.5)
+    answer = asked(scene.hub, queue="a")
+    assert answer["sentences"] == [
+        "con:1(guest@127.0.0.1:1/)/ch:1 is blocked 1.5 s by vhost /: 1,310 bytes > stop 900 (opens at 500), "
+        "closed for 1.5 s; 2 confirmations are withheld",
+        "the largest of 6 queues that count in vhost /: e with 282 bytes, d with 272 bytes, c with 262 bytes",
+    ]
+    (gate,) = [each for each in answer["gates"] if each["kind"] == "vhost"]
+    assert (gate["depth"]["bytes"], gate["stop"]["bytes"], gate["blocked"]) == (1310, 900, 1)
 
 
 def documented() -> dict[str, list[str]]:

@@ -103,7 +103,8 @@ class Recorder:
         look = self._to_look_at[:LOOKED_AT]
         del self._to_look_at[:LOOKED_AT]
         for queue in look:
-            self._sample(queue)
+            if not queue.deleted:
+                self._sample(queue)
 
     def _sample(self, queue: Queue) -> None:
         gate, last = queue.gate, queue.untold

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.adapter.amqp091.channel import Channel
-from penstock.adapter.words import words_of
+from penstock.adapter.words import measure, words_of
 from penstock.core.broker import Broker
 from penstock.core.consumer import Consumer
 from penstock.core.producer import Producer
@@ -44,12 +44,12 @@ def queue_view(queue: Queue, now: float) -> dict[str, object]:
         "refused": int(queue.refused),
         "consumers": len(queue.consumers),
         "cursors": [cursor.name for cursor in queue.cursors],
-        "gate": gate_view(queue.gate, now),
+        "gate": gate_state(queue.gate, now),
     }
 
 
-def gate_view(gate: Gate, now: float) -> dict[str, object]:
-    """Return a gate, without its producers."""
+def gate_state(gate: Gate, now: float) -> dict[str, object]:
+    """Return a gate, without its producers and without what it is judged by."""
     return {
         "kind": gate.kind,
         "name": gate.name,
@@ -58,6 +58,18 @@ def gate_view(gate: Gate, now: float) -> dict[str, object]:
         **gate.book.summary(now),
         "overshoot": words_of(gate).overshoot(gate),
     }
+
+
+def gate_view(gate: Gate, now: float) -> dict[str, object]:
+    """Return a gate, without its producers, with the depth and thresholds that it is judged by where it has any."""
+    view = gate_state(gate, now)
+    judged = measure(gate)
+    if judged is not None:
+        view["depth"] = {"messages": int(judged.messages), "bytes": int(judged.bytes)}
+        view["capacity"] = judged.thresholds.capacity.plain()
+        view["stop"] = judged.thresholds.stop.plain()
+        view["resume"] = judged.thresholds.resume.plain()
+    return view
 
 
 def held_by(producer: Producer) -> tuple[int, int]:

@@ -89,7 +89,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     now = broker.now
     blocks = queue.gate.book.blocked()
     view = views.queue_view(queue, now)
-    view["gate"] = {**views.gate_view(queue.gate, now), **queue.gate.book.plain(now)}
+    view["gate"] = {**views.gate_state(queue.gate, now), **queue.gate.book.plain(now)}
     view["gates"] = [views.gate_view(gate, now) for gate in queue.gates[1:]]
     view["blocked"] = [block.plain(now) for block in list(blocks.values())[:PRODUCERS_TOLD]]
     view["waits_for"] = waits_for(queue, now)
@@ -270,21 +270,26 @@ def _what_it_waits_for(gate: Gate, broker: Broker) -> list[str]:
     owner = gate.owner
     if isinstance(owner, Pool):
         return [_largest(gate, broker)]
-    if not isinstance(owner, Queue) or owner.messages == 0:
-        return []
-    if owner.cursors:
-        slowest = min(owner.cursors, key=lambda cursor: cursor.positions[owner.name].settled)
-        position = slowest.positions[owner.name]
-        return [
-            f"queue {owner.name} waits for cursor {slowest.name}, which has settled up to {position.settled} of "
-            f"{owner.tail}, has {position.planned - position.settled} planned and asked last "
-            f"{broker.now - slowest.touched:.1f} s ago"
-        ]
-    if not owner.consumers:
-        return [f"queue {owner.name} has no consumer"]
-    phrases = [f"consumer {consumer.tag} ({_state(consumer)})" for consumer in owner.consumers[:SAID_MOST]]
-    more = len(owner.consumers) - len(phrases)
-    return [f"queue {owner.name} waits for {'; '.join(phrases)}{f' and {more:,} more' if more > 0 else ''}"]
+    if isinstance(owner, Queue) and owner.messages > 0:
+        return [_readers(owner, broker.now)]
+    return []
+
+
+def _readers(queue: Queue, now: float) -> str:
+    """Say by whom a queue is read, and what keeps them from it."""
+    if queue.cursors:
+        slowest = min(queue.cursors, key=lambda cursor: cursor.positions[queue.name].settled)
+        position = slowest.positions[queue.name]
+        return (
+            f"queue {queue.name} waits for cursor {slowest.name}, which has settled up to {position.settled} of "
+            f"{queue.tail}, has {position.planned - position.settled} planned and asked last "
+            f"{now - slowest.touched:.1f} s ago"
+        )
+    if not queue.consumers:
+        return f"queue {queue.name} has no consumer"
+    phrases = [f"consumer {consumer.tag} ({_state(consumer)})" for consumer in queue.consumers[:SAID_MOST]]
+    more = len(queue.consumers) - len(phrases)
+    return f"queue {queue.name} waits for {'; '.join(phrases)}{f' and {more:,} more' if more > 0 else ''}"
 
 
 def _largest(gate: Gate, broker: Broker) -> str:
