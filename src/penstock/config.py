@@ -40,6 +40,7 @@ AT_START: Final = (
     "data",
     "vhosts",
     "hold_bytes",
+    "transaction_bytes",
     "message_bytes_max",
     "frame_max",
     "channel_max",
@@ -78,6 +79,8 @@ class Settings:
     """Seconds that a publish may be held; 0 is for ever."""
     hold_bytes: int = 1024 * 1024
     """Bytes that a connection may have held before its reading is paused."""
+    transaction_bytes: int = 16 * 1024 * 1024
+    """Bytes that a connection with transactions may have kept for its commits; past that its publishes are refused."""
     message_bytes_max: int = 128 * 1024 * 1024
     """Largest body, in octets."""
     frame_max: int = 131072

@@ -292,10 +292,6 @@ def test_a_publish_to_an_exchange_that_does_not_exist_is_404(channel: BlockingCh
 def test_what_is_not_built_closes_the_connection_with_540(broker: BrokerProcess) -> None:
     connection = pika.BlockingConnection(pika.URLParameters(broker.url))
     with pytest.raises(ConnectionClosedByBroker) as closed:
-        connection.channel().tx_select()
-    assert (closed.value.reply_code, "transactions" in closed.value.reply_text) == (540, True)
-    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
-    with pytest.raises(ConnectionClosedByBroker) as closed:
         connection.channel().basic_qos(prefetch_size=1000)
     assert closed.value.reply_code == 540
 

@@ -101,7 +101,7 @@ class Hub:
         self.tell()
         for producer in self.broker.take_confirming():
             assert isinstance(producer, ChannelProducer)
-            producer.channel.connection.tell_confirms(producer.channel)
+            producer.channel.tell_confirms()
         return more or self.broker.turns.pending
 
     def take_touched(self) -> list[Connection]:

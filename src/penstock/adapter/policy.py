@@ -25,6 +25,9 @@ class Policy:
         self.hold_bytes: int = 1024 * 1024
         """Held publishes of a connection (charges) at which its reading is paused, or, if it also consumes, the next
         publish is refused: enough for a second of a fast client, small against a queue."""
+        self.transaction_bytes: int = 16 * 1024 * 1024
+        """Publishes (charges) that a connection with transactions may have kept for its commits or held, all together:
+        it is never paused, so the next one is refused."""
         self.pulse_bytes: int = 64 * 1024
         self.pulse_s: float = 0.5
         """What is read from a paused connection, and how often.

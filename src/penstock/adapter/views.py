@@ -74,7 +74,8 @@ def gate_view(gate: Gate, now: float) -> dict[str, object]:
 
 def held_by(producer: Producer) -> tuple[int, int]:
     """Return how many publishes of a producer are held now, and their bytes (charges)."""
-    return len(producer.outbox), sum(int(held.charge) for held in producer.outbox)
+    outbox = producer.outbox
+    return sum(int(held.messages) for held in outbox), sum(int(held.charge) for held in outbox)
 
 
 def withheld_by(producer: Producer, gate: Gate | None = None) -> int:

@@ -57,10 +57,10 @@ class Blockable(Waiter):
 
     # What the books say about it; charges are in bytes
 
-    def count_held(self, gate: Gate, charge: i64) -> None:
-        """Count a publish that has to wait outside."""
+    def count_held(self, gate: Gate, charge: i64, messages: i64) -> None:
+        """Count publishes that have to wait outside."""
         entry = self.entry(gate)
-        entry.held += 1
+        entry.held += int(messages)
         entry.held_bytes += int(charge)
 
     def count_withheld(self, gate: Gate, charge: i64) -> None:

@@ -51,6 +51,8 @@ from penstock.flow.turns import Turns
 if TYPE_CHECKING:
     from penstock.core.changes import Plan
 
+TURNS_BEFORE_A_NEWCOMER: Final = 1000
+"""Turns given at once when somebody publishes while others may go on: fairness first, but in bounded steps."""
 LINGERING_BYTES: Final = 64 * 1024 * 1024
 """Most that is kept in line for sessions that said goodbye while their publishes were held."""
 
@@ -290,6 +292,13 @@ class Broker:
         return None
 
     # What happened (called by producers and queues)
+
+    def let_others_go(self) -> None:
+        """Before a newcomer is looked at, those have their turns who may have one."""
+        self.settle_crossings()
+        if self.turns.pending:
+            self.turns.run(TURNS_BEFORE_A_NEWCOMER, self.now)
+            self.settle_crossings()
 
     def settle_crossings(self) -> None:
         """Tell what crossed, and release those who were blocked by a gate that is open again."""

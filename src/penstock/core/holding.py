@@ -1,28 +1,80 @@
-"""Publishes that wait outside, and how much of them a connection may have."""
+"""What waits outside, and how much of it a connection may have."""
 
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
+from penstock.core import road
+from penstock.core.queue import Queue
 from penstock.core.route import Route
+from penstock.flow.gate import Gate
 from penstock.flow.withheld import Pending
+
+if TYPE_CHECKING:
+    from penstock.core.producer import Producer
 
 
 class Held:
-    """A publish that waits outside."""
+    """What waits outside and passes in one turn: a publish, or a whole commit."""
 
-    __slots__ = ("route", "queues", "content", "charge", "pending", "deadline")
+    __slots__ = ("queues", "charge", "messages", "pending", "deadline")
 
-    def __init__(self, route: Route, content: bytes, charge: i64, pending: Pending | None, deadline: float) -> None:
-        self.route = route
-        self.queues = route.queues
-        """Where it was published to. The route may lead elsewhere by the time that it passes; this message does not."""
-        self.content = content
+    def __init__(
+        self, queues: list[Queue], charge: i64, messages: i64, pending: Pending | None, deadline: float
+    ) -> None:
+        self.queues = queues
+        """Where it goes. A route may lead elsewhere by the time that it passes; what was published does not."""
         self.charge: i64 = charge
+        self.messages: i64 = messages
+        """Publishes in it."""
         self.pending = pending
         self.deadline = deadline
+
+    def obstacle(self, own: list[Gate], now: float) -> Gate | None:
+        """Return the first gate that stops it now that it is its turn; `own` are its producer's gates."""
+        raise NotImplementedError
+
+    def place(self) -> Gate | None:
+        """Return the gate to wait at for its turn when nothing stops it; None: it need not wait."""
+        raise NotImplementedError
+
+    def go_in(self, producer: Producer) -> None:
+        """Pass: what it is goes into the queues, and its confirmation is seen to."""
+        raise NotImplementedError
+
+    def late(self, own: list[Gate], now: float) -> str:
+        """Say that it was refused at its deadline, and what stopped it."""
+        raise NotImplementedError
+
+
+class HeldPublish(Held):
+    """A publish that waits outside."""
+
+    __slots__ = ("route", "content")
+
+    def __init__(self, route: Route, content: bytes, charge: i64, pending: Pending | None, deadline: float) -> None:
+        super().__init__(route.queues, charge, 1, pending, deadline)
+        self.route = route
+        self.content = content
+
+    def obstacle(self, own: list[Gate], now: float) -> Gate | None:
+        """See `Held.obstacle`."""
+        return road.obstacle(own, self.route, self.queues, self.charge, now)
+
+    def place(self) -> Gate | None:
+        """See `Held.place`."""
+        return self.queues[0].gate if self.queues else None
+
+    def go_in(self, producer: Producer) -> None:
+        """See `Held.go_in`."""
+        producer.accept(self.route, self.queues, self.content, self.charge, self.pending)
+
+    def late(self, own: list[Gate], now: float) -> str:
+        """See `Held.late`."""
+        return f"publish to {road.place(self.route)} refused after its hold deadline; {road.why(self.queues)}"
 
 
 class Holding:
@@ -47,12 +99,12 @@ class Holding:
             total += held.charge
         return self.bytes + total <= self.bound
 
-    def take(self, charge: i64) -> None:
-        """Count a publish that is held."""
-        self.messages += 1
+    def take(self, charge: i64, messages: i64) -> None:
+        """Count publishes that are held."""
+        self.messages += messages
         self.bytes += charge
 
-    def give(self, charge: i64) -> None:
-        """Count a publish that is held no longer."""
-        self.messages -= 1
+    def give(self, charge: i64, messages: i64) -> None:
+        """Count publishes that are held no longer."""
+        self.messages -= messages
         self.bytes -= charge

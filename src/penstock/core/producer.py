@@ -22,14 +22,13 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.core import road
 from penstock.core.blockable import Blockable
-from penstock.core.holding import Held, Holding
+from penstock.core.entering import put_in
+from penstock.core.holding import Held, HeldPublish, Holding
 from penstock.core.message import Message
 from penstock.core.origin import Origin
-from penstock.core.overflow import ACCEPT
 from penstock.core.queue import Queue
 from penstock.core.rates import RateGate
 from penstock.core.route import Route
-from penstock.core.share import share_of
 from penstock.errors import BrokerError, ResourceError
 from penstock.flow.deadlines import NEVER, Party
 from penstock.flow.gate import Gate
@@ -37,9 +36,8 @@ from penstock.flow.withheld import Pending, Withheld
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
+    from penstock.core.transaction import Transaction
 
-TURNS_BEFORE_A_NEWCOMER: Final = 1000
-"""Turns given at once when somebody publishes while others may go on: fairness first, but in bounded steps."""
 CLOSE_ENOUGH_S: Final = 0.05
 """What is due within this time is dealt with now: one look at a long outbox instead of many."""
 
@@ -74,6 +72,8 @@ class Producer(Blockable):
         """Whether the broker knows that there are confirmations to be told."""
         self.leaving: bool = False
         """Its session was closed in good order; what it holds still goes in, in turn, and then it departs."""
+        self.transaction: Transaction | None = None
+        """What keeps its publishes until they are committed; None where they go in one by one."""
         self.closing: BrokerError | None = None
         """Set when nothing more of it is wanted: the reason that its peer is told."""
         self._deadline = _Deadline(self)
@@ -90,7 +90,8 @@ class Producer(Blockable):
         self._find_plain()
 
     def _find_plain(self) -> None:
-        self.plain = self.closing is None and not self.outbox and not self.withheld.pending and not self.own
+        ordinary = self.closing is None and self.transaction is None and not self.own
+        self.plain = ordinary and not self.outbox and not self.withheld.pending
 
     # Publishing
 
@@ -119,61 +120,48 @@ class Producer(Blockable):
     def _publish_with_care(self, route: Route, content: bytes, charge: i64) -> None:
         if self.closing is not None:
             return
+        if self.transaction is not None:
+            self.transaction.keep(route, content, charge)
+            return
         broker = self.broker
-        broker.settle_crossings()
-        if broker.turns.pending:
-            broker.turns.run(TURNS_BEFORE_A_NEWCOMER, broker.now)
-            broker.settle_crossings()
+        broker.let_others_go()
         never = road.never_fits(route, route.queues, charge, broker.now)
         if never is not None:
-            self._close(never)
+            self.close(never)
             return
         pending = broker.turns.pending
         obstacle = road.newcomers_obstacle(self.own, route, route.queues, charge, broker.now, pending)
         if self.outbox or obstacle is not None:
             self._hold(route, content, charge, obstacle)
         else:
-            self._accept(route, route.queues, content, charge, None)
+            self.accept(route, route.queues, content, charge, None)
 
     def _hold(self, route: Route, content: bytes, charge: i64, obstacle: Gate | None) -> None:
-        broker = self.broker
         holding = self.holding
-        gate = self.gate if self.outbox else obstacle
         if not holding.accepts(charge):
             why = f"{holding.messages} publishes ({holding.bytes} bytes) are held already"
             self._refuse_new(route, why, charge)
             return
-        deadline = self._deadline_of(route)
+        deadline = self.deadline_of(route.queues)
         pending = self.withheld.hold(deadline) if self.confirming else None
-        self.outbox.append(Held(route, content, charge, pending, deadline))
-        self.plain = False
-        holding.take(charge)
-        broker.deadlines.add(self._deadline, deadline)
-        if gate is not None:
-            self.count_held(gate, charge)
-            if self.gate is None:
-                broker.turns.wait(self, gate, broker.now)
+        holding.take(charge, 1)
+        self.line_up(HeldPublish(route, content, charge, pending, deadline), obstacle)
 
-    def _accept(self, route: Route, queues: list[Queue], content: bytes, charge: i64, pending: Pending | None) -> None:
+    def line_up(self, held: Held, obstacle: Gate | None) -> None:
+        """Let something stand at the end of its line; `obstacle` is where, if nothing stands before it."""
+        gate = self.gate if self.outbox else obstacle
+        self.outbox.append(held)
+        self.plain = False
+        self.broker.deadlines.add(self._deadline, held.deadline)
+        if gate is not None:
+            self.count_held(gate, held.charge, held.messages)
+            if self.gate is None:
+                self.broker.turns.wait(self, gate, self.broker.now)
+
+    def accept(self, route: Route, queues: list[Queue], content: bytes, charge: i64, pending: Pending | None) -> None:
         """Put a message into its queues and see to its confirmation."""
-        now = self.broker.now
-        refused: Queue | None = None
         closed: list[Gate] = []
-        share = share_of(route.gates, charge)
-        for gate in self.own:
-            gate.passed(charge, now)
-        for gate in route.gates:
-            gate.passed(charge, now)
-        for queue in queues:
-            if queue.deleted or (not queue.fits(charge) and queue.overflow.verdict(queue, charge) != ACCEPT):
-                queue.turn_away()
-                refused = queue
-                continue
-            if share is not None:
-                share.enter(now)
-            queue.enqueue(route.address, content, charge, now, share)
-            self.broker.mark(queue)
-            closed += [gate for gate in road.closed(route, queue) if gate not in closed]
+        refused = put_in(self.broker, self.own, route, queues, content, charge, closed)
         self.broker.settle_crossings()  # The gate's closing is told before the blocks that come of it.
         for gate in closed:
             self.note_blocked(gate)
@@ -183,7 +171,7 @@ class Producer(Blockable):
         if not queues:
             self.broker.note_unroutable(self, route, content)
         if self.confirming:
-            self._confirm(pending, closed, refused, route, charge)
+            self.confirm(pending, closed, refused, route.queues, charge)
 
     def _turned_away(self, queue: Queue, route: Route, content: bytes, charge: i64) -> None:
         """A queue's overflow policy refused a message, or its capacity was lowered so that it can never fit."""
@@ -193,22 +181,23 @@ class Producer(Blockable):
             if self.leaving:
                 self.broker.note_refused(self, never)  # Nobody is there to be told; the log is.
             else:
-                self._close(never)
+                self.close(never)
         if policy.returns and route.mandatory and not queue.deleted:
             self.broker.note_returned(self, route, content, road.refusal(queue))
         if policy.destroys and not queue.deleted:
             self.broker.note_destroyed(queue)
 
-    def _confirm(
-        self, pending: Pending | None, closed: list[Gate], refused: Queue | None, route: Route, charge: i64
+    def confirm(
+        self, pending: Pending | None, closed: list[Gate], refused: Queue | None, queues: list[Queue], charge: i64
     ) -> None:
+        """See to the confirmation of what has gone in, behind the `closed` gates; or of what a queue has refused."""
         withheld = self.withheld
         if refused is not None:
             withheld.refuse(withheld.hold(NEVER) if pending is None else pending)
         elif pending is not None:
             withheld.accepted(pending, closed)
         elif closed or withheld.pending:
-            deadline = self._deadline_of(route)
+            deadline = self.deadline_of(queues)
             withheld.withhold(closed, deadline)
             self.broker.deadlines.add(self._deadline, deadline)
         else:
@@ -216,12 +205,13 @@ class Producer(Blockable):
         for gate in closed:
             self.count_withheld(gate, charge)
         self._find_plain()
-        self._tell()
+        self.tell()
 
-    def _deadline_of(self, route: Route) -> float:
-        if not route.queues and self.outbox:
+    def deadline_of(self, queues: list[Queue]) -> float:
+        """Return until when something may wait that goes into these queues: monotonic seconds."""
+        if not queues and self.outbox:
             return self.outbox[len(self.outbox) - 1].deadline  # It only waits because of those before it.
-        return self.broker.now + road.patience_s(route.queues)
+        return self.broker.now + road.patience_s(queues)
 
     # Waiting (Waiter)
 
@@ -231,8 +221,7 @@ class Producer(Blockable):
 
     def obstacle(self) -> Gate | None:
         """See `Waiter.obstacle`."""
-        held = self.outbox[0]
-        return road.obstacle(self.own, held.route, held.queues, held.charge, self.broker.now)
+        return self.outbox[0].obstacle(self.own, self.broker.now)
 
     def obstacle_ahead(self) -> Gate | None:
         """See `Waiter.obstacle_ahead`."""
@@ -240,16 +229,16 @@ class Producer(Blockable):
             obstacle = self.obstacle()
             if obstacle is not None:
                 return obstacle
-            queues = self.outbox[0].queues
-            if queues:
-                return queues[0].gate
+            place = self.outbox[0].place()
+            if place is not None:
+                return place
             self.take_turn(self.broker.now)  # It reaches no queue: there is nothing to wait for.
         return None
 
     def take_turn(self, now: float) -> i64:
         """See `Waiter.take_turn`."""
         held = self._unhold()
-        self._accept(held.route, held.queues, held.content, held.charge, held.pending)
+        held.go_in(self)
         self._settle_down(now)
         return held.charge
 
@@ -268,7 +257,7 @@ class Producer(Blockable):
     def queue_is_gone(self, queue: Queue, now: float) -> None:
         """A queue was deleted: if the publish that stands in line was to go there, let it look at its road again."""
         if self.outbox and queue in self.outbox[0].queues:
-            self._wait_anew(now)
+            self.wait_anew(now)
 
     def expire(self, now: float) -> float:
         """Confirm what is withheld and due, refuse what is held and due; returns the next deadline."""
@@ -290,7 +279,7 @@ class Producer(Blockable):
 
     def _unhold(self) -> Held:
         held = self.outbox.popleft()
-        self.holding.give(held.charge)
+        self.holding.give(held.charge, held.messages)
         return held
 
     def _settle_down(self, now: float) -> None:
@@ -304,7 +293,7 @@ class Producer(Blockable):
                     gate.blocked.pop(id(self), None)
                     self.note_unblocked(gate, now)
         self._find_plain()
-        self._tell()
+        self.tell()
         if self.leaving and not self.outbox:
             self.depart()
 
@@ -318,18 +307,18 @@ class Producer(Blockable):
             self.plain = False
             self._settle_down(self.broker.now)
         else:
-            self._close(ResourceError(f"publish to {road.place(route)} refused: {why}; {road.why(route.queues)}"))
+            self.close(ResourceError(f"publish to {road.place(route)} refused: {why}; {road.why(route.queues)}"))
 
     def _refuse_held(self, due: list[Held], now: float) -> None:
         """Refuse what is due; without confirms the session ends, and everything that it holds with it."""
-        why = f"publish to {road.place(due[0].route)} refused after its hold deadline; {road.why(due[0].queues)}"
+        why = due[0].late(self.own, now)
         late = {id(held) for held in due}
         kept: deque[Held] = deque()
         for held in self.outbox:
             if self.confirming and id(held) not in late:
                 kept.append(held)
                 continue
-            self.holding.give(held.charge)
+            self.holding.give(held.charge, held.messages)
             for queue in held.queues:
                 queue.refused += 1
                 self.count_refused(queue.gate, "deadline", held.charge)
@@ -338,11 +327,11 @@ class Producer(Blockable):
         changed = not kept or kept[0] is not self.outbox[0]
         self.outbox = kept
         if changed:
-            self._wait_anew(now)
+            self.wait_anew(now)
         if not self.confirming:
-            self._close(ResourceError(why))
+            self.close(ResourceError(why))
 
-    def _wait_anew(self, now: float) -> None:
+    def wait_anew(self, now: float) -> None:
         """The publish that stood in line is gone; the next one stands in its place, or nobody."""
         place = self.gate
         if place is not None:
@@ -354,13 +343,22 @@ class Producer(Blockable):
         else:
             self.broker.turns.wait(self, ahead, now)
 
-    def _close(self, error: BrokerError) -> None:
+    def close(self, error: BrokerError) -> None:
+        """Want nothing more of it; its peer is told why."""
         self.closing = error
         self.plain = False
         self.broker.note_refused(self, error)
 
-    def _tell(self) -> None:
-        if self.confirming and not self.listed and self.withheld.ready():
+    def fail(self, error: BrokerError) -> None:
+        """Close it, and let nothing of what it holds go in any more."""
+        while self.outbox:
+            self._unhold()
+        self.wait_anew(self.broker.now)
+        self.close(error)
+
+    def tell(self) -> None:
+        """Let the broker know if there are confirmations to be told."""
+        if not self.listed and self.withheld.ready():
             self.broker.list_confirming(self)
 
     # Going away
@@ -368,11 +366,13 @@ class Producer(Blockable):
     def leave(self) -> None:
         """The session was closed in good order. What was published without confirms is not lost by saying goodbye:
         it stays in line, within the broker's bound for such, until it has passed or its deadline has."""
+        if self.transaction is not None:
+            self.transaction.end()
         if self.outbox and not self.confirming and self.broker.lingering.accepts_all(self.outbox):
             self.leaving = True
             for held in self.outbox:
-                self.holding.give(held.charge)
-                self.broker.lingering.take(held.charge)
+                self.holding.give(held.charge, held.messages)
+                self.broker.lingering.take(held.charge, held.messages)
             self.holding = self.broker.lingering
         else:
             self.depart()
@@ -382,6 +382,8 @@ class Producer(Blockable):
         now = self.broker.now
         self.leaving = False
         self.confirming = False
+        if self.transaction is not None:
+            self.transaction.end()
         while self.outbox:
             self._unhold()
         place = self.gate

@@ -19,7 +19,7 @@ from mypy_extensions import i64
 
 from penstock.core.consumer import Consumer
 from penstock.core.message import Address, Message, SharedMessage
-from penstock.core.overflow import HOLD
+from penstock.core.overflow import ACCEPT, HOLD
 from penstock.core.settings import Settings
 from penstock.core.share import Share
 from penstock.core.untold import Untold
@@ -124,16 +124,32 @@ class Queue(Guarded, Member):
             return True
         return self.overflow.verdict(self, charge) != HOLD
 
+    def takes(self, charge: i64) -> bool:
+        """Tell whether a message goes in that need not wait, or may not any more."""
+        return not self.deleted and (self.fits(charge) or self.overflow.verdict(self, charge) == ACCEPT)
+
     def can_wait(self) -> bool:
         """See `Guarded.can_wait`: consumers have half of what the resume threshold leaves them."""
         resume = self.thresholds.resume
         return self.messages * 2 > resume.messages or self.bytes * 2 > resume.bytes
 
+    def grows(self, messages: i64, bytes: i64) -> bool:
+        """See `Guarded.grows`."""
+        return self.thresholds.bound(messages, bytes)
+
+    def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
+        """See `Guarded.has_room`: false only where a commit must wait for room."""
+        return self.deleted or self.covers(messages, bytes) or self.overflow.verdict(self, bytes) != HOLD
+
+    def covers(self, messages: i64, bytes: i64) -> bool:
+        """Tell whether so much more does not pass the capacity, what is reserved included."""
+        return self.thresholds.capacity.covers(
+            self.messages + self.reserved_messages + messages, self.bytes + self.reserved_bytes + bytes
+        )
+
     def fits(self, charge: i64) -> bool:
         """Tell whether a message with this charge goes in without passing the capacity, what is reserved included."""
-        return self.thresholds.capacity.covers(
-            self.messages + self.reserved_messages + 1, self.bytes + self.reserved_bytes + charge
-        )
+        return self.covers(1, charge)
 
     def reserve(self, messages: i64, bytes: i64, now: float) -> None:
         """Set room aside, or (negative) give it back; see Reservation."""

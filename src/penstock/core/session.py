@@ -6,6 +6,8 @@ the front, so an acknowledgement of a hundred messages costs little more than on
 
 from __future__ import annotations
 
+import bisect
+
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.core.consumer import BATCH_BYTES, BATCH_MESSAGES, Batch, Consumer
@@ -129,6 +131,25 @@ class Session:
         for batch in self._batches[self._front :]:
             left += batch.left
         return int(left)
+
+    def deliveries(self, first: i64, last: i64) -> list[tuple[int, Queue, Message]]:
+        """Return the unsettled deliveries with tags first..last, in order: tag, queue, message."""
+        found: list[tuple[int, Queue, Message]] = []
+        batches = self._batches
+        at = bisect.bisect_right(batches, int(first), int(self._front), key=_first_tag) - 1
+        if at < self._front:
+            at = int(self._front)
+        while at < len(batches) and batches[at].first <= last:
+            batch = batches[at]
+            tag = first if first > batch.first else batch.first
+            end = last if last < batch.last() else batch.last()
+            while tag <= end:
+                message = batch.messages[tag - batch.first]
+                if message is not None:
+                    found.append((int(tag), batch.consumer.queue, message))
+                tag += 1
+            at += 1
+        return found
 
     def _upto(self, tag: i64) -> i64:
         if tag == 0:
@@ -259,3 +280,7 @@ class Session:
         if self._front >= 64 and self._front * 2 >= len(self._batches):
             del self._batches[: self._front]
             self._front = 0
+
+
+def _first_tag(batch: Batch) -> int:
+    return int(batch.first)

@@ -35,6 +35,14 @@ class AddressDepth(Guarded):
         """See `Guarded.admits`."""
         return self.thresholds.capacity.covers(self.messages + 1, self.bytes + charge)
 
+    def grows(self, messages: i64, bytes: i64) -> bool:
+        """See `Guarded.grows`."""
+        return self.thresholds.bound(messages, bytes)
+
+    def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
+        """See `Guarded.has_room`."""
+        return self.thresholds.capacity.covers(self.messages + messages, self.bytes + bytes)
+
     def can_ever_admit(self, charge: i64) -> bool:
         """Tell whether a message would have room if everything else were gone."""
         return self.thresholds.capacity.covers(1, charge)

@@ -76,6 +76,17 @@ class Guarded:
     def passed(self, charge: i64, now: float) -> None:
         """Note that a message went past the gate; only what counts messages that pass cares."""
 
+    def grows(self, messages: i64, bytes: i64) -> bool:
+        """Tell whether a commit must pass that changes the amount by so much, what it frees taken off.
+
+        One that brings no more than it frees passes every depth; what is no depth stops everybody.
+        """
+        return True
+
+    def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
+        """Tell whether there is room for so much more at once, be the gate open or closed."""
+        return self.admits(bytes, 1, now)
+
     def can_wait(self) -> bool:
         """Tell whether a turn may be given a moment later without anybody running dry behind the gate."""
         return False
@@ -148,6 +159,14 @@ class Gate:
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
         """Tell whether a message has room here; a gate without an owner admits while it is open."""
         return self.open if self.owner is None else self.owner.admits(charge, copies, now)
+
+    def grows(self, messages: i64, bytes: i64) -> bool:
+        """See `Guarded.grows`; a gate without an owner stops everybody."""
+        return self.owner is None or self.owner.grows(messages, bytes)
+
+    def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
+        """See `Guarded.has_room`; a gate without an owner has room while it is open."""
+        return self.open if self.owner is None else self.owner.has_room(messages, bytes, now)
 
     def passed(self, charge: i64, now: float) -> None:
         """Note that a message went past: a rate counts it."""

@@ -72,3 +72,9 @@ class Thresholds:
     def underfull(self, messages: i64, bytes: i64) -> bool:
         """Tell whether the gate must open: `<=` resume, so that a resume of 0 opens when empty (Broker-J's border)."""
         return messages <= self.resume.messages and bytes <= self.resume.bytes
+
+    def bound(self, messages: i64, bytes: i64) -> bool:
+        """Tell whether a change by so much makes an amount grow in a unit that these thresholds speak of."""
+        if messages > 0 and (self.stop.messages != UNLIMITED or self.capacity.messages != UNLIMITED):
+            return True
+        return bytes > 0 and (self.stop.bytes != UNLIMITED or self.capacity.bytes != UNLIMITED)

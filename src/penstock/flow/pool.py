@@ -101,10 +101,18 @@ class Pool(Guarded):
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
         """See `Guarded.admits`."""
-        if self._fits(charge, copies):
+        return self.has_room(copies, charge * copies, now)
+
+    def grows(self, messages: i64, bytes: i64) -> bool:
+        """See `Guarded.grows`."""
+        return self.thresholds.bound(messages, bytes)
+
+    def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
+        """See `Guarded.has_room`."""
+        if self._fits(messages, bytes):
             return True
         self._call_in()
-        return self._fits(charge, copies)
+        return self._fits(messages, bytes)
 
     def can_ever_admit(self, charge: i64, copies: i64) -> bool:
         """Tell whether it would have room if everything else were gone."""
@@ -115,8 +123,8 @@ class Pool(Guarded):
         self._call_in()
         self._look(now)
 
-    def _fits(self, charge: i64, copies: i64) -> bool:
-        return self.thresholds.capacity.covers(self.messages + copies, self.bytes + charge * copies)
+    def _fits(self, messages: i64, bytes: i64) -> bool:
+        return self.thresholds.capacity.covers(self.messages + messages, self.bytes + bytes)
 
     def _look(self, now: float) -> None:
         """Find out whether the thresholds are near, and if they are judge the sum."""

@@ -173,6 +173,7 @@ class Broker:
         policy.channel_max = settings.channel_max
         policy.heartbeat_s = settings.heartbeat_s
         policy.hold_bytes = settings.hold_bytes
+        policy.transaction_bytes = settings.transaction_bytes
         policy.message_bytes_max = settings.message_bytes_max
         return Hub(core, policy, Users(settings.users), secrets.token_urlsafe(12), __version__)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-from penstock.adapter.amqp091.delivery import DeliveryHead, write_content, write_deliveries
+from penstock.adapter.amqp091.delivery import DeliveryHead, write_confirm, write_content, write_deliveries
 from penstock.adapter.amqp091.header import FIXED_OCTETS
 from penstock.core.broker import Broker
 from penstock.core.consumer import Batch
@@ -23,10 +23,13 @@ from penstock.wire.amqp091.codec import frame as whole_frame
 
 if TYPE_CHECKING:
     from penstock.adapter.amqp091.connection import Connection
+    from penstock.adapter.amqp091.transacting import ChannelTransaction
 
 SMALL_PIECE: Final = 1024
 LOOSE_OCTETS: Final = 64 * 1024
 """Body frames with less than the one are put together into frames of about the other."""
+ACK_FRAME: Final = 21
+"""Octets of a basic.ack."""
 NO_CONTENT: Final = -1
 """`content_left` while no content is expected."""
 
@@ -52,6 +55,10 @@ class Channel(Session):
         self.broker = broker
         self.closing: bool = False
         """We closed it and wait for close-ok; everything else that comes on it is ignored."""
+        self.transaction: ChannelTransaction | None = None
+        """The channel's transactional mode (tx.select); None while it has none."""
+        self.quick_ack: i64 = ACK_FRAME
+        """Octets of an acknowledgement that is acted on where it is read; 0 in a transaction: none is."""
         self.delivering: bool = True
         """False while the client has stopped its deliveries (channel.flow)."""
         self.prefetch: i64 = 0
@@ -183,6 +190,27 @@ class Channel(Session):
         self.producer.publish(route, content, charge)
 
     # Sending
+
+    def tell_confirms(self) -> None:
+        """Write what the channel's publishes, or its commits, have come to."""
+        if self.transaction is not None:
+            self.transaction.tell(self)
+            return
+        out: BytesWriter = self.connection.out
+        for outcome in self.producer.withheld.take():
+            write_confirm(out, self.number, outcome.last, outcome.last > outcome.first, outcome.confirmed)
+        self.connection.touch()
+
+    def end(self, graceful: bool) -> None:
+        """It is closed: what is not committed is rolled back, what it has not settled goes back to its queues."""
+        if self.transaction is not None:
+            self.transaction.end()
+            self.connection.review_hold_bound()
+        self.broker.end_session(self)
+        if graceful:
+            self.producer.leave()
+        else:
+            self.producer.depart()
 
     def send(self, method: int, args: dict[str, object]) -> None:
         """Write a method frame on this channel."""

@@ -18,7 +18,6 @@ from mypy_extensions import i64
 from penstock.adapter.amqp091 import arguments as arg
 from penstock.adapter.amqp091 import handshake
 from penstock.adapter.amqp091.channel import Channel
-from penstock.adapter.amqp091.delivery import write_confirm
 from penstock.adapter.amqp091.intake import Intake
 from penstock.adapter.amqp091.malformed import Malformed
 from penstock.adapter.amqp091.methods import CHANNEL_METHODS
@@ -168,9 +167,9 @@ class Connection(Intake):
         self.last_received = now
 
     def publishes_only(self) -> bool:
-        """Tell whether it neither consumes nor has anything to acknowledge."""
+        """Tell whether it neither consumes nor has anything to acknowledge or to commit."""
         for channel in self.channels.values():
-            if channel.consumers or channel.credit.out:
+            if channel.consumers or channel.credit.out or channel.transaction is not None:
                 return False
         return True
 
@@ -189,12 +188,6 @@ class Connection(Intake):
         self.out.write(method_frame(int(number), method, **args))
         self.touch()
 
-    def tell_confirms(self, channel: Channel) -> None:
-        """Write what a channel's publishes have come to."""
-        for outcome in channel.producer.withheld.take():
-            write_confirm(self.out, channel.number, outcome.last, outcome.last > outcome.first, outcome.confirmed)
-        self.touch()
-
     def tell_blocked(self, reason: str) -> None:
         """Bring connection.blocked or unblocked to the client up to date, if it announced that it understands them."""
         blocked = self.to_tell > 0
@@ -208,12 +201,14 @@ class Connection(Intake):
                 self.send(0, spec.CONNECTION_UNBLOCKED, {})
 
     def review_hold_bound(self) -> None:
-        """A connection that consumes is never paused: past the bound its publishes are refused.
+        """A connection that consumes, or has transactions, is never paused: past the bound its publishes are refused.
 
         One that only publishes is paused instead, and may end the message that it is about to send.
         """
         if self.publishes_only():
             self.holding.bound = self.policy.hold_bytes_most(self.broker.defaults.hold_deadline_s)
+        elif any(channel.transaction is not None for channel in self.channels.values()):
+            self.holding.bound = max(self.policy.hold_bytes, self.policy.transaction_bytes)
         else:
             self.holding.bound = self.policy.hold_bytes
 
@@ -382,14 +377,10 @@ class Connection(Intake):
 
     def _end_channel(self, channel: Channel, graceful: bool) -> None:
         if channel.producer.withheld.ready():
-            self.tell_confirms(channel)  # Nothing may come on this channel after its close or close-ok.
+            channel.tell_confirms()  # Nothing may come on this channel after its close or close-ok.
         self.channels.pop(int(channel.number), None)
         self.forget_last()
-        self.broker.end_session(channel)
-        if graceful:
-            channel.producer.leave()
-        else:
-            channel.producer.depart()
+        channel.end(graceful)
 
     def _end_channels(self, graceful: bool) -> None:
         for channel in list(self.channels.values()):

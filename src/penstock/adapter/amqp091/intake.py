@@ -162,7 +162,7 @@ class Intake:
                     )
                 elif method == BASIC_PUBLISH:
                     return self._note_publish(channel, number, data, pos, end)
-                elif method == BASIC_ACK and end - pos == 21:
+                elif method == BASIC_ACK and end - pos == channel.quick_ack:
                     self._acknowledge(channel, number, data, pos)
                 else:
                     self._methods += 1

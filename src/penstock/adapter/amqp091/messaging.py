@@ -10,7 +10,8 @@ from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.declaring import named_queue
 from penstock.adapter.amqp091.delivery import short, write_u16
 from penstock.core.consumer import Batch, Consumer
-from penstock.errors import NotAllowed, NotImplementedHere, ResourceLocked
+from penstock.core.load import ACKNOWLEDGE, DISCARD, REQUEUE
+from penstock.errors import NotAllowed, NotImplementedHere, PreconditionFailed, ResourceLocked
 from penstock.wire.amqp091 import spec
 
 
@@ -110,7 +111,11 @@ def _get_ok(channel: Channel, batch: Batch) -> bytes:
 
 def ack(channel: Channel, args: dict[str, object]) -> None:
     """Settle deliveries; here only those that the fast way of Intake did not take (section 1.8.3.13)."""
-    channel.acknowledge(arg.number(args, "delivery_tag"), arg.flag(args, "multiple"), channel.broker.now)
+    tag, multiple = arg.number(args, "delivery_tag"), arg.flag(args, "multiple")
+    if channel.transaction is not None:
+        channel.transaction.settle(tag, multiple, ACKNOWLEDGE)
+        return
+    channel.acknowledge(tag, multiple, channel.broker.now)
     channel.mark_queues()
 
 
@@ -125,6 +130,9 @@ def reject(channel: Channel, args: dict[str, object]) -> None:
 
 
 def _refuse(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
+    if channel.transaction is not None:
+        channel.transaction.settle(tag, multiple, REQUEUE if requeue else DISCARD)
+        return
     if requeue:
         for queue in channel.requeue(tag, multiple):
             channel.broker.mark(queue)
@@ -146,17 +154,17 @@ def recover_async(channel: Channel, args: dict[str, object]) -> None:
     """As `recover`, without an answer (section 1.8.3.15)."""
     if not arg.flag(args, "requeue"):
         raise NotImplementedHere("basic.recover with requeue=false is not supported")
+    if channel.transaction is not None:
+        channel.transaction.recover()
+        return
     for queue in channel.recover():
         channel.broker.mark(queue)
 
 
 def confirm_select(channel: Channel, args: dict[str, object]) -> None:
     """Have the publishes of this channel confirmed (an extension of RabbitMQ)."""
+    if channel.transaction is not None:
+        raise PreconditionFailed(f"channel {channel.number} is transactional; confirm.select cannot have it confirm")
     channel.producer.confirming = True
     if args.get("no_wait") is not True:
         channel.send(spec.CONFIRM_SELECT_OK, {})
-
-
-def transactions(channel: Channel, args: dict[str, object]) -> None:
-    """Refuse tx.*: what is not there is not pretended."""
-    raise NotImplementedHere("transactions (tx.*) are not supported; use confirm.select")

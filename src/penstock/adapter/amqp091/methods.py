@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from penstock.adapter.amqp091 import declaring, messaging
+from penstock.adapter.amqp091 import declaring, messaging, transacting
 from penstock.adapter.amqp091.channel import Channel
 from penstock.wire.amqp091 import spec
 
@@ -34,7 +34,7 @@ CHANNEL_METHODS: Final[dict[int, Handler]] = {
     spec.BASIC_RECOVER: messaging.recover,
     spec.BASIC_RECOVER_ASYNC: messaging.recover_async,
     spec.CONFIRM_SELECT: messaging.confirm_select,
-    spec.TX_SELECT: messaging.transactions,
-    spec.TX_COMMIT: messaging.transactions,
-    spec.TX_ROLLBACK: messaging.transactions,
+    spec.TX_SELECT: transacting.select,
+    spec.TX_COMMIT: transacting.commit,
+    spec.TX_ROLLBACK: transacting.rollback,
 }

@@ -1,0 +1,192 @@
+"""A commit: everything that one transaction brings and settles, passed in one turn, all or nothing.
+
+Theory of operation. A commit changes each queue by what it publishes into it, less what its own acknowledgements free
+there. It must pass the gates of those amounts that it makes grow (a queue's depth, a pool, an address), and those that
+guard no amount (an operator's, a rate). An amount that it does not make grow does not stop it, however full: a session
+that takes from a full queue and publishes into the same one goes on, and commits that only acknowledge wait for
+nothing. Where it must wait, it waits as a publish does: at one gate, with one ticket, its charge the sum of all.
+
+Its confirmation (tx.commit-ok) is withheld by the gates that it passed and that are closed behind it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from penstock.core import road
+from penstock.core.entering import put_in
+from penstock.core.holding import Held, HeldPublish
+from penstock.core.load import (
+    DISCARD,
+    REQUEUE,
+    Load,
+    Settlement,
+    Stop,
+    add_queue,
+    adds,
+    load_of,
+    passages_of,
+    shares_of,
+    stop_at,
+)
+from penstock.core.queue import Queue
+from penstock.errors import ContentTooLarge, ResourceError
+from penstock.flow.deadlines import NEVER
+from penstock.flow.gate import Gate
+
+if TYPE_CHECKING:
+    from penstock.core.producer import Producer
+    from penstock.core.transaction import Transaction
+
+
+class Commit(Held):
+    """A commit on its way in."""
+
+    __slots__ = ("transaction", "publishes", "settlements", "loads", "passages", "shares")
+
+    def __init__(self, transaction: Transaction, publishes: list[HeldPublish], settlements: list[Settlement]) -> None:
+        loads: dict[int, Load] = {}
+        charge: i64 = 0
+        for held in publishes:
+            charge += held.charge
+            for queue in held.queues:
+                load_of(loads, queue).bring(held.charge)
+        queues = [load.queue for load in loads.values()]
+        for settlement in settlements:
+            load_of(loads, settlement.queue).settle(settlement.message.charge, settlement.how != REQUEUE)
+        super().__init__(queues, charge, len(publishes), None, NEVER)
+        self.transaction = transaction
+        self.publishes = publishes
+        self.settlements = settlements
+        self.loads = list(loads.values())
+        self.passages = passages_of(publishes)
+        self.shares = shares_of(settlements)
+
+    # The road
+
+    def obstacle(self, own: list[Gate], now: float) -> Gate | None:
+        """See `Held.obstacle`. Nothing waits for room that cannot come any more (a capacity was lowered)."""
+        if self.never_fits() is not None:
+            return None
+        stop = self._obstructed(own, now)
+        return None if stop is None else stop.gate
+
+    def newcomers_obstacle(self, own: list[Gate], now: float, others_go: bool) -> Gate | None:
+        """Return where it must stand in line as it comes; None: nowhere. See `road.newcomers_obstacle`."""
+        if self.never_fits() is not None:
+            return None
+        for stop in self._road(own):
+            if stop.gate.waiters or not stop.has_room(now):
+                return stop.gate
+        return self.place() if others_go else None
+
+    def place(self) -> Gate | None:
+        """See `Held.place`: the gate of the first queue that it makes grow."""
+        for stop in self._road([]):
+            if isinstance(stop.gate.owner, Queue):
+                return stop.gate
+        return None
+
+    def never_fits(self) -> ContentTooLarge | None:
+        """Return the error for a commit that would have to wait for room that it can never have, or None."""
+        for stop in self._road([]):
+            where = stop.never_fits()
+            if where:
+                return ContentTooLarge(
+                    f"a transaction that brings {int(stop.messages):,} messages, {int(stop.bytes):,} bytes can never "
+                    f"fit into {where}; it was rolled back"
+                )
+        return None
+
+    def late(self, own: list[Gate], now: float) -> str:
+        """See `Held.late`."""
+        stop = self._obstructed(own, now)
+        why = "others wait before it" if stop is None else stop.words()
+        return f"commit refused after its hold deadline and rolled back; {why}"
+
+    def _obstructed(self, own: list[Gate], now: float) -> Stop | None:
+        for stop in self._road(own):
+            if not (stop.gate.open and stop.has_room(now)):
+                return stop
+        return None
+
+    def _road(self, own: list[Gate]) -> list[Stop]:
+        """Return what it must pass, in the order of a publish's road."""
+        stops: dict[int, Stop] = {}
+        for gate in own if self.messages else []:
+            stop_at(stops, gate).bring(self.messages, self.charge)
+        for passage in self.passages:
+            for gate in passage.route.gates:
+                stop_at(stops, gate).bring(passage.messages, passage.bytes)
+        for share, copies in self.shares:
+            address = stops.get(id(share.depth.gate))
+            if address is not None and share.copies == copies:
+                address.free(1, share.charge)  # The last copies of that message leave.
+        pools = self._pools()
+        for load in self.loads:
+            if load.enters():
+                add_queue(stops, load, pools)
+        return [stop for stop in stops.values() if stop.grows()]
+
+    def _pools(self) -> dict[int, Stop]:
+        """Return what it does to each pool, by identity of the pool's gate."""
+        pools: dict[int, Stop] = {}
+        for load in self.loads:
+            for pool in load.queue.pools:
+                load.add_to(stop_at(pools, pool.gate))
+        return pools
+
+    # Passing
+
+    def go_in(self, producer: Producer) -> None:
+        """See `Held.go_in`: settlements first, then publishes in their order; or nothing, where a policy refuses."""
+        broker = producer.broker
+        never = self.never_fits()
+        if never is not None:
+            producer.fail(never)
+            return
+        for load in self.loads:
+            if load.refused():
+                self._turned_away(producer, load)
+                return
+        stops = self._road(producer.own)
+        self._settle(producer)
+        ignored: list[Gate] = []
+        for held in self.publishes:
+            queues = [queue for queue in held.queues if not queue.deleted]
+            put_in(broker, producer.own, held.route, queues, held.content, held.charge, ignored, True)
+            if not queues:
+                broker.note_unroutable(producer, held.route, held.content)
+        broker.settle_crossings()
+        # A gate whose amount it did not make grow withholds nothing: only this very session may be able to open it.
+        closed = [stop.gate for stop in stops if not stop.gate.open and not stop.gate.often]
+        for gate in closed:
+            producer.note_blocked(gate)
+        producer.confirm(self.pending, closed, None, self.queues, self.charge)
+
+    def _settle(self, producer: Producer) -> None:
+        session = self.transaction.session
+        broker = producer.broker
+        for settlement in self.settlements:
+            self.transaction.taken.discard(settlement.tag)
+            if settlement.how == REQUEUE:
+                for queue in session.requeue(settlement.tag, False):
+                    broker.mark(queue)
+            elif settlement.how == DISCARD:
+                session.discard(settlement.tag, False, broker.now)
+            else:
+                session.acknowledge(settlement.tag, False, broker.now)
+        for consumer in session.consumers.values():
+            broker.mark(consumer.queue)  # It may receive more than before.
+
+    def _turned_away(self, producer: Producer, load: Load) -> None:
+        """A queue's overflow policy refuses a part: nothing of it goes in, anywhere."""
+        queue = load.queue
+        queue.turn_away()
+        more = adds(load.messages - load.freed, load.bytes - load.freed_bytes)
+        producer.count_refused(queue.gate, queue.overflow.name, load.bytes)
+        producer.fail(ResourceError(f"commit refused and rolled back; {road.refusal(queue)}; {more}"))
+        if queue.overflow.destroys:
+            producer.broker.note_destroyed(queue)

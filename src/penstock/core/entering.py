@@ -1,0 +1,51 @@
+"""How a message goes into its queues, once it may."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from penstock.core import road
+from penstock.core.queue import Queue
+from penstock.core.route import Route
+from penstock.core.share import share_of
+from penstock.flow.gate import Gate
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+
+
+def put_in(
+    broker: Broker,
+    own: list[Gate],
+    route: Route,
+    queues: list[Queue],
+    content: bytes,
+    charge: i64,
+    closed: list[Gate],
+    decided: bool = False,
+) -> Queue | None:
+    """Put a message into its queues; gates that are closed behind it are added to `closed`.
+
+    `own` are its producer's gates; `decided`: all its queues take it, which the caller has found out. Returns a queue
+    whose overflow policy refused it, or that is gone; None if all took it.
+    """
+    now = broker.now
+    refused: Queue | None = None
+    share = share_of(route.gates, charge)
+    for gate in own:
+        gate.passed(charge, now)
+    for gate in route.gates:
+        gate.passed(charge, now)
+    for queue in queues:
+        if not decided and not queue.takes(charge):
+            queue.turn_away()
+            refused = queue
+            continue
+        if share is not None:
+            share.enter(now)
+        queue.enqueue(route.address, content, charge, now, share)
+        broker.mark(queue)
+        closed += [gate for gate in road.closed(route, queue) if gate not in closed]
+    return refused

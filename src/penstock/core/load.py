@@ -1,0 +1,218 @@
+"""What a commit brings, and what it frees: by queue, by route, by gate."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.core.holding import HeldPublish
+from penstock.core.message import Message, SharedMessage
+from penstock.core.overflow import HOLD, REFUSE
+from penstock.core.queue import Queue
+from penstock.core.route import Route
+from penstock.core.share import AddressDepth, Share
+from penstock.flow.gate import Gate
+from penstock.flow.pool import Pool
+
+ACKNOWLEDGE: Final = 0
+DISCARD: Final = 1
+REQUEUE: Final = 2
+"""What a settlement does: the message is done with, refused, or put back where it was."""
+
+
+class Settlement:
+    """A delivery that is settled when its transaction is committed."""
+
+    __slots__ = ("tag", "queue", "message", "how")
+
+    def __init__(self, tag: int, queue: Queue, message: Message, how: int) -> None:
+        self.tag = tag
+        self.queue = queue
+        self.message = message
+        self.how = how
+
+
+class Load:
+    """What a commit brings to one queue, and takes from it."""
+
+    __slots__ = ("queue", "messages", "bytes", "largest", "freed", "freed_bytes", "back", "back_bytes")
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        """What it publishes there."""
+        self.largest: i64 = 0
+        """The largest charge among that."""
+        self.freed: i64 = 0
+        self.freed_bytes: i64 = 0
+        """What leaves the queue by its acknowledgements."""
+        self.back: i64 = 0
+        self.back_bytes: i64 = 0
+        """What is no longer with a consumer afterwards: that, and what is put back."""
+
+    def bring(self, charge: i64) -> None:
+        """Count a publish."""
+        self.messages += 1
+        self.bytes += charge
+        if charge > self.largest:
+            self.largest = charge
+
+    def settle(self, charge: i64, frees: bool) -> None:
+        """Count a settlement."""
+        self.back += 1
+        self.back_bytes += charge
+        if frees:
+            self.freed += 1
+            self.freed_bytes += charge
+
+    def add_to(self, stop: Stop) -> None:
+        """Count it at a gate; nothing goes into a queue that was deleted."""
+        stop.free(self.freed, self.freed_bytes)
+        if not self.queue.deleted:
+            stop.bring(self.messages, self.bytes)
+
+    def enters(self) -> bool:
+        """Tell whether anything goes in there."""
+        return self.messages > 0 and not self.queue.deleted
+
+    def refused(self) -> bool:
+        """Tell whether the queue's overflow policy refuses any of it, once the commit's settlements are done."""
+        queue = self.queue
+        fits = queue.covers(self.messages - self.freed, self.bytes - self.freed_bytes)
+        if fits or not self.enters():
+            return False
+        queue.unacked(-self.back, -self.back_bytes)  # The policy is asked as if they were done already.
+        verdict = queue.overflow.verdict(queue, self.largest)
+        queue.unacked(self.back, self.back_bytes)
+        return verdict == REFUSE
+
+
+class Passage:
+    """What a commit publishes by one route."""
+
+    __slots__ = ("route", "messages", "bytes")
+
+    def __init__(self, route: Route) -> None:
+        self.route = route
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+
+
+class Stop:
+    """A gate that a commit must pass, and what it does to the amount that the gate guards."""
+
+    __slots__ = ("gate", "messages", "bytes", "more_messages", "more_bytes")
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        """What it brings."""
+        self.more_messages: i64 = 0
+        self.more_bytes: i64 = 0
+        """By how much the amount grows: that, less what it frees."""
+
+    def bring(self, messages: i64, bytes: i64) -> None:
+        """Count what it brings."""
+        self.messages += messages
+        self.bytes += bytes
+        self.more_messages += messages
+        self.more_bytes += bytes
+
+    def free(self, messages: i64, bytes: i64) -> None:
+        """Count what it frees."""
+        self.more_messages -= messages
+        self.more_bytes -= bytes
+
+    def grows(self) -> bool:
+        """Tell whether it must pass there at all."""
+        return self.gate.grows(self.more_messages, self.more_bytes)
+
+    def has_room(self, now: float) -> bool:
+        """Tell whether it has room there, be the gate open or closed."""
+        return self.gate.has_room(self.more_messages, self.more_bytes, now)
+
+    def never_fits(self) -> str:
+        """Return what it can never fit into, in words; empty if it can."""
+        owner = self.gate.owner
+        if not isinstance(owner, Queue | Pool | AddressDepth):
+            return ""
+        if isinstance(owner, Queue) and owner.overflow.verdict(owner, self.bytes) != HOLD:
+            return ""
+        capacity = owner.thresholds.capacity
+        if capacity.covers(self.messages, self.bytes):
+            return ""
+        return f"{self.gate.kind} '{self.gate.name}' with its capacity of {capacity.words()}"
+
+    def words(self) -> str:
+        """Say what stops it there, in a clause."""
+        gate = self.gate
+        owner = gate.owner
+        if not isinstance(owner, Queue | Pool | AddressDepth):
+            return f"{gate.kind} {gate.name} does not let it pass"
+        depth = f"{int(owner.messages):,} messages, {int(owner.bytes):,} bytes"
+        capacity = owner.thresholds.capacity.words()
+        more = adds(self.more_messages, self.more_bytes)
+        return f"{gate.kind} '{gate.name}' holds {depth}, of a capacity of {capacity}; {more}"
+
+
+def load_of(loads: dict[int, Load], queue: Queue) -> Load:
+    """Return the load of a queue, made at first use."""
+    load = loads.get(id(queue))
+    if load is None:
+        load = Load(queue)
+        loads[id(queue)] = load
+    return load
+
+
+def passages_of(publishes: list[HeldPublish]) -> list[Passage]:
+    """Add up what goes by each route; one that is found anew for each message (by headers) only where gates stand."""
+    passages: dict[int, Passage] = {}
+    for held in publishes:
+        route = held.route
+        if route.gates or not route.by_headers:
+            passage = passages.get(id(route))
+            if passage is None:
+                passage = Passage(route)
+                passages[id(route)] = passage
+            passage.messages += 1
+            passage.bytes += held.charge
+    return list(passages.values())
+
+
+def stop_at(stops: dict[int, Stop], gate: Gate) -> Stop:
+    """Return the stop at a gate, made at first use."""
+    stop = stops.get(id(gate))
+    if stop is None:
+        stop = Stop(gate)
+        stops[id(gate)] = stop
+    return stop
+
+
+def add_queue(stops: dict[int, Stop], load: Load, pools: dict[int, Stop]) -> None:
+    """Add the gates of a queue that messages go into."""
+    for gate in load.queue.gates:
+        pool = pools.get(id(gate))
+        if pool is None:
+            load.add_to(stop_at(stops, gate))
+        elif load.queue.bytes + pool.more_bytes > gate.shelter:
+            stops[id(gate)] = pool
+
+
+def shares_of(settlements: list[Settlement]) -> list[tuple[Share, int]]:
+    """Return the parts in addresses that are freed, each with how many copies of its message leave."""
+    shares: dict[int, tuple[Share, int]] = {}
+    for settlement in settlements:
+        message = settlement.message
+        if isinstance(message, SharedMessage) and settlement.how != REQUEUE:
+            share = message.share
+            before = shares.get(id(share))
+            shares[id(share)] = (share, 1 if before is None else before[1] + 1)
+    return list(shares.values())
+
+
+def adds(messages: i64, bytes: i64) -> str:
+    """Say by how much a commit makes something grow."""
+    return f"the transaction adds {int(messages):,} message{'' if messages == 1 else 's'}, {int(bytes):,} bytes"

@@ -1,0 +1,156 @@
+"""Transactions through pika and py-amqp, as their users write them."""
+
+from __future__ import annotations
+
+import time
+
+import amqp
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import ChannelClosedByBroker
+
+from tests.brokers import BrokerProcess, eventually, in_background
+
+pytestmark = pytest.mark.clients
+
+
+def depth(channel: BlockingChannel, queue: str) -> int:
+    return int(channel.queue_declare(queue, passive=True).method.message_count)
+
+
+def test_pika_commits_and_rolls_back_publishes_and_acknowledgements(
+    connection: pika.BlockingConnection, channel: BlockingChannel, name: str
+) -> None:
+    channel.queue_declare(name, exclusive=True)
+    other = connection.channel()
+    channel.tx_select()
+    for number in range(5):
+        channel.basic_publish("", name, str(number).encode())
+    assert depth(other, name) == 0
+    channel.tx_commit()
+    assert depth(other, name) == 5
+    first, _, body = channel.basic_get(name)
+    assert body == b"0"
+    channel.basic_ack(first.delivery_tag)
+    channel.basic_publish("", name, b"dropped")
+    channel.tx_rollback()
+    assert depth(other, name) == 4
+    second, _, body = channel.basic_get(name)
+    assert body == b"1", "what was rolled back is not delivered again by itself"
+    channel.basic_nack(second.delivery_tag, multiple=True, requeue=True)
+    assert depth(other, name) == 3
+    channel.tx_commit()
+    assert depth(other, name) == 5
+    channel.close()
+    assert [other.basic_get(name, auto_ack=True)[2] for _ in range(5)] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_a_pika_consumer_hands_on_from_a_full_queue_to_itself_and_to_another(
+    connection: pika.BlockingConnection, channel: BlockingChannel, name: str
+) -> None:
+    """Each commit takes two messages from a full queue, puts one of them back at its end and one into the next."""
+    channel.queue_declare(name, exclusive=True, arguments={"capacity-messages": 4})
+    channel.queue_declare(name + "-next", exclusive=True)
+    for number in range(4):
+        channel.basic_publish("", name, str(number).encode())
+    channel.tx_select()
+    channel.basic_qos(prefetch_count=2)
+    handled: list[bytes] = []
+
+    def hand_on(_: object, method: pika.spec.Basic.Deliver, __: object, body: bytes) -> None:
+        handled.append(body)
+        if len(handled) % 2 == 0:
+            channel.basic_publish("", name, handled[-2])
+            channel.basic_publish("", name + "-next", body)
+            channel.basic_ack(method.delivery_tag, multiple=True)
+            channel.tx_commit()
+
+    channel.basic_consume(name, hand_on)
+    eventually(lambda: connection.process_data_events(0) or len(handled) >= 6, "three commits")
+    other = connection.channel()
+    assert depth(other, name + "-next") == 3
+
+
+def test_a_pika_commit_without_room_waits_and_then_goes_on(
+    broker: BrokerProcess, connection: pika.BlockingConnection, channel: BlockingChannel, name: str
+) -> None:
+    channel.queue_declare(name, arguments={"capacity-messages": 3, "resume-messages": 2, "hold-deadline": 0})
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as committing:
+        publisher = committing.channel()
+        publisher.tx_select()
+        publisher.basic_publish("", name, b"0")
+        publisher.tx_commit()
+        publisher.basic_publish("", name, b"1")
+        publisher.basic_publish("", name, b"2")
+        publisher.basic_publish("", name, b"3")
+        with in_background(publisher.tx_commit):
+            eventually(lambda: broker.queue(name)["gate"]["waiting"] == 1, "the commit waits")
+            assert depth(channel, name) == 1
+            found = []
+            while len(found) < 4:
+                method, _, body = channel.basic_get(name, auto_ack=True)
+                found += [body] if method else []
+    assert found == [b"0", b"1", b"2", b"3"]
+    channel.queue_delete(name)
+
+
+def test_a_pika_commit_that_finds_no_room_closes_its_channel_with_the_reason(
+    connection: pika.BlockingConnection, channel: BlockingChannel, name: str
+) -> None:
+    channel.queue_declare(name, exclusive=True, arguments={"capacity-messages": 2, "hold-deadline": 1})
+    channel.basic_publish("", name, b"0")
+    channel.tx_select()
+    channel.basic_publish("", name, b"1")
+    channel.basic_publish("", name, b"2")
+    with pytest.raises(ChannelClosedByBroker) as closed:
+        channel.tx_commit()
+    assert closed.value.reply_code == 506
+    assert f"rolled back; queue '{name}' holds 1 messages" in closed.value.reply_text
+    beside = connection.channel()
+    assert depth(beside, name) == 1
+    beside.tx_select()
+    for _ in range(3):
+        beside.basic_publish("", name, b"x")
+    with pytest.raises(ChannelClosedByBroker) as closed:
+        beside.tx_commit()
+    assert (closed.value.reply_code, "can never fit" in closed.value.reply_text) == (311, True)
+
+
+def test_py_amqp_commits_and_rolls_back(broker: BrokerProcess, name: str) -> None:
+    with amqp.Connection(f"{broker.host}:{broker.port}") as connection:
+        channel = connection.channel()
+        channel.queue_declare(name, exclusive=True, auto_delete=False)
+        channel.tx_select()
+        for number in range(3):
+            channel.basic_publish(amqp.Message(str(number)), routing_key=name)
+        assert channel.queue_declare(name, passive=True).message_count == 0
+        channel.tx_commit()
+        assert channel.queue_declare(name, passive=True).message_count == 3
+        message = channel.basic_get(name)
+        channel.basic_ack(message.delivery_tag)
+        channel.basic_publish(amqp.Message("dropped"), routing_key=name)
+        channel.tx_rollback()
+        channel.basic_reject(message.delivery_tag, requeue=False)
+        channel.tx_commit()
+        assert [channel.basic_get(name).body for _ in range(2)] == ["1", "2"]
+        assert channel.basic_get(name) is None
+
+
+def test_py_amqp_bears_a_commit_that_waits_for_seconds(broker: BrokerProcess, name: str) -> None:
+    """Its sockets die when they are not read for a second: the broker goes on reading."""
+    with amqp.Connection(f"{broker.host}:{broker.port}") as connection:
+        channel = connection.channel()
+        channel.queue_declare(
+            name, exclusive=True, auto_delete=False, arguments={"capacity-messages": 2, "hold-deadline": 3}
+        )
+        channel.tx_select()
+        channel.basic_publish(amqp.Message("0"), routing_key=name)
+        channel.tx_commit()
+        for number in (1, 2):
+            channel.basic_publish(amqp.Message(str(number)), routing_key=name)
+        start = time.monotonic()
+        with pytest.raises(amqp.ResourceError, match="rolled back"):
+            channel.tx_commit()
+        assert time.monotonic() - start > 2.9
+        assert connection.channel().queue_declare(name, passive=True).message_count == 1

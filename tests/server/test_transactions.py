@@ -1,0 +1,190 @@
+"""tx.* on the wire: answers in order, errors by their codes, and no trace of who goes away with a commit that waits."""
+
+from __future__ import annotations
+
+import pytest
+from pamqp import commands
+
+from tests.brokers import BrokerProcess, eventually
+from tests.server.peer import Peer, open_peer, publish_frames
+
+MIB = 1024 * 1024
+TX = commands.Tx
+
+
+@pytest.fixture
+def peer(broker: BrokerProcess) -> object:
+    with open_peer(broker) as peer:
+        yield peer
+
+
+def select(peer: Peer, channel: int = 1) -> None:
+    peer.ask(channel, TX.Select(), TX.SelectOk)
+
+
+def depth(peer: Peer, queue: str, channel: int = 1) -> int:
+    declared = peer.ask(channel, commands.Queue.Declare(queue=queue, passive=True), commands.Queue.DeclareOk)
+    assert declared.message_count is not None
+    return declared.message_count
+
+
+def take(peer: Peer, queue: str, channel: int = 1, no_ack: bool = False) -> int:
+    """Get a message; returns its delivery tag."""
+    peer.send(channel, commands.Basic.Get(queue=queue, no_ack=no_ack))
+    got = peer.read_method()[1]
+    while isinstance(got, commands.Connection.Blocked | commands.Connection.Unblocked):
+        got = peer.read_method()[1]
+    assert isinstance(got, commands.Basic.GetOk)
+    peer.read_frame()
+    peer.read_frame()
+    assert got.delivery_tag is not None
+    return got.delivery_tag
+
+
+@pytest.mark.parametrize(
+    ("before", "method", "says"),
+    [
+        (None, TX.Commit(), "tx.commit came on channel 1, which is not transactional"),
+        (None, TX.Rollback(), "tx.rollback came on channel 1, which is not transactional"),
+        (commands.Confirm.Select(nowait=True), TX.Select(), "channel 1 is in confirm mode"),
+    ],
+)
+def test_what_a_channels_mode_does_not_allow_is_406(
+    peer: Peer, before: commands.Confirm.Select | None, method: TX.Commit, says: str
+) -> None:
+    if before is not None:
+        peer.send(1, before)
+    peer.send(1, method)
+    code, text = peer.refused(1)
+    assert (code, says in text) == (406, True), text
+
+
+def test_confirm_select_on_a_transactional_channel_is_406_and_selecting_twice_is_once(peer: Peer) -> None:
+    queue = peer.declare()
+    select(peer)
+    peer.say(publish_frames(1, "", queue, b"x"))
+    select(peer)
+    peer.ask(1, TX.Commit(), TX.CommitOk)
+    assert depth(peer, queue) == 1
+    peer.send(1, commands.Confirm.Select())
+    code, text = peer.refused(1)
+    assert (code, "channel 1 is transactional" in text) == (406, True), text
+
+
+@pytest.mark.parametrize("multiple", [True, False])
+def test_a_delivery_that_is_not_known_is_406_at_once_and_so_is_one_that_was_settled(peer: Peer, multiple: bool) -> None:
+    queue = peer.declare()
+    peer.say(publish_frames(1, "", queue, b"x"))
+    select(peer)
+    tag = take(peer, queue)
+    peer.send(1, commands.Basic.Ack(tag, multiple))
+    assert depth(peer, queue) == 0
+    peer.send(1, commands.Basic.Reject(tag, requeue=True))
+    code, text = peer.refused(1)
+    assert (code, f"unknown delivery tag {tag}" in text) == (406, True), text
+    peer.channel(2)
+    assert depth(peer, queue, 2) == 1, "the acknowledgement was rolled back with the channel"
+
+
+def test_what_reaches_no_queue_comes_back_before_commit_ok(peer: Peer) -> None:
+    queue = peer.declare()
+    select(peer)
+    mandatory = commands.Basic.Publish(routing_key="no-such-queue", mandatory=True)
+    body = publish_frames(1, "", queue, b"lost")
+    header_at = 7 + int.from_bytes(body[3:7], "big") + 1
+    peer.send(1, mandatory)
+    peer.say(body[header_at:] + publish_frames(1, "", queue, b"found"))
+    assert depth(peer, queue) == 0, "nothing comes before the commit, not even a return"
+    peer.send(1, TX.Commit())
+    assert peer.expect(1, commands.Basic.Return).reply_code == 312
+    peer.read_frame()
+    assert peer.read_frame()[2] == b"lost"
+    peer.expect(1, TX.CommitOk)
+    assert depth(peer, queue) == 1
+
+
+def test_an_exchange_that_is_not_there_is_404_and_nothing_is_applied(peer: Peer) -> None:
+    queue = peer.declare()
+    select(peer)
+    peer.say(publish_frames(1, "", queue, b"x") + publish_frames(1, "no-such-exchange", "k", b"x"))
+    peer.send(1, TX.Commit())
+    code, text = peer.refused(1)
+    assert (code, "no exchange 'no-such-exchange'" in text) == (404, True), text
+    peer.channel(2)
+    assert depth(peer, queue, 2) == 0
+
+
+def test_what_is_kept_has_a_bound_and_past_it_the_channel_is_closed_with_506(peer: Peer) -> None:
+    queue = peer.declare()
+    select(peer)
+    peer.say(publish_frames(1, "", queue, bytes(MIB)) * 20)
+    code, text = peer.refused(1)
+    assert (code, "15 publishes" in text, "kept for this connection already" in text) == (506, True, True), text
+    peer.channel(2)
+    assert depth(peer, queue, 2) == 0
+    select(peer, 2)
+    peer.say(publish_frames(2, "", queue, bytes(MIB)) * 15)
+    peer.ask(2, TX.Commit(), TX.CommitOk)
+    assert depth(peer, queue, 2) == 15
+
+
+def test_a_connection_with_a_transaction_is_never_paused(peer: Peer) -> None:
+    """Twelve MiB are kept; in the pulses of a paused connection they would take a minute and a half."""
+    queue = peer.declare()
+    select(peer)
+    peer.say(publish_frames(1, "", queue, bytes(MIB)) * 12)
+    assert depth(peer, queue) == 0
+    peer.ask(1, TX.Rollback(), TX.RollbackOk)
+    peer.ask(1, TX.Commit(), TX.CommitOk)
+    assert depth(peer, queue) == 0
+
+
+def test_a_commit_waits_for_room_and_what_comes_after_it_is_answered_after_it(peer: Peer) -> None:
+    full = peer.declare(**{"capacity-messages": 3, "resume-messages": 2, "hold-deadline": 0})
+    peer.say(publish_frames(1, "", full, b"first") * 2)
+    select(peer)
+    peer.say(publish_frames(1, "", full, b"x") * 3)
+    peer.send(1, TX.Commit())
+    blocked = peer.expect(0, commands.Connection.Blocked)
+    assert blocked.reason is not None
+    assert full in blocked.reason
+    peer.say(publish_frames(1, "", full, b"next"))
+    peer.send(1, TX.Rollback())
+    peer.channel(2)
+    for _ in range(2):
+        assert depth(peer, full, 2) in (1, 2)
+        take(peer, full, 2, no_ack=True)
+    peer.send(2, commands.Basic.Get(queue=full, no_ack=True))  # Three are in, above stop: the answer is withheld.
+    said = [peer.read_method()[1].name]
+    peer.read_frame()
+    peer.read_frame()
+    while said[-1] != "Tx.RollbackOk":
+        said.append(peer.read_method()[1].name)
+    assert [name for name in said if name.startswith("Tx")] == ["Tx.CommitOk", "Tx.RollbackOk"]
+    assert depth(peer, full) == 2
+
+
+@pytest.mark.parametrize("how", ["killed", "closed", "channel closed"])
+def test_who_goes_away_with_a_commit_that_waits_leaves_no_trace(broker: BrokerProcess, how: str, name: str) -> None:
+    arguments = {"capacity-messages": 2, "hold-deadline": 0}
+    with open_peer(broker) as keeper:
+        keeper.ask(1, commands.Queue.Declare(queue=name, arguments=arguments), commands.Queue.DeclareOk)
+        keeper.say(publish_frames(1, "", name, b"x") * 2)
+        with open_peer(broker) as peer:
+            select(peer)
+            tag = take(peer, name)
+            peer.send(1, commands.Basic.Ack(tag))
+            peer.say(publish_frames(1, "", name, b"y") * 2)
+            peer.send(1, TX.Commit())
+            eventually(lambda: broker.queue(name)["gate"]["waiting"] == 1, "the commit waits")
+            if how == "killed":
+                peer.socket.close()
+            elif how == "closed":
+                peer.send(0, commands.Connection.Close(200, "", 0, 0))
+            else:
+                peer.send(1, commands.Channel.Close(200, "", 0, 0))
+            eventually(lambda: broker.queue(name)["gate"]["waiting"] == 0, "it is gone")
+        view = broker.queue(name)
+        assert (view["depth"]["messages"], len(view["blocked"])) == (2, 1), "the keeper's own message closed the gate"
+        assert [take(keeper, name) for _ in range(2)] == [1, 2], "what it had taken is there again"
+        keeper.ask(1, commands.Queue.Delete(queue=name), commands.Queue.DeleteOk)
