@@ -27,6 +27,7 @@ class Walker(Waiter):
 
     def waits_at(self, gate: Gate, now: float) -> None:
         gate.block(self)
+        gate.expect(self)
 
     def obstacle(self) -> Gate | None:
         for gate in self.roads[0]:

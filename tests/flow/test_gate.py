@@ -43,6 +43,7 @@ def test_whoever_is_forgotten_is_neither_in_line_nor_among_the_blocked() -> None
     walker = Walker("a", turns, [], [gate])
     walker.stand()
     other.block(walker)
+    other.expect(walker)
     other.forget(walker)
     assert walker.gate is gate
     assert not other.blocked
@@ -55,13 +56,13 @@ def test_the_blocked_are_taken_all_at_once_and_may_come_back_meanwhile() -> None
     turns = Turns()
     gate = Gate("queue", "q", turns.crossings)
     first, second = Walker("a", turns, [], [gate]), Walker("b", turns, [], [gate])
-    gate.block(first)
-    gate.block(first)
-    gate.block(second)
-    taken = gate.swap_blocked()
-    gate.block(first)
+    gate.expect(first)
+    gate.expect(first)
+    gate.expect(second)
+    taken = gate.swap_expecting()
+    gate.expect(first)
     assert taken == [first, second]
-    assert list(gate.blocked.values()) == [first]
+    assert list(gate.expecting.values()) == [first]
 
 
 def test_a_gate_without_an_owner_is_moved_by_hand_and_a_review_leaves_it_alone() -> None:

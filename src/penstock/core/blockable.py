@@ -40,8 +40,14 @@ class Blockable(Waiter):
             self.entry(gate).begin(self.broker.now)
             self.broker.note_blocked(self, gate)
 
+    def note_withheld(self, gate: Gate) -> None:
+        """A gate withholds something of it until it opens."""
+        self.note_blocked(gate)
+        gate.expect(self)
+
     def note_unblocked(self, gate: Gate, now: float) -> None:
         """A gate does not block it any more."""
+        gate.unblock(self)
         if self.gates.pop(id(gate), None) is not None:
             self.entry(gate).end(now)
             self.broker.note_unblocked(self, gate)

@@ -309,7 +309,7 @@ class Broker:
             if not gate.often:
                 self._effects.append(Crossed(crossing))
             if not crossing.closed and gate.open:
-                for waiter in gate.swap_blocked():
+                for waiter in gate.swap_expecting():
                     waiter.release(gate, self.now)
 
     def list_confirming(self, producer: Producer) -> None:

@@ -163,7 +163,7 @@ class Commit(Held):
         # A gate whose amount it did not make grow withholds nothing: only this very session may be able to open it.
         closed = [stop.gate for stop in stops if not stop.gate.open and not stop.gate.often]
         for gate in closed:
-            producer.note_blocked(gate)
+            producer.note_withheld(gate)
         producer.confirm(self.pending, closed, None, self.queues, self.charge)
 
     def _settle(self, producer: Producer) -> None:

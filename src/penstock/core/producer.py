@@ -164,7 +164,7 @@ class Producer(Blockable):
         refused = put_in(self.broker, self.own, route, queues, content, charge, closed)
         self.broker.settle_crossings()  # The gate's closing is told before the blocks that come of it.
         for gate in closed:
-            self.note_blocked(gate)
+            self.note_withheld(gate)
         if refused is not None:
             self.count_refused(refused.gate, "deleted" if refused.deleted else refused.overflow.name, charge)
             self._turned_away(refused, route, content, charge)
@@ -248,9 +248,7 @@ class Producer(Blockable):
 
     def release(self, gate: Gate, now: float) -> None:
         """See `Waiter.release`."""
-        if self.outbox:
-            gate.block(self)  # It still waits for its turn and stays blocked until it has passed.
-        else:
+        if not self.outbox:  # Else it waits for its turn and stays blocked until it has passed.
             self.note_unblocked(gate, now)
         self._settle_down(now)
 
@@ -286,12 +284,13 @@ class Producer(Blockable):
         """After anything was let go: tell what may be told, and find out whether it is still blocked."""
         obstacle = self.withheld.release()
         if obstacle is not None:
-            self.note_blocked(obstacle)  # It may have opened and closed again since the message went in.
+            self.note_withheld(obstacle)  # It may have opened and closed again since the message went in.
         if not self.outbox:
             for gate in list(self.gates.values()):
                 if gate.open:
-                    gate.blocked.pop(id(self), None)
                     self.note_unblocked(gate, now)
+                else:
+                    gate.expect(self)
         self._find_plain()
         self.tell()
         if self.leaving and not self.outbox:

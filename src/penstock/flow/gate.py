@@ -131,7 +131,9 @@ class Gate:
         self.timer: Party | None = None
         """Lists the gate again when nobody is waited for any more."""
         self.blocked: dict[int, Waiter] = {}
-        """Who published onto this gate while it was closed, by identity; their confirmations may be withheld."""
+        """Whom it blocks, by identity: those in its line, and those with confirmations withheld by it."""
+        self.expecting: dict[int, Waiter] = {}
+        """Those of them to whom its opening matters at once."""
         self.book = GateBook()
 
     def __lt__(self, other: Gate) -> bool:
@@ -194,21 +196,33 @@ class Gate:
         waiter.gate = None
 
     def block(self, waiter: Waiter) -> None:
-        """Remember to call this party's `release` when the gate opens."""
+        """Count a party among those whom it blocks."""
         self.blocked[id(waiter)] = waiter
+
+    def expect(self, waiter: Waiter) -> None:
+        """Call this party's `release` when the gate opens: something of it is withheld, or it has nothing more here."""
+        self.expecting[id(waiter)] = waiter
+
+    def unblock(self, waiter: Waiter) -> None:
+        """It blocks this party no more."""
+        self.blocked.pop(id(waiter), None)
+        self.expecting.pop(id(waiter), None)
 
     def forget(self, waiter: Waiter) -> None:
         """Forget a party that went away: nothing of it stays behind."""
         if waiter.gate is self:
             self.leave(waiter)
-        self.blocked.pop(id(waiter), None)
+        self.unblock(waiter)
 
-    def swap_blocked(self) -> list[Waiter]:
-        """Take all who are blocked, leaving none; each looks at its own road again and may come back.
+    def swap_expecting(self) -> list[Waiter]:
+        """Take all who are to be released, leaving none; each looks at its own road again and may come back.
+
+        Those who only stand in line are not among them: their turns come one by one, so that an opening costs as much
+        as it lets pass, however many wait.
 
         Swapping first and notifying afterwards is what keeps a wake-up from being lost or doubled when a party that is
         released publishes onto the same gate again.
         """
-        woken = list(self.blocked.values())
-        self.blocked.clear()
+        woken = list(self.expecting.values())
+        self.expecting.clear()
         return woken
