@@ -108,7 +108,7 @@ class Commit(Held):
 
     def _obstructed(self, own: list[Gate], now: float) -> Stop | None:
         for stop in self._road(own):
-            if not (stop.gate.open and stop.has_room(now)):
+            if not ((stop.gate.open or stop.gate.ending) and stop.has_room(now)):
                 return stop
         return None
 

@@ -23,16 +23,16 @@ def obstacle(own: list[Gate], route: Route, queues: list[Queue], charge: i64, no
     `own` are its producer's gates, which do not stop a request to the broker; `queues` is where the message is to go.
     """
     for gate in own:
-        if not route.control and not (gate.open and gate.admits(charge, 1, now)):
+        if not route.control and not gate.lets_pass(charge, 1, now):
             return gate
     for gate in route.gates:
-        if not gate.open or not gate.admits(charge, 1, now):
+        if not gate.lets_pass(charge, 1, now):
             return gate
     copies = len(queues)
     for queue in queues:
         size = queue.bytes + charge
         for gate in queue.gates:
-            if size > gate.shelter and not queue.deleted and not (gate.open and gate.admits(charge, copies, now)):
+            if size > gate.shelter and not queue.deleted and not gate.lets_pass(charge, copies, now):
                 return gate
     return None
 

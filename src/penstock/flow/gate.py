@@ -128,6 +128,10 @@ class Gate:
         """A heap by ticket and serial."""
         self.absent: list[tuple[i64, float, i64, Waiter]] = []
         """A heap of who has just passed and comes back at once: where it will stand, how long that is waited for."""
+        self.round: i64 = 0
+        """The place of the turn that closed it: who stands no further on has not had a turn in that round."""
+        self.ending: bool = False
+        """Set while one of those looks at its road: the round goes to its end, as far as there is room."""
         self.timer: Party | None = None
         """Lists the gate again when nobody is waited for any more."""
         self.blocked: dict[int, Waiter] = {}
@@ -174,6 +178,10 @@ class Gate:
         """Note that a message went past: a rate counts it."""
         if self.owner is not None:
             self.owner.passed(charge, now)
+
+    def lets_pass(self, charge: i64, copies: i64, now: float) -> bool:
+        """Tell whether a message whose turn it is may pass: open, or at the end of its round, and with room for it."""
+        return (self.open or self.ending) and self.admits(charge, copies, now)
 
     def enter(self, waiter: Waiter) -> None:
         """Stand in this gate's line with the ticket that one has."""

@@ -16,6 +16,9 @@ A party that has passed all it had and waits to be told so (a small window of co
 and until then those with more to send would take its share of the room. If it will stand before them it is waited for,
 two milliseconds at most, and only while nobody behind the gate runs dry meanwhile.
 
+A gate that closes in the middle of a round lets those pass who have not had their turn in it, as far as there is room:
+they are as newcomers between stop and capacity, and where little fits between resume and stop nobody is left out.
+
 Why the gates are listed and not the waiters: an opened gate wakes nobody by itself. Waiters are looked at one by one
 for as long as the gate stays open, so the work is proportional to those who pass, not to those who wait.
 
@@ -101,7 +104,7 @@ class Turns:
             turns -= 1
             gate = heapq.heappop(self._listed)[2]
             gate.listed = False
-            if gate.open and gate.waiters and self._turn(gate, now):
+            if self._goes_on(gate) and self._turn(gate, now):
                 passed += 1
         self.pending = bool(self._listed)
         return passed
@@ -110,7 +113,9 @@ class Turns:
         if gate.absent and self._is_expected(gate, now):
             return False
         waiter = gate.first()
+        gate.ending = not gate.open
         obstacle = waiter.obstacle()
+        gate.ending = False
         if obstacle is gate:
             return False  # No room for the first yet; its owner lists the gate again when there is more.
         others: i64 = len(gate.waiters)
@@ -120,9 +125,13 @@ class Turns:
             self._pass(waiter, gate, others, now)
         else:
             self.wait(waiter, obstacle, now)
-        if gate.open:
+        if self._goes_on(gate):
             self.enlist(gate)
         return obstacle is None
+
+    def _goes_on(self, gate: Gate) -> bool:
+        """Tell whether somebody at a gate may have a turn: it is open, or its round is not at its end."""
+        return len(gate.waiters) > 0 and (gate.open or gate.waiters[0][0] <= gate.round)
 
     def _is_expected(self, gate: Gate, now: float) -> bool:
         """Tell whether the next turn belongs to somebody who is about to come back; it is given later then."""
@@ -142,7 +151,10 @@ class Turns:
         """Let one message pass; its producer stands again where its next belongs. `others` wait there, it included."""
         if waiter.ticket > self._floor:
             self._floor = waiter.ticket
+        was_open = gate.open
         cost = waiter.take_turn(now) * SCALE
+        if was_open and not gate.open:
+            gate.round = self._floor
         waiter.finish = self._floor + cost // waiter.weight
         clock = self._clock + cost // others
         if clock > self._floor + cost:
