@@ -4,10 +4,10 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test demo bench guard lint format lock clean
+.PHONY: help setup test demo bench bench-flow guard lint format lock clean
 
 help:  ## List the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
 
 setup:  ## Make .venv, install everything from the lock, build Penstock
 	@$(PYTHON) scripts/prepare.py
@@ -27,6 +27,9 @@ demo: setup  ## 336,776 flights through a queue of 4 MiB into Spark
 
 bench: setup  ## CPU time per message, beside RabbitMQ where it is installed
 	@$(RUN) -m bench.run
+
+bench-flow: setup  ## The flow-control scorecard, RabbitMQ beside it where it is installed
+	@$(RUN) -m bench.flow
 
 guard: setup  ## Instructions per message, against the recorded values (valgrind)
 	@$(RUN) -m bench.guard

@@ -1,0 +1,79 @@
+"""The flow-control scorecard: its reckoning, and a small real run of its experiments against our broker."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+import penstock
+from bench import brokers
+from bench.flow import experiments
+from bench.flow.card import EXPERIMENTS, Cell, by_key, met, table, worst
+from bench.flow.experiments import KIB_64, percentile, rounds_missed
+from bench.flow.parties import Target
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    form = brokers.COMPILED if penstock.compiled() else brokers.INTERPRETED
+    running = brokers.start_penstock(form, tmp_path_factory.mktemp("broker"))
+    yield Target(f"amqp://guest:guest@127.0.0.1:{running.port}/", ours=True)
+    running.stop()
+
+
+def test_a_percentile_is_a_value_that_was_measured() -> None:
+    assert percentile([], 0.5) is None
+    assert percentile([3.0], 0.99) == 3.0
+    assert [percentile([float(value) for value in range(100)], share) for share in (0.5, 0.9, 0.99)] == [50, 90, 99]
+
+
+def test_who_gets_nothing_in_a_round_is_missed() -> None:
+    assert rounds_missed([0, 1, 0, 1], 2, 2) == 0
+    assert rounds_missed([0, 0, 1, 1, 0, 1], 2, 3) == 2
+    assert rounds_missed([0, 0], 2, 0) == 0
+
+
+def overshot(over: int, condition: str, broker: str = "ours") -> Cell:
+    return Cell("overshoot", broker, condition, {"over": over, "refused": 0, "sessions_lost": 0})
+
+
+def test_the_table_shows_the_worst_cell_and_a_miss_with_its_condition() -> None:
+    cells = [overshot(0, "1 x 50"), overshot(3, "64 x 1000"), overshot(7, "8 x 50", "theirs")]
+    assert worst(cells[:2]).condition == "64 x 1000"
+    assert not met(cells[:2])
+    lines = table(cells, ["ours", "theirs"], "ours").splitlines()
+    assert len(lines) == 2
+    assert "3 over" in lines[1]
+    assert "7 over" in lines[1]
+    assert lines[1].endswith("MISSED (64 x 1000)")
+    assert table(cells[:1], ["ours"], "ours").splitlines()[1].endswith("met")
+
+
+def test_every_experiment_has_words_and_a_verdict_for_what_nobody_could_measure() -> None:
+    nothing = {"p50_ms": None, "p90_ms": None, "p99_ms": None}
+    assert by_key("resume").words(nothing) == "p50 -, p90 -, p99 - ms"
+    assert not by_key("resume").met(nothing)
+    assert len({experiment.key for experiment in EXPERIMENTS}) == len(EXPERIMENTS)
+
+
+def test_nothing_goes_past_the_capacity_and_nobody_is_refused(target: Target) -> None:
+    found = asyncio.run(experiments.overshoot(target, 3, 60, KIB_64))
+    assert found == {"depth": 51, "capacity": 51, "over": 0, "refused": 0, "sessions_lost": 0}
+
+
+def test_a_paced_consumer_tells_shares_and_order(target: Target) -> None:
+    found = asyncio.run(experiments.pace(target, [20, 20], KIB_64, 0.5))
+    assert found["out_of_order"] == 0
+    assert sum(found["shares"]) > 0
+    assert abs(found["shares"][0] - found["shares"][1]) <= 4
+    assert found["refused"] == 0
+
+
+def test_a_resume_and_a_blocked_neighbour_are_measured(target: Target) -> None:
+    assert asyncio.run(experiments.resume(target, 2))["cycles"] == 2
+    assert asyncio.run(experiments.isolation(target, 0.2))["consumer_rate"] > 0
+
+
+def test_a_crowd_passes_one_by_one_in_order(target: Target) -> None:
+    found = asyncio.run(experiments.crowd(target, 30, 4, lambda: 0.0))
+    assert (found["waiting"], found["messages"], found["out_of_order"]) == (30, 60, 0)
