@@ -292,7 +292,7 @@ def test_a_publish_to_an_exchange_that_does_not_exist_is_404(channel: BlockingCh
 def test_what_is_not_built_closes_the_connection_with_540(broker: BrokerProcess) -> None:
     connection = pika.BlockingConnection(pika.URLParameters(broker.url))
     with pytest.raises(ConnectionClosedByBroker) as closed:
-        connection.channel().basic_qos(prefetch_size=1000)
+        connection.channel().basic_recover(requeue=False)
     assert closed.value.reply_code == 540
 
 

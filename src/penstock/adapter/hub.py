@@ -24,7 +24,7 @@ from penstock.adapter.telling import Note
 from penstock.adapter.users import Users
 from penstock.adapter.words import because
 from penstock.core.broker import Broker
-from penstock.core.effects import Blocked, Cancelled, Crossed, Effect, Grown, Refused, Returned, Unblocked
+from penstock.core.effects import Blocked, Cancelled, Crossed, Effect, Grown, Refused, Returned, Slow, Unblocked
 from penstock.core.queue import Queue
 from penstock.wire.amqp091 import spec
 
@@ -212,6 +212,11 @@ class Hub:
             write_return(effect.producer.channel, effect.route, effect.content, effect.refused)
         elif isinstance(effect, Cancelled):
             self._cancel(effect)
+        elif isinstance(effect, Slow):
+            session = effect.consumer.session
+            assert isinstance(session, Channel)
+            name = session.producer.name
+            self.note(telling.slow(effect.consumer.tag, name, effect.rate, effect.least, effect.cancelled))
         elif isinstance(effect, Grown):
             self.control.look_again(effect.queue)
 

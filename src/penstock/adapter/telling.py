@@ -79,6 +79,13 @@ def deliveries(channel: str, started: bool) -> Note:
     return _channel(channel, "CHN-1002", f"Flow {'Started' if started else 'Stopped'}", {"started": started})
 
 
+def slow(consumer: str, channel: str, rate: float, least: float, cancelled: bool) -> Note:
+    """Return the line of a consumer that settles less than its queue asks for (Artemis' slow-consumer-policy)."""
+    end = "cancelled" if cancelled else "messages wait for it"
+    text = f"Slow Consumer {consumer} : {rate:.3g} messages/s, Least : {least:g}, {end}"
+    return _channel(channel, "PST-1008", text, {"consumer": consumer, "rate": rate, "least": least})
+
+
 def ignored(channel: str) -> Note:
     """Return the line of a channel that goes on publishing after it was told to stop by channel.flow (CHN-1012)."""
     return _channel(channel, "CHN-1012", "Flow Control Ignored. Channel will be closed.", {})

@@ -123,7 +123,9 @@ def consumer_view(consumer: Consumer) -> dict[str, object]:
 
 def obstacles(consumer: Consumer) -> list[str]:
     """Return why a consumer gets nothing: its own obstacles, or that its queue has nothing for it."""
-    found = consumer.obstacles()
+    session = consumer.session
+    assert isinstance(session, Channel)
+    found = consumer.obstacles(session.broker.now)
     queue = consumer.queue
     if queue.messages == 0:
         found.append("the queue is empty")

@@ -29,12 +29,14 @@ from penstock.core.effects import (
     Grown,
     Refused,
     Returned,
+    Slow,
     TurnedAway,
     Unblocked,
 )
 from penstock.core.gates import Gates
 from penstock.core.holding import Holding
 from penstock.core.lifetime import Lifetime
+from penstock.core.pace import Pace, Watch
 from penstock.core.patience import renew
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
@@ -42,6 +44,7 @@ from penstock.core.route import Route
 from penstock.core.session import Session
 from penstock.core.settings import Defaults
 from penstock.core.table import SettingsTable
+from penstock.core.terms import CANCEL, Terms
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, BrokerError, NotAllowed, PreconditionFailed, ResourceLocked
 from penstock.flow.deadlines import NEVER, Deadlines
@@ -201,7 +204,7 @@ class Broker:
         """Arrange that a queue is looked at when its messages, or the queue itself, expire."""
         self.deadlines.add(lifetime, lifetime.next_look())
 
-    def consume(self, session: Session, consumer: Consumer) -> None:
+    def consume(self, session: Session, consumer: Consumer, terms: Terms | None = None) -> None:
         """Add a consumer. Raises ResourceLocked (405) in cursor mode, AccessRefused (403) against exclusive use."""
         queue = consumer.queue
         if queue.cursors:
@@ -213,6 +216,12 @@ class Broker:
         session.consumers[consumer.tag] = consumer
         queue.consumers.append(consumer)
         queue.used = True
+        if terms is not None:
+            if terms.max_rate > 0:
+                consumer.pace = Pace(self, consumer, terms.max_rate)
+            if terms.slow_rate > 0:
+                watch = Watch(self, consumer, terms.slow_rate, terms.slow_period_s, terms.slow_policy == CANCEL)
+                self.deadlines.add(watch, self.now + terms.slow_period_s)
         self.mark(queue)
 
     def cancel(self, session: Session, tag: str) -> None:
@@ -285,9 +294,12 @@ class Broker:
                 queue.following = 0
             consumer = consumers[queue.following]
             queue.following += 1
-            room = consumer.room()
+            room = consumer.room(self.now)
             if room > 0:
-                return consumer.session.take(consumer, room if room < share else share, self.now)
+                batch = consumer.session.take(consumer, room if room < share else share, self.now)
+                if consumer.pace is not None:
+                    consumer.pace.took(batch.left, self.now)
+                return batch
             tried += 1
         return None
 
@@ -343,6 +355,13 @@ class Broker:
     def note_refused(self, producer: Producer, error: BrokerError) -> None:
         """Record that a producer's session must be closed."""
         self._effects.append(Refused(producer, error))
+
+    def note_slow(self, consumer: Consumer, rate: float, least: float, cancels: bool) -> None:
+        """Record that a consumer is slow (messages a second); cancel it if that is what its queue does with such."""
+        self._effects.append(Slow(consumer, rate, least, cancels))
+        if cancels:
+            self.cancel(consumer.session, consumer.tag)
+            self._effects.append(Cancelled(consumer))
 
     def note_unroutable(self, producer: Producer, route: Route, content: bytes) -> None:
         """Record a message that reached no queue; it goes back if it is mandatory."""

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.message import Message
-from penstock.flow.credit import Credit
+from penstock.flow.credit import UNBOUNDED, Credit
 from penstock.flow.level import UNLIMITED
 
 if TYPE_CHECKING:
+    from penstock.core.pace import Pace
     from penstock.core.queue import Queue
     from penstock.core.session import Session
 
@@ -23,38 +24,81 @@ BATCH_BYTES: Final = 256 * 1024
 class Consumer:
     """A subscription of a session to a queue."""
 
-    def __init__(self, tag: str, session: Session, queue: Queue, no_ack: bool, exclusive: bool, window: i64) -> None:
+    def __init__(
+        self,
+        tag: str,
+        session: Session,
+        queue: Queue,
+        no_ack: bool,
+        exclusive: bool,
+        window: i64,
+        window_bytes: i64 = UNBOUNDED,
+    ) -> None:
         self.tag = tag
         self.session = session
         self.queue = queue
         self.no_ack = no_ack
         self.exclusive = exclusive
-        self.credit = Credit(window)
-        """Its own prefetch (basic.qos with global=false)."""
+        self.credit = Credit(window, window_bytes)
+        """Its own prefetch (basic.qos with global=false) and byte window."""
+        self.pace: Pace | None = None
+        """How fast it is given messages; None is as fast as it takes them."""
         self.arguments: dict[str, object] = {}
         self.delivered: i64 = 0
 
-    def room(self) -> i64:
+    def room(self, now: float) -> i64:
         """Return how many messages it may get now."""
         if not self.session.receiving():
             return 0
-        if self.no_ack:
-            return UNLIMITED
-        own = self.credit.left()
-        shared = self.session.credit.left()
-        return own if own < shared else shared
+        room: i64 = UNLIMITED
+        if not self.no_ack:
+            own = self.credit.left()
+            shared = self.session.credit.left()
+            room = own if own < shared else shared
+            if room > 0 and self.weighs() and not self._next_fits():
+                return 0
+        if self.pace is not None and room > 0:
+            allowed: i64 = self.pace.bucket.whole(now)
+            return allowed if allowed < room else room
+        return room
 
-    def obstacles(self) -> list[str]:
+    def weighs(self) -> bool:
+        """Tell whether bytes matter to what it may get: its own window, or its channel's."""
+        return not self.no_ack and (self.credit.window_bytes >= 0 or self.session.credit.window_bytes >= 0)
+
+    def takes(self, messages: i64, bytes: i64, charge: i64) -> bool:
+        """Tell whether it may get one more message of this charge besides these, as far as bytes matter."""
+        return self.credit.admits(messages, bytes, charge) and self.session.credit.admits(messages, bytes, charge)
+
+    def settled(self) -> i64:
+        """Return how many messages it has settled, or given back."""
+        return self.delivered if self.no_ack else self.delivered - self.credit.out
+
+    def obstacles(self, now: float) -> list[str]:
         """Say what keeps it from getting messages: nothing, or a phrase for each condition that `room` looks at."""
         found: list[str] = []
         if not self.session.receiving():
             found.append(self.session.why_not_receiving())
+        shared = self.session.credit
         if not self.no_ack and self.credit.left() == 0:
             found.append(f"out of credit: {self.credit.out} unacknowledged of a prefetch of {self.credit.window}")
-        if not self.no_ack and self.session.credit.left() == 0:
-            shared = self.session.credit
+        if not self.no_ack and shared.left() == 0:
             found.append(f"its channel is out of credit: {shared.out} unacknowledged of a prefetch of {shared.window}")
+        if self.weighs() and not self._next_fits():
+            for whose, credit in (("", self.credit), ("its channel is ", shared)):
+                if credit.window_bytes >= 0:
+                    found.append(
+                        f"{whose}out of credit: {int(credit.out_bytes):,} bytes unacknowledged "
+                        f"of a window of {int(credit.window_bytes):,}"
+                    )
+        if self.pace is not None and self.pace.bucket.ready_at(now) > now:
+            wait_ms = (self.pace.bucket.ready_at(now) - now) * 1000
+            found.append(f"at its rate of {self.pace.bucket.rate:g} messages/s, the next one in {wait_ms:.0f} ms")
         return found
+
+    def _next_fits(self) -> bool:
+        oldest = self.queue.oldest()
+        return oldest is None or self.takes(0, 0, oldest.charge)
 
 
 class Batch:

@@ -92,6 +92,16 @@ class Cancelled(Effect):
         self.consumer = consumer
 
 
+class Slow(Effect):
+    """A consumer settles fewer messages a second than its queue asks for, though some wait for it."""
+
+    def __init__(self, consumer: Consumer, rate: float, least: float, cancelled: bool) -> None:
+        self.consumer = consumer
+        self.rate = rate
+        self.least = least
+        self.cancelled = cancelled
+
+
 class Grown(Effect):
     """A queue that a waiting plan of a cursor reads has changed: look again."""
 

@@ -50,7 +50,10 @@ class Session:
         charge: i64 = 0
         returned = queue.returned
         ready = queue.ready
+        weighs = consumer.weighs()
         while room > 0 and charge < BATCH_BYTES:
+            if weighs and messages and not self._one_more(consumer, len(messages), charge):
+                break
             message = queue.pull() if returned else ready.popleft()
             messages.append(message)
             charge += message.charge
@@ -64,11 +67,15 @@ class Session:
                 queue.let_go(messages, now)
             queue.settle(count, charge, now)
         else:
-            consumer.credit.spend(count)
-            self.credit.spend(count)
+            consumer.credit.spend(count, charge)
+            self.credit.spend(count, charge)
             queue.unacked(count, charge)
             self._batches.append(batch)
         return batch
+
+    def _one_more(self, consumer: Consumer, messages: i64, bytes: i64) -> bool:
+        oldest = consumer.queue.oldest()
+        return oldest is not None and consumer.takes(messages, bytes, oldest.charge)
 
     def get(self, queue: Queue, no_ack: bool, now: float) -> Batch | None:
         """Take one message without a subscription (basic.get); None when there is none to be had."""
@@ -214,8 +221,8 @@ class Session:
         self._advance_over_settled()
 
     def _count_out(self, consumer: Consumer, count: i64, charge: i64) -> None:
-        consumer.credit.restore(count)
-        self.credit.restore(count)
+        consumer.credit.restore(count, charge)
+        self.credit.restore(count, charge)
         consumer.queue.unacked(-count, -charge)
 
     def _find(self, tag: i64) -> tuple[Batch, int]:

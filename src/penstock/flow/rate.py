@@ -31,6 +31,11 @@ class Bucket:
         missing = self.least - self._level
         return now if missing <= CLOSE_ENOUGH else now + missing / self.rate
 
+    def whole(self, now: float) -> int:
+        """Return how many whole tokens there are."""
+        self._fill(now)
+        return max(int(self._level + CLOSE_ENOUGH), 0)
+
     def take(self, amount: float, now: float) -> None:
         """Take an amount, more than there is if need be."""
         self._fill(now)

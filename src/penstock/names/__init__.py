@@ -5,7 +5,14 @@ pattern and gives them back under our words, with borders and special values tra
 name they came would do (docs/decisions/0011-a-value-means-what-its-name-means.md).
 """
 
-from penstock.names.reading import check_exchange_arguments, check_scope, read_arguments, read_pattern, read_settings
+from penstock.names.reading import (
+    check_exchange_arguments,
+    check_scope,
+    read_arguments,
+    read_consume_arguments,
+    read_pattern,
+    read_settings,
+)
 from penstock.names.values import BROKER, Word
 from penstock.names.words import ALIASES, NOT_YET, OURS, OVERFLOW_ALIASES, SCOPES, WITHOUT_EFFECT
 
@@ -21,6 +28,7 @@ __all__ = [
     "check_exchange_arguments",
     "check_scope",
     "read_arguments",
+    "read_consume_arguments",
     "read_pattern",
     "read_settings",
 ]

@@ -17,6 +17,16 @@ from penstock.names.words import (
     WITHOUT_EFFECT,
 )
 
+CONSUMERS: Final = (
+    "consumer-window-bytes",
+    "consumer-max-rate",
+    "slow-consumer-rate",
+    "slow-consumer-period",
+    "slow-consumer-policy",
+)
+"""What a consumer may ask for itself."""
+NEARLY: Final = 0.8
+"""How alike a name must be to one of ours to be taken for a misspelling of it (difflib); others are not ours."""
 PATTERN_MAX: Final = 255
 """Octets of a pattern: as long as a name may be (a short string, AMQP 0-9-1 section 4.2.5.3)."""
 
@@ -35,6 +45,25 @@ def read_arguments(queue: str, arguments: dict[str, object]) -> dict[str, Word]:
             _check_unknown(thing, name, value)
         else:
             _add(words, thing, ours, read_value(thing, name, SCOPES["queue"][ours], value))
+    return words
+
+
+def read_consume_arguments(tag: str, arguments: dict[str, object]) -> dict[str, Word]:
+    """Return the arguments of a basic.consume that mean something to us under our words.
+
+    Raises PreconditionFailed (406) for a value that cannot be meant, and for a name that is nearly one of ours.
+    """
+    thing = f"consumer '{tag}'"
+    words: dict[str, Word] = {}
+    for name, value in arguments.items():
+        ours = name if name in CONSUMERS else ALIASES.get(name, "")
+        if ours in CONSUMERS:
+            _add(words, thing, ours, read_value(thing, name, SCOPES["queue"][ours], value))
+            continue
+        known = [*CONSUMERS, *[alias for alias, word in ALIASES.items() if word in CONSUMERS]]
+        near = difflib.get_close_matches(name, known, n=1, cutoff=NEARLY)
+        if near:
+            raise PreconditionFailed(f"{thing}: unknown argument {name}={shown(value)}; did you mean {near[0]}?")
     return words
 
 

@@ -62,7 +62,8 @@ class Channel(Session):
         self.delivering: bool = True
         """False while the client has stopped its deliveries (channel.flow)."""
         self.prefetch: i64 = 0
-        """Window that new consumers get (basic.qos with global=false)."""
+        self.prefetch_bytes: i64 = 0
+        """Windows that new consumers get (basic.qos with global=false)."""
         self.last_queue: str = ""
         """The queue declared last: what an empty queue name means (AMQP 0-9-1 section 1.7.2)."""
         self.header_mark: i64 = 2 << 16 | number

@@ -11,7 +11,10 @@ from penstock.adapter.amqp091.declaring import named_queue
 from penstock.adapter.amqp091.delivery import short, write_u16
 from penstock.core.consumer import Batch, Consumer
 from penstock.core.load import ACKNOWLEDGE, DISCARD, REQUEUE
+from penstock.core.terms import Terms
 from penstock.errors import NotAllowed, NotImplementedHere, PreconditionFailed, ResourceLocked
+from penstock.flow.credit import UNBOUNDED
+from penstock.names import read_consume_arguments
 from penstock.wire.amqp091 import spec
 
 
@@ -31,17 +34,16 @@ def channel_flow(channel: Channel, args: dict[str, object]) -> None:
 
 
 def qos(channel: Channel, args: dict[str, object]) -> None:
-    """Prefetch. RabbitMQ's meaning of global: false is for each new consumer, true for the channel as a whole."""
-    if arg.number(args, "prefetch_size"):
-        raise NotImplementedHere(
-            f"prefetch_size={arg.number(args, 'prefetch_size')} is not supported; use prefetch_count"
-        )
-    count = arg.number(args, "prefetch_count")
+    """Prefetch, in messages and bytes. RabbitMQ's meaning of global: false is for each new consumer, true for the
+    channel as a whole. A message larger than a prefetch in bytes is delivered when nothing else is out."""
+    count, size = arg.number(args, "prefetch_count"), arg.number(args, "prefetch_size")
     if arg.flag(args, "global"):
         channel.credit.window = count
+        channel.credit.window_bytes = size or UNBOUNDED
         channel.mark_queues()
     else:
         channel.prefetch = count
+        channel.prefetch_bytes = size
     channel.send(spec.BASIC_QOS_OK, {})
 
 
@@ -51,9 +53,13 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
     tag = arg.text(args, "consumer_tag") or channel.connection.hub.make_name("amq.ctag")
     if tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}' on channel {channel.number}")
-    consumer = Consumer(tag, channel, queue, arg.flag(args, "no_ack"), arg.flag(args, "exclusive"), channel.prefetch)
-    consumer.arguments = arg.table(args, "arguments")
-    channel.broker.consume(channel, consumer)
+    arguments = arg.table(args, "arguments")
+    terms = Terms(queue.settings, read_consume_arguments(tag, arguments))
+    no_ack, exclusive = arg.flag(args, "no_ack"), arg.flag(args, "exclusive")
+    window_bytes = terms.narrowed(channel.prefetch_bytes)
+    consumer = Consumer(tag, channel, queue, no_ack, exclusive, channel.prefetch, window_bytes)
+    consumer.arguments = arguments
+    channel.broker.consume(channel, consumer, terms)
     channel.connection.review_hold_bound()
     if args.get("no_wait") is not True:
         channel.send(spec.BASIC_CONSUME_OK, {"consumer_tag": tag})

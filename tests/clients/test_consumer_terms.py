@@ -1,0 +1,106 @@
+"""Byte windows, prefetch in bytes, rates and slow consumers, asked for through pika."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pika
+import pytest
+from pika import spec
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import ChannelClosedByBroker
+
+from tests.brokers import BrokerProcess, eventually
+
+pytestmark = pytest.mark.clients
+
+
+def consume(channel: BlockingChannel, queue: str, arguments: dict[str, Any]) -> list[int]:
+    """Consume with manual acknowledgements; returns the list that delivery tags come into."""
+    tags: list[int] = []
+    channel.basic_consume(queue, lambda _, method, __, ___: tags.append(method.delivery_tag), arguments=arguments)
+    return tags
+
+
+def fill(channel: BlockingChannel, queue: str, count: int, octets: int = 1000) -> None:
+    channel.queue_declare(queue, exclusive=True)
+    channel.confirm_delivery()
+    for _ in range(count):
+        channel.basic_publish("", queue, bytes(octets))
+
+
+def settled_down(channel: BlockingChannel) -> None:
+    """Wait until what was on its way has come: the broker answers in order."""
+    channel.basic_qos(0)
+    channel.connection.process_data_events(0)
+
+
+@pytest.mark.parametrize("name_of", ["consumer-window-bytes", "x-consumer-window-bytes", "consumerWindowSize"])
+@pytest.mark.parametrize(("window", "most"), [(-1, 10), (0, 1), (2600, 2), (100, 1)])
+def test_a_window_in_bytes_bounds_what_is_unacknowledged(
+    channel: BlockingChannel, name: str, name_of: str, window: int, most: int
+) -> None:
+    fill(channel, name, 10)
+    tags = consume(channel, name, {name_of: window})
+    settled_down(channel)
+    assert len(tags) == most
+    while len(tags) < 10:
+        before = len(tags)
+        channel.basic_ack(tags[-1], multiple=True)
+        eventually(lambda seen=before: channel.connection.process_data_events(0) or len(tags) > seen, "the next one")
+        settled_down(channel)
+        assert len(tags) - before <= most
+    assert tags == list(range(1, 11))
+
+
+@pytest.mark.parametrize("everybody", [False, True])
+def test_a_prefetch_in_bytes_is_honoured(
+    broker: BrokerProcess, channel: BlockingChannel, name: str, everybody: bool
+) -> None:
+    fill(channel, name, 6)
+    # pika offers no prefetch_size that its checks let through with global, so the method is sent as it is.
+    channel._impl._rpc(spec.Basic.Qos(2600, 0, everybody), None, [spec.Basic.QosOk])
+    tags = consume(channel, name, {})
+    channel.connection.process_data_events(0)
+    channel.queue_declare(name, passive=True)
+    channel.connection.process_data_events(0)
+    assert len(tags) == 2
+
+
+def test_a_rate_that_cannot_be_and_a_misspelt_argument_are_refused_in_one_sentence(
+    connection: pika.BlockingConnection, name: str
+) -> None:
+    for arguments, said in (
+        ({"consumer-max-rate": 0}, "consumer-max-rate=0"),
+        ({"consumer-max-rate": -2}, "consumer-max-rate=-2"),
+        ({"consumer-window-byte": 5}, "did you mean consumer-window-bytes?"),
+        ({"slow-consumer-policy": "shout"}, "slow-consumer-policy=shout"),
+    ):
+        channel = connection.channel()
+        channel.queue_declare(name)
+        with pytest.raises(ChannelClosedByBroker) as refused:
+            consume(channel, name, arguments)
+        assert refused.value.reply_code == 406
+        assert said in refused.value.reply_text
+    connection.channel().queue_delete(name)
+
+
+def test_rabbitmqs_own_consume_arguments_are_accepted_as_before(channel: BlockingChannel, name: str) -> None:
+    fill(channel, name, 1)
+    tags = consume(channel, name, {"x-priority": 5, "x-cancel-on-ha-failover": True})
+    eventually(lambda: channel.connection.process_data_events(0) or tags, "the message")
+
+
+def test_a_slow_consumer_is_cancelled_and_its_connection_stays(
+    broker: BrokerProcess, connection: pika.BlockingConnection, name: str
+) -> None:
+    channel = connection.channel()
+    fill(channel, name, 5)
+    cancelled: list[object] = []
+    channel.add_on_cancel_callback(cancelled.append)
+    arguments = {"slow-consumer-rate": 100, "slow-consumer-period": 1, "slow-consumer-policy": "cancel"}
+    tags = consume(channel, name, {**arguments, "consumer-window-bytes": 0})
+    eventually(lambda: connection.process_data_events(0) or cancelled, "consumer cancel notification")
+    assert len(broker.logged("PST-1008 : Slow Consumer")) == 1
+    channel.basic_ack(tags[0])
+    assert channel.queue_declare(name, passive=True).method.message_count == 4
