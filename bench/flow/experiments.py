@@ -97,7 +97,7 @@ async def pace(target: Target, windows: list[int], capacity: int, seconds: float
     await stage.strike(parties, consumer.channel.link)
     counts = Counter(order)
     shares = [counts[index] for index in range(len(windows))]
-    cycle_s = took / crossings if crossings > 0 else None
+    cycle = len(order) / crossings if crossings > 0 else None
     return {
         "rate": len(order) / took,
         "starved_s": consumer.starved_s - starved,
@@ -105,11 +105,21 @@ async def pace(target: Target, windows: list[int], capacity: int, seconds: float
         "unfairness": max(shares) / max(1, min(shares)),
         "first_to_others": shares[0] / max(1.0, sum(shares[1:]) / max(1, len(shares) - 1)),
         "longest_block_s": max(party.longest_s for party in parties),
-        "longest_block_cycles": None if cycle_s is None else max(party.longest_s for party in parties) / cycle_s,
+        "longest_block_cycles": None if cycle is None else longest_gap(order, len(windows)) / cycle,
         "rounds_missed": rounds_missed(order, len(windows), crossings),
         "out_of_order": consumer.out_of_order,
         "refused": sum(party.channel.nacked for party in parties),
     }
+
+
+def longest_gap(order: list[int], parties: int) -> int:
+    """Return the most messages that went by between two of the same party; the beginning and the end count."""
+    last = dict.fromkeys(range(parties), -1)
+    longest = 0
+    for at, index in enumerate(order):
+        longest = max(longest, at - last[index])
+        last[index] = at
+    return max([longest, *[len(order) - at for at in last.values()]])
 
 
 def rounds_missed(order: list[int], parties: int, crossings: int) -> int:

@@ -9,7 +9,7 @@ import penstock
 from bench import brokers
 from bench.flow import experiments
 from bench.flow.card import EXPERIMENTS, Cell, by_key, met, table, worst
-from bench.flow.experiments import KIB_64, percentile, rounds_missed
+from bench.flow.experiments import KIB_64, longest_gap, percentile, rounds_missed
 from bench.flow.parties import Target
 
 
@@ -31,6 +31,12 @@ def test_who_gets_nothing_in_a_round_is_missed() -> None:
     assert rounds_missed([0, 1, 0, 1], 2, 2) == 0
     assert rounds_missed([0, 0, 1, 1, 0, 1], 2, 3) == 2
     assert rounds_missed([0, 0], 2, 0) == 0
+
+
+def test_the_longest_gap_of_a_party_counts_messages_and_the_ends_too() -> None:
+    assert longest_gap([0, 1, 0, 1], 2) == 2
+    assert longest_gap([0, 0, 0, 1, 0], 2) == 4
+    assert longest_gap([0, 0, 0], 2) == 4
 
 
 def overshot(over: int, condition: str, broker: str = "ours") -> Cell:
