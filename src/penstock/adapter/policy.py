@@ -29,7 +29,7 @@ class Policy:
         """Publishes (charges) that a connection with transactions may have kept for its commits or held, all together:
         it is never paused, so the next one is refused."""
         self.pulse_bytes: int = 64 * 1024
-        self.pulse_s: float = 0.5
+        self.pulse_s: float = 0.3
         """What is read from a paused connection, and how often.
 
         Py-amqp's socket dies when nothing is read for a second.
