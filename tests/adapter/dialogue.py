@@ -48,12 +48,13 @@ def publish(
 class Dialogue:
     """A connection that has been opened, with channel 1."""
 
-    def __init__(self, hub: Hub, frame_max: int = 131072) -> None:
+    def __init__(self, hub: Hub, frame_max: int = 131072, product: str = "", obeys: bool = False) -> None:
         self.hub = hub
         self.connection = hub.connect(Peer("127.0.0.1:1", True))
         self.say(b"AMQP\x00\x00\x09\x01")
         login = plain_response("guest", "guest")
-        properties: dict[str, object] = {"capabilities": {"connection.blocked": True}}
+        capabilities: dict[str, object] = {"connection.blocked": True} | ({"channel.flow": True} if obeys else {})
+        properties: dict[str, object] = {"product": product, "capabilities": capabilities}
         self.say(
             method_frame(0, spec.CONNECTION_START_OK, client_properties=properties, mechanism="PLAIN", response=login)
         )

@@ -34,6 +34,8 @@ class Policy:
 
         Py-amqp's socket dies when nothing is read for a second.
         """
+        self.flow_enforcement_s: float = 5.0
+        """Seconds that a client gets to stop after channel.flow; Broker-J's channel.flowControlEnforcementTimeout."""
         self.handshake_s: float = 10.0
         """Seconds from connect to connection.open-ok; RabbitMQ's default."""
         self.close_s: float = 3.0

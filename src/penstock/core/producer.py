@@ -182,7 +182,7 @@ class Producer(Blockable):
                 self.broker.note_refused(self, never)  # Nobody is there to be told; the log is.
             else:
                 self.close(never)
-        if policy.returns and route.mandatory and not queue.deleted:
+        if policy.returns and route.mandatory and not self.confirming and not queue.deleted:
             self.broker.note_returned(self, route, content, road.refusal(queue))
         if policy.destroys and not queue.deleted:
             self.broker.note_destroyed(queue)

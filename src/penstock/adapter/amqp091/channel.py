@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64
 
+from penstock.adapter import telling
 from penstock.adapter.amqp091.delivery import DeliveryHead, write_confirm, write_content, write_deliveries
 from penstock.adapter.amqp091.header import FIXED_OCTETS
 from penstock.core.broker import Broker
@@ -16,7 +17,8 @@ from penstock.core.producer import Producer
 from penstock.core.route import Route
 from penstock.core.session import Session
 from penstock.core.vhost import VirtualHost
-from penstock.errors import ContentTooLarge, SyntaxInvalid, UnexpectedFrame
+from penstock.errors import ContentTooLarge, ResourceError, SyntaxInvalid, UnexpectedFrame
+from penstock.flow.deadlines import NEVER
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, decode_properties
 from penstock.wire.amqp091.codec import frame as whole_frame
@@ -42,6 +44,15 @@ class ChannelProducer(Producer):
         self.channel = channel
         self.enforced: int = 0
         """How many gates block it, as the log has told; those that come and go with every message left out."""
+        self.forbidden_from: float = NEVER
+        """From then on a publish ends the channel: it was told to stop by channel.flow, and goes on."""
+
+    def _publish_with_care(self, route: Route, content: bytes, charge: i64) -> None:
+        if self.broker.now < self.forbidden_from or self.closing is not None:
+            super()._publish_with_care(route, content, charge)
+            return
+        self.channel.connection.hub.note(telling.ignored(self.name))
+        self.close(ResourceError("channel.flow was requested, but the client went on publishing"))
 
 
 class Channel(Session):
@@ -112,6 +123,16 @@ class Channel(Session):
     def forget_consumer(self, tag: str) -> None:
         """Drop what was kept for writing to a consumer."""
         self._heads.pop(tag, None)
+
+    def ask_flow(self, active: bool) -> None:
+        """Ask a client that is known to obey to stop publishing, or to go on (channel.flow, section 1.5.2.3).
+
+        One with confirms is held by those. Who goes on past the enforcement time is closed (Broker-J's CHN-1012).
+        """
+        connection = self.connection
+        if connection.profile.obeys_flow and not self.producer.confirming and self.stands():
+            self.send(spec.CHANNEL_FLOW, {"active": active})
+            self.producer.forbidden_from = NEVER if active else self.broker.now + connection.policy.flow_enforcement_s
 
     # Publishes that come in pieces
 

@@ -50,10 +50,10 @@ def start_ok(connection: Connection, args: dict[str, object]) -> None:
     """Log the client in (section 1.4.2.2)."""
     properties = arg.table(args, "client_properties")
     connection.product = str(properties.get("product", ""))
-    connection.profile = profile_of(connection.product)
     capabilities = properties.get("capabilities")
     if isinstance(capabilities, dict):
         connection.capabilities = capabilities
+    connection.profile = profile_of(connection.product, connection.capabilities)
     mechanism = arg.text(args, "mechanism")
     response = arg.octets(args, "response")
     try:

@@ -24,7 +24,7 @@ class OverflowPolicy:
     has_thresholds: bool = False
     """Whether stop and resume thresholds follow from the capacity when none are given."""
     returns: bool = False
-    """Whether a mandatory message that was refused goes back to its publisher (basic.return), as in Broker-J."""
+    """Whether a mandatory message that was refused goes back to a publisher without confirms, as in Broker-J."""
     destroys: bool = False
     """Whether the queue is deleted when it would be overrun."""
 

@@ -1,0 +1,93 @@
+"""The lever that holds a client is chosen by what it is: channel.flow only to who obeys it, and enforced."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.adapter.hub import Hub
+from penstock.adapter.profiles import PROFILES, UNKNOWN, profile_of
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import Method, decode_method, method_frame
+from tests.adapter.dialogue import Dialogue, Frame, make_hub, publish
+
+OBEYS: dict[str, object] = {"channel.flow": True}
+
+
+def methods(frames: list[Frame]) -> list[Method]:
+    return [decode_method(payload) for kind, _, payload in frames if kind == spec.FRAME_METHOD]
+
+
+def flows(frames: list[Frame]) -> list[object]:
+    return [method.args["active"] for method in methods(frames) if method.id == spec.CHANNEL_FLOW]
+
+
+def drain(hub: Hub, queue: str) -> None:
+    hub.broker.vhosts["/"].queues[queue].purge(hub.broker.now)
+
+
+def blocked_publisher(**who: object) -> tuple[Hub, Dialogue, list[Frame]]:
+    """A client that has just published what closes the gate of queue q (stop 1)."""
+    hub = make_hub()
+    hub.begin(100.0)
+    peer = Dialogue(hub, **who)  # type: ignore[arg-type]
+    peer.declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
+    peer.say(publish("q", b"1"))
+    return hub, peer, peer.say(publish("q", b"2"))
+
+
+def test_a_client_that_obeys_is_asked_to_stop_and_to_go_on() -> None:
+    hub, peer, came = blocked_publisher(obeys=True)
+    assert flows(came) == [False]
+    assert peer.say(method_frame(1, spec.CHANNEL_FLOW_OK, active=False)) == []
+    drain(hub, "q")
+    assert flows(peer.listen(101.0)) == [True]
+    peer.say(publish("q", b"3"))
+    assert flows(peer.say(publish("q", b"4"))) == [False]
+
+
+def test_who_goes_on_within_the_enforcement_time_is_heard_and_after_it_closed() -> None:
+    hub, peer, _ = blocked_publisher(obeys=True)
+    hub.begin(104.9)
+    assert methods(peer.say(publish("q", b"3"))) == []
+    hub.begin(105.1)
+    closed, unblocked = methods(peer.say(publish("q", b"4")))
+    assert (closed.name, unblocked.name) == ("channel.close", "connection.unblocked")
+    assert closed.args["reply_code"] == 506
+    assert "channel.flow was requested" in str(closed.args["reply_text"])
+    assert [note.text for note in hub.take_notes() if "CHN-1012" in note.text]
+    assert hub.broker.vhosts["/"].queues["q"].messages == 3, "what was published in time is in the queue"
+
+
+def test_a_pause_that_ended_in_time_is_not_held_against_it_later() -> None:
+    hub, peer, _ = blocked_publisher(obeys=True)
+    drain(hub, "q")
+    peer.listen(103.0)
+    hub.begin(200.0)
+    peer.say(publish("q", b"3"))
+    assert flows(peer.say(publish("q", b"4"))) == [False]
+    hub.begin(201.0)
+    assert methods(peer.say(publish("q", b"5"))) == []
+
+
+@pytest.mark.parametrize("product", ["", "somebody's own", *PROFILES])
+def test_nobody_else_is_ever_asked(product: str) -> None:
+    _, peer, came = blocked_publisher(product=product, obeys=product in PROFILES)
+    assert flows(came) == [], "not even who announces it, when its library is known not to obey"
+    assert [method.name for method in methods(came)] == ["connection.blocked"]
+    assert flows(peer.listen(200.0)) == []
+
+
+def test_a_channel_with_confirms_is_held_by_those() -> None:
+    hub = make_hub()
+    hub.begin(100.0)
+    peer = Dialogue(hub, obeys=True)
+    peer.declare("q", capacity_messages=10, stop_messages=0, resume_messages=0)
+    peer.confirm()
+    assert flows(peer.say(publish("q", b"1"))) == []
+
+
+def test_an_unknown_client_bears_what_all_bear() -> None:
+    assert profile_of("", {}) is UNKNOWN
+    assert not UNKNOWN.obeys_flow
+    assert profile_of("py-amqp", OBEYS).small_receive_buffer
+    assert profile_of("new one", OBEYS).obeys_flow
