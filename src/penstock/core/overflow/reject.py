@@ -1,6 +1,7 @@
 """reject: the publish is refused, and its publisher told as well as it can be.
 
-In confirm mode by a nack, without confirms by returning a mandatory message. RabbitMQ's reject-publish, Broker-J's REJECT.
+In confirm mode by a nack, without confirms by returning a mandatory message. RabbitMQ's reject-publish, Broker-J's
+REJECT.
 """
 
 from __future__ import annotations
