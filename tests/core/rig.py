@@ -234,6 +234,7 @@ class Rig(Looking):
         self.models[name].purge()
         self.look()
         self.current[index] = self.declare(index)
+        self.look()  # The pattern that described the old queue describes the new one: producers may be let go of.
 
     def run(self, turns: int) -> bool:
         self.sound = False
