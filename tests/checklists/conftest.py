@@ -42,18 +42,20 @@ def sums(broker: BrokerProcess) -> Iterator[Board]:
 
 
 @pytest.fixture
-def queue(board: Board) -> Iterator[Callable[..., str]]:
+def queue(board: Board, sums: Board) -> Iterator[Callable[..., str]]:
     """Declares queues that end with the test: nothing of theirs remains for the next one's settings to meet."""
-    made: list[str] = []
+    made: list[tuple[Board, str]] = []
 
-    def declare(arguments: dict[str, object] | None = None, name: str | None = None, prefix: str = "q") -> str:
-        name, _, _ = board.keeper.queue_declare(name or some_name(prefix), arguments=arguments)
-        made.append(name)
+    def declare(
+        arguments: dict[str, object] | None = None, name: str = "", prefix: str = "q", where: Board = board
+    ) -> str:
+        name, _, _ = where.keeper.queue_declare(name or some_name(prefix), arguments=arguments)
+        made.append((where, name))
         return name
 
     yield declare
-    for name in made:
-        board.keeper.queue_delete(name)
+    for where, name in made:
+        where.keeper.queue_delete(name)
 
 
 @pytest.fixture

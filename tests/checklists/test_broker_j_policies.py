@@ -1,0 +1,128 @@
+"""Broker-J's checklist, second part: reject, ring, and queues without a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pika.exceptions import ChannelClosedByBroker
+
+from penstock.client import Connection
+from penstock.client.errors import ConnectionClosed
+from tests.brokers import BrokerProcess, some_name
+from tests.checklists.parties import Board, Producer, Taker
+
+pytestmark = pytest.mark.clients
+
+S = 300
+LIMITS = [{"maximumQueueDepthBytes": S}, {"maximumQueueDepthMessages": 1}]
+BY = ["by-bytes", "by-messages"]
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=BY)
+def test_the_second_message_is_refused_and_fits_when_the_first_is_consumed(
+    queue: Callable[..., str],
+    producer: Callable[..., Producer],
+    taker: Callable[..., Taker],
+    limit: dict[str, object],
+) -> None:
+    """Broker-J, reject policy: over bytes and over messages; after one is consumed a new session can send."""
+    name = queue(limit | {"overflowPolicy": "REJECT"})
+    publishing = producer(name).send(2, S).confirmed()
+    assert (publishing.acked, publishing.nacked) == (1, 1)
+    assert taker(name).take(1) == [0]
+    assert producer(name).send(1, S).confirmed().acked == 1
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=BY)
+def test_a_commit_that_would_pass_the_limit_is_refused(
+    queue: Callable[..., str], taker: Callable[..., Taker], board: Board, limit: dict[str, object]
+) -> None:
+    """Broker-J, reject policy, transacted: the commit fails, and nothing of it is there."""
+    name = queue(limit | {"overflowPolicy": "REJECT"})
+    channel = taker(name).channel
+    channel.tx_select()
+    channel.basic_publish("", name, b"0")
+    channel.tx_commit()
+    channel.basic_publish("", name, b"1")
+    with pytest.raises(ChannelClosedByBroker, match="refused and rolled back") as told:
+        channel.tx_commit()
+    assert (told.value.reply_code, board.depth(name)) == (506, 1)
+
+
+def test_what_is_pending_takes_no_room_until_it_is_committed(
+    queue: Callable[..., str], taker: Callable[..., Taker]
+) -> None:
+    """Broker-J, reject policy's pending counters: of two transactions that each fit alone the second is refused, and is
+    accepted again when the first one's message is gone. (There what is pending counts, and refuses at once.)"""
+    name = queue({"maximumQueueDepthMessages": 1, "overflowPolicy": "REJECT"})
+    first, second, third = (taker(name) for _ in range(3))
+    for each in (first, second, third):
+        each.channel.tx_select()
+        each.channel.basic_publish("", name, b"1")
+    first.channel.tx_commit()
+    with pytest.raises(ChannelClosedByBroker):
+        second.channel.tx_commit()
+    assert taker(name).rest() == [1]
+    third.channel.tx_commit()
+
+
+@pytest.mark.parametrize(
+    "limit", [{"maximumQueueDepthBytes": 2 * S}, {"maximumQueueDepthMessages": 2}], ids=BY
+)
+def test_a_ring_keeps_the_last_two(
+    queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], limit: dict[str, object]
+) -> None:
+    """Broker-J, ring policy: the last two stay, by bytes and by count."""
+    name = queue(limit | {"overflowPolicy": "RING"})
+    producer(name).send(10, S).confirmed()
+    assert taker(name).rest() == [8, 9]
+
+
+def test_a_ring_passes_by_what_a_consumer_has(
+    queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], board: Board
+) -> None:
+    """Broker-J, ring policy: an acquired head is not dropped, the next one is. There the depth may pass the limit for
+    it, and it is deleted when it is released; here it never does, and the released one is still there."""
+    name = queue({"maximumQueueDepthMessages": 3, "overflowPolicy": "RING"})
+    publishing, taking = producer(name).send(3).confirmed(), taker(name)
+    ((tag, _),) = taking.hold(1)
+    publishing.send(2).confirmed()
+    assert (publishing.nacked, board.depth(name)) == (0, 3)
+    taking.channel.basic_nack(tag, requeue=True)
+    taking.settled()
+    assert taking.rest() == [0, 3, 4]
+
+
+def test_a_limit_without_a_policy_blocks(
+    queue: Callable[..., str], producer: Callable[..., Producer], board: Board
+) -> None:
+    """Broker-J, no policy: limits are ignored there by default. Here a limit that is given acts."""
+    name = queue({"maximumQueueDepthMessages": 1})
+    publishing = producer(name).send(2).settled()
+    assert (board.depth(name), publishing.waiting) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"), [("NONE", "would ignore its capacity"), ("FLOW_TO_DISK", "needs a store on disk")]
+)
+def test_policies_that_are_not_there_are_refused_with_the_reason(broker: BrokerProcess, policy: str, why: str) -> None:
+    """Broker-J, no policy and flow to disk: a queue that ignores its limits is not to be had, and the round trip by
+    disk needs one; both are refused (540) and nothing is created."""
+    with Connection(broker.url) as connection:
+        with pytest.raises(ConnectionClosed, match=why) as told:
+            connection.channel().queue_declare(some_name("q"), arguments={"overflowPolicy": policy})
+        assert told.value.code == 540
+
+
+def test_resume_above_the_limit_is_refused(refused: Callable[[dict[str, object]], str]) -> None:
+    """Broker-J, arguments: a resume capacity above the capacity is refused, with the rule."""
+    said = refused({"x-qpid-capacity": 1000, "x-qpid-flow-resume-capacity": 2000})
+    assert "x-qpid-flow-resume-capacity=2000" in said
+    assert "resume must be at or below stop" in said
+
+
+def test_minus_one_is_no_limit(queue: Callable[..., str], board: Board) -> None:
+    """Broker-J, arguments: -1 is unlimited, 0 is a limit of zero."""
+    assert board.marks(queue({"maximumQueueDepthBytes": -1, "maximumQueueDepthMessages": 4}))[0] == (4, None)
+    assert board.marks(queue({"maximumQueueDepthMessages": 0}))[0] == (0, None)
