@@ -9,7 +9,7 @@ import pytest
 
 from penstock.client.errors import ChannelClosed
 from tests.brokers import BrokerProcess, serving, some_name
-from tests.checklists.parties import Board, Producer, Taker
+from tests.checklists.parties import Board, Consumer, Producer, Taker
 
 SUMS = "sums"
 """A virtual host for experiments with the sum of its queues."""
@@ -115,3 +115,17 @@ def say(board: Board) -> Iterator[Callable[..., None]]:
     yield say
     for scope, pattern in said:
         board.control.unset(scope, pattern)
+
+
+@pytest.fixture
+def consumer(broker: BrokerProcess) -> Iterator[Callable[..., Consumer]]:
+    """Makes consumers, and closes their connections."""
+    made: list[Consumer] = []
+
+    def consumer(*words: Any, **options: Any) -> Consumer:
+        made.append(Consumer(broker, *words, **options))
+        return made[-1]
+
+    yield consumer
+    for each in made:
+        each.close()

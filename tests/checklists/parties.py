@@ -133,6 +133,7 @@ class Board:
     """What the broker says of its queues, asked over the control channel, as `penstock why` and `show` do."""
 
     def __init__(self, broker: BrokerProcess, vhost: str = "/"):
+        self.broker = broker
         self.connection = Connection(url_of(broker, vhost))
         self.control = Control(self.connection)
         self.keeper = self.connection.channel()
@@ -164,5 +165,64 @@ class Board:
         view = self.view(queue)
         return tuple((view[mark]["messages"], view[mark]["bytes"]) for mark in ("capacity", "stop", "resume"))
 
+    def logged(self, text: str, count: int) -> list[str]:
+        """Wait until the log has so many lines with this text, see that it has no more, and return them."""
+        eventually(lambda: len(self.broker.logged(text)) >= count, f"{count} times {text!r} in the log")
+        self.control.status()  # Whatever was to be logged before this question is.
+        lines = self.broker.logged(text)
+        assert len(lines) == count, lines
+        return lines
+
     def close(self) -> None:
         self.connection.close()
+
+
+class Consumer:
+    """Consumes through pika, and keeps what it is given until it is told to acknowledge."""
+
+    def __init__(
+        self,
+        broker: BrokerProcess,
+        queue: str,
+        arguments: dict[str, Any] | None = None,
+        prefetch: int = 0,
+    ):
+        self.connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        self.channel: BlockingChannel = self.connection.channel()
+        self.tags: list[int] = []
+        self.bodies: list[bytes] = []
+        self.cancelled: list[object] = []
+        self.channel.add_on_cancel_callback(self.cancelled.append)
+        self.channel.basic_qos(prefetch_count=prefetch)
+        self.tag = self.channel.basic_consume(queue, self._receive, arguments=arguments)
+
+    def _receive(self, _: object, method: pika.spec.Basic.Deliver, __: object, body: bytes) -> None:
+        self.tags.append(method.delivery_tag)
+        self.bodies.append(body)
+
+    def buffers(self) -> int:
+        """How many messages it has been given and has not acknowledged, when all that was due has come."""
+        for _ in range(2):
+            self.channel.basic_qos(prefetch_count=0)  # Counts for later consumers only.
+        self.connection.process_data_events(0)
+        return len(self.tags)
+
+    def ack(self, count: int | None = None) -> None:
+        """Acknowledge the oldest of what it has."""
+        for tag in self.tags[:count]:
+            self.channel.basic_ack(tag)
+        del self.tags[:count]
+
+    def back(self) -> None:
+        """Give back all that it has."""
+        for tag in self.tags:
+            self.channel.basic_nack(tag, requeue=True)
+        self.tags.clear()
+
+    @property
+    def numbers(self) -> list[int]:
+        return [int(body) for body in self.bodies]
+
+    def close(self) -> None:
+        if self.connection.is_open:
+            self.connection.close()

@@ -67,9 +67,7 @@ def test_what_is_pending_takes_no_room_until_it_is_committed(
     third.channel.tx_commit()
 
 
-@pytest.mark.parametrize(
-    "limit", [{"maximumQueueDepthBytes": 2 * S}, {"maximumQueueDepthMessages": 2}], ids=BY
-)
+@pytest.mark.parametrize("limit", [{"maximumQueueDepthBytes": 2 * S}, {"maximumQueueDepthMessages": 2}], ids=BY)
 def test_a_ring_keeps_the_last_two(
     queue: Callable[..., str], producer: Callable[..., Producer], taker: Callable[..., Taker], limit: dict[str, object]
 ) -> None:

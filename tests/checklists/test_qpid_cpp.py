@@ -236,7 +236,7 @@ def test_each_stop_and_start_is_an_event(
     queue: Callable[..., str],
     producer: Callable[..., Producer],
     taker: Callable[..., Taker],
-    broker: BrokerProcess,
+    board: Board,
 ) -> None:
     """Qpid C++, not tested there: one line for each crossing, with the numbers."""
     name = queue(STOP_5)
@@ -245,7 +245,7 @@ def test_each_stop_and_start_is_an_event(
         publishing.send(6).settled()
         taking.rest()
         publishing.confirmed()
-    lines = [re.sub(r".*\] (QUE-\d+).*Messages : (\d+),.*", r"\1 \2", line) for line in broker.logged(f"qu({name})]")]
+    lines = [re.sub(r".*\] (QUE-\d+).*Messages : (\d+),.*", r"\1 \2", line) for line in board.logged(f"qu({name})]", 4)]
     assert lines == ["QUE-1003 6", "QUE-1004 2"] * 2
 
 
@@ -269,9 +269,7 @@ def test_a_transaction_under_flow_control_is_withheld_whole(
     eventually(lambda: committing.connection.process_data_events(0) or answered, "the answer")
 
 
-def test_properties_count_as_bytes(
-    queue: Callable[..., str], producer: Callable[..., Producer], board: Board
-) -> None:
+def test_properties_count_as_bytes(queue: Callable[..., str], producer: Callable[..., Producer], board: Board) -> None:
     """Qpid C++, size limits: sizes include headers, and what goes in is what comes out."""
     name = queue()
     publishing = producer(name)
