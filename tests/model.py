@@ -181,6 +181,10 @@ class Publish:
     shut: set[str] = field(default_factory=set)
     """The queues behind whose closed gate it went in, for certain."""
 
+    def taken(self) -> bool:
+        """Whether a queue has, or may have had, it: what is deleted of several before it passes is left out."""
+        return bool(self.entered) or not self.route or any(queue.policy == "drop-head" for queue in self.route)
+
 
 @dataclass
 class ProducerModel:
@@ -233,15 +237,17 @@ class ProducerModel:
         for queue in publish.route:
             name = f"{self.name}: {publish.number} was confirmed"
             if queue.policy != "drop-head":
-                assert queue.name in publish.entered, f"{name}, but is not in {queue.name}"
+                assert queue.name in publish.entered or queue.deleted, f"{name}, but is not in {queue.name}"
             free = due or queue.name not in publish.shut or queue.deleted
             assert free, f"{name} while the gate of {queue.name} is closed"
+        assert publish.taken(), f"{self.name}: {publish.number} was confirmed, but is nowhere"
 
     def _check_refused(self, publish: Publish, now: float) -> None:
         missing = [queue for queue in publish.route if queue.name not in publish.entered]
         assert missing, f"{self.name}: {publish.number} was refused, but is in all its queues"
         due = publish.deadline - EARLY_S <= now + 1e-9
-        refusing = [queue for queue in missing if queue.deleted or not self.must_wait_at(queue, publish.charge)]
+        refusing = [q for q in missing if not q.deleted and not self.must_wait_at(q, publish.charge)]
+        refusing += missing if all(queue.deleted for queue in publish.route) else []
         assert due or refusing or self.beyond_bound(publish), f"{self.name}: {publish.number} was refused for nothing"
 
     def must_wait_at(self, queue: QueueModel, charge: int) -> bool:

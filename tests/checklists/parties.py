@@ -1,8 +1,8 @@
 """Who takes part in a checklist's experiment: producers, takers, and a board on which the broker's answers are read.
 
 Producers speak through Penstock's own client, for what is withheld must be seen: a confirmation that does not come.
-Takers speak through pika. Nothing waits for a time to pass: `settled` asks the broker twice, and it answers a channel in
-order, so that everything said before has been acted on, and what came of it has arrived.
+Takers speak through pika. Nothing waits for a time to pass: `settled` asks the broker twice, and it answers a channel
+in order, so that everything said before has been acted on, and what came of it has arrived.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def test_many_threads_that_get_share_every_message_once(
     takers = [taker(name) for _ in range(6)]
     with ThreadPoolExecutor(len(takers)) as threads:
         found = list(threads.map(Taker.rest, takers))
-    assert sorted(sum(found, [])) == list(range(300))
+    assert sorted(number for numbers in found for number in numbers) == list(range(300))
 
 
 @pytest.mark.parametrize("charge", [S, LARGE], ids=["small", "large"])
@@ -241,7 +241,8 @@ def test_of_three_consumers_only_the_slow_ones_are_cancelled(
     def goes_on() -> bool:
         fast.connection.process_data_events(0)
         fast.ack()
-        return all([cancelled(each) for each in slow])
+        ended = [cancelled(each) for each in slow]
+        return all(ended)
 
     eventually(goes_on, "the end of the slow ones")
     assert fast.cancelled == []

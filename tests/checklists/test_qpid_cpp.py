@@ -56,7 +56,8 @@ def test_three_producers_stop_at_their_windows_and_all_is_delivered(
 
     def pump() -> bool:
         moves = zip(parties, windows, totals, charges, strict=True)
-        return any([each.pump(window, total, charge) for each, window, total, charge in moves])
+        moved = [each.pump(window, total, charge) for each, window, total, charge in moves]
+        return any(moved)
 
     while pump():
         pass

@@ -229,7 +229,7 @@ class Looking:
                 assert not publish.entered, f"{model.name}: {publish.number} is held and in a queue"
                 continue
             for queue in publish.route:
-                if queue.name in publish.entered or queue.policy == "drop-head":
+                if queue.name in publish.entered or queue.policy == "drop-head" or (queue.deleted and publish.taken()):
                     continue
                 turned_away = queue.deleted or not model.must_wait_at(queue, publish.charge)
                 assert not model.confirming, f"{model.name}: {publish.number} is not in {queue.name} and not refused"

@@ -310,6 +310,21 @@ def test_unblocking_what_is_not_blocked_is_an_error_that_names_it(scope: str) ->
         house.broker.gates.unblock(scope, "/", "x")
 
 
+def test_a_held_publish_that_loses_one_of_its_queues_goes_into_the_others_and_is_confirmed() -> None:
+    house = House()
+    for name in "ab":
+        house.queue(name)
+        house.vhost.bind("amq.fanout", house.vhost.queues[name], None, "", {})
+    producer = house.producer("p")
+    house.broker.gates.block(VHOST, "/", "/", "")
+    house.publish(producer, "", 100, "amq.fanout")
+    house.broker.delete_queue(house.vhost.queues["b"])
+    house.broker.gates.unblock(VHOST, "/", "/")
+    house.broker.run(1000)
+    assert house.depth("a") == 1
+    assert told(producer) == [(1, 1, True)]
+
+
 def test_a_held_publish_whose_queue_is_deleted_is_answered_whichever_gate_it_waits_at() -> None:
     house = House()
     house.queue("a")

@@ -69,8 +69,11 @@ class HeldPublish(Held):
         return self.queues[0].gate if self.queues else None
 
     def go_in(self, producer: Producer) -> None:
-        """See `Held.go_in`."""
-        producer.accept(self.route, self.queues, self.content, self.charge, self.pending)
+        """See `Held.go_in`. Of several queues those that are left take it: one that was deleted refuses nothing."""
+        queues = self.queues
+        if len(queues) > 1:
+            queues = [queue for queue in queues if not queue.deleted] or queues
+        producer.accept(self.route, queues, self.content, self.charge, self.pending)
 
     def late(self, own: list[Gate], now: float) -> str:
         """See `Held.late`."""
