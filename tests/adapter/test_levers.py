@@ -69,12 +69,75 @@ def test_a_pause_that_ended_in_time_is_not_held_against_it_later() -> None:
     assert methods(peer.say(publish("q", b"5"))) == []
 
 
-@pytest.mark.parametrize("product", ["", "somebody's own", *PROFILES])
+NOT_OBEYING = [row.product for row in PROFILES.values() if not row.obeys_flow]
+
+
+@pytest.mark.parametrize("product", ["", "somebody's own", *NOT_OBEYING])
 def test_nobody_else_is_ever_asked(product: str) -> None:
     _, peer, came = blocked_publisher(product=product, obeys=product in PROFILES)
     assert flows(came) == [], "not even who announces it, when its library is known not to obey"
     assert [method.name for method in methods(came)] == ["connection.blocked"]
     assert flows(peer.listen(200.0)) == []
+
+
+def test_who_obeys_is_asked_to_go_on_at_the_hold_deadline_and_is_held_and_refused_as_everybody() -> None:
+    hub, peer, _ = blocked_publisher(obeys=True)
+    assert flows(peer.listen(129.9)) == []
+    assert flows(peer.listen(130.1)) == [True], "nobody else would ever tell its caller"
+    for number in range(8):
+        assert methods(peer.say(publish("q", str(number).encode()))) == []
+    hub.begin(131.0)
+    assert methods(peer.say(publish("q", b"held"))) == []
+    assert flows(peer.listen(160.9)) == []
+    closed = methods(peer.listen(161.1))[0]
+    assert (closed.name, closed.args["reply_code"]) == ("channel.close", 506)
+    assert "refused after its hold deadline" in str(closed.args["reply_text"])
+
+
+def test_who_obeys_and_has_a_queue_that_holds_for_ever_is_never_asked_to_go_on_before_there_is_room() -> None:
+    hub = make_hub()
+    hub.begin(100.0)
+    peer = Dialogue(hub, obeys=True)
+    peer.declare("q", capacity_messages=10, stop_messages=0, resume_messages=0, hold_deadline=0)
+    assert flows(peer.say(publish("q", b"1"))) == [False]
+    assert flows(peer.listen(1e6)) == []
+    drain(hub, "q")
+    assert flows(peer.listen(1e6)) == [True]
+
+
+def test_who_was_asked_to_stop_and_then_chose_confirms_is_asked_to_go_on() -> None:
+    hub, peer, came = blocked_publisher(obeys=True)
+    assert flows(came) == [False]
+    peer.confirm()
+    drain(hub, "q")
+    assert flows(peer.listen(101.0)) == [True]
+
+
+def test_a_channel_that_ends_while_it_is_asked_to_stop_leaves_no_timer() -> None:
+    hub, peer, _ = blocked_publisher(obeys=True)
+    assert hub.broker.deadlines.next() == 130.0
+    peer.say(method_frame(1, spec.CHANNEL_CLOSE, reply_code=200, reply_text="", class_id=0, method_id=0))
+    assert hub.broker.deadlines.next() is None
+
+
+@pytest.mark.parametrize("consuming", [False, True], ids=["publishing-only", "consuming-too"])
+def test_what_was_under_way_when_a_client_was_asked_to_stop_is_held_and_its_connection_is_read_on(
+    consuming: bool,
+) -> None:
+    hub, peer, _ = blocked_publisher(obeys=True)
+    if consuming:
+        peer.declare("other")
+        peer.say(method_frame(1, spec.BASIC_CONSUME, queue="other", consumer_tag="c"))
+    under_way = b"".join(publish("q", bytes(100_000)) for _ in range(100))
+    assert methods(peer.say(under_way)) == []
+    assert peer.connection.holding.bytes > 8 * hub.policy.hold_bytes
+    assert not peer.connection.may_pause()
+    for _ in range(100):
+        drain(hub, "q")
+        peer.listen(101.0)
+    assert peer.connection.holding.bytes == 0
+    assert peer.connection.asked == 0
+    assert peer.connection.hold_bytes() == hub.policy.hold_bytes
 
 
 def test_a_channel_with_confirms_is_held_by_those() -> None:
@@ -87,7 +150,13 @@ def test_a_channel_with_confirms_is_held_by_those() -> None:
 
 
 def test_an_unknown_client_bears_what_all_bear() -> None:
-    assert profile_of("", {}) is UNKNOWN
+    assert profile_of("", "", {}) is UNKNOWN
     assert not UNKNOWN.obeys_flow
-    assert profile_of("py-amqp", OBEYS).small_receive_buffer
-    assert profile_of("new one", OBEYS).obeys_flow
+    assert profile_of("py-amqp", "", OBEYS).small_receive_buffer
+    assert profile_of("new one", "", OBEYS).obeys_flow
+
+
+def test_a_product_that_several_libraries_share_is_told_apart_by_its_platform() -> None:
+    assert profile_of("RabbitMQ", "Java", {}).obeys_flow
+    assert profile_of("RabbitMQ", ".NET", {}) is UNKNOWN
+    assert profile_of("RabbitMQ", "Erlang/OTP", OBEYS).obeys_flow

@@ -233,11 +233,11 @@ class Hub:
         """Log a channel's first gate, and that none is left: once each, however many there are (as Broker-J does)."""
         if by > 0 and producer.enforced == 0:
             self.note(telling.blocked(producer, gate))
-            producer.channel.ask_flow(False)
+            producer.channel.ask_to_stop(gate)
         producer.enforced += by
         if producer.enforced == 0:
             self.note(telling.unblocked(producer, gate))
-            producer.channel.ask_flow(True)
+            producer.channel.ask_to_go_on()
 
     def _reason(self, connection: Connection) -> str:
         for channel in connection.channels.values():

@@ -28,6 +28,9 @@ class Policy:
         self.transaction_bytes: int = 16 * 1024 * 1024
         """Publishes (charges) that a connection with transactions may have kept for its commits or held, all together:
         it is never paused, so the next one is refused."""
+        self.asked_bytes: int = 16 * 1024 * 1024
+        """Takes the place of `hold_bytes` while a channel is asked to stop by channel.flow: what was under way when the
+        client heard it (two sockets' buffers) is no fault of its own, and the end of it must be read to see it obey."""
         self.pulse_bytes: int = 64 * 1024
         self.pulse_s: float = 0.3
         """What is read from a paused connection, and how often.

@@ -8,6 +8,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from penstock.adapter import telling
+from penstock.adapter.amqp091.asking import Asking
 from penstock.adapter.amqp091.delivery import DeliveryHead, write_confirm, write_content, write_deliveries
 from penstock.adapter.amqp091.header import FIXED_OCTETS
 from penstock.core.broker import Broker
@@ -19,6 +20,7 @@ from penstock.core.session import Session
 from penstock.core.vhost import VirtualHost
 from penstock.errors import ContentTooLarge, ResourceError, SyntaxInvalid, UnexpectedFrame
 from penstock.flow.deadlines import NEVER
+from penstock.flow.gate import Gate
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, decode_properties
 from penstock.wire.amqp091.codec import frame as whole_frame
@@ -70,6 +72,8 @@ class Channel(Session):
         """The channel's transactional mode (tx.select); None while it has none."""
         self.quick_ack: i64 = ACK_FRAME
         """Octets of an acknowledgement that is acted on where it is read; 0 in a transaction: none is."""
+        self.asking: Asking | None = None
+        """What its client has been asked by channel.flow; None while it never was."""
         self.delivering: bool = True
         """False while the client has stopped its deliveries (channel.flow)."""
         self.prefetch: i64 = 0
@@ -124,15 +128,17 @@ class Channel(Session):
         """Drop what was kept for writing to a consumer."""
         self._heads.pop(tag, None)
 
-    def ask_flow(self, active: bool) -> None:
-        """Ask a client that is known to obey to stop publishing, or to go on (channel.flow, section 1.5.2.3).
+    def ask_to_stop(self, gate: Gate) -> None:
+        """Ask a client that is known to obey to stop publishing, because of a gate. Confirms hold by themselves."""
+        if self.connection.profile.obeys_flow and not self.producer.confirming and self.stands():
+            if self.asking is None:
+                self.asking = Asking(self)
+            self.asking.stop(gate)
 
-        One with confirms is held by those. Who goes on past the enforcement time is closed (Broker-J's CHN-1012).
-        """
-        connection = self.connection
-        if connection.profile.obeys_flow and not self.producer.confirming and self.stands():
-            self.send(spec.CHANNEL_FLOW, {"active": active})
-            self.producer.forbidden_from = NEVER if active else self.broker.now + connection.policy.flow_enforcement_s
+    def ask_to_go_on(self) -> None:
+        """Ask a client that was asked to stop to go on."""
+        if self.asking is not None:
+            self.asking.go_on()
 
     # Publishes that come in pieces
 
@@ -228,6 +234,8 @@ class Channel(Session):
         if self.transaction is not None:
             self.transaction.end()
             self.connection.review_hold_bound()
+        if self.asking is not None:
+            self.asking.end()
         self.broker.end_session(self)
         if graceful:
             self.producer.leave()

@@ -73,6 +73,8 @@ class Connection(Intake):
         self.origin: Origin | None = None
         """The connection as the gates know it; None until it is open."""
         self.paused_at: float = 0.0
+        self.asked: int = 0
+        """How many of its channels are asked to stop by channel.flow."""
         self.exclusive: dict[str, Queue] = {}
         self.writable: bool = True
         """Whether deliveries may be written; false while the output is full."""
@@ -155,7 +157,11 @@ class Connection(Intake):
 
     def may_pause(self) -> bool:
         """Tell whether reading may be paused: it only publishes, and it holds as much as it may."""
-        return self.holding.bytes >= self.policy.hold_bytes and self.publishes_only()
+        return self.holding.bytes >= self.hold_bytes() and self.publishes_only()
+
+    def hold_bytes(self) -> int:
+        """Return how many bytes (charges) it may hold before it is paused, or refused."""
+        return self.policy.asked_bytes if self.asked else self.policy.hold_bytes
 
     def may_pulse(self, now: float) -> bool:
         """Tell whether a connection whose reading is paused may be read a little."""
@@ -206,11 +212,12 @@ class Connection(Intake):
         One that only publishes is paused instead, and may end the message that it is about to send.
         """
         if self.publishes_only():
-            self.holding.bound = self.policy.hold_bytes_most(self.broker.defaults.hold_deadline_s)
+            most = self.policy.hold_bytes_most(self.broker.defaults.hold_deadline_s)
+            self.holding.bound = most - self.policy.hold_bytes + self.hold_bytes()
         elif any(channel.transaction is not None for channel in self.channels.values()):
-            self.holding.bound = max(self.policy.hold_bytes, self.policy.transaction_bytes)
+            self.holding.bound = max(self.hold_bytes(), self.policy.transaction_bytes)
         else:
-            self.holding.bound = self.policy.hold_bytes
+            self.holding.bound = self.hold_bytes()
 
     # Names, for people
 

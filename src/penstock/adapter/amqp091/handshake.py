@@ -53,7 +53,8 @@ def start_ok(connection: Connection, args: dict[str, object]) -> None:
     capabilities = properties.get("capabilities")
     if isinstance(capabilities, dict):
         connection.capabilities = capabilities
-    connection.profile = profile_of(connection.product, connection.capabilities)
+    platform = str(properties.get("platform", ""))
+    connection.profile = profile_of(connection.product, platform, connection.capabilities)
     mechanism = arg.text(args, "mechanism")
     response = arg.octets(args, "response")
     try:
