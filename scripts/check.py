@@ -127,8 +127,13 @@ def compiled_tests(form: str) -> Outcome:
 
 def spark_tests(form: str) -> Outcome:
     """Run the tests with Spark once, in the form that is installed."""
-    subprocess.run([str(ROOT / "scripts" / "jdk.sh")], stdout=subprocess.DEVNULL, check=False)
     return tests("tests with Spark", form, "spark")
+
+
+def provide() -> None:
+    """Install what tests need of the distribution, as far as that may be done: a JDK, and AMQP clients."""
+    for script in ("jdk.sh", "clients.sh"):
+        subprocess.run([str(ROOT / "scripts" / script)], stdout=subprocess.DEVNULL, check=False)
 
 
 def main() -> int:
@@ -139,6 +144,7 @@ def main() -> int:
     start = time.monotonic()
     outcomes = lint()
     if not only_lint:
+        provide()
         form = installed_form()
         outcomes.append(tests("tests interpreted", "interpreted", "not spark"))
         outcomes.append(compiled_tests(form))

@@ -3,6 +3,7 @@
 # Prints one sentence to stderr and fails if there is none and none can be installed.
 # With --no-install only what is already there counts.
 set -euo pipefail
+. "$(dirname "$0")/debian.sh"
 
 oldest=17
 
@@ -31,17 +32,12 @@ find_home() {
     return 1
 }
 
-as_root() {
-    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
-}
-
 install_package() {
-    command -v apt-get > /dev/null || return 1
-    [ "$(id -u)" -eq 0 ] || { command -v sudo > /dev/null && sudo -n true 2> /dev/null; } || return 1
+    may_install || return 1
     echo "No JDK $oldest or later was found: installing the distribution's headless package." >&2
     as_root apt-get update -q >&2 || true
     for package in openjdk-17-jre-headless default-jre-headless; do
-        if as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$package" >&2; then
+        if install_packages "$package"; then
             return 0
         fi
     done

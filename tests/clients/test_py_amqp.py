@@ -1,4 +1,4 @@
-"""py-amqp, on which kombu and Celery stand: its sockets die when they are not read for a second."""
+"""py-amqp, on which kombu and Celery stand. How it bears a hold: test_holding.py."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from collections.abc import Iterator
 import amqp
 import pytest
 
-from tests.brokers import BrokerProcess, eventually, in_background
+from tests.brokers import BrokerProcess, eventually
 from tests.clients.spy import CHANNEL_FLOW, CONNECTION_BLOCKED, spying
 
 pytestmark = pytest.mark.clients
-
-KIB = 1024
 
 
 def connect(broker: BrokerProcess, **how: object) -> amqp.Connection:
@@ -77,54 +75,6 @@ def test_heartbeats_keep_an_idle_connection(broker: BrokerProcess) -> None:
             connection.drain_events(timeout=0.3)
     assert connection.channel().queue_declare(exclusive=True).queue
     connection.close()
-
-
-@pytest.mark.slow
-def test_a_publisher_without_confirms_that_is_held_for_seconds_survives_and_loses_nothing(
-    broker: BrokerProcess, connection: amqp.Connection, name: str
-) -> None:
-    count, size = 160, 64 * KIB
-    keeping = connection.channel()
-    keeping.queue_declare(name, auto_delete=False, arguments={"capacity-bytes": 1024 * KIB})
-    publishing = connect(broker)
-    sent: list[float] = []
-
-    def publish() -> None:
-        channel = publishing.channel()
-        for number in range(count):
-            channel.basic_publish(amqp.Message(str(number).ljust(size)), routing_key=name)
-            sent.append(time.monotonic())
-
-    start = time.monotonic()
-    try:
-        with in_background(publish):
-            eventually(lambda: broker.queue(name)["blocked"] and time.monotonic() > start + 4, "held for four seconds")
-            assert len(sent) < count, "it cannot have got rid of ten MiB into one and what is held"
-            assert drain(connection, name, count) == list(range(count))
-        publishing.close()
-    finally:
-        publishing.collect()  # A socket that was left open would be held against another test.
-    assert broker.queue(name)["depth"] == {"messages": 0, "bytes": 0}
-    assert broker.queue(name)["highest"]["bytes"] <= 1024 * KIB
-    keeping.queue_delete(name)
-
-
-def test_withheld_confirms_are_waited_for_and_a_refusal_is_raised(
-    broker: BrokerProcess, connection: amqp.Connection, name: str
-) -> None:
-    publishing = connect(broker, confirm_publish=True)
-    arguments = {"capacity-messages": 2, "hold-deadline": 1}
-    connection.channel().queue_declare(name, auto_delete=False, arguments=arguments)
-    channel = publishing.channel()
-    channel.basic_publish(amqp.Message("0"), routing_key=name)
-    start = time.monotonic()
-    channel.basic_publish(amqp.Message("1"), routing_key=name)
-    assert 0.9 <= time.monotonic() - start < 5
-    with pytest.raises(amqp.exceptions.MessageNacked):
-        channel.basic_publish(amqp.Message("2"), routing_key=name)
-    assert drain(connection, name, 2) == [0, 1]
-    publishing.close()
-    connection.channel().queue_delete(name)
 
 
 def test_it_is_told_that_it_is_blocked_and_never_by_channel_flow(

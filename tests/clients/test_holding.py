@@ -1,0 +1,68 @@
+"""Every client is held, some seconds long (PENSTOCK_HOLD_S), and refused at its deadline: all of them side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from tests.clients.holding import CAPACITY, CASES, HOLD_S, Client, Held, Refused, hold, holding_broker, refuse
+
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(120 + 2 * HOLD_S)]
+
+every_client = pytest.mark.parametrize(
+    ("client", "way"), CASES, ids=[f"{client.name}-{way}".replace(" ", "-") for client, way in CASES]
+)
+Holds = dict[tuple[str, Client, str], "Future[Held | Refused]"]
+
+
+@pytest.fixture(scope="module")
+def holds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Holds]:
+    """What is asked of this module's tests, begun all at once: the long holds first."""
+    wanted = [item for item in request.session.items if item.path == request.path]
+    cases = [(item.originalname, item.callspec.params) for item in wanted if isinstance(item, pytest.Function)]
+    tests = {hold: test_a_held_client_lives_and_goes_on, refuse: test_a_client_is_told_at_the_deadline}
+    with holding_broker(tmp_path_factory.mktemp("holding")) as broker, ThreadPoolExecutor(len(CASES)) as pool:
+        begun: Holds = {}
+        for asked, test in tests.items():
+            for name, case in cases:
+                client, way = case["client"], case["way"]
+                if name == test.__name__ and not client.missing():
+                    begun[asked.__name__, client, way] = pool.submit(asked, broker, client, way)
+        yield begun
+        pool.shutdown(cancel_futures=True)
+        assert "Traceback" not in broker.log()
+
+
+def skip_if_missing(client: Client) -> None:
+    if client.missing():
+        pytest.skip(client.missing())
+
+
+@every_client
+def test_a_held_client_lives_and_goes_on(holds: Holds, client: Client, way: str) -> None:
+    skip_if_missing(client)
+    seen = holds["hold", client, way].result()
+    assert isinstance(seen, Held)
+    assert seen.received == list(range(seen.fed)), "its consumer went on all the while"
+    assert seen.fed >= 5 * seen.seconds, "some messages each second"
+    assert seen.confirmed_early <= CAPACITY
+    assert (seen.lost, seen.doubled) == (0, 0)
+    assert seen.highest <= CAPACITY
+    assert seen.taken == sorted(seen.taken)
+    assert seen.confirmed == (list(range(seen.count)) if way == "confirms" else [])
+    assert seen.failed == []
+
+
+@every_client
+def test_a_client_is_told_at_the_deadline(holds: Holds, client: Client, way: str) -> None:
+    skip_if_missing(client)
+    seen = holds["refuse", client, way].result()
+    assert isinstance(seen, Refused)
+    assert seen.kept == [0, 1], "what was not refused is in the queue"
+    if way == "confirms":
+        assert (seen.told["confirmed"], seen.told["refused"]) == ([0, 1], [2, 3])
+        assert "failed" not in seen.told
+    else:
+        assert "refused after its hold deadline" in str(seen.told["failed"][0])
