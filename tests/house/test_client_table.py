@@ -1,0 +1,47 @@
+"""The table of clients in docs/clients.md says what the table in the code does."""
+
+from pathlib import Path
+
+from penstock.adapter.profiles import PROFILES
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
+YES = {"yes": True, "no": False}
+
+
+def rows(first_column: str, second_column: str) -> list[dict[str, str]]:
+    """Return the table that begins with these columns."""
+    lines = DOCUMENT.read_text().splitlines()
+    start = next(at for at, line in enumerate(lines) if line.startswith(f"| {first_column} | {second_column} |"))
+    names = cells(lines[start])
+    found = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        found.append(dict(zip(names, cells(line), strict=True)))
+    return found
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip().replace("`", "") for cell in line.strip("|").split("|")]
+
+
+def test_every_profile_is_documented_as_it_is() -> None:
+    documented = {
+        row["product"]: (
+            "" if row["platform"] == "any" else row["platform"],
+            YES[row["stops for channel.flow"]],
+            YES[row["small receive buffer"]],
+        )
+        for row in rows("client", "product")
+    }
+    assert documented == {
+        row.product: (row.platform, row.obeys_flow, row.small_receive_buffer) for row in PROFILES.values()
+    }
+
+
+def test_the_long_hold_lost_and_doubled_nothing_and_has_a_row_for_every_client() -> None:
+    held = rows("client", "version")
+    assert {(row["lost"], row["doubled"]) for row in held} == {("0", "0")}
+    versions = " ".join(row["client"] for row in rows("client", "product"))
+    assert [row for row in held if f"{row['client']} {row['version']}" not in versions] == []
+    assert len({row["client"] for row in held}) == 8
