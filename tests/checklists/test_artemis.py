@@ -20,6 +20,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.client import Connection, Publisher
 from tests.brokers import PATIENCE, BrokerProcess, eventually, in_background, some_name
+from tests.checklists.conftest import SUMS
 from tests.checklists.parties import FIXED, Board, Consumer, Producer, Taker
 
 pytestmark = pytest.mark.clients
@@ -228,6 +229,25 @@ def test_exactly_what_was_accepted_can_be_consumed_and_then_more_is(
         further.send(2, 300)
     assert further.confirmed().acked == 2
     assert board.depth(name) == 2
+
+
+@pytest.mark.parametrize("policy", ["FAIL", "DROP", "BLOCK"])
+def test_a_global_limit_holds_whatever_policy_the_queue_has(
+    queue: Callable[..., str],
+    producer: Callable[..., Producer],
+    taker: Callable[..., Taker],
+    say: Callable[..., None],
+    sums: Board,
+    policy: str,
+) -> None:
+    """Artemis, limits, global: ten fit into the virtual host, and the order is kept. There the address's policy acts at
+    a global limit too; here it is the queue's at its own capacity, and a sum of all only makes its producers wait."""
+    say("vhost", SUMS, {"max-size-bytes": 3000, "stop-bytes": 3000})
+    name = queue({"max-size-messages": 100, "address-full-policy": policy}, where=sums)
+    publishing = producer(name, vhost=SUMS).send(25, 300).settled()
+    assert (sums.depth(name), publishing.nacked) == (10, 0)
+    assert taker(name, vhost=SUMS).take(25) == list(range(25))
+    assert publishing.confirmed().acked == 25
 
 
 def test_the_log_tells_of_a_full_address_once_and_of_its_end_once(

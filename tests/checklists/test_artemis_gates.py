@@ -175,6 +175,8 @@ def test_two_hundred_mixed_subscribers_leave_a_sum_of_exactly_nothing(
     for number, name in enumerate(names):
         if number % 6 == 4:
             eventually(lambda name=name: sums.depth(name) == 0, "they have expired")
+    told = [gate["depth"] for gate in sums.view(names[0])["gates"] if gate["kind"] == "vhost"]
+    assert told == [{"messages": 0, "bytes": 0}]
     filling = producer(names[0], vhost=SUMS).send(5, 400_000).settled()
     assert filling.waiting == 0
     more = producer(names[1], vhost=SUMS).send().settled()

@@ -12,6 +12,7 @@ from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.flow.gate import Gate
+from penstock.flow.pool import Pool
 from penstock.flow.withheld import WITHHELD
 
 if TYPE_CHECKING:
@@ -63,6 +64,9 @@ def gate_state(gate: Gate, now: float) -> dict[str, object]:
 def gate_view(gate: Gate, now: float) -> dict[str, object]:
     """Return a gate, without its producers, with the depth and thresholds that it is judged by where it has any."""
     view = gate_state(gate, now)
+    owner = gate.owner
+    if isinstance(owner, Pool):
+        owner.review(now)  # Slack is called in: what is told is the sum, not what it is counted with.
     judged = measure(gate)
     if judged is not None:
         view["depth"] = {"messages": int(judged.messages), "bytes": int(judged.bytes)}
