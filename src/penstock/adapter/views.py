@@ -87,7 +87,7 @@ def withheld_by(producer: Producer, gate: Gate | None = None) -> int:
     found = 0
     for pending in producer.withheld.pending:
         if pending.state == WITHHELD and (gate is None or pending.obstacle() is gate):
-            found += 1
+            found += pending.publishes()
     return found
 
 

@@ -27,6 +27,11 @@ class Blockable(Waiter):
         """The gates that it is blocked by, by identity."""
         self._books: dict[int, Gate] = {}
         """The gates that have an entry about it in their books."""
+        self._withheld_by: Gate | None = None
+        """The gate that withholds something of it and will release it, if that has just been noted."""
+        self._entry_of: Gate | None = None
+        """The gate whose book was looked into last, and what it says about it: messages meet the same gate in rows."""
+        self._entry: Block | None = None
 
     def blocked(self) -> bool:
         """Tell whether a gate on its road is closed, or it waits for its turn."""
@@ -42,11 +47,14 @@ class Blockable(Waiter):
 
     def note_withheld(self, gate: Gate) -> None:
         """A gate withholds something of it until it opens."""
-        self.note_blocked(gate)
-        gate.expect(self)
+        if gate is not self._withheld_by:
+            self.note_blocked(gate)
+            gate.expect(self)
+            self._withheld_by = gate
 
     def note_unblocked(self, gate: Gate, now: float) -> None:
         """A gate does not block it any more."""
+        self._withheld_by = None
         gate.unblock(self)
         if self.gates.pop(id(gate), None) is not None:
             self.entry(gate).end(now)
@@ -54,8 +62,13 @@ class Blockable(Waiter):
 
     def entry(self, gate: Gate) -> Block:
         """Return its entry in the book of a gate, made at first use."""
-        self._books[id(gate)] = gate
-        return gate.book.entry(id(self), self.name)
+        entry = self._entry
+        if entry is None or gate is not self._entry_of:
+            self._books[id(gate)] = gate
+            entry = gate.book.entry(id(self), self.name)
+            self._entry_of = gate
+            self._entry = entry
+        return entry
 
     def stories(self) -> list[tuple[Gate, Block]]:
         """Return the gates that have ever blocked it or refused it something, with what their books say about it."""
@@ -91,7 +104,7 @@ class Blockable(Waiter):
             if gate is not None:
                 if id(gate) not in counts:
                     gates.append(gate)
-                counts[id(gate)] = counts.get(id(gate), 0) + 1
+                counts[id(gate)] = counts.get(id(gate), 0) + pending.publishes()
         for gate in gates:
             self.entry(gate).late += counts[id(gate)]
             self.broker.note_confirmed_late(self, gate, counts[id(gate)])
@@ -106,4 +119,7 @@ class Blockable(Waiter):
         for gate in list(self.gates.values()):
             self.broker.note_unblocked(self, gate)
         self._books.clear()
+        self._entry = None
+        self._entry_of = None
+        self._withheld_by = None
         self.gates.clear()

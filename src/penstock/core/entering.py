@@ -47,5 +47,5 @@ def put_in(
             share.enter(now)
         queue.enqueue(route.address, content, charge, now, share)
         broker.mark(queue)
-        closed += [gate for gate in road.closed(route, queue) if gate not in closed]
+        road.note_closed(closed, route, queue)
     return refused

@@ -248,6 +248,7 @@ class Producer(Blockable):
 
     def release(self, gate: Gate, now: float) -> None:
         """See `Waiter.release`."""
+        self._withheld_by = None
         if not self.outbox:  # Else it waits for its turn and stays blocked until it has passed.
             self.note_unblocked(gate, now)
         self._settle_down(now)

@@ -60,6 +60,8 @@ class Queue(Guarded, Member):
         self.counted_messages: i64 = 0
         self.counted_bytes: i64 = 0
         """What it is counted with there: its depth and perhaps some slack."""
+        self.counted_loosely: bool = False
+        """Whether some of it may be slack: it is counted anew only when it has grown past that."""
         self.shared: bool = False
         """Whether any message in it counts with its address as well, so that each one that leaves must be looked at."""
         self.reserved_messages: i64 = 0
@@ -292,7 +294,7 @@ class Queue(Guarded, Member):
         if self.pools:
             if self.deleted and self.messages == 0:
                 self.leave_pools(now)
-            else:
+            elif self.deleted or not self.counted_loosely or not self._within_count():
                 self._count(now)
         self.watched = self.deleted or not self.gate.open or len(self.gate.waiters) > 0
         if self.watched or len(self.gates) > len(self.pools) + 1:  # An operator's gate, closed or with waiters.
@@ -334,8 +336,12 @@ class Queue(Guarded, Member):
         more_bytes = bytes - self.counted_bytes
         self.counted_messages = messages
         self.counted_bytes = bytes
+        self.counted_loosely = loose
         for pool in self.pools:
             pool.count(self, more_messages, more_bytes, loose, now)
+
+    def _within_count(self) -> bool:
+        return self.messages < self.counted_messages and self.bytes < self.counted_bytes
 
     def _stay_within_count(self) -> None:
         """The hot path goes no further than what is counted; without slack every fall of the depth is counted too."""

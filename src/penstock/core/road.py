@@ -62,13 +62,14 @@ def newcomers_obstacle(
     return None
 
 
-def closed(route: Route, queue: Queue) -> list[Gate]:
-    """Return the closed gates behind which a message has just gone into a queue."""
-    found = [gate for gate in route.gates if not gate.open and not gate.often]
-    for gate in queue.gates:
-        if not gate.open and queue.bytes > gate.shelter:
+def note_closed(found: list[Gate], route: Route, queue: Queue) -> None:
+    """Add to `found` the closed gates behind which a message has just gone into a queue."""
+    for gate in route.gates:
+        if not gate.open and not gate.often and gate not in found:
             found.append(gate)
-    return found
+    for gate in queue.gates:
+        if not gate.open and queue.bytes > gate.shelter and gate not in found:
+            found.append(gate)
 
 
 def never_fits(route: Route, queues: list[Queue], charge: i64, now: float) -> ContentTooLarge | None:

@@ -2,8 +2,9 @@
 
 Theory of operation. Publishes of one producer are numbered 1, 2, 3 ... Most are accepted on an open road: they only
 raise `published`, and everything up to it may be confirmed as one range. Anything else is a `Pending`, kept in
-order of its number: *withheld* (the message is in the queue, a gate is closed) or *held* (the message is not in
-yet). All numbers before the first pending one may be confirmed. A refused one is told at once, by its own number,
+order of its number: *withheld* (the message is in the queue, a gate is closed; one entry for all that went in one after
+the other behind the same gate until the same deadline) or *held* (the message is not in yet). All numbers before the
+first pending one may be confirmed. A refused one is told at once, by its own number,
 and later ranges leave it out.
 """
 
@@ -23,12 +24,14 @@ REFUSED: Final = 3
 
 
 class Pending:
-    """The confirmation of one publish that cannot be given yet."""
+    """The confirmation of a publish, or of several in a row, that cannot be given yet."""
 
-    __slots__ = ("number", "state", "road", "deadline")
+    __slots__ = ("first", "number", "state", "road", "deadline")
 
     def __init__(self, number: i64, state: int, road: list[Gate], deadline: float) -> None:
+        self.first: i64 = number
         self.number: i64 = number
+        """The last of them; the only one while it is held."""
         self.state = state
         self.road = road
         self.deadline = deadline
@@ -40,6 +43,19 @@ class Pending:
             if not gate.open:
                 return gate
         return None
+
+    def publishes(self) -> int:
+        """Return how many publishes it is about."""
+        return int(self.number - self.first) + 1
+
+    def takes(self, road: list[Gate], deadline: float) -> bool:
+        """Tell whether the next publish is as those that it is about, and may be one of them."""
+        if self.state != WITHHELD or self.deadline != deadline or len(self.road) != len(road):
+            return False
+        for at in range(len(road)):
+            if self.road[at] is not road[at]:
+                return False
+        return True
 
 
 class Outcome:
@@ -68,6 +84,11 @@ class Withheld:
     def withhold(self, road: list[Gate], deadline: float) -> None:
         """Number a publish that was accepted behind a closed gate, or behind one that waits."""
         self.published += 1
+        if self.pending:
+            last = self.pending[-1]
+            if last.takes(road, deadline):
+                last.number = self.published
+                return
         self.pending.append(Pending(self.published, WITHHELD, road, deadline))
 
     def hold(self, deadline: float) -> Pending:
@@ -155,4 +176,4 @@ class Withheld:
         return outcomes
 
     def _clear(self) -> i64:
-        return self.pending[0].number - 1 if self.pending else self.published
+        return self.pending[0].first - 1 if self.pending else self.published

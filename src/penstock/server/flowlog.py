@@ -25,6 +25,9 @@ from penstock.flowlog import PREFIX, SUFFIX, VERSION, files, number_of
 
 RECORDS_WAITING: Final = 50_000
 """Records waiting for the writer, about 25 MiB; at the bound new ones are dropped and counted."""
+PAUSE_S: Final = 0.02
+"""Seconds from the first record that waits to the write: others join it, and the event loop is not interrupted for
+each."""
 LEAVE_S: Final = 2.0
 """Seconds that the writer gets for what is left when the broker stops."""
 RETRY_S: Final = 1.0
@@ -67,6 +70,7 @@ class FlowLog:
         self._file: int | None = None
         self._size = 0
         self._number = 0
+        self._ending = threading.Event()
         self._writer = threading.Thread(target=self._run, name="penstock-flow-log", daemon=True)
 
     def start(self) -> None:
@@ -90,6 +94,7 @@ class FlowLog:
         if self._writer.is_alive():
             self._give([self._record("stop")])
             self._waiting.put(None)
+            self._ending.set()
             self._writer.join(LEAVE_S)
 
     def _give(self, records: list[Record]) -> None:
@@ -102,6 +107,7 @@ class FlowLog:
         more = True
         while more:
             batch = self._waiting.get()
+            self._ending.wait(PAUSE_S)
             lines: list[bytes] = []
             while True:
                 if batch is None:
@@ -142,9 +148,9 @@ class FlowLog:
             self._failure = ""
 
     def _append(self, lines: list[bytes]) -> int:
-        """Append as many lines as this file still takes, at least one; returns how many. Raises OSError.
+        """Append as many lines as this file and the disk still take, at least one; returns how many. Raises OSError.
 
-        An error may leave a part of them in the file, which is cut back when it is opened again.
+        An error may leave a part of a line in the file, which is cut back when it is opened again.
         """
         if self._file is None or os.fstat(self._file).st_nlink == 0:
             self._go_on()  # It was closed after an error, or somebody has deleted it.
@@ -159,10 +165,16 @@ class FlowLog:
         assert self._file is not None
         data = b"".join(lines[:count])
         written = 0
-        while written < size:
-            written += os.write(self._file, data[written:])
-        self._size += size
-        return count
+        try:
+            while written < size:
+                written += os.write(self._file, data[written:])
+        except OSError:
+            written = data.rfind(b"\n", 0, written) + 1
+            if written == 0:
+                raise
+            os.ftruncate(self._file, self._size + written)
+        self._size += written
+        return data.count(b"\n", 0, written)
 
     def _note_failure(self, lines: int, error: OSError) -> None:
         """Count what was not written; told once on the broker's own log, until something could be written again."""

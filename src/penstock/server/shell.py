@@ -106,7 +106,8 @@ class Shell:
     def _tell(self) -> None:
         """Hand log lines and the flow log's records over to those who write them."""
         for note in self.hub.take_notes():
-            log.info(note.text, extra=note.fields)
+            if log.isEnabledFor(logging.INFO):  # As log.info, but without looking for the line of the source.
+                log.handle(log.makeRecord(log.name, logging.INFO, "", 0, note.text, (), None, extra=note.fields))
         if self.flow_log is not None:
             records = self.hub.take_records()
             if records:
