@@ -86,12 +86,14 @@ def serve(listen: tuple[str, ...], data: Path | None, config: Path | None, flow_
 
 async def _serve(settings: Settings) -> None:
     from penstock.server.broker import Broker
+    from penstock.server.machine import keep_freed_memory
 
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, stopped.set)
     _calm_the_collector()
+    keep_freed_memory()
     async with Broker(settings=settings) as broker:
         loop.add_signal_handler(signal.SIGHUP, broker.reload)
         addresses = " ".join(f"amqp://{f'[{host}]' if ':' in host else host}:{port}" for host, port in broker.addresses)

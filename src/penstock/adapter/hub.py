@@ -121,9 +121,15 @@ class Hub:
         notes = self._notes
         self._notes = []
         if self._notes_dropped:
-            notes.append(Note(f"{self._notes_dropped} log lines were dropped in this turn", {}))
+            dropped = Note(f"{self._notes_dropped} log lines were dropped: too many at once", {})
+            dropped.now = self.broker.now
+            notes.append(dropped)
             self._notes_dropped = 0
         return notes
+
+    def has_notes(self) -> bool:
+        """Tell whether there are log lines to be taken."""
+        return len(self._notes) > 0
 
     def take_records(self) -> list[Record]:
         """Take the records of the flow log."""
@@ -151,7 +157,9 @@ class Hub:
     def note(self, line: Note | str) -> None:
         """Write a log line; one of the templates, or free text."""
         if len(self._notes) < NOTES_KEPT:
-            self._notes.append(Note(line, {}) if isinstance(line, str) else line)
+            note = Note(line, {}) if isinstance(line, str) else line
+            note.now = self.broker.now
+            self._notes.append(note)
         else:
             self._notes_dropped += 1
 

@@ -15,11 +15,13 @@ from penstock.flow.gate import Crossing, Gate
 class Note:
     """A log line. The fields become attributes of its `logging.LogRecord` (docs/flow-log.md); empty for free text."""
 
-    __slots__ = ("text", "fields")
+    __slots__ = ("text", "fields", "now")
 
     def __init__(self, text: str, fields: dict[str, object]) -> None:
         self.text = text
         self.fields = fields
+        self.now: float = 0.0
+        """When it happened: seconds of the broker's monotonic clock; the hub sets it."""
 
 
 def gate_fields(gate: Gate) -> dict[str, object]:

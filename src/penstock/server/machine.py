@@ -1,7 +1,9 @@
-"""What this machine has: the memory that a broker's messages are bounded by a share of."""
+"""What this machine has, and how this process uses it: memory."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 from pathlib import Path
 from typing import Final
@@ -22,3 +24,24 @@ def memory_bytes() -> int:
         except (OSError, ValueError):
             continue  # There is none, or it is "max".
     return least
+
+
+M_TRIM_THRESHOLD: Final = -1
+M_MMAP_THRESHOLD: Final = -3
+"""Names of glibc's malloc.h, for mallopt(3)."""
+KEPT_BYTES: Final = 16 * 1024 * 1024
+"""Freed memory that the process may keep."""
+MAPPED_BYTES: Final = 4 * 1024 * 1024
+"""Blocks from this size on are mapped, and go back to the system when they are freed."""
+
+
+def keep_freed_memory() -> None:
+    """Let the process keep some memory that it has freed, where the C library can be told to (glibc).
+
+    A turn's output is some hundred kilobytes. By default they may be mapped and unmapped for every turn, or not, as
+    earlier sizes would have it; new pages then cost more than the messages in them.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        tune = ctypes.CDLL(None).mallopt
+        tune(M_TRIM_THRESHOLD, KEPT_BYTES)
+        tune(M_MMAP_THRESHOLD, MAPPED_BYTES)

@@ -22,6 +22,10 @@ READ_BYTES: Final = 256 * 1024
 TICK_S: Final = 1.0
 """How often heartbeats and time-outs are looked at."""
 
+GATHER_S: Final = 0.02
+"""After log lines have gone out, those of the next moments go out together: a gate may open and close a thousand times
+a second, and what is done seldom is slow each time."""
+
 log = logging.getLogger("penstock")
 
 
@@ -41,6 +45,9 @@ class Shell:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: float | None = None
         self._ticking = loop.call_later(TICK_S, self._tick)
+        self._gathering: asyncio.TimerHandle | None = None
+        """Set while log lines are gathered."""
+        self._wall_offset = time.time() - loop.time()
 
     # From transports
 
@@ -105,13 +112,23 @@ class Shell:
 
     def _tell(self) -> None:
         """Hand log lines and the flow log's records over to those who write them."""
-        for note in self.hub.take_notes():
-            if log.isEnabledFor(logging.INFO):  # As log.info, but without looking for the line of the source.
-                log.handle(log.makeRecord(log.name, logging.INFO, "", 0, note.text, (), None, extra=note.fields))
+        if self._gathering is None and self.hub.has_notes():
+            self._log()
         if self.flow_log is not None:
             records = self.hub.take_records()
             if records:
                 self.flow_log.put(records)
+
+    def _log(self) -> None:
+        """Log what there is, and gather what comes next."""
+        self._gathering = self.loop.call_later(GATHER_S, self._log) if self.hub.has_notes() else None
+        enabled = log.isEnabledFor(logging.INFO)
+        for note in self.hub.take_notes():
+            if enabled:  # As log.info, but with the time at which it happened.
+                record = log.makeRecord(log.name, logging.INFO, __file__, 0, note.text, (), None, extra=note.fields)
+                record.created = note.now + self._wall_offset
+                record.msecs = record.created % 1.0 * 1000
+                log.handle(record)
 
     def _write(self, connection: Connection) -> None:
         transport = self.transports.get(connection.number)
@@ -150,8 +167,9 @@ class Shell:
         self._ticking = self.loop.call_later(TICK_S, self._tick)
         now = self.loop.time()
         self.hub.begin(now)
+        self._wall_offset = time.time() - now
         if self.hub.recorder is not None:
-            self.hub.recorder.wall_offset = time.time() - now
+            self.hub.recorder.wall_offset = self._wall_offset
         self.hub.tick()
         for number, transport in list(self.transports.items()):
             connection = self.hub.connections[number]
@@ -180,6 +198,9 @@ class Shell:
             transport.abort()
         self.hub.tick()
         self._tell()
+        self._log()
         self._ticking.cancel()
+        if self._gathering is not None:
+            self._gathering.cancel()
         if self._timer is not None:
             self._timer.cancel()
