@@ -37,7 +37,9 @@ def test_a_log_that_nobody_reads_delays_nobody_and_says_what_was_dropped() -> No
         [sys.executable, "-c", SCRIPT, str(lines)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
     assert process.stdout.readline() == "logged\n"  # The pipe is full by then, and so is what may wait for it.
     written, dropped = 0, 0
     for line in process.stderr:

@@ -134,7 +134,7 @@ class Commit(Held):
         """Return what it does to each pool, by identity of the pool's gate."""
         pools: dict[int, Stop] = {}
         for load in self.loads:
-            for pool in load.queue.pools:
+            for pool in load.queue.membership.pools:
                 load.add_to(stop_at(pools, pool.gate))
         return pools
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.consumer import Consumer
+from penstock.core.membership import Membership
 from penstock.core.message import Address, Message, SharedMessage
 from penstock.core.overflow import ACCEPT, HOLD
 from penstock.core.settings import Settings
@@ -25,8 +26,7 @@ from penstock.core.share import Share
 from penstock.core.untold import Untold
 from penstock.flow.deadlines import Party
 from penstock.flow.gate import Gate, Guarded
-from penstock.flow.level import UNLIMITED
-from penstock.flow.pool import Member, Pool
+from penstock.flow.pool import Pool
 from penstock.flow.turns import Turns
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 NOTHING_EASY: Final = -1
 
 
-class Queue(Guarded, Member):
+class Queue(Guarded):
     """One queue. Only its broker and the sessions of that broker touch it."""
 
     def __init__(self, vhost: str, name: str, settings: Settings, turns: Turns) -> None:
@@ -55,15 +55,9 @@ class Queue(Guarded, Member):
         self.gate.owner = self
         self.gates: list[Gate] = [self.gate]
         """What a message on its way into this queue must pass: its own gate, its pools', the operator's."""
-        self.pools: list[Pool] = []
-        """The sums that it counts in: its virtual host's, the node's memory."""
-        self.counted_messages: i64 = 0
-        self.counted_bytes: i64 = 0
-        """What it is counted with there: its depth and perhaps some slack."""
-        self.counted_loosely: bool = False
-        """Whether some of it may be slack: it is counted anew only when it has grown past that."""
+        self.membership = Membership(self)
         self.shared: bool = False
-        """Whether any message in it counts with its address as well, so that each one that leaves must be looked at."""
+        """Whether any message in it counts with its address as well: each one that leaves must be looked at."""
         self.reserved_messages: i64 = 0
         self.reserved_bytes: i64 = 0
         """Room that is set aside for credit that was granted (see Reservation)."""
@@ -291,13 +285,11 @@ class Queue(Guarded, Member):
     def _review_easy(self, now: float) -> None:
         """Easy: every gate is open, nobody waits at one, and the message does not take the depth over stop or capacity,
         nor over what the queue is counted with in its pools."""
-        if self.pools:
-            if self.deleted and self.messages == 0:
-                self.leave_pools(now)
-            elif self.deleted or not self.counted_loosely or not self._within_count():
-                self._count(now)
+        membership = self.membership
+        if membership.pools:
+            membership.review(now)
         self.watched = self.deleted or not self.gate.open or len(self.gate.waiters) > 0
-        if self.watched or len(self.gates) > len(self.pools) + 1:  # An operator's gate, closed or with waiters.
+        if self.watched or len(self.gates) > len(membership.pools) + 1:  # An operator's gate, closed or with waiters.
             self.easy_messages = NOTHING_EASY
             self.easy_bytes = NOTHING_EASY
         else:
@@ -306,68 +298,14 @@ class Queue(Guarded, Member):
             size = capacity.bytes - self.reserved_bytes
             self.easy_messages = stop.messages if stop.messages < messages else messages
             self.easy_bytes = stop.bytes if stop.bytes < size else size
-        if self.pools:
-            self._stay_within_count()
-
-    # Pools
-
-    def call_in(self) -> None:
-        """See `Member.call_in`."""
-        self._count_as(self.messages, self.bytes, False, 0.0)
-        self._stay_within_count()
-
-    def _count(self, now: float) -> None:
-        """Be counted in the pools with the depth, and with as much slack as all of them give."""
-        messages: i64 = UNLIMITED
-        size: i64 = UNLIMITED
-        for pool in self.pools:
-            slack = pool.slack()
-            if slack.messages < messages:
-                messages = slack.messages
-            if slack.bytes < size:
-                size = slack.bytes
-        if self.deleted or messages == 0 or size == 0:
-            messages = 0
-            size = 0
-        self._count_as(self.messages + messages, self.bytes + size, size > 0, now)
-
-    def _count_as(self, messages: i64, bytes: i64, loose: bool, now: float) -> None:
-        more_messages = messages - self.counted_messages
-        more_bytes = bytes - self.counted_bytes
-        self.counted_messages = messages
-        self.counted_bytes = bytes
-        self.counted_loosely = loose
-        for pool in self.pools:
-            pool.count(self, more_messages, more_bytes, loose, now)
-
-    def _within_count(self) -> bool:
-        return self.messages < self.counted_messages and self.bytes < self.counted_bytes
-
-    def _stay_within_count(self) -> None:
-        """The hot path goes no further than what is counted; without slack every fall of the depth is counted too."""
-        if self.counted_messages < self.easy_messages:
-            self.easy_messages = self.counted_messages
-        if self.counted_bytes < self.easy_bytes:
-            self.easy_bytes = self.counted_bytes
-        if self.counted_bytes == self.bytes:
-            self.watched = True
+        if membership.pools:
+            membership.bound()
 
     def stand_by(self, gates: list[Gate], pools: list[Pool], now: float) -> None:
         """Let these gates, besides its own, stand on its road from now on; `pools` are the owners of some of them."""
-        if pools != self.pools:
-            self.leave_pools(now)
-            self.pools = pools
-            for pool in pools:
-                pool.join()
+        self.membership.move(pools, now)
         self.gates = [self.gate, *gates]
         self.review(now)
-
-    def leave_pools(self, now: float) -> None:
-        """Be counted nowhere any more."""
-        self._count_as(0, 0, False, now)
-        for pool in self.pools:
-            pool.part(self)
-        self.pools = []
 
     def highest(self) -> tuple[int, int]:
         """Return the highest depth ever: messages and bytes (not at one moment)."""

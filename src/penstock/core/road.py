@@ -82,7 +82,7 @@ def never_fits(route: Route, queues: list[Queue], charge: i64, now: float) -> Co
     for queue in queues:
         if not queue.can_ever_fit(charge) and must_wait(queue, charge):
             return never(f"queue '{queue.name}'", charge, queue.thresholds.capacity.words())
-        for pool in queue.pools:
+        for pool in queue.membership.pools:
             if not pool.can_ever_admit(charge, copies):
                 return never(f"{pool.gate.kind} '{pool.gate.name}'", charge, pool.thresholds.capacity.words())
     return None

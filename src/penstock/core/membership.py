@@ -1,0 +1,87 @@
+"""A queue's part in the sums that it counts in: its virtual host's, the node's memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from penstock.flow.level import UNLIMITED
+from penstock.flow.pool import Member, Pool
+
+if TYPE_CHECKING:
+    from penstock.core.queue import Queue
+
+
+class Membership(Member):
+    """What a queue is counted with in its pools: its depth, and perhaps some slack (see flow/pool.py)."""
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.pools: list[Pool] = []
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        self.loose: bool = False
+        """Whether some of it may be slack: it is counted anew only when the queue has grown past that."""
+
+    def call_in(self) -> None:
+        """See `Member.call_in`."""
+        self._count_as(self.queue.messages, self.queue.bytes, False, 0.0)
+        self.bound()
+
+    def move(self, pools: list[Pool], now: float) -> None:
+        """Be counted in these pools from now on, in no others."""
+        if pools != self.pools:
+            self._leave(now)
+            self.pools = pools
+            for pool in pools:
+                pool.join()
+
+    def review(self, now: float) -> None:
+        """The queue's depth may have changed: be counted anew where that matters."""
+        queue = self.queue
+        if queue.deleted and queue.messages == 0:
+            self._leave(now)
+        elif queue.deleted or not self.loose or queue.messages >= self.messages or queue.bytes >= self.bytes:
+            self._count(now)
+
+    def bound(self) -> None:
+        """Let the hot path go no further than what is counted; without slack every fall of the depth is counted too."""
+        queue = self.queue
+        if self.messages < queue.easy_messages:
+            queue.easy_messages = self.messages
+        if self.bytes < queue.easy_bytes:
+            queue.easy_bytes = self.bytes
+        if self.bytes == queue.bytes:
+            queue.watched = True
+
+    def _count(self, now: float) -> None:
+        """Be counted with the depth, and with as much slack as all pools give."""
+        queue = self.queue
+        messages: i64 = UNLIMITED
+        size: i64 = UNLIMITED
+        for pool in self.pools:
+            slack = pool.slack()
+            if slack.messages < messages:
+                messages = slack.messages
+            if slack.bytes < size:
+                size = slack.bytes
+        if queue.deleted or messages == 0 or size == 0:
+            messages = 0
+            size = 0
+        self._count_as(queue.messages + messages, queue.bytes + size, size > 0, now)
+
+    def _count_as(self, messages: i64, bytes: i64, loose: bool, now: float) -> None:
+        more_messages = messages - self.messages
+        more_bytes = bytes - self.bytes
+        self.messages = messages
+        self.bytes = bytes
+        self.loose = loose
+        for pool in self.pools:
+            pool.count(self, more_messages, more_bytes, loose, now)
+
+    def _leave(self, now: float) -> None:
+        self._count_as(0, 0, False, now)
+        for pool in self.pools:
+            pool.part(self)
+        self.pools = []
