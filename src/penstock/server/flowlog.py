@@ -25,9 +25,10 @@ from penstock.flowlog import PREFIX, SUFFIX, VERSION, files, number_of
 
 RECORDS_WAITING: Final = 50_000
 """Records waiting for the writer, about 25 MiB; at the bound new ones are dropped and counted."""
+MANY: Final = 20
+"""Records in one write after which the writer waits a moment for others: it takes the interpreter from the event loop
+each time."""
 PAUSE_S: Final = 0.02
-"""Seconds from the first record that waits to the write: others join it, and the event loop is not interrupted for
-each."""
 LEAVE_S: Final = 2.0
 """Seconds that the writer gets for what is left when the broker stops."""
 RETRY_S: Final = 1.0
@@ -107,7 +108,6 @@ class FlowLog:
         more = True
         while more:
             batch = self._waiting.get()
-            self._ending.wait(PAUSE_S)
             lines: list[bytes] = []
             while True:
                 if batch is None:
@@ -121,6 +121,8 @@ class FlowLog:
             if not more:
                 self._retry_at = 0.0
             self._write(lines)
+            if len(lines) >= MANY:
+                self._ending.wait(PAUSE_S)
         self._close()
 
     def _write(self, lines: list[bytes]) -> None:

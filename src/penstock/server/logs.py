@@ -1,8 +1,8 @@
 """The log on standard error, written by a thread of its own: a terminal that stands still delays no message.
 
-Lines are made where they are logged and collected; the writer comes for them every few milliseconds and hands them on
-in one write. A thread that is woken for each line would take the interpreter from the event loop each time, and gates
-may open and close a thousand times a second.
+Lines are made where they are logged and collected; when there are many, the writer comes for them every few
+milliseconds and hands them on in one write. A thread that is woken for each line takes the interpreter from the event
+loop each time, and gates may open and close a thousand times a second.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from typing import Final
 
 LINES_WAITING: Final = 10_000
 """Lines waiting for the writer; at the bound new ones are dropped and counted, and the count is logged."""
+MANY: Final = 20
+"""Lines in one write after which the writer waits a moment for others."""
 PAUSE_S: Final = 0.02
-"""Seconds from the first line that waits to the write: others join it."""
 LEAVE_S: Final = 1.0
 """Seconds that the writer gets for its last lines: a reader that stands still does not keep the process alive."""
 
@@ -90,9 +91,9 @@ def _write(lines: _Lines, descriptor: int) -> None:
     waiting, told = lines.waiting, 0
     while not lines.ended.is_set() or waiting:
         lines.some.wait()
-        lines.ended.wait(PAUSE_S)
         lines.some.clear()
-        text = "".join(waiting.popleft() for _ in range(len(waiting)))
+        count = len(waiting)
+        text = "".join(waiting.popleft() for _ in range(count))
         dropped = lines.dropped
         if dropped > told:
             text += f"{dropped - told:,} lines of this log were dropped: it was not read as fast as they came\n"
@@ -101,3 +102,5 @@ def _write(lines: _Lines, descriptor: int) -> None:
         with contextlib.suppress(OSError):  # Nobody reads it any more.
             while data:
                 data = data[os.write(descriptor, data) :]
+        if count >= MANY:
+            lines.ended.wait(PAUSE_S)

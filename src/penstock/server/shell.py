@@ -23,8 +23,9 @@ TICK_S: Final = 1.0
 """How often heartbeats and time-outs are looked at."""
 
 GATHER_S: Final = 0.02
-"""After log lines have gone out, those of the next moments go out together: a gate may open and close a thousand times
-a second, and what is done seldom is slow each time."""
+LINES_AT_ONCE: Final = 100
+"""When so many log lines have gone out within GATHER_S seconds, the next ones go out together at the end of it: a gate
+may open and close a thousand times a second, and what is done for one line at a time is slow each time."""
 
 log = logging.getLogger("penstock")
 
@@ -46,7 +47,9 @@ class Shell:
         self._timer_at: float | None = None
         self._ticking = loop.call_later(TICK_S, self._tick)
         self._gathering: asyncio.TimerHandle | None = None
-        """Set while log lines are gathered."""
+        """Set for a moment after a log line has gone out."""
+        self._lines: int = 0
+        """Log lines that went out in that moment."""
         self._wall_offset = time.time() - loop.time()
 
     # From transports
@@ -112,23 +115,29 @@ class Shell:
 
     def _tell(self) -> None:
         """Hand log lines and the flow log's records over to those who write them."""
-        if self._gathering is None and self.hub.has_notes():
+        if self._lines < LINES_AT_ONCE and self.hub.has_notes():
             self._log()
+            if self._gathering is None:
+                self._gathering = self.loop.call_later(GATHER_S, self._gathered)
         if self.flow_log is not None:
             records = self.hub.take_records()
             if records:
                 self.flow_log.put(records)
 
     def _log(self) -> None:
-        """Log what there is, and gather what comes next."""
-        self._gathering = self.loop.call_later(GATHER_S, self._log) if self.hub.has_notes() else None
         enabled = log.isEnabledFor(logging.INFO)
         for note in self.hub.take_notes():
+            self._lines += 1
             if enabled:  # As log.info, but with the time at which it happened.
                 record = log.makeRecord(log.name, logging.INFO, __file__, 0, note.text, (), None, extra=note.fields)
                 record.created = note.now + self._wall_offset
                 record.msecs = record.created % 1.0 * 1000
                 log.handle(record)
+
+    def _gathered(self) -> None:
+        self._lines = 0
+        self._gathering = None
+        self._tell()
 
     def _write(self, connection: Connection) -> None:
         transport = self.transports.get(connection.number)
