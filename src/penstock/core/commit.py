@@ -140,8 +140,9 @@ class Commit(Held):
 
     # Passing
 
-    def go_in(self, producer: Producer) -> None:
+    def go_in(self) -> None:
         """See `Held.go_in`: settlements first, then publishes in their order; or nothing, where a policy refuses."""
+        producer = self.transaction.producer
         broker = producer.broker
         never = self.never_fits()
         if never is not None:

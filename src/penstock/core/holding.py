@@ -41,7 +41,7 @@ class Held:
         """Return the gate to wait at for its turn when nothing stops it; None: it need not wait."""
         raise NotImplementedError
 
-    def go_in(self, producer: Producer) -> None:
+    def go_in(self) -> None:
         """Pass: what it is goes into the queues, and its confirmation is seen to."""
         raise NotImplementedError
 
@@ -53,10 +53,13 @@ class Held:
 class HeldPublish(Held):
     """A publish that waits outside."""
 
-    __slots__ = ("route", "content")
+    __slots__ = ("producer", "route", "content")
 
-    def __init__(self, route: Route, content: bytes, charge: i64, pending: Pending | None, deadline: float) -> None:
+    def __init__(
+        self, producer: Producer, route: Route, content: bytes, charge: i64, pending: Pending | None, deadline: float
+    ) -> None:
         super().__init__(route.queues, charge, 1, pending, deadline)
+        self.producer = producer
         self.route = route
         self.content = content
 
@@ -68,12 +71,12 @@ class HeldPublish(Held):
         """See `Held.place`."""
         return self.queues[0].gate if self.queues else None
 
-    def go_in(self, producer: Producer) -> None:
+    def go_in(self) -> None:
         """See `Held.go_in`. Of several queues those that are left take it: one that was deleted refuses nothing."""
         queues = self.queues
         if len(queues) > 1:
             queues = [queue for queue in queues if not queue.deleted] or queues
-        producer.accept(self.route, queues, self.content, self.charge, self.pending)
+        self.producer.accept(self.route, queues, self.content, self.charge, self.pending)
 
     def late(self, own: list[Gate], now: float) -> str:
         """See `Held.late`."""

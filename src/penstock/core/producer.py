@@ -9,8 +9,6 @@ Theory of operation. A publish meets one of four fates:
 - *refused*: a policy says so, the hold bound is reached, or its deadline has passed. Nothing of it is in any queue,
   except that a queue with another policy may have taken its copy (as in RabbitMQ).
 - *unroutable*: it reaches no queue; it is confirmed, for there is nothing to wait for.
-
-Only the first message of the outbox waits at a gate; the others wait behind it, so the producer's order is kept.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.core import road
-from penstock.core.blockable import Blockable
 from penstock.core.entering import put_in
 from penstock.core.holding import Held, HeldPublish, Holding
 from penstock.core.message import Message
@@ -29,8 +26,9 @@ from penstock.core.origin import Origin
 from penstock.core.queue import Queue
 from penstock.core.rates import RateGate
 from penstock.core.route import Route
+from penstock.core.sender import Sender
 from penstock.errors import BrokerError, ResourceError
-from penstock.flow.deadlines import NEVER, Party
+from penstock.flow.deadlines import NEVER
 from penstock.flow.gate import Gate
 from penstock.flow.withheld import Pending, Withheld
 
@@ -42,30 +40,17 @@ CLOSE_ENOUGH_S: Final = 0.05
 """What is due within this time is dealt with now: one look at a long outbox instead of many."""
 
 
-class _Deadline(Party):
-    """The producer's entry in the broker's one timer."""
-
-    def __init__(self, producer: Producer) -> None:
-        super().__init__()
-        self.producer = producer
-
-    def on_deadline(self, now: float) -> float:
-        return self.producer.expire(now)
-
-
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Producer(Blockable):
+class Producer(Sender):
     """The publishing side of a session."""
 
     def __init__(self, broker: Broker, name: str, holding: Holding, origin: Origin | None = None) -> None:
-        super().__init__(broker, name)
+        super().__init__(broker, name, holding)
         self.origin = origin
         """The connection and user that it publishes for; None where nobody asks who it is."""
-        self.holding = holding
         self.confirming: bool = False
         """Whether its publishes are confirmed (confirm mode)."""
         self.withheld = Withheld()
-        self.outbox: deque[Held] = deque()
         self.plain: bool = True
         """Nothing is held and no confirmation is out of the ordinary: the hot path may be taken."""
         self.listed: bool = False
@@ -74,11 +59,6 @@ class Producer(Blockable):
         """Its session was closed in good order; what it holds still goes in, in turn, and then it departs."""
         self.transaction: Transaction | None = None
         """What keeps its publishes until they are committed; None where they go in one by one."""
-        self.closing: BrokerError | None = None
-        """Set when nothing more of it is wanted: the reason that its peer is told."""
-        self._deadline = _Deadline(self)
-        self.own: list[Gate] = []
-        """The gates that all its messages must pass: operator's and rates of its user, its connection and itself."""
         self.rate: RateGate | None = None
         """Its own rate; None is no bound."""
         if origin is not None:
@@ -145,18 +125,12 @@ class Producer(Blockable):
         deadline = self.deadline_of(route.queues)
         pending = self.withheld.hold(deadline) if self.confirming else None
         holding.take(charge, 1)
-        self.line_up(HeldPublish(route, content, charge, pending, deadline), obstacle)
+        self.line_up(HeldPublish(self, route, content, charge, pending, deadline), obstacle)
 
     def line_up(self, held: Held, obstacle: Gate | None) -> None:
-        """Let something stand at the end of its line; `obstacle` is where, if nothing stands before it."""
-        gate = self.gate if self.outbox else obstacle
-        self.outbox.append(held)
+        """See `Sender.line_up`."""
+        super().line_up(held, obstacle)
         self.plain = False
-        self.broker.deadlines.add(self._deadline, held.deadline)
-        if gate is not None:
-            self.count_held(gate, held.charge, held.messages)
-            if self.gate is None:
-                self.broker.turns.wait(self, gate, self.broker.now)
 
     def accept(self, route: Route, queues: list[Queue], content: bytes, charge: i64, pending: Pending | None) -> None:
         """Put a message into its queues and see to its confirmation."""
@@ -215,48 +189,9 @@ class Producer(Blockable):
 
     # Waiting (Waiter)
 
-    def waits_at(self, gate: Gate, now: float) -> None:
-        """See `Waiter.waits_at`."""
-        self.note_blocked(gate)
-
-    def obstacle(self) -> Gate | None:
-        """See `Waiter.obstacle`."""
-        return self.outbox[0].obstacle(self.own, self.broker.now)
-
-    def obstacle_ahead(self) -> Gate | None:
-        """See `Waiter.obstacle_ahead`."""
-        while self.outbox and self.closing is None:
-            obstacle = self.obstacle()
-            if obstacle is not None:
-                return obstacle
-            place = self.outbox[0].place()
-            if place is not None:
-                return place
-            self.take_turn(self.broker.now)  # It reaches no queue: there is nothing to wait for.
-        return None
-
-    def take_turn(self, now: float) -> i64:
-        """See `Waiter.take_turn`."""
-        held = self._unhold()
-        held.go_in(self)
-        self._settle_down(now)
-        return held.charge
-
     def comes_back(self) -> bool:
         """See `Waiter.comes_back`: with confirms, and all of them on their way."""
         return self.confirming and self.closing is None and not self.withheld.pending
-
-    def release(self, gate: Gate, now: float) -> None:
-        """See `Waiter.release`."""
-        self._withheld_by = None
-        if not self.outbox:  # Else it waits for its turn and stays blocked until it has passed.
-            self.note_unblocked(gate, now)
-        self._settle_down(now)
-
-    def queue_is_gone(self, queue: Queue, now: float) -> None:
-        """A queue was deleted: if the publish that stands in line was to go there, let it look at its road again."""
-        if self.outbox and queue in self.outbox[0].queues:
-            self.wait_anew(now)
 
     def expire(self, now: float) -> float:
         """Confirm what is withheld and due, refuse what is held and due; returns the next deadline."""
@@ -265,33 +200,16 @@ class Producer(Blockable):
         due = [held for held in self.outbox if held.deadline <= soon]
         if due:
             self._refuse_held(due, now)
-        self._settle_down(now)
-        earliest = self.withheld.due()
-        for held in self.outbox:
-            if held.deadline < earliest:
-                earliest = held.deadline
-        return earliest
+        self.settle_down(now)
+        earliest, due_by = self.earliest(), self.withheld.due()
+        return earliest if earliest < due_by else due_by
 
-    def look_by(self, when: float) -> None:
-        """Look at the deadlines at this time (monotonic seconds) at the latest."""
-        self.broker.deadlines.add(self._deadline, when)
-
-    def _unhold(self) -> Held:
-        held = self.outbox.popleft()
-        self.holding.give(held.charge, held.messages)
-        return held
-
-    def _settle_down(self, now: float) -> None:
+    def settle_down(self, now: float) -> None:
         """After anything was let go: tell what may be told, and find out whether it is still blocked."""
         obstacle = self.withheld.release()
         if obstacle is not None:
             self.note_withheld(obstacle)  # It may have opened and closed again since the message went in.
-        if not self.outbox:
-            for gate in list(self.gates.values()):
-                if gate.open:
-                    self.note_unblocked(gate, now)
-                else:
-                    gate.expect(self)
+        super().settle_down(now)
         self._find_plain()
         self.tell()
         if self.leaving and not self.outbox:
@@ -305,7 +223,7 @@ class Producer(Blockable):
         if self.confirming:
             self.withheld.refuse(self.withheld.hold(NEVER))
             self.plain = False
-            self._settle_down(self.broker.now)
+            self.settle_down(self.broker.now)
         else:
             self.close(ResourceError(f"publish to {road.place(route)} refused: {why}; {road.why(route.queues)}"))
 
@@ -331,18 +249,6 @@ class Producer(Blockable):
         if not self.confirming:
             self.close(ResourceError(why))
 
-    def wait_anew(self, now: float) -> None:
-        """The publish that stood in line is gone; the next one stands in its place, or nobody."""
-        place = self.gate
-        if place is not None:
-            place.leave(self)
-            place.review(now)
-        ahead = self.obstacle_ahead()
-        if ahead is None:
-            self.ticket = 0
-        else:
-            self.broker.turns.wait(self, ahead, now)
-
     def close(self, error: BrokerError) -> None:
         """Want nothing more of it; its peer is told why."""
         self.closing = error
@@ -352,7 +258,7 @@ class Producer(Blockable):
     def fail(self, error: BrokerError) -> None:
         """Close it, and let nothing of what it holds go in any more."""
         while self.outbox:
-            self._unhold()
+            self.unhold()
         self.wait_anew(self.broker.now)
         self.close(error)
 
@@ -385,7 +291,7 @@ class Producer(Blockable):
         if self.transaction is not None:
             self.transaction.end()
         while self.outbox:
-            self._unhold()
+            self.unhold()
         place = self.gate
         self.leave_gates(now)
         self.ticket = 0

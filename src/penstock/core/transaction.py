@@ -64,7 +64,7 @@ class Transaction:
                 )
             )
         else:
-            self.publishes.append(HeldPublish(route, content, charge, None, NEVER))
+            self.publishes.append(HeldPublish(producer, route, content, charge, None, NEVER))
             holding.take(charge, 1)
 
     def settle(self, tag: i64, multiple: bool, how: int) -> None:
@@ -123,7 +123,7 @@ class Transaction:
             producer.line_up(commit, obstacle)
         else:
             producer.holding.give(commit.charge, commit.messages)
-            commit.go_in(producer)
+            commit.go_in()
 
     def rollback(self) -> None:
         """Drop the publishes and forget the settlements; the deliveries stay as they are (as in RabbitMQ)."""
