@@ -196,7 +196,7 @@ def test_under_every_order_of_events_nobody_waits_where_nothing_stops_him(last: 
         for at, event in enumerate((*order, last)):
             real.happens(event)
             real.check((*order, last)[: at + 1])
-        real.house.broker.begin(real.house.broker.now + 0.01)  # Who is about to come back is waited for 2 ms.
+        real.house.broker.begin(real.house.broker.now + 0.01)  # Who is about to come back is waited for 5 ms.
         while real.house.take("a"):
             pass
         assert real.queue.gate.open

@@ -11,7 +11,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr, trait
 
-from penstock.flow.deadlines import Party
+from penstock.flow.deadlines import NEVER, Party
 from penstock.flow.ledger import GateBook
 
 NO_SHELTER: Final = -1
@@ -28,6 +28,8 @@ class Waiter:
         """Order among equal tickets: who drew first."""
         self.finish: i64 = 0
         """Where its last turn ended, on the same scale: it does not stand before that again."""
+        self.back_by: float = -NEVER
+        """Until when (monotonic seconds) it finds its place kept, when it has passed all it had and comes back."""
         self.weight: i64 = 1
         """Its share of the turns among those who wait: 2 passes twice the bytes of 1."""
         self.gate: Gate | None = None

@@ -14,7 +14,8 @@ ahead of another by more than twice the largest message.
 
 A party that has passed all it had and waits to be told so (a small window of confirms) comes back within a round trip,
 and until then those with more to send would take its share of the room. If it will stand before them it is waited for,
-two milliseconds at most, and only while nobody behind the gate runs dry meanwhile.
+five milliseconds at most, and only while nobody behind the gate runs dry meanwhile; it takes up its place again
+where it left it, not where the clock has gone meanwhile (decision 0020).
 
 A gate that closes in the middle of a round lets those pass who have not had their turn in it, as far as there is room:
 they are as newcomers between stop and capacity, and where little fits between resume and stop nobody is left out.
@@ -40,8 +41,8 @@ SCALE: Final = 64
 """Units of a ticket to the byte, so that a share of a byte counts too."""
 
 
-COURTESY_S: Final = 0.002
-"""Seconds that one who comes back is waited for: some round trips on one machine, one or two in a data centre."""
+COURTESY_S: Final = 0.005
+"""Seconds that one who comes back is waited for: one or two round trips with a busy client in Python."""
 
 
 class _Courtesy(Party):
@@ -80,7 +81,8 @@ class Turns:
     def wait(self, waiter: Waiter, gate: Gate, now: float) -> None:
         """Let a waiter stand in the line of a gate; it keeps the ticket it has, or draws one."""
         if waiter.ticket == 0:
-            waiter.ticket = waiter.finish if waiter.finish > self._clock else self._clock
+            place = self._floor if now <= waiter.back_by else self._clock
+            waiter.ticket = waiter.finish if waiter.finish > place else place
             self._number(waiter)
         gate.enter(waiter)
         waiter.waits_at(gate, now)
@@ -167,7 +169,8 @@ class Turns:
         waiter.ticket = 0
         if following is None:
             if others > 1 and waiter.comes_back():
-                heapq.heappush(gate.absent, (waiter.finish, now + COURTESY_S, waiter.serial, waiter))
+                waiter.back_by = now + COURTESY_S
+                heapq.heappush(gate.absent, (waiter.finish, waiter.back_by, waiter.serial, waiter))
         else:
             waiter.ticket = waiter.finish
             self._number(waiter)
