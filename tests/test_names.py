@@ -18,7 +18,14 @@ from penstock.names import (
 )
 from penstock.names.words import NEGATIVE_IS_NONE, SCOPED_ALIASES, ZERO_IS_NONE
 
-NUMBERS = sorted(name for name, ours in ALIASES.items() if ours not in ("overflow", "slow-consumer-policy"))
+TEXTS: dict[str, object] = {
+    "overflow": "reject",
+    "slow-consumer-policy": "notify",
+    "dead-letter-exchange": "dlx",
+    "dead-letter-routing-key": "key",
+}
+"""What is no number."""
+NUMBERS = sorted(name for name, ours in ALIASES.items() if ours not in TEXTS)
 
 
 @pytest.mark.parametrize("name", NUMBERS)
@@ -32,7 +39,7 @@ def test_an_alias_is_read_under_our_word_and_remembered_as_it_was_given(name: st
 
 def test_every_word_of_ours_is_accepted_with_and_without_x() -> None:
     for word in OURS:
-        value: object = {"overflow": "reject", "slow-consumer-policy": "notify"}.get(word, 5)
+        value = TEXTS.get(word, 5)
         assert set(read_arguments("q", {word: value})) == {word}
         assert set(read_arguments("q", {"x-" + word: value})) == {word}
 
@@ -84,6 +91,10 @@ def test_a_whole_number_may_come_as_text_as_qpid_takes_it(value: object) -> None
         ({"hold-deadline": float("nan")}, "is not a number"),
         ({"hold-deadline": float("inf")}, "is not a number"),
         ({"stop-messages": -1}, "stop-messages=-1 is negative"),
+        ({"x-dead-letter-exchange": 5}, "x-dead-letter-exchange=5 is not a text"),
+        ({"dead-letter-routing-key": "k" * 256}, "is longer than 255 octets"),
+        ({"x-dead-leter-exchange": "dlx"}, "did you mean x-dead-letter-exchange?"),
+        ({"x-dead-letter-routing-kye": "k"}, "did you mean x-dead-letter-routing-key?"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_a_sentence(arguments: dict[str, object], part: str) -> None:
@@ -116,7 +127,6 @@ def test_what_has_nothing_to_do_with_flow_control_is_left_alone() -> None:
     [
         ({"address-full-policy": "PAGE"}, "address-full-policy=PAGE is not supported: pages are written to disk"),
         ({"qpid.policy_type": "flow_to_disk"}, "it needs a store on disk"),
-        ({"x-overflow": "reject-publish-dlx"}, "dead-lettering is not supported"),
         ({"overflowPolicy": "NONE"}, "would ignore its capacity"),
     ],
 )
@@ -154,7 +164,7 @@ def test_special_values_mean_what_they_mean_where_their_names_come_from() -> Non
 
 @pytest.mark.parametrize("scope", sorted(SCOPES))
 def test_every_setting_of_every_scope_can_be_read(scope: str) -> None:
-    texts = {"overflow": "reject", "slow-consumer-policy": "notify", "memory-stop": "40%"}
+    texts = {**TEXTS, "memory-stop": "40%"}
     for name in SCOPES[scope]:
         assert set(read_settings(scope, "", {name: texts.get(name, "7")})) == {name}
 

@@ -62,7 +62,7 @@ def test_arguments_that_cannot_be_meant_are_406(peer: Peer, arguments: dict[str,
     assert peer.refused(1)[0] == 404, "nothing is created"
 
 
-@pytest.mark.parametrize("argument", ["x-dead-letter-exchange", "x-max-priority", "x-single-active-consumer"])
+@pytest.mark.parametrize("argument", ["x-dead-letter-strategy", "x-max-priority", "x-single-active-consumer"])
 def test_what_must_not_be_ignored_is_540_until_it_is_built(broker: BrokerProcess, argument: str) -> None:
     with open_peer(broker) as peer:
         peer.send(1, commands.Queue.Declare(queue="later", arguments={argument: 5}))

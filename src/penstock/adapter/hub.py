@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.adapter import telling
 from penstock.adapter.amqp091.channel import Channel, ChannelProducer
 from penstock.adapter.amqp091.connection import Connection
+from penstock.adapter.amqp091.deaths import DeathWriter
 from penstock.adapter.amqp091.peer import Peer
 from penstock.adapter.amqp091.returning import write_return
 from penstock.adapter.control import Control
@@ -48,6 +49,7 @@ class Hub:
         self.policy = policy
         self.users = users
         self.control = Control(self, broker, version)
+        broker.deaths.writer = DeathWriter(self.control)
         self.connections: dict[int, Connection] = {}
         self.touched: list[Connection] = []
         """Connections with something to write."""
@@ -102,7 +104,7 @@ class Hub:
         for producer in self.broker.take_confirming():
             assert isinstance(producer, ChannelProducer)
             producer.channel.tell_confirms()
-        return more or self.broker.turns.pending
+        return more or self.broker.pending()
 
     def take_touched(self) -> list[Connection]:
         """Take the connections that have something to write."""
@@ -141,9 +143,12 @@ class Hub:
         while losing:
             queue = losing.pop()
             assert isinstance(queue, Queue)
-            self.note(telling.dropped(queue))
-            if self.recorder is not None and queue.untold.dropped:
-                self.recorder.dropped(queue)
+            if queue.untold.dropped or queue.untold.refused:
+                self.note(telling.dropped(queue))
+            if queue.untold.letters:
+                self.note(telling.letters_lost(queue))
+            if self.recorder is not None:
+                self.recorder.lost(queue)
             queue.untold.told()
         if self.recorder is not None:
             self.recorder.tick()
@@ -229,7 +234,9 @@ class Hub:
             self.control.look_again(effect.queue)
 
     def _count_blocking(self, producer: Blockable, gate: Gate, by: int, blocking: dict[int, Connection]) -> None:
-        assert isinstance(producer, ChannelProducer)
+        if not isinstance(producer, ChannelProducer):  # Dead letters: nobody but the log is told.
+            self.note(telling.blocked(producer, gate) if by > 0 else telling.unblocked(producer, gate))
+            return
         connection = producer.channel.connection
         connection.blocking += by
         if not gate.often:

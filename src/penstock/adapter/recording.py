@@ -75,12 +75,18 @@ class Recorder:
         record["producer"] = producer.name
         self._keep(record)
 
-    def dropped(self, queue: Queue) -> None:
-        """A queue's overflow policy dropped messages that were in it."""
+    def lost(self, queue: Queue) -> None:
+        """A queue's overflow policy dropped messages that were in it, or dead letters of it went nowhere."""
+        if queue.untold.dropped:
+            self._dropped(queue, "QUE-1005", queue.overflow.name, int(queue.untold.dropped))
+        if queue.untold.letters:
+            self._dropped(queue, "PST-1009", "dead-letter", int(queue.untold.letters))
+
+    def _dropped(self, queue: Queue, number: str, cause: str, count: int) -> None:
         record = self._of_gate("dropped", queue.gate, self.broker.now)
-        record["id"] = "QUE-1005"
-        record["cause"] = queue.overflow.name
-        record["count"] = int(queue.untold.dropped)
+        record["id"] = number
+        record["cause"] = cause
+        record["count"] = count
         record["messages"] = int(queue.messages)
         record["bytes"] = int(queue.bytes)
         self._keep(record)

@@ -64,6 +64,17 @@ def dropped(queue: Queue) -> Note:
     )
 
 
+def letters_lost(queue: Queue) -> Note:
+    """Return the line of dead letters that went nowhere since the last such line."""
+    count = int(queue.untold.letters)
+    exchange = queue.settings.dead_letter_exchange
+    return Note(
+        f"{words_of(queue.gate).subject(queue.gate)} PST-1009 : Dead Letters Lost : {count:,} messages, "
+        f"Dead Letter Exchange : '{exchange or ''}'",
+        {"id": "PST-1009", **gate_fields(queue.gate), "count": count},
+    )
+
+
 def blocked(producer: Blockable, gate: Gate) -> Note:
     """Return the line of a producer that was blocked (CHN-1005)."""
     return _channel(

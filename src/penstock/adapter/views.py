@@ -10,6 +10,7 @@ from penstock.core.broker import Broker
 from penstock.core.consumer import Consumer
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
+from penstock.core.sender import Sender
 from penstock.core.vhost import VirtualHost
 from penstock.flow.gate import Gate
 from penstock.flow.pool import Pool
@@ -43,6 +44,9 @@ def queue_view(queue: Queue, now: float) -> dict[str, object]:
         "dropped": int(queue.dropped),
         "expired": int(queue.expired),
         "refused": int(queue.refused),
+        "dead_lettered": int(queue.dead_lettered),
+        "letters_lost": int(queue.letters_lost),
+        "letters_waiting": 0 if queue.dead_letters is None else len(queue.dead_letters.outbox),
         "consumers": len(queue.consumers),
         "cursors": [cursor.name for cursor in queue.cursors],
         "gate": gate_state(queue.gate, now),
@@ -76,15 +80,17 @@ def gate_view(gate: Gate, now: float) -> dict[str, object]:
     return view
 
 
-def held_by(producer: Producer) -> tuple[int, int]:
+def held_by(producer: Sender) -> tuple[int, int]:
     """Return how many publishes of a producer are held now, and their bytes (charges)."""
     outbox = producer.outbox
     return sum(int(held.messages) for held in outbox), sum(int(held.charge) for held in outbox)
 
 
-def withheld_by(producer: Producer, gate: Gate | None = None) -> int:
+def withheld_by(producer: Sender, gate: Gate | None = None) -> int:
     """Return how many of its confirmations are withheld now; with a gate, those that it is the first to keep back."""
     found = 0
+    if not isinstance(producer, Producer):
+        return found  # Dead letters: nobody waits for a confirmation.
     for pending in producer.withheld.pending:
         if pending.state == WITHHELD and (gate is None or pending.obstacle() is gate):
             found += pending.publishes()

@@ -16,6 +16,7 @@ from penstock.core.broker import Broker
 from penstock.core.consumer import Consumer
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
+from penstock.core.sender import Sender
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.gate import Gate
 from penstock.flow.ledger import PRODUCERS_TOLD, Block
@@ -164,19 +165,19 @@ def _of_gate(gate: Gate, now: float) -> list[str]:
             told.append(f"and {len(blocks) - SAID_MOST:,} more producers are blocked by {words_of(gate).name(gate)}")
             break
         producer = gate.blocked.get(key)
-        if isinstance(producer, Producer):
+        if isinstance(producer, Sender):
             told.append(_blocked(producer, gate, block, now))
     if not told and not gate.open:
         told.append(f"{words_of(gate).reason(gate, now)}; nobody is blocked by it now")
     return told
 
 
-def _blocked(producer: Producer, gate: Gate, block: Block, now: float) -> str:
+def _blocked(producer: Sender, gate: Gate, block: Block, now: float) -> str:
     since = 0.0 if block.since is None else now - block.since
     return f"{producer.name} is blocked {since:.1f} s by {because(producer, gate, now)}{_stakes(producer, gate, block)}"
 
 
-def _stakes(producer: Producer, gate: Gate, block: Block) -> str:
+def _stakes(producer: Sender, gate: Gate, block: Block) -> str:
     """Say what waits of a producer at a gate, and what has come of what waited too long."""
     parts: list[str] = []
     if producer.gate is gate:

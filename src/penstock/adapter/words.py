@@ -11,9 +11,9 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.core.operator import OperatorGate
-from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.rates import RateGate
+from penstock.core.sender import Sender
 from penstock.core.share import AddressDepth
 from penstock.flow.gate import Crossing, Gate
 from penstock.flow.level import UNLIMITED, Thresholds
@@ -218,7 +218,7 @@ def words_of(gate: Gate) -> Words:
     return WORDS.get(gate.kind, ANY)
 
 
-def because(producer: Producer, gate: Gate, now: float) -> str:
+def because(producer: Sender, gate: Gate, now: float) -> str:
     """Return by what a producer is blocked, in one sentence: by a closed gate, by want of room, or by its turn."""
     words = words_of(gate)
     if not gate.open or producer.gate is not gate or not producer.outbox:

@@ -20,6 +20,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.core.blockable import Blockable
 from penstock.core.consumer import Batch, Consumer
+from penstock.core.dead_letters import Deaths
 from penstock.core.effects import (
     Blocked,
     Cancelled,
@@ -41,6 +42,7 @@ from penstock.core.patience import renew
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.route import Route
+from penstock.core.sender import Sender
 from penstock.core.session import Session
 from penstock.core.settings import Defaults
 from penstock.core.table import SettingsTable
@@ -75,6 +77,7 @@ class Broker:
         self.vhosts: dict[str, VirtualHost] = {}
         self.gates = Gates(self)
         self.unroutable: i64 = 0
+        self.deaths = Deaths()
         self._dirty: deque[Queue] = deque()
         self._confirming: list[Producer] = []
         self._effects: list[Effect] = []
@@ -103,6 +106,7 @@ class Broker:
             if settings.hold_deadline_s != queue.settings.hold_deadline_s:
                 sooner_or_later[id(queue)] = queue
             queue.adopt(settings, self.now)
+            self.vhosts[queue.vhost].see_to_letters(queue)
             self._watch_lifetime(queue)
             self.mark(queue)
         self.gates.apply(plan)
@@ -131,12 +135,17 @@ class Broker:
     def run(self, turns: int) -> bool:
         """Do what is due and give up to `turns` turns; returns whether there are more to give."""
         self.deadlines.run(self.now)
+        self.deaths.bury()
         self.settle_crossings()
         if self.turns.pending:
             self.turns.run(turns, self.now)
             self.settle_crossings()
         self.gates.clear_lifted()
-        return self.turns.pending
+        return self.pending()
+
+    def pending(self) -> bool:
+        """Tell whether `run` has more to do at once."""
+        return self.turns.pending or self.deaths.pending()
 
     def next_batch(self) -> Batch | None:
         """Take the next batch of deliveries, queue by queue in turn; None when nobody may get anything now."""
@@ -259,7 +268,7 @@ class Broker:
         count = self.vhosts[queue.vhost].delete_queue(queue, self.now)
         for gate in queue.gates:
             for _, _, waiter in list(gate.waiters):
-                if isinstance(waiter, Producer):
+                if isinstance(waiter, Sender):
                     waiter.queue_is_gone(queue, self.now)
         if queue.lifetime is not None:
             self.deadlines.drop(queue.lifetime)

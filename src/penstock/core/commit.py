@@ -55,7 +55,7 @@ class Commit(Held):
                 load_of(loads, queue).bring(held.charge)
         queues = [load.queue for load in loads.values()]
         for settlement in settlements:
-            load_of(loads, settlement.queue).settle(settlement.message.charge, settlement.how != REQUEUE)
+            load_of(loads, settlement.queue).settle(settlement.message.charge, settlement.frees())
         super().__init__(queues, charge, len(publishes), None, NEVER)
         self.transaction = transaction
         self.publishes = publishes
@@ -185,7 +185,7 @@ class Commit(Held):
     def _turned_away(self, producer: Producer, load: Load) -> None:
         """A queue's overflow policy refuses a part: nothing of it goes in, anywhere."""
         queue = load.queue
-        queue.turn_away()
+        queue.note_refusal()
         more = adds(load.messages - load.freed, load.bytes - load.freed_bytes)
         producer.count_refused(queue.gate, queue.overflow.name, load.bytes)
         producer.fail(ResourceError(f"commit refused and rolled back; {road.refusal(queue)}; {more}"))

@@ -40,7 +40,7 @@ def put_in(
         gate.passed(charge, now)
     for queue in queues:
         if not decided and not queue.takes(charge):
-            queue.turn_away()
+            queue.turn_away(route.address, content, charge, now)
             refused = queue
             continue
         if share is not None:

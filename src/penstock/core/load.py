@@ -32,6 +32,10 @@ class Settlement:
         self.message = message
         self.how = how
 
+    def frees(self) -> bool:
+        """Tell whether its message leaves the queue at once: one that is put back does not, nor a dead letter."""
+        return self.how == ACKNOWLEDGE or (self.how == DISCARD and self.queue.dead_letters is None)
+
 
 class Load:
     """What a commit brings to one queue, and takes from it."""
@@ -206,7 +210,7 @@ def shares_of(settlements: list[Settlement]) -> list[tuple[Share, int]]:
     shares: dict[int, tuple[Share, int]] = {}
     for settlement in settlements:
         message = settlement.message
-        if isinstance(message, SharedMessage) and settlement.how != REQUEUE:
+        if isinstance(message, SharedMessage) and settlement.frees():
             share = message.share
             before = shares.get(id(share))
             shares[id(share)] = (share, 1 if before is None else before[1] + 1)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.consumer import Consumer
+from penstock.core.letters import EXPIRED, MAXLEN, REJECTED
 from penstock.core.membership import Membership
 from penstock.core.message import Address, Message, SharedMessage
 from penstock.core.overflow import ACCEPT, HOLD
@@ -31,6 +32,7 @@ from penstock.flow.turns import Turns
 
 if TYPE_CHECKING:
     from penstock.core.cursor import Cursor
+    from penstock.core.dead_letters import DeadLetters
 
 NOTHING_EASY: Final = -1
 
@@ -85,6 +87,8 @@ class Queue(Guarded):
         self.dirty: bool = False
         self.lifetime: Party | None = None
         """Looks after what expires here; None while nothing does."""
+        self.dead_letters: DeadLetters | None = None
+        """Sees to the messages that die here; None where they are dropped."""
 
         self.highest_messages: i64 = 0
         self.highest_bytes: i64 = 0
@@ -92,6 +96,8 @@ class Queue(Guarded):
         self.expired: i64 = 0
         self.refused: i64 = 0
         self.settled: i64 = 0
+        self.dead_lettered: i64 = 0
+        self.letters_lost: i64 = 0
         self.untold = Untold()
         self._review_easy(0.0)
 
@@ -215,16 +221,40 @@ class Queue(Guarded):
             self.let_go([message], now)
         self.messages -= 1
         self.bytes -= message.charge
+        if self.dead_letters is not None:
+            self.dead_letters.die(message, MAXLEN, False)
         self.dropped += 1
         self._note_losing()
         self.untold.dropped += 1
 
-    def turn_away(self) -> None:
+    def reject(self, message: Message, now: float) -> None:
+        """A consumer that had it does not want it, nor that anybody else gets it."""
+        if self.dead_letters is not None:
+            self.unacked(1, message.charge)
+            self.dead_letters.die(message, REJECTED, True)
+            return
+        if self.shared:
+            self.let_go([message], now)
+        self.settle(1, message.charge, now)
+
+    def turn_away(self, address: Address, content: bytes, charge: i64, now: float) -> None:
         """Count a message that the overflow policy refused, or that came when the queue was gone."""
+        if self.dead_letters is not None and self.overflow.buries and not self.deleted:
+            self.dead_letters.die(Message(address, content, charge, 0, now), MAXLEN, False)
+        self.note_refusal()
+
+    def note_refusal(self) -> None:
+        """Count something that was refused."""
         self.refused += 1
         if not self.deleted:
             self._note_losing()
             self.untold.refused += 1
+
+    def lose_letter(self) -> None:
+        """Count a dead letter that went nowhere."""
+        self.letters_lost += 1
+        self._note_losing()
+        self.untold.letters += 1
 
     def _note_losing(self) -> None:
         """Have the loss that is about to be counted told, with whatever is counted until then."""
@@ -251,13 +281,17 @@ class Queue(Guarded):
         size: i64 = 0
         while oldest is not None and oldest.arrived + self.settings.message_ttl_s <= now:
             self.pull()
-            if self.shared:
-                self.let_go([oldest], now)
-            messages += 1
-            size += oldest.charge
+            self.expired += 1
+            if self.dead_letters is not None:
+                self.unacked(1, oldest.charge)
+                self.dead_letters.die(oldest, EXPIRED, True)
+            else:
+                if self.shared:
+                    self.let_go([oldest], now)
+                messages += 1
+                size += oldest.charge
             oldest = self.oldest()
         if messages:
-            self.expired += messages
             self.settle(messages, size, now)
 
     # Thresholds

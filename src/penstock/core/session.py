@@ -104,8 +104,23 @@ class Session:
             queue.settle(1, message.charge, now)
 
     def discard(self, tag: i64, multiple: bool, now: float) -> None:
-        """Settle deliveries that a consumer refused without asking for another delivery (nack, reject)."""
-        self.acknowledge(tag, multiple, now)
+        """Settle deliveries that a consumer refused without asking for another delivery (nack, reject).
+
+        Raises PreconditionFailed for an unknown tag.
+        """
+        if not multiple:
+            batch, index = self._find(tag)
+            self._reject_one(batch, index, now)
+            return
+        for number, _, _ in self.deliveries(1, self._upto(tag)):
+            batch, index = self._find(number)
+            self._reject_one(batch, index, now)
+
+    def _reject_one(self, batch: Batch, index: int, now: float) -> None:
+        message = batch.messages[index]
+        assert message is not None
+        self._settle_one(batch, index)
+        batch.consumer.queue.reject(message, now)
 
     def requeue(self, tag: i64, multiple: bool) -> list[Queue]:
         """Put deliveries back where they were; returns the queues that got something."""

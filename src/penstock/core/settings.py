@@ -22,6 +22,7 @@ from penstock.core.marks import (
     marks,
 )
 from penstock.core.overflow import POLICIES, OverflowPolicy
+from penstock.errors import PreconditionFailed
 from penstock.flow.deadlines import NEVER
 from penstock.flow.level import Level, Thresholds
 from penstock.names import Word
@@ -61,6 +62,10 @@ class Settings:
         """Seconds that a message may stay; infinity is for ever."""
         self.expires_s: float = NEVER
         """Seconds that the queue may stay unused; infinity is for ever."""
+        self.dead_letter_exchange: str | None = None
+        """Where messages go that die in the queue; None: nowhere."""
+        self.dead_letter_routing_key: str | None = None
+        """With which routing key; None: with their own."""
         self.consumer_window_bytes: i64 = UNBOUNDED
         """Bytes that a consumer may have without having settled them; 0 is one message at a time, -1 unbounded."""
         self.consumer_max_rate: float = NO_RATE
@@ -98,6 +103,7 @@ def resolve(queue: str, words: dict[str, Word], defaults: Defaults) -> Settings:
     settings.message_ttl_s = _time(words.get("message-ttl"), 0.001)
     settings.expires_s = _time(words.get("expires"), 0.001)
     _consumers(settings, words)
+    _dead_letters(queue, settings, words)
     return settings
 
 
@@ -138,6 +144,16 @@ def hold_deadline_s(words: dict[str, Word], defaults: Defaults) -> float:
     word = words.get("hold-deadline")
     seconds = defaults.hold_deadline_s if word is None else word.real
     return seconds if seconds > 0 else NEVER
+
+
+def _dead_letters(queue: str, settings: Settings, words: dict[str, Word]) -> None:
+    exchange, key = words.get("dead-letter-exchange"), words.get("dead-letter-routing-key")
+    if exchange is not None:
+        settings.dead_letter_exchange = exchange.text
+    if key is not None:
+        if exchange is None:
+            raise PreconditionFailed(f"queue '{queue}': {key.told()} needs a dead-letter-exchange, and there is none")
+        settings.dead_letter_routing_key = key.text
 
 
 def _consumers(settings: Settings, words: dict[str, Word]) -> None:

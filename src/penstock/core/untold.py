@@ -8,12 +8,14 @@ from mypy_extensions import i64
 class Untold:
     """Counts since the last telling, and what the last sample said."""
 
-    __slots__ = ("dropped", "refused", "sampled_messages", "sampled_bytes", "sampled_open")
+    __slots__ = ("dropped", "refused", "letters", "sampled_messages", "sampled_bytes", "sampled_open")
 
     def __init__(self) -> None:
         self.dropped: i64 = 0
         self.refused: i64 = 0
         """Messages that the overflow policy dropped, or refused, since the last QUE-1005."""
+        self.letters: i64 = 0
+        """Dead letters that went nowhere since they were last told of."""
         self.sampled_messages: i64 = 0
         self.sampled_bytes: i64 = 0
         self.sampled_open: bool = True
@@ -21,9 +23,10 @@ class Untold:
 
     def any_loss(self) -> bool:
         """Tell whether there is a loss to tell of."""
-        return self.dropped > 0 or self.refused > 0
+        return self.dropped > 0 or self.refused > 0 or self.letters > 0
 
     def told(self) -> None:
         """Begin to count losses anew."""
         self.dropped = 0
         self.refused = 0
+        self.letters = 0

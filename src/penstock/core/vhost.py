@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.core.dead_letters import DeadLetters
 from penstock.core.exchange import Binding, Exchange, make_exchange
 from penstock.core.message import Address
 from penstock.core.queue import Queue
@@ -93,6 +94,7 @@ class VirtualHost:
         queue.owner = owner
         self.queues[name] = queue
         self.gates.place_queue(queue)
+        self.see_to_letters(queue)
         self.epoch += 1
         return queue
 
@@ -111,6 +113,16 @@ class VirtualHost:
         queue.gate.reopen(queue.messages, queue.bytes, now)
         queue.review(now)
         return count
+
+    def see_to_letters(self, queue: Queue) -> None:
+        """Arrange what becomes of messages that die in a queue, by its present settings.
+
+        Letters that wait go on to where they were to go.
+        """
+        if queue.settings.dead_letter_exchange is None:
+            queue.dead_letters = None
+        elif queue.dead_letters is None:
+            queue.dead_letters = DeadLetters(self.gates.broker, queue)
 
     # Exchanges
 
@@ -211,10 +223,10 @@ class VirtualHost:
 
     # Routing
 
-    def resolve(self, route: Route, headers: dict[str, object]) -> None:
+    def resolve(self, route: Route, headers: dict[str, object], from_within: bool = False) -> None:
         """Find the queues of a route in the present topology.
 
-        Raises NotFound (404), AccessRefused (403) if internal.
+        Raises NotFound (404), AccessRefused (403) if internal, unless the broker itself publishes (`from_within`).
         """
         address = route.address
         name = address.exchange
@@ -224,7 +236,7 @@ class VirtualHost:
             route.lead_to([] if queue is None else [queue], self.epoch)
             return
         exchange = self.exchange(name)
-        if exchange.internal:
+        if exchange.internal and not from_within:
             raise AccessRefused(f"cannot publish to internal exchange '{name}' in vhost '{self.name}'")
         route.control = name == CONTROL_EXCHANGE
         route.by_headers = False

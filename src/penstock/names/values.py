@@ -11,6 +11,8 @@ from typing import Final
 from penstock.errors import NotImplementedHere, PreconditionFailed
 from penstock.names import words
 
+NAME_MAX: Final = 255
+"""Octets of a name or routing key (AMQP 0-9-1 section 4.2.5.3)."""
 NUMBER_MAX: Final = 1 << 62
 """Above it, 64-bit arithmetic of depths could overflow."""
 UNITS: Final = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
@@ -89,6 +91,8 @@ def read_value(thing: str, name: str, kind: str, value: object) -> Word:
         return _policy(thing, name, value)
     if kind == words.SLOW:
         return _choice(thing, name, value, words.SLOW_POLICIES, "a policy for slow consumers")
+    if kind == words.NAME:
+        return _name(thing, name, value)
     if _is_none(name, kind, value):
         return Word(name, value, none=True, number=-1)
     if kind == words.MEMORY and isinstance(value, str) and value.strip().endswith("%"):
@@ -158,6 +162,14 @@ def _policy(thing: str, name: str, value: object) -> Word:
     if name == "address-full-policy":
         known = known | words.ARTEMIS_POLICIES
     return _choice(thing, name, value, known, "an overflow policy")
+
+
+def _name(thing: str, name: str, value: object) -> Word:
+    if not isinstance(value, str):
+        raise PreconditionFailed(f"{thing}: {name}={shown(value, True)} is not a text")
+    if len(value.encode(errors="replace")) > NAME_MAX:
+        raise PreconditionFailed(f"{thing}: {name}={shown(value)} is longer than {NAME_MAX} octets")
+    return Word(name, value, text=value)
 
 
 def _choice(thing: str, name: str, value: object, known: dict[str, str], what: str) -> Word:

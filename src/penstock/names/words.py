@@ -24,6 +24,8 @@ WINDOW: Final = "window"
 """Bytes from 0, where 0 is one message at a time; -1 and none are unbounded (Artemis, consumerWindowSize)."""
 SLOW: Final = "slow"
 """What is done to a slow consumer: notify or cancel."""
+NAME: Final = "name"
+"""Of an exchange, or a routing key: a short string (AMQP 0-9-1 section 4.2.5.3), which may be empty."""
 WEIGHT: Final = "weight"
 MEMORY: Final = "memory"
 """Bytes, or "40%" of the machine's memory; or none."""
@@ -47,6 +49,8 @@ SCOPES: Final[dict[str, dict[str, str]]] = {
         "hold-deadline": SECONDS,
         "message-ttl": MILLISECONDS,
         "expires": MILLISECONDS,
+        "dead-letter-exchange": NAME,
+        "dead-letter-routing-key": NAME,
         "consumer-window-bytes": WINDOW,
         "consumer-max-rate": RATE,
         "slow-consumer-rate": RATE,
@@ -178,6 +182,8 @@ OVERFLOW_ALIASES: Final = {
     "ring-strict": "ring-strict",
     "ring_strict": "ring-strict",
     "reject-publish": "reject",
+    "reject-publish-dlx": "reject-dead-letter",
+    "reject-dead-letter": "reject-dead-letter",
     "block": "block",
     "reject": "reject",
     "drop-new": "drop-new",
@@ -190,7 +196,6 @@ ARTEMIS_POLICIES: Final = {"drop": "drop-new", "fail": "reject"}
 REFUSED_POLICIES: Final = {
     "page": "pages are written to disk, and this version of Penstock keeps messages in memory",
     "flow_to_disk": "it needs a store on disk, and this version of Penstock keeps messages in memory",
-    "reject-publish-dlx": "dead-lettering is not supported by this version of Penstock; use reject-publish",
     "none": "a queue without a policy would ignore its capacity; use block, reject or drop-head",
 }
 """Policies that we know and do not have, with the reason."""
@@ -200,8 +205,6 @@ SLOW_POLICIES: Final = {"notify": "notify", "cancel": "cancel", "kill": "cancel"
 
 NOT_YET: Final = frozenset(
     {
-        "x-dead-letter-exchange",
-        "x-dead-letter-routing-key",
         "x-dead-letter-strategy",
         "x-max-priority",
         "x-single-active-consumer",
@@ -232,5 +235,6 @@ FLOW_PREFIXES: Final = (
     "consumerW",
     "consumerM",
     "slow-consumer",
+    "dead-le",
 )
 """An unknown argument that begins so was meant for flow control: a misspelling must not go unnoticed."""

@@ -9,12 +9,14 @@ from penstock.core.overflow.drop_head import DropHead
 from penstock.core.overflow.drop_new import DropNew
 from penstock.core.overflow.policy import ACCEPT, HOLD, REFUSE, OverflowPolicy
 from penstock.core.overflow.reject import Reject
+from penstock.core.overflow.reject_dead_letter import RejectDeadLetter
 from penstock.core.overflow.ring_strict import RingStrict
 from penstock.core.overflow.self_destruct import SelfDestruct
 
 POLICIES: Final[dict[str, OverflowPolicy]] = {
     "block": Block(),
     "reject": Reject(),
+    "reject-dead-letter": RejectDeadLetter(),
     "drop-head": DropHead(),
     "drop-new": DropNew(),
     "ring-strict": RingStrict(),

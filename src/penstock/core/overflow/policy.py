@@ -25,6 +25,8 @@ class OverflowPolicy:
     """Whether stop and resume thresholds follow from the capacity when none are given."""
     returns: bool = False
     """Whether a mandatory message that was refused goes back to a publisher without confirms, as in Broker-J."""
+    buries: bool = False
+    """Whether a message that was refused goes to the queue's dead-letter exchange."""
     destroys: bool = False
     """Whether the queue is deleted when it would be overrun."""
 

@@ -1,0 +1,187 @@
+"""Deaths written on messages of AMQP 0-9-1, as RabbitMQ 4 does: the headers x-death, x-first- and x-last-death-*.
+
+Everything else of the message stays octet for octet as its publisher sent it, but for its expiration: that is noted in
+the death and taken off, or the message would die again where it goes.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from penstock.adapter.amqp091.content import FRAME_PAYLOAD_MAX, header_end, header_payload, properties_of
+from penstock.adapter.amqp091.header import FIXED_OCTETS, SHORTSTR, SIZES, TABLE
+from penstock.adapter.control import Control
+from penstock.core.letters import Death, LetterWriter
+from penstock.wire.amqp091.codec import CodecError
+from penstock.wire.amqp091.fields import EPOCH, FieldReader
+from penstock.wire.amqp091.fields_out import write_longstr, write_shortstr, write_unsigned, write_value
+
+DEATHS_KEPT: Final = 64
+"""Entries of x-death; there is one for each queue and reason, and beyond these the oldest is left out."""
+HEADERS: Final = 2
+EXPIRATION: Final = 7
+"""Places of two properties in the order of their flags (AMQP 0-9-1 section 1.8.1)."""
+
+Entry = dict[str, object]
+
+
+class DeathWriter(LetterWriter):
+    """Writes and reads them; `control` knows what time it is."""
+
+    def __init__(self, control: Control) -> None:
+        self.control = control
+
+    def write(self, content: bytes, death: Death) -> bytes | None:
+        """See `LetterWriter.write`; None: the headers cannot be read, or what is written would not fit into a frame."""
+        payload = header_payload(content)
+        properties = _properties(payload)
+        try:
+            headers = _entries(properties[HEADERS][4:])
+        except CodecError:
+            return None
+        expiration = properties[EXPIRATION][1:].decode(errors="replace") if properties[EXPIRATION] else None
+        deaths = _deaths(headers)
+        past = _take(deaths, death.queue, death.reason)
+        deaths.insert(0, self._begun(death, expiration) if past is None else _once_more(past))
+        ours: Entry = {f"x-last-death-{what}": value for what, value in _told(death).items()}
+        if "x-first-death-reason" not in headers:
+            ours = {f"x-first-death-{what}": value for what, value in _told(death).items()} | ours
+        table = b"".join(octets for name, octets in headers.items() if name != "x-death" and name not in ours)
+        table += _encoded({"x-death": list(deaths[:DEATHS_KEPT]), **ours})
+        properties[HEADERS] = len(table).to_bytes(4, "big") + table
+        properties[EXPIRATION] = b""
+        written = payload[:FIXED_OCTETS] + _joined(properties)
+        return _with_header(content, written) if len(written) <= FRAME_PAYLOAD_MAX else None
+
+    def deaths(self, content: bytes) -> list[tuple[str, str]]:
+        """See `LetterWriter.deaths`."""
+        try:
+            found = _deaths(_entries(_properties(header_payload(content))[HEADERS][4:]))
+        except CodecError:
+            return []
+        return [(str(entry.get("queue")), str(entry.get("reason"))) for entry in found]
+
+    def headers(self, content: bytes) -> Entry:
+        """See `LetterWriter.headers`."""
+        try:
+            return properties_of(content).headers or {}
+        except CodecError:
+            return {}
+
+    def _begun(self, death: Death, expiration: str | None) -> Entry:
+        seconds = int(death.now + self.control.wall_offset)
+        entry: Entry = {
+            "count": 1,
+            "reason": death.reason,
+            "queue": death.queue,
+            "time": EPOCH + timedelta(seconds=seconds),
+            "exchange": death.exchange,
+            "routing-keys": [death.routing_key],
+        }
+        return entry if expiration is None else {**entry, "original-expiration": expiration}
+
+
+def _told(death: Death) -> Entry:
+    return {"exchange": death.exchange, "queue": death.queue, "reason": death.reason}
+
+
+def _once_more(entry: Entry) -> Entry:
+    count = entry.get("count")
+    return {**entry, "count": count + 1 if isinstance(count, int) else 1}
+
+
+def _take(deaths: list[Entry], queue: str, reason: str) -> Entry | None:
+    """Take the entry of a queue and reason out."""
+    for at, entry in enumerate(deaths):
+        if entry.get("queue") == queue and entry.get("reason") == reason:
+            return deaths.pop(at)
+    return None
+
+
+def _properties(payload: bytes) -> list[bytes]:
+    """Return the octets of each property in the order of their flags, empty where it is not there.
+
+    The header was found to be well formed when it came in (`properties_fit`).
+    """
+    flags = int.from_bytes(payload[FIXED_OCTETS : FIXED_OCTETS + 2], "big")
+    found: list[bytes] = []
+    pos = FIXED_OCTETS + 2
+    for place in range(len(SIZES)):
+        size = 0
+        if flags & (0x8000 >> place):
+            size = int(SIZES[place])
+            if size == SHORTSTR:
+                size = 1 + payload[pos]
+            elif size == TABLE:
+                size = 4 + int.from_bytes(payload[pos : pos + 4], "big")
+        found.append(payload[pos : pos + size])
+        pos += size
+    return found
+
+
+def _joined(properties: list[bytes]) -> bytes:
+    flags = 0
+    for place, octets in enumerate(properties):
+        if octets:
+            flags |= 0x8000 >> place
+    return flags.to_bytes(2, "big") + b"".join(properties)
+
+
+def _entries(table: bytes) -> dict[str, bytes]:
+    """Return the octets of each entry of a headers table by its name. Raises CodecError."""
+    reader = FieldReader(table)
+    found: dict[str, bytes] = {}
+    while reader.remaining():
+        start = reader.pos
+        name = reader.shortstr()
+        reader.value(1)
+        found[name] = table[start : reader.pos]
+    return found
+
+
+def _deaths(headers: dict[str, bytes]) -> list[Entry]:
+    """Return the entries of x-death; what a client put there that is none is left out."""
+    octets = headers.get("x-death")
+    if octets is None:
+        return []
+    reader = FieldReader(octets)
+    reader.shortstr()
+    value = reader.value(1)
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _encoded(entries: Entry) -> bytes:
+    out = bytearray()
+    for name, value in entries.items():
+        write_shortstr(out, name)
+        _write(out, value, 1)
+    return bytes(out)
+
+
+def _write(out: bytearray, value: object, depth: int) -> None:
+    """Write a value with the types that RabbitMQ gives them: whole numbers have 64 bits here."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        out += b"l" + value.to_bytes(8, "big", signed=True)
+    elif isinstance(value, str):
+        out += b"S"
+        write_longstr(out, value)
+    elif isinstance(value, datetime):
+        out += b"T"
+        write_unsigned(out, int(value.timestamp()), 8)
+    elif isinstance(value, list):
+        octets = bytearray()
+        for each in value:
+            _write(octets, each, depth + 1)
+        out += b"A"
+        write_longstr(out, octets)
+    elif isinstance(value, dict):
+        out += b"F"
+        write_longstr(out, _encoded(value))
+    else:
+        write_value(out, value, depth)
+
+
+def _with_header(content: bytes, payload: bytes) -> bytes:
+    """Return a content with another payload in its header frame."""
+    return content[:3] + len(payload).to_bytes(4, "big") + payload + content[header_end(content) - 1 :]

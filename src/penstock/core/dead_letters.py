@@ -1,0 +1,261 @@
+"""What a queue does with the messages that die in it: they are published again, to its dead-letter exchange.
+
+Theory of operation. A message that was rejected or is too old keeps its place: it counts in its queue until it is in
+the queues it goes to, so no bound is passed by dying, and a full dead-letter queue holds back whoever fills it. It
+waits in line like a publish, until the shortest hold deadline of where it goes (or LETTER_DEADLINE_S, for who waits
+only for room that dead letters have taken would wait for ever); then it is lost, which is counted and logged. A message
+that had to make room, or was refused for want of it, has no place to keep: it goes in at once or is lost.
+
+A message that leaves a queue makes room there: a letter never waits for its own queue, nor for a sum in which it counts
+already. Going round in a circle without ever being rejected ends where it began (as in RabbitMQ): the letter is dropped
+for that queue.
+
+Deaths happen in the middle of other things and are only noted then; the broker buries them afterwards, a bounded number
+at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.core import road
+from penstock.core.entering import put_in
+from penstock.core.holding import Held, Holding
+from penstock.core.letters import REJECTED, Death, LetterWriter
+from penstock.core.message import Message
+from penstock.core.queue import Queue
+from penstock.core.route import Route
+from penstock.core.sender import Sender
+from penstock.errors import NotFound
+from penstock.flow.deadlines import NEVER
+from penstock.flow.gate import Gate
+from penstock.flow.level import UNLIMITED
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+
+LETTER_DEADLINE_S: Final = 30.0
+"""Most that a dead letter waits where publishes may wait for ever."""
+
+
+class Letter(Held):
+    """A dead letter on its way."""
+
+    __slots__ = ("sender", "route", "content", "message", "placed")
+
+    def __init__(
+        self, sender: DeadLetters, route: Route, queues: list[Queue], content: bytes, message: Message, placed: bool
+    ) -> None:
+        charge = message.charge + len(content) - len(message.content)
+        patience = road.patience_s(queues)
+        super().__init__(
+            queues, charge, 1, None, sender.broker.now + (LETTER_DEADLINE_S if patience == NEVER else patience)
+        )
+        self.sender = sender
+        self.route = route
+        self.content = content
+        self.message = message
+        self.placed = placed
+        """Whether it counts in the queue that it died in."""
+
+    def obstacle(self, own: list[Gate], now: float) -> Gate | None:
+        """See `Held.obstacle`."""
+        return self._obstacle(False, now)
+
+    def newcomers_obstacle(self) -> Gate | None:
+        """Return where it must stand in line as it comes; see `road.newcomers_obstacle`."""
+        return self._obstacle(True, self.sender.broker.now)
+
+    def place(self) -> Gate | None:
+        """See `Held.place`."""
+        return self.queues[0].gate
+
+    def go_in(self) -> None:
+        """See `Held.go_in`."""
+        sender = self.sender
+        broker = sender.broker
+        if self.placed:
+            sender.let_go(self.message)
+        ignored: list[Gate] = []
+        queues = [queue for queue in self.queues if not queue.deleted]
+        refused = put_in(broker, sender.own, self.route, queues, self.content, self.charge, ignored)
+        broker.settle_crossings()
+        if refused is None and queues:
+            sender.queue.dead_lettered += 1
+        else:
+            sender.count_lost()
+
+    def late(self, own: list[Gate], now: float) -> str:
+        """See `Held.late`."""
+        return f"dead letter to {road.place(self.route)} lost after its deadline; {road.why(self.queues)}"
+
+    def _obstacle(self, newcomer: bool, now: float) -> Gate | None:
+        died_in = self.sender.queue
+        for gate in self.route.gates:
+            if not _lets_pass(gate, newcomer, gate.admits(self.charge, 1, now)):
+                return gate
+        copies = len(self.queues)
+        freed: i64 = self.message.charge if self.placed else 0
+        for queue in self.queues:
+            for gate in queue.gates:
+                if queue.deleted or queue.bytes + self.charge <= gate.shelter:
+                    continue
+                if gate is queue.gate:
+                    if queue is died_in and self.placed:
+                        continue
+                    has_room = gate.admits(self.charge, copies, now)
+                elif self.placed and gate in died_in.gates:
+                    if gate.has_room(copies - 1, copies * self.charge - freed, now):
+                        continue
+                    has_room = False
+                else:
+                    has_room = gate.admits(self.charge, copies, now)
+                if not _lets_pass(gate, newcomer, has_room):
+                    return gate
+        return None
+
+
+def _lets_pass(gate: Gate, newcomer: bool, has_room: bool) -> bool:
+    """Tell whether a letter may pass: a newcomer past nobody who waits, one whose turn it is while the gate is open."""
+    return has_room and (not gate.waiters if newcomer else gate.open or gate.ending)
+
+
+class DeadLetters(Sender):
+    """The dead letters of one queue; made when the queue first has a dead-letter exchange."""
+
+    def __init__(self, broker: Broker, queue: Queue) -> None:
+        super().__init__(broker, f"vh({queue.vhost})/qu({queue.name})/dead-letters", Holding(UNLIMITED))
+        self.queue = queue
+        self._route: Route | None = None
+        """The route that was taken last."""
+
+    def die(self, message: Message, reason: str, placed: bool) -> None:
+        """Note a death; `placed`: the message counts in the queue still, among what is with consumers."""
+        self.broker.deaths.note(self, message, reason, placed)
+
+    def bury(self, message: Message, reason: str, placed: bool) -> None:
+        """Send a message on its way, have it wait, or lose it."""
+        writer = self.broker.deaths.writer
+        address = message.address
+        death = Death(self.queue.name, reason, address.exchange, address.routing_key, self.broker.now)
+        content = writer.write(message.content, death)
+        if content is None and reason == REJECTED:
+            content = message.content  # A consumer takes part in every round: without its deaths it cannot run wild.
+        route = self._find_route(message)
+        queues = [] if route is None or content is None else self._without_circles(route, content, reason)
+        if route is None or content is None or not queues:
+            if placed:
+                self.let_go(message)
+            self.count_lost()
+            return
+        letter = Letter(self, route, queues, content, message, placed)
+        obstacle = letter.newcomers_obstacle()
+        if not self.outbox and obstacle is None:
+            letter.go_in()
+        elif placed:
+            self.holding.take(letter.charge, 1)
+            self.line_up(letter, obstacle)
+        else:
+            self.count_lost()
+
+    def let_go(self, message: Message) -> None:
+        """A message that has kept its place leaves the queue that it died in."""
+        queue = self.queue
+        queue.unacked(-1, -message.charge)
+        if queue.shared:
+            queue.let_go([message], self.broker.now)
+        queue.settle(1, message.charge, self.broker.now)
+
+    def count_lost(self) -> None:
+        """Count a letter that went nowhere, and have it told."""
+        self.queue.lose_letter()
+
+    def expire(self, now: float) -> float:
+        """See `Sender.expire`: letters that are due are lost. They leave the queue that they died in."""
+        first = self.outbox[0] if self.outbox else None
+        kept = [held for held in self.outbox if held.deadline > now]
+        due = [held for held in self.outbox if held.deadline <= now]
+        self.outbox.clear()
+        self.outbox.extend(kept)
+        for held in due:
+            assert isinstance(held, Letter)
+            self.holding.give(held.charge, 1)
+            for queue in held.queues:
+                self.count_refused(queue.gate, "deadline", held.charge)
+            self.let_go(held.message)
+            self.count_lost()
+        if due and due[0] is first:
+            self.wait_anew(now)
+        self.settle_down(now)
+        return self.earliest()
+
+    def _find_route(self, message: Message) -> Route | None:
+        """Return where it goes; None where the exchange does not exist (then it is dropped, as in RabbitMQ)."""
+        settings = self.queue.settings
+        exchange = settings.dead_letter_exchange
+        if exchange is None:
+            return None
+        key = settings.dead_letter_routing_key
+        if key is None:
+            key = message.address.routing_key
+        vhost = self.broker.vhosts[self.queue.vhost]
+        route = self._route
+        if route is None or route.address.exchange != exchange or route.address.routing_key != key:
+            route = vhost.route(exchange, key, False)
+            self._route = route
+        if route.epoch != vhost.epoch or route.by_headers:
+            headers = self.broker.deaths.writer.headers(message.content)
+            try:
+                vhost.resolve(route, headers, from_within=True)
+            except NotFound:
+                self._route = None
+                return None
+        return None if route.control else route
+
+    def _without_circles(self, route: Route, content: bytes, reason: str) -> list[Queue]:
+        """Return the queues of a route but those that the message has been through without having been rejected since.
+
+        As RabbitMQ's rabbit_dead_letter:detect_cycles; a message that a consumer has just rejected may go anywhere.
+        """
+        if reason == REJECTED:
+            return list(route.queues)
+        deaths = self.broker.deaths.writer.deaths(content)
+        return [queue for queue in route.queues if not _in_a_circle(queue.name, deaths)]
+
+
+class Deaths:
+    """What died since the broker last looked, of all queues."""
+
+    def __init__(self) -> None:
+        self.writer = LetterWriter()
+        """Writes on dead letters what befell them."""
+        self._noted: deque[tuple[DeadLetters, Message, str, bool]] = deque()
+        """Whose, what, why, and whether it keeps its place."""
+
+    def note(self, letters: DeadLetters, message: Message, reason: str, placed: bool) -> None:
+        """Note a message that died in a queue with a dead-letter exchange; it is seen to by `bury`."""
+        self._noted.append((letters, message, reason, placed))
+
+    def pending(self) -> bool:
+        """Tell whether any are noted."""
+        return len(self._noted) > 0
+
+    def bury(self) -> None:
+        """See to the deaths that there are now; what dies of that is seen to the next time."""
+        left = len(self._noted)
+        while left > 0:
+            letters, message, reason, placed = self._noted.popleft()
+            letters.bury(message, reason, placed)
+            left -= 1
+
+
+def _in_a_circle(queue: str, deaths: list[tuple[str, str]]) -> bool:
+    for died_in, reason in deaths:
+        if reason == REJECTED:
+            return False
+        if died_in == queue:
+            return True
+    return False

@@ -1,0 +1,44 @@
+"""Dead letters: what is written on a message that died, and by whom."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+REJECTED: Final = "rejected"
+EXPIRED: Final = "expired"
+MAXLEN: Final = "maxlen"
+"""Reasons, as RabbitMQ writes them: a consumer refused it, it was too old, its queue had no room."""
+
+
+class Death:
+    """How a message died."""
+
+    __slots__ = ("queue", "reason", "exchange", "routing_key", "now")
+
+    def __init__(self, queue: str, reason: str, exchange: str, routing_key: str, now: float) -> None:
+        self.queue = queue
+        self.reason = reason
+        self.exchange = exchange
+        """What it had been published to, with which routing key."""
+        self.routing_key = routing_key
+        self.now = now
+        """When: seconds of the broker's monotonic clock."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class LetterWriter:
+    """Knows how deaths are written on a message in its publisher's protocol; without one, nothing is."""
+
+    def write(self, content: bytes, death: Death) -> bytes | None:
+        """Return the content with a death written on it; None where nothing can be written on it."""
+        return content
+
+    def deaths(self, content: bytes) -> list[tuple[str, str]]:
+        """Return the deaths that are written on a message, the last one first: queue and reason, each pair once."""
+        return []
+
+    def headers(self, content: bytes) -> dict[str, object]:
+        """Return the headers by which an exchange may route it."""
+        return {}

@@ -1,0 +1,71 @@
+"""One broker for all tests of compatibility: ours, and RabbitMQ beside it where PENSTOCK_BESIDE=rabbitmq asks for it.
+
+What a test here says holds for both, so nobody argues from memory what RabbitMQ does.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+from bench.brokers import RABBITMQ, start_rabbitmq
+from tests.brokers import serving, some_name
+
+OURS = "penstock"
+BROKERS = [OURS, *os.environ.get("PENSTOCK_BESIDE", "").split()]
+
+
+@contextmanager
+def running(name: str, folder: Path) -> Iterator[str]:
+    """Run a broker for as long as the context lasts; its URL."""
+    if name == OURS:
+        with serving(folder) as process:
+            yield process.url
+            assert process.process.poll() is None, process.log()
+            assert "Traceback" not in process.log()
+    elif name == RABBITMQ:
+        broker = start_rabbitmq(name, folder)
+        try:
+            yield f"amqp://guest:guest@127.0.0.1:{broker.port}/"
+        finally:
+            broker.stop()
+    else:
+        raise ValueError(f"PENSTOCK_BESIDE={name}: known is {RABBITMQ}")
+
+
+@pytest.fixture(scope="session", params=BROKERS)
+def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a broker that all tests share."""
+    with running(request.param, tmp_path_factory.mktemp(request.param)) as found:
+        yield found
+
+
+@pytest.fixture
+def ours(url: str, request: pytest.FixtureRequest) -> bool:
+    """Whether it is our broker that is tested."""
+    return bool(request.node.callspec.params["url"] == OURS)
+
+
+@pytest.fixture
+def connection(url: str) -> Iterator[pika.BlockingConnection]:
+    connection = pika.BlockingConnection(pika.URLParameters(url))
+    yield connection
+    if connection.is_open:
+        connection.close()
+
+
+@pytest.fixture
+def channel(connection: pika.BlockingConnection) -> BlockingChannel:
+    return connection.channel()
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that no other test uses."""
+    return some_name("q")

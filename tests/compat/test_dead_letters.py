@@ -1,0 +1,254 @@
+"""Dead letters: where they go, and what is written on them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+from tests.brokers import eventually
+
+pytestmark = pytest.mark.clients
+
+Got = tuple[pika.BasicProperties, pika.spec.Basic.GetOk, bytes]
+
+
+class Pair:
+    """A queue, and the one that its dead letters go to."""
+
+    def __init__(self, channel: BlockingChannel, name: str, key: str | None = None, **arguments: object) -> None:
+        self.channel = channel
+        self.work, self.dead, self.exchange = name, f"{name}-dead", f"{name}-dlx"
+        self.key = key
+        channel.exchange_declare(self.exchange, "fanout", auto_delete=True)
+        channel.queue_declare(self.dead, exclusive=True)
+        channel.queue_bind(self.dead, self.exchange)
+        given: dict[str, Any] = {"x-dead-letter-exchange": self.exchange}
+        if key is not None:
+            given["x-dead-letter-routing-key"] = key
+        given |= {word.replace("_", "-"): value for word, value in arguments.items()}
+        channel.queue_declare(self.work, exclusive=True, arguments=given)
+        channel.confirm_delivery()
+
+    def publish(self, *bodies: bytes, properties: pika.BasicProperties | None = None) -> None:
+        for body in bodies:
+            self.channel.basic_publish("", self.work, body, properties)
+
+    def get(self, queue: str | None = None) -> Got:
+        """Take the next dead letter; it must come."""
+        seen: list[Got] = []
+
+        def look() -> bool:
+            method, properties, body = self.channel.basic_get(queue or self.dead, auto_ack=True)
+            if method is not None and properties is not None and body is not None:
+                seen.append((properties, method, body))
+            return bool(seen)
+
+        eventually(look, "a dead letter")
+        return seen[0]
+
+    def reject(self, requeue: bool = False) -> None:
+        method, _, _ = self.channel.basic_get(self.work)
+        assert method is not None
+        assert method.delivery_tag is not None
+        self.channel.basic_reject(method.delivery_tag, requeue=requeue)
+
+
+def deaths(properties: pika.BasicProperties) -> list[dict[str, Any]]:
+    assert properties.headers is not None
+    found: list[dict[str, Any]] = properties.headers["x-death"]
+    return found
+
+
+def test_a_rejected_message_says_where_and_why_it_died(channel: BlockingChannel, name: str) -> None:
+    pair = Pair(channel, name)
+    before = int(time.time()) - 1
+    pair.publish(b"bad", properties=pika.BasicProperties(headers={"own": 1}, content_type="text/plain"))
+    pair.reject()
+    properties, method, body = pair.get()
+    assert body == b"bad"
+    assert (method.exchange, method.routing_key, method.redelivered) == (pair.exchange, pair.work, False)
+    assert properties.content_type == "text/plain"
+    assert properties.headers is not None
+    assert properties.headers["own"] == 1
+    (entry,) = deaths(properties)
+    when = entry.pop("time")
+    assert before <= when.timestamp() <= time.time() + 1
+    assert entry == {
+        "count": 1,
+        "reason": "rejected",
+        "queue": pair.work,
+        "exchange": "",
+        "routing-keys": [pair.work],
+    }
+    first = {key: value for key, value in properties.headers.items() if key.startswith("x-first-death")}
+    assert first == {
+        "x-first-death-reason": "rejected",
+        "x-first-death-queue": pair.work,
+        "x-first-death-exchange": "",
+    }
+
+
+def test_the_last_death_is_told_too_as_rabbitmq_4_does(channel: BlockingChannel, name: str, ours: bool) -> None:
+    pair = Pair(channel, name)
+    pair.publish(b"bad")
+    pair.reject()
+    headers = pair.get()[0].headers
+    assert headers is not None
+    last = {key: value for key, value in headers.items() if key.startswith("x-last-death")}
+    if ours or last:  # RabbitMQ before 3.13 has none.
+        assert last == {
+            "x-last-death-reason": "rejected",
+            "x-last-death-queue": pair.work,
+            "x-last-death-exchange": "",
+        }
+
+
+def test_a_routing_key_for_the_dead_replaces_theirs(channel: BlockingChannel, name: str) -> None:
+    pair = Pair(channel, name, key="graves")
+    pair.publish(b"bad")
+    pair.reject()
+    properties, method, _ = pair.get()
+    assert method.routing_key == "graves"
+    assert deaths(properties)[0]["routing-keys"] == [pair.work]
+
+
+def test_nack_of_several_goes_in_order_and_what_is_requeued_stays(channel: BlockingChannel, name: str) -> None:
+    pair = Pair(channel, name)
+    pair.publish(b"1", b"2", b"3", b"4")
+    tags = [channel.basic_get(name)[0].delivery_tag for _ in range(4)]  # type: ignore[union-attr]
+    channel.basic_nack(tags[3], requeue=True)
+    channel.basic_nack(tags[2], multiple=True, requeue=False)
+    assert [pair.get()[2] for _ in range(3)] == [b"1", b"2", b"3"]
+    assert pair.get(pair.work)[2] == b"4"
+    assert channel.basic_get(pair.dead)[0] is None
+
+
+def test_an_expired_message_says_so(channel: BlockingChannel, name: str) -> None:
+    pair = Pair(channel, name, x_message_ttl=50)
+    pair.publish(b"old")
+    properties, _, body = pair.get()
+    assert body == b"old"
+    assert (deaths(properties)[0]["reason"], "original-expiration" in deaths(properties)[0]) == ("expired", False)
+
+
+def test_what_a_full_queue_drops_says_maxlen(channel: BlockingChannel, name: str) -> None:
+    pair = Pair(channel, name, x_max_length=2)
+    pair.publish(b"1", b"2", b"3", b"4")
+    found = [pair.get() for _ in range(2)]
+    assert [body for _, _, body in found] == [b"1", b"2"]
+    assert {deaths(properties)[0]["reason"] for properties, _, _ in found} == {"maxlen"}
+
+
+def test_what_a_full_queue_refuses_is_nacked_and_says_maxlen(channel: BlockingChannel, name: str) -> None:
+    pair = Pair(channel, name, x_max_length=1, x_overflow="reject-publish-dlx")
+    pair.publish(b"1")
+    with pytest.raises(pika.exceptions.NackError):
+        pair.publish(b"2")
+    properties, _, body = pair.get()
+    assert (body, deaths(properties)[0]["reason"]) == (b"2", "maxlen")
+    assert pair.get(pair.work)[2] == b"1"
+
+
+def test_deaths_of_one_kind_are_counted_and_the_last_one_stands_first(channel: BlockingChannel, name: str) -> None:
+    """A retry: rejected in one queue, expired in the next, back in the first."""
+    wait = f"{name}-wait"
+    channel.queue_declare(
+        wait,
+        exclusive=True,
+        arguments={"x-message-ttl": 20, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": name},
+    )
+    channel.queue_declare(
+        name, exclusive=True, arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": wait}
+    )
+    channel.basic_publish("", name, b"again")
+
+    def take() -> Got:
+        seen: list[Any] = []
+
+        def look() -> bool:
+            seen[:] = channel.basic_get(name)
+            return seen[0] is not None
+
+        eventually(look, "a retry")
+        return seen[1], seen[0], seen[2]
+
+    for _ in range(3):
+        _, method, _ = take()
+        assert method.delivery_tag is not None
+        channel.basic_reject(method.delivery_tag, requeue=False)
+    properties, _, _ = take()
+    found = [(entry["queue"], entry["reason"], entry["count"]) for entry in deaths(properties)]
+    assert found == [(wait, "expired", 3), (name, "rejected", 3)]
+    assert properties.headers is not None
+    assert properties.headers["x-first-death-reason"] == "rejected"
+
+
+def test_a_circle_without_a_rejection_is_dropped(channel: BlockingChannel, name: str) -> None:
+    one, other = f"{name}-1", f"{name}-2"
+    for queue, next_one in ((one, other), (other, one)):
+        channel.queue_declare(
+            queue,
+            exclusive=True,
+            arguments={"x-message-ttl": 20, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": next_one},
+        )
+    channel.basic_publish("", one, b"round")
+
+    def empty() -> bool:
+        counts = [channel.queue_declare(queue, passive=True).method.message_count for queue in (one, other)]
+        return counts == [0, 0]
+
+    eventually(empty, "both are empty")
+
+
+def test_headers_of_every_type_come_through(channel: BlockingChannel, name: str) -> None:
+    pair = Pair(channel, name)
+    headers: dict[str, Any] = {
+        "text": "ä",
+        "true": True,
+        "none": None,
+        "large": 1 << 40,
+        "negative": -5,
+        "octets": b"\x00\xff",
+        "list": [1, "two", [3]],
+        "table": {"a": {"b": 1}},
+    }
+    pair.publish(b"x", properties=pika.BasicProperties(headers=headers, priority=3, message_id="m", delivery_mode=1))
+    pair.reject()
+    properties, _, _ = pair.get()
+    assert properties.headers is not None
+    assert {key: value for key, value in properties.headers.items() if key in headers} == headers
+    assert (properties.priority, properties.message_id, properties.delivery_mode) == (3, "m", 1)
+
+
+def test_the_exchange_may_be_internal_and_may_come_later(channel: BlockingChannel, name: str) -> None:
+    exchange = f"{name}-later"
+    channel.queue_declare(name, exclusive=True, arguments={"x-dead-letter-exchange": exchange})
+    channel.queue_declare(f"{name}-dead", exclusive=True)
+    channel.confirm_delivery()
+    for body in (b"1", b"2"):
+        channel.basic_publish("", name, body)
+        if body == b"2":
+            channel.exchange_declare(exchange, "fanout", internal=True, auto_delete=True)
+            channel.queue_bind(f"{name}-dead", exchange)
+        method, _, _ = channel.basic_get(name)
+        assert method is not None
+        assert method.delivery_tag is not None
+        channel.basic_reject(method.delivery_tag, requeue=False)
+
+    def get() -> bytes | None:
+        return channel.basic_get(f"{name}-dead", auto_ack=True)[2]
+
+    assert eventually(get, "a dead letter") == b"2"
+
+
+@pytest.mark.parametrize("arguments", [{"x-dead-letter-exchange": 5}, {"x-dead-letter-routing-key": "only"}])
+def test_arguments_that_cannot_be_meant_are_406(
+    channel: BlockingChannel, name: str, arguments: dict[str, object]
+) -> None:
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as caught:
+        channel.queue_declare(name, exclusive=True, arguments=arguments)
+    assert caught.value.reply_code == 406

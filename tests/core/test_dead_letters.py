@@ -1,0 +1,342 @@
+"""What becomes of messages that die: they keep their place until they have found another, within a deadline."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.dead_letters import LETTER_DEADLINE_S
+from penstock.core.letters import Death, LetterWriter
+from penstock.core.message import Address
+from penstock.core.queue import Queue
+from penstock.errors import PreconditionFailed
+from tests.core.house import House, told
+from tests.core.transacting import Client
+
+
+class Marks(LetterWriter):
+    """Writes a death as `|queue:reason` behind the content, so that it can be read back here."""
+
+    def write(self, content: bytes, death: Death) -> bytes:
+        return content + f"|{death.queue}:{death.reason}".encode()
+
+    def deaths(self, content: bytes) -> list[tuple[str, str]]:
+        found: list[tuple[str, str]] = []
+        for mark in reversed(content.decode().split("|")[1:]):
+            queue, _, reason = mark.partition(":")
+            if (queue, reason) not in found:
+                found.append((queue, reason))
+        return found
+
+
+class Morgue(House):
+    """A house in which `work` has the dead-letter exchange "" with the routing key `dead`, or what is asked for."""
+
+    def __init__(self, **arguments: object) -> None:
+        super().__init__()
+        self.broker.deaths.writer = Marks()
+        self.queue("work", **({"dead_letter_exchange": "", "dead_letter_routing_key": "dead"} | arguments))
+
+    def put(self, *contents: bytes, queue: str = "work") -> None:
+        for content in contents:
+            self[queue].enqueue(Address("", queue), content, 100, self.broker.now)
+
+    def deliver(self, count: int = 1) -> None:
+        for _ in range(count):
+            assert self.session.get(self["work"], False, self.broker.now) is not None
+
+    def reject(self, tag: int, multiple: bool = False) -> None:
+        self.session.discard(tag, multiple, self.broker.now)
+        self.run()
+
+    def run(self, seconds: float = 0.0) -> None:
+        """Let so much time pass, and see to everything."""
+        self.broker.begin(self.broker.now + seconds)
+        while self.broker.run(1000):
+            pass
+
+    def __getitem__(self, name: str) -> Queue:
+        return self.vhost.queues[name]
+
+    def bind(self, exchange: str, queue: str, key: str) -> None:
+        self.vhost.bind(exchange, self[queue], None, key, {})
+
+    def ready(self, name: str) -> list[bytes]:
+        return [message.content for message in self[name].ready]
+
+    def sums(self, name: str) -> tuple[int, int, int]:
+        """Messages, bytes and unacknowledged messages of a queue."""
+        queue = self[name]
+        return int(queue.messages), int(queue.bytes), int(queue.unacked_messages)
+
+    def lost(self, name: str = "work") -> int:
+        return int(self[name].letters_lost)
+
+
+def test_what_a_consumer_rejects_goes_to_the_dead_letter_exchange_in_order() -> None:
+    house = Morgue()
+    house.queue("dead")
+    house.put(b"1", b"2", b"3", b"4")
+    house.deliver(4)
+    house.reject(2)
+    house.reject(4, multiple=True)
+    assert house.ready("dead") == [b"2|work:rejected", b"1|work:rejected", b"3|work:rejected", b"4|work:rejected"]
+    assert house.sums("work") == (0, 0, 0)
+    assert int(house["work"].dead_lettered) == 4
+
+
+def test_the_charge_of_a_letter_is_what_it_has_grown_to() -> None:
+    house = Morgue()
+    house.queue("dead")
+    house.put(b"1")
+    house.deliver()
+    house.reject(1)
+    assert house.sums("dead") == (1, 100 + len(b"|work:rejected"), 0)
+
+
+def test_expired_messages_go_there_too() -> None:
+    house = Morgue(message_ttl=1000)
+    house.queue("dead")
+    house.put(b"1", b"2")
+    house["work"].expire(house.broker.now + 1.5)
+    house.run()
+    assert house.ready("dead") == [b"1|work:expired", b"2|work:expired"]
+    assert house.sums("work") == (0, 0, 0)
+    assert int(house["work"].expired) == 2
+
+
+def test_drop_head_sends_the_oldest_on() -> None:
+    house = Morgue(capacity_messages=2, overflow="drop-head")
+    house.queue("dead")
+    producer = house.producer("p")
+    for _ in range(4):
+        house.publish(producer, "work", 100)
+    house.run()
+    assert told(producer) == [(1, 4, True)]
+    assert house.ready("dead") == [b"x|work:maxlen"] * 2
+    assert (house.depth("work"), int(house["work"].dropped)) == (2, 2)
+
+
+def test_reject_dead_letter_refuses_and_sends_it_on() -> None:
+    house = Morgue(capacity_messages=2, overflow="reject-publish-dlx")
+    house.queue("dead")
+    producer = house.producer("p")
+    for _ in range(3):
+        house.publish(producer, "work", 100)
+    house.run()
+    assert told(producer) == [(3, 3, False), (1, 2, True)]
+    assert house.ready("dead") == [b"x|work:maxlen"]
+    assert (house.depth("work"), int(house["work"].refused)) == (2, 1)
+
+
+def test_reject_alone_does_not_send_it_on() -> None:
+    house = Morgue(capacity_messages=1, overflow="reject")
+    house.queue("dead")
+    producer = house.producer("p")
+    for _ in range(2):
+        house.publish(producer, "work", 100)
+    house.run()
+    assert house.ready("dead") == []
+
+
+def test_without_a_routing_key_of_its_own_the_message_keeps_its_key() -> None:
+    house = Morgue()
+    house.queue("dead")
+    house.queue("keeping", dead_letter_exchange="amq.topic")
+    house.bind("amq.topic", "dead", "keep.#")
+    house["keeping"].enqueue(Address("", "keep.this"), b"1", 100, house.broker.now)
+    house.put(b"2", queue="keeping")
+    assert house.session.get(house["keeping"], False, house.broker.now) is not None
+    house.reject(1)
+    assert house.ready("dead") == [b"1|keeping:rejected"]
+
+
+# Where there is no room
+
+
+def test_a_letter_keeps_its_place_until_there_is_room_for_it_and_holds_back_those_who_fill_its_queue() -> None:
+    house = Morgue(capacity_messages=2, stop_messages=1, resume_messages=0)
+    house.queue("dead", capacity_messages=1, stop_messages=0, resume_messages=0)
+    house.put(b"old", queue="dead")
+    house.put(b"1", b"2")
+    house.deliver(2)
+    house.reject(1)
+    assert house.sums("work") == (2, 200, 2), "it is where it was, and with nobody"
+    producer = house.producer("p")
+    house.publish(producer, "work", 100)
+    assert len(producer.outbox) == 1, "a full dead-letter queue stops the producers of the first, and loses nothing"
+    assert house.lost() == 0
+    house.reject(2)
+    assert house.take("dead")
+    assert house.ready("dead") == [b"1|work:rejected"]
+    assert house.depth("work") == 1
+    assert house.take("dead")
+    assert house.ready("dead") == [b"2|work:rejected"]
+    house.run()
+    assert len(producer.outbox) == 0
+    assert house.sums("work") == (1, 100, 0)
+
+
+@pytest.mark.parametrize(("deadline", "waits"), [(5, 5.0), (0, LETTER_DEADLINE_S)])
+def test_a_letter_that_finds_no_room_in_time_is_lost_and_counted(deadline: float, waits: float) -> None:
+    house = Morgue()
+    house.queue("dead", capacity_messages=1, hold_deadline=deadline)
+    house.put(b"old", queue="dead")
+    house.put(b"1", b"2")
+    house.deliver(2)
+    house.reject(1)
+    house.run(1.0)
+    house.reject(2)
+    house.run(waits - 1.1)
+    assert (house.depth("work"), house.lost()) == (2, 0)
+    house.run(0.2)
+    assert (house.depth("work"), house.lost()) == (1, 1)
+    house.run(1.0)
+    assert (house.sums("work"), house.lost()) == ((0, 0, 0), 2)
+    assert house.take("dead")
+    assert house.depth("dead") == 0, "nothing of it comes later"
+    assert len(house["dead"].gate.blocked) == 0
+
+
+def test_a_letter_whose_place_was_given_away_does_not_wait() -> None:
+    """What a ring drops must be gone at once: the next message already has its place."""
+    house = Morgue(capacity_messages=1, overflow="drop-head")
+    house.queue("dead", capacity_messages=1)
+    house.put(b"old", queue="dead")
+    house.put(b"1", b"2")
+    house.run()
+    assert (house.ready("work"), house.ready("dead"), house.lost()) == ([b"2"], [b"old"], 1)
+
+
+def test_letters_of_a_full_queue_to_itself_do_not_wait_for_themselves() -> None:
+    house = Morgue(capacity_messages=2, message_ttl=1000, dead_letter_routing_key="work")
+    house.put(b"1", b"2")
+    house.deliver(2)
+    house.reject(2, multiple=True)
+    assert house.ready("work") == [b"1|work:rejected", b"2|work:rejected"], "a retry of one's own"
+    assert house["work"].messages == 2
+
+
+def test_two_full_queues_that_send_their_dead_to_each_other_stand_no_longer_than_the_deadline() -> None:
+    house = Morgue(capacity_messages=1, dead_letter_routing_key="other", hold_deadline=5)
+    house.queue("other", capacity_messages=1, dead_letter_exchange="", dead_letter_routing_key="work", hold_deadline=5)
+    house.put(b"1")
+    house.put(b"2", queue="other")
+    house.deliver()
+    assert house.session.get(house["other"], False, house.broker.now) is not None
+    house.reject(2, multiple=True)
+    assert (house.depth("work"), house.depth("other")) == (1, 1)
+    house.run(5.1)
+    house.run()
+    depths = house.depth("work") + house.depth("other")
+    lost = house.lost("work") + house.lost("other")
+    assert depths + lost == 2
+    assert lost >= 1
+
+
+# Where there is no way
+
+
+def test_a_circle_without_a_rejection_is_dropped() -> None:
+    house = Morgue(message_ttl=1000, dead_letter_routing_key="work")
+    house.put(b"1")
+    house["work"].expire(house.broker.now + 2)
+    house.run()
+    assert (house.depth("work"), house.lost()) == (0, 1)
+
+
+def test_a_circle_of_two_with_a_rejection_in_it_goes_on() -> None:
+    house = Morgue(dead_letter_routing_key="wait")
+    house.queue("wait", message_ttl=1000, dead_letter_exchange="", dead_letter_routing_key="work")
+    house.put(b"1")
+    for turn in range(1, 4):
+        house.deliver()
+        house.reject(turn)
+        assert house.depth("wait") == 1
+        house.run(1.5)
+        house["wait"].expire(house.broker.now)
+        house.run()
+        assert house.depth("work") == 1, "retried"
+    assert house.lost() + house.lost("wait") == 0
+
+
+@pytest.mark.parametrize("exchange", ["nowhere", "amq.direct"])
+def test_without_an_exchange_or_a_binding_it_is_lost_and_counted(exchange: str) -> None:
+    house = Morgue(dead_letter_exchange=exchange)
+    house.put(b"1")
+    house.deliver()
+    house.reject(1)
+    assert (house.sums("work"), house.lost()) == ((0, 0, 0), 1)
+
+
+def test_an_exchange_that_comes_later_is_found() -> None:
+    house = Morgue(dead_letter_exchange="later")
+    house.queue("dead")
+    house.put(b"1", b"2")
+    house.deliver(2)
+    house.reject(1)
+    house.vhost.declare_exchange("later", "fanout", {}, False, False, True)
+    house.bind("later", "dead", "")
+    house.reject(2)
+    assert (house.ready("dead"), house.lost()) == ([b"2|work:rejected"], 1), "an internal one, as is meant for this"
+
+
+def test_a_routing_key_without_an_exchange_is_refused() -> None:
+    house = House()
+    with pytest.raises(PreconditionFailed, match="needs a dead-letter-exchange, and there is none"):
+        house.queue("work", dead_letter_routing_key="dead")
+
+
+# Deleted, changed, transacted
+
+
+def test_a_letter_that_waits_goes_on_when_its_target_is_deleted() -> None:
+    house = Morgue()
+    house.queue("dead", capacity_messages=1)
+    house.put(b"old", queue="dead")
+    house.put(b"1")
+    house.deliver()
+    house.reject(1)
+    assert house.depth("work") == 1
+    house.broker.delete_queue(house["dead"])
+    house.run()
+    assert (house.sums("work"), house.lost()) == ((0, 0, 0), 1)
+
+
+def test_a_letter_that_waits_arrives_although_its_queue_is_deleted() -> None:
+    house = Morgue()
+    house.queue("dead", capacity_messages=1)
+    house.put(b"old", queue="dead")
+    house.put(b"1")
+    house.deliver()
+    house.reject(1)
+    house.broker.delete_queue(house["work"])
+    house.run()
+    assert house.take("dead")
+    assert house.ready("dead") == [b"1|work:rejected"]
+
+
+def test_a_purge_leaves_letters_on_their_way_alone() -> None:
+    house = Morgue()
+    house.queue("dead", capacity_messages=1)
+    house.put(b"old", queue="dead")
+    house.put(b"1", b"2")
+    house.deliver()
+    house.reject(1)
+    assert house["work"].purge(house.broker.now) == 1
+    assert house.take("dead")
+    assert house.ready("dead") == [b"1|work:rejected"]
+
+
+def test_a_rejection_in_a_transaction_happens_at_its_commit() -> None:
+    house = Morgue()
+    house.queue("dead")
+    house.put(b"1", b"2")
+    client = Client(house, "tx")
+    client.discard(client.get("work"))
+    client.get("work")
+    house.run()
+    assert (house.ready("dead"), house.sums("work")) == ([], (2, 200, 2))
+    assert client.commit()
+    house.run()
+    assert house.ready("dead") == [b"1|work:rejected"]
+    assert house.sums("work") == (1, 100, 1)
