@@ -52,6 +52,10 @@ class Membership(Member):
             queue.easy_messages = self.messages
         if self.bytes < queue.easy_bytes:
             queue.easy_bytes = self.bytes
+        if self.messages < queue.roomy_messages:
+            queue.roomy_messages = self.messages
+        if self.bytes < queue.roomy_bytes:
+            queue.roomy_bytes = self.bytes
         if self.bytes == queue.bytes:
             queue.watched = True
 

@@ -26,11 +26,12 @@ from penstock.core.origin import Origin
 from penstock.core.queue import Queue
 from penstock.core.rates import RateGate
 from penstock.core.route import Route
+from penstock.core.row import Row
 from penstock.core.sender import Sender
 from penstock.errors import BrokerError, ResourceError
 from penstock.flow.deadlines import NEVER
 from penstock.flow.gate import Gate
-from penstock.flow.withheld import Pending, Withheld
+from penstock.flow.withheld import WITHHELD, Pending, Withheld
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
@@ -53,6 +54,8 @@ class Producer(Sender):
         self.withheld = Withheld()
         self.plain: bool = True
         """Nothing is held and no confirmation is out of the ordinary: the hot path may be taken."""
+        self.row: Row | None = None
+        """What its last publish found out behind a closed gate, for the next ones of this turn."""
         self.listed: bool = False
         """Whether the broker knows that there are confirmations to be told."""
         self.leaving: bool = False
@@ -70,8 +73,16 @@ class Producer(Sender):
         self._find_plain()
 
     def _find_plain(self) -> None:
-        ordinary = self.closing is None and self.transaction is None and not self.own
-        self.plain = ordinary and not self.outbox and not self.withheld.pending
+        self.plain = self._is_ordinary() and not self.withheld.pending
+        self.row = None
+
+    def _is_ordinary(self) -> bool:
+        return self.closing is None and self.transaction is None and not self.own and not self.outbox
+
+    def take_care(self) -> None:
+        """Take the careful way until it is found out anew whether another will do."""
+        self.plain = False
+        self.row = None
 
     # Publishing
 
@@ -98,6 +109,13 @@ class Producer(Sender):
         self._publish_with_care(route, content, charge)
 
     def _publish_with_care(self, route: Route, content: bytes, charge: i64) -> None:
+        row = self.row
+        if row is not None and row.takes(route.only, charge, self.broker):
+            row.queue.append(route.address, content, charge, self.broker.now)
+            self.broker.mark(row.queue)
+            self.withheld.published += 1
+            row.join(self.withheld.published, charge)
+            return
         if self.closing is not None:
             return
         if self.transaction is not None:
@@ -130,7 +148,7 @@ class Producer(Sender):
     def line_up(self, held: Held, obstacle: Gate | None) -> None:
         """See `Sender.line_up`."""
         super().line_up(held, obstacle)
-        self.plain = False
+        self.take_care()
 
     def accept(self, route: Route, queues: list[Queue], content: bytes, charge: i64, pending: Pending | None) -> None:
         """Put a message into its queues and see to its confirmation."""
@@ -179,7 +197,15 @@ class Producer(Sender):
         for gate in closed:
             self.count_withheld(gate, charge)
         self._find_plain()
+        if not self.plain and len(closed) == 1 and len(queues) == 1 and closed[0] is queues[0].gate:
+            self._begin_row(queues[0])
         self.tell()
+
+    def _begin_row(self, queue: Queue) -> None:
+        """The next publishes may do as the last one did, which went into a queue behind its closed gate."""
+        last = self.withheld.pending[-1] if self.withheld.pending else None
+        if last is not None and last.state == WITHHELD and self._is_ordinary():
+            self.row = Row(queue, last, self.entry(queue.gate), self.broker.now)
 
     def deadline_of(self, queues: list[Queue]) -> float:
         """Return until when something may wait that goes into these queues: monotonic seconds."""
@@ -222,7 +248,7 @@ class Producer(Sender):
             self.count_refused(queue.gate, "hold-bound", charge)
         if self.confirming:
             self.withheld.refuse(self.withheld.hold(NEVER))
-            self.plain = False
+            self.take_care()
             self.settle_down(self.broker.now)
         else:
             self.close(ResourceError(f"publish to {road.place(route)} refused: {why}; {road.why(route.queues)}"))
@@ -252,7 +278,7 @@ class Producer(Sender):
     def close(self, error: BrokerError) -> None:
         """Want nothing more of it; its peer is told why."""
         self.closing = error
-        self.plain = False
+        self.take_care()
         self.broker.note_refused(self, error)
 
     def fail(self, error: BrokerError) -> None:

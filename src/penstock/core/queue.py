@@ -74,6 +74,9 @@ class Queue(Guarded):
         """Sequence of the last message that came in."""
         self.easy_messages: i64 = 0
         self.easy_bytes: i64 = 0
+        self.roomy_messages: i64 = NOTHING_EASY
+        self.roomy_bytes: i64 = NOTHING_EASY
+        """Up to which depth who is blocked by its gate already may go on, withheld (see Row)."""
         self.watched: bool = False
         """Whether a falling depth must be looked at: the gate is closed, or somebody waits at it."""
 
@@ -107,15 +110,22 @@ class Queue(Guarded):
         """Take a message whose admission has been decided; may close the gate. `share` is its part in its address."""
         if not self.fits(charge):
             self.overflow.make_room(self, charge, now)
-        self.tail += 1
         if share is None:
-            self.ready.append(Message(address, content, charge, self.tail, now))
+            self.append(address, content, charge, now)
         else:
             self.shared = True
+            self.tail += 1
             self.ready.append(SharedMessage(address, content, charge, self.tail, now, share))
+            self.messages += 1
+            self.bytes += charge
+        self.review(now)
+
+    def append(self, address: Address, content: bytes, charge: i64, now: float) -> None:
+        """Put a message at the end, where that crosses nothing (see `easy_messages`, `roomy_messages`)."""
+        self.tail += 1
+        self.ready.append(Message(address, content, charge, self.tail, now))
         self.messages += 1
         self.bytes += charge
-        self.review(now)
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
         """See `Guarded.admits`: false only where a message must wait for room.
@@ -323,15 +333,21 @@ class Queue(Guarded):
         if membership.pools:
             membership.review(now)
         self.watched = self.deleted or not self.gate.open or len(self.gate.waiters) > 0
-        if self.watched or len(self.gates) > len(membership.pools) + 1:  # An operator's gate, closed or with waiters.
-            self.easy_messages = NOTHING_EASY
-            self.easy_bytes = NOTHING_EASY
-        else:
+        self.easy_messages = NOTHING_EASY
+        self.easy_bytes = NOTHING_EASY
+        self.roomy_messages = NOTHING_EASY
+        self.roomy_bytes = NOTHING_EASY
+        operated = len(self.gates) > len(membership.pools) + 1  # An operator's gate, closed or with waiters.
+        if not (operated or self.deleted or self.gate.waiters):
             stop, capacity = self.thresholds.stop, self.thresholds.capacity
             messages = capacity.messages - self.reserved_messages
             size = capacity.bytes - self.reserved_bytes
-            self.easy_messages = stop.messages if stop.messages < messages else messages
-            self.easy_bytes = stop.bytes if stop.bytes < size else size
+            if self.gate.open:
+                self.easy_messages = stop.messages if stop.messages < messages else messages
+                self.easy_bytes = stop.bytes if stop.bytes < size else size
+            else:
+                self.roomy_messages = messages
+                self.roomy_bytes = size
         if membership.pools:
             membership.bound()
 

@@ -43,7 +43,7 @@ class Transaction:
         self._swept: i64 = 0
         """Every delivery up to this tag is settled, here or for good."""
         producer.transaction = self
-        producer.plain = False
+        producer.take_care()
 
     # What is kept
 
