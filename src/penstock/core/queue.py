@@ -6,7 +6,9 @@ heap by sequence; everything in it is older than everything in `ready`, because 
 Delivered and unsettled messages are kept by the session that they went to and still count in the depth.
 
 The accounting has one hot path: `easy_messages` and `easy_bytes` say up to which depth a message may come in without
-anybody having to look at thresholds, gates or waiters. Whoever changes one of those calls `_review`.
+anybody having to look at thresholds, gates or waiters; `roomy_messages` and `roomy_bytes` up to which depth who is
+blocked by the queue's gate already may go on, withheld (see Row); `watched` whether a falling depth must be looked at,
+for the gate is closed or somebody waits at it. Whoever changes one of those calls `review`.
 """
 
 from __future__ import annotations
@@ -76,13 +78,10 @@ class Queue(Guarded):
         self.easy_bytes: i64 = 0
         self.roomy_messages: i64 = NOTHING_EASY
         self.roomy_bytes: i64 = NOTHING_EASY
-        """Up to which depth who is blocked by its gate already may go on, withheld (see Row)."""
         self.watched: bool = False
-        """Whether a falling depth must be looked at: the gate is closed, or somebody waits at it."""
 
         self.consumers: list[Consumer] = []
-        self.following: i64 = 0
-        """Index of the consumer whose turn it is."""
+        self.following: i64 = 0  # index of the consumer whose turn it is
         self.used: bool = False
         """Whether it ever had a consumer: only then auto-delete applies (AMQP 0-9-1 section 1.7.2.1)."""
         self.cursors: list[Cursor] = []
