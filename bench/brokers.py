@@ -103,12 +103,16 @@ def _answers(port: int) -> bool:
         return False
 
 
-def _rabbitmq_environment(scratch: Path, port: int, epmd_port: int) -> dict[str, str]:
+def _rabbitmq_environment(scratch: Path, port: int, epmd_port: int, http_port: int | None) -> dict[str, str]:
     """Return the environment of a node that shares nothing with the system's: ports, directories, cookie, epmd."""
     home = scratch / "rabbitmq"
     home.mkdir()
     (home / "empty.conf").touch()
-    (home / "plugins").write_text("[].\n")
+    (home / "plugins").write_text("[].\n" if http_port is None else "[rabbitmq_management].\n")
+    if http_port is not None:
+        (home / "rabbitmq.conf").write_text(
+            f"management.tcp.ip = 127.0.0.1\nmanagement.tcp.port = {http_port}\ncollect_statistics_interval = 500\n"
+        )
     mine = {
         "HOME": home,
         "ERL_EPMD_PORT": epmd_port,
@@ -141,13 +145,16 @@ def _rabbitmq_title() -> str:
     return f"RabbitMQ {version}, Erlang {erlang}, default settings, no plugins"
 
 
-def start_rabbitmq(name: str, scratch: Path) -> Broker:
-    """Start a RabbitMQ node of our own, with default settings; the system's service is not touched."""
+def start_rabbitmq(name: str, scratch: Path, http_port: int | None = None) -> Broker:
+    """Start a RabbitMQ node of our own, with default settings; the system's service is not touched.
+
+    With `http_port` its management plugin is enabled, and serves its HTTP API there.
+    """
     epmd = shutil.which("epmd")
     if not RABBITMQ_SCRIPT.exists() or not epmd:
         raise BrokerUnavailable("RabbitMQ is not installed (Debian: apt-get install rabbitmq-server).")
     port, epmd_port = processes.free_port(), processes.free_port()
-    environment = _rabbitmq_environment(scratch, port, epmd_port)
+    environment = _rabbitmq_environment(scratch, port, epmd_port, http_port)
     # The node would start a daemon that outlives it; a child of ours ends with us.
     epmd_process = subprocess.Popen([epmd, "-address", "127.0.0.1", "-port", str(epmd_port)], env=environment,
                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True,

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from penstock.adapter import operating, tuning, views, why
+from penstock.adapter import definitions, hosting, listing, operating, tuning, views, why
 from penstock.adapter.amqp091.content import body_of, make_content, properties_of
 from penstock.adapter.blocks import CONTENT_TYPE, encode_block
 from penstock.adapter.request import Request
@@ -20,7 +20,7 @@ from penstock.core.cursor import Cursor
 from penstock.core.message import OVERHEAD, Address
 from penstock.core.queue import Queue
 from penstock.core.vhost import VirtualHost
-from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError
+from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.deadlines import NEVER, Party
 from penstock.flow.level import UNLIMITED
 from penstock.wire.amqp091.codec import CodecError, Properties
@@ -76,6 +76,11 @@ class Control:
             "settings.unset": lambda request: tuning.unset_settings(hub, request),
             "settings.list": lambda request: tuning.list_settings(hub, request),
             "show": lambda request: tuning.show(hub, request),
+            "list": lambda request: listing.answer(hub, request),
+            "definitions.export": lambda request: definitions.answer_export(hub, request),
+            "definitions.import": lambda request: definitions.answer_import(hub, request),
+            "vhost.declare": self._declare_vhost,
+            "vhost.delete": self._delete_vhost,
             "why": self._why,
             "status": self._status,
         }
@@ -204,6 +209,23 @@ class Control:
         self._answer_waiting(_key(request.vhost.name, cursor.name))
         del self._cursors[_key(request.vhost.name, cursor.name)]
         return {}
+
+    def _declare_vhost(self, request: Request) -> dict[str, object]:
+        return {"created": hosting.declare_vhost(self.hub, request.text("name"))}
+
+    def _delete_vhost(self, request: Request) -> dict[str, object]:
+        if request.text("name") == request.vhost.name:
+            raise ResourceLocked(f"vhost '{request.vhost.name}' is the one that asks; ask from another one")
+        hosting.delete_vhost(self.hub, request.text("name"))
+        return {}
+
+    def forget_cursors(self, vhost: str) -> None:
+        """A virtual host is being deleted: its cursors go with it."""
+        for key in list(self._cursors):
+            if key.startswith(_key(vhost, "")):
+                self._cursors[key].delete(self.broker.now)
+                self._answer_waiting(key)
+                del self._cursors[key]
 
     def _why(self, request: Request) -> dict[str, object]:
         return why.answer(request, self.hub)

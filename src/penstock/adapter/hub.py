@@ -20,12 +20,14 @@ from penstock.adapter.amqp091.peer import Peer
 from penstock.adapter.amqp091.returning import write_return
 from penstock.adapter.control import Control
 from penstock.adapter.policy import Policy
+from penstock.adapter.publication import Publication
 from penstock.adapter.recording import Record, Recorder
 from penstock.adapter.telling import Note
 from penstock.adapter.users import Users
 from penstock.adapter.words import because
 from penstock.core.broker import Broker
 from penstock.core.effects import Blocked, Cancelled, Crossed, Effect, Grown, Refused, Returned, Slow, Unblocked
+from penstock.core.holding import Holding
 from penstock.core.queue import Queue
 from penstock.wire.amqp091 import spec
 
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from penstock.core.blockable import Blockable
     from penstock.flow.gate import Gate
 
+PUBLICATIONS_BYTES: Final = 64 * 1024 * 1024
+"""Bytes (charges) of single messages that may be held; the next one is refused."""
 TURNS: Final = 1000
 """Turns given in one pump, so that a crowd that is let go does not keep everybody else waiting."""
 BATCHES: Final = 256
@@ -51,6 +55,12 @@ class Hub:
         self.control = Control(self, broker, version)
         broker.deaths.writer = DeathWriter(self.control)
         self.connections: dict[int, Connection] = {}
+        self.node: str = "penstock@localhost"
+        """What this process is called among others; the shell knows the machine's name."""
+        self.publications: list[Publication] = []
+        """Single messages, published by somebody who has no channel, of which it is known what has become of them."""
+        self.published = Holding(PUBLICATIONS_BYTES)
+        """What waits of such messages."""
         self.touched: list[Connection] = []
         """Connections with something to write."""
         self.server_properties: dict[str, object] = {
@@ -102,8 +112,11 @@ class Hub:
             more = True
         self.tell()
         for producer in self.broker.take_confirming():
-            assert isinstance(producer, ChannelProducer)
-            producer.channel.tell_confirms()
+            if isinstance(producer, Publication):
+                producer.tell_outcome()
+            else:
+                assert isinstance(producer, ChannelProducer)
+                producer.channel.tell_confirms()
         return more or self.broker.pending()
 
     def take_touched(self) -> list[Connection]:
@@ -111,6 +124,13 @@ class Hub:
         touched = self.touched
         self.touched = []
         return touched
+
+    def take_publications(self) -> list[Publication]:
+        """Take the single messages of which it is known what has become of them."""
+        done = self.publications
+        if done:
+            self.publications = []
+        return done
 
     def take_unblocked(self) -> list[Connection]:
         """Take the connections that nothing blocks any more: reading from them may go on."""
@@ -215,14 +235,13 @@ class Hub:
         elif isinstance(effect, Unblocked):
             self._count_blocking(effect.producer, effect.gate, -1, blocking)
         elif isinstance(effect, Refused):
-            self.note(f"[{effect.producer.name}] {effect.error.reply_text}")
-            assert isinstance(effect.producer, ChannelProducer)
-            channel = effect.producer.channel
-            if channel.stands():
-                channel.connection.on_error(int(channel.number), effect.error)
+            self._refuse(effect)
         elif isinstance(effect, Returned):
-            assert isinstance(effect.producer, ChannelProducer)
-            write_return(effect.producer.channel, effect.route, effect.content, effect.refused)
+            if isinstance(effect.producer, Publication):
+                effect.producer.routed = False
+            else:
+                assert isinstance(effect.producer, ChannelProducer)
+                write_return(effect.producer.channel, effect.route, effect.content, effect.refused)
         elif isinstance(effect, Cancelled):
             self._cancel(effect)
         elif isinstance(effect, Slow):
@@ -233,8 +252,20 @@ class Hub:
         elif isinstance(effect, Grown):
             self.control.look_again(effect.queue)
 
+    def _refuse(self, effect: Refused) -> None:
+        """Close the channel of a producer, for a publish that cannot be; a single message is answered."""
+        producer = effect.producer
+        self.note(f"[{producer.name}] {effect.error.reply_text}")
+        if isinstance(producer, Publication):
+            producer.tell_error(effect.error)
+            return
+        assert isinstance(producer, ChannelProducer)
+        channel = producer.channel
+        if channel.stands():
+            channel.connection.on_error(int(channel.number), effect.error)
+
     def _count_blocking(self, producer: Blockable, gate: Gate, by: int, blocking: dict[int, Connection]) -> None:
-        if not isinstance(producer, ChannelProducer):  # Dead letters: nobody but the log is told.
+        if not isinstance(producer, ChannelProducer):  # Dead letters, single messages: nobody but the log is told.
             self.note(telling.blocked(producer, gate) if by > 0 else telling.unblocked(producer, gate))
             return
         connection = producer.channel.connection

@@ -19,13 +19,23 @@ class Request:
     """
 
     def __init__(
-        self, vhost: VirtualHost, connection: Connection, reply_to: str | None, correlation_id: str | None, body: bytes
+        self,
+        vhost: VirtualHost,
+        connection: Connection | None,
+        reply_to: str | None,
+        correlation_id: str | None,
+        body: bytes,
     ) -> None:
         self.vhost = vhost
         self.connection = connection
+        """Who asks; None for one who has none (HTTP)."""
         self.reply_to = reply_to
         self.correlation_id = correlation_id
         self.fields = _parse(body)
+
+    def asker(self) -> str:
+        """Return who asks, for people."""
+        return "a request" if self.connection is None else self.connection.name()
 
     def text(self, name: str) -> str:
         """Return a string that must be there."""

@@ -38,7 +38,7 @@ def set_settings(hub: Hub, request: Request) -> dict[str, object]:
     for name in hub.broker.table.said(scope, pattern, FILE):
         if name in words:
             said.append(f"{name} beats what the settings file says for {_thing(scope, pattern)}, until it is unset")
-    hub.note_setting(_thing(scope, pattern), f"set by {request.connection.name()}: {_listed(words)}")
+    hub.note_setting(_thing(scope, pattern), f"set by {request.asker()}: {_listed(words)}")
     return {**_answer(hub.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": said}
 
 
@@ -57,7 +57,7 @@ def unset_settings(hub: Hub, request: Request) -> dict[str, object]:
     for name, word in hub.broker.table.said(scope, pattern, FILE).items():
         if not names or name in names:
             said.append(f"{name}: the settings file's {shown(word.given)} is in effect again")
-    hub.note_setting(_thing(scope, pattern), f"unset by {request.connection.name()}: {', '.join(names) or 'all'}")
+    hub.note_setting(_thing(scope, pattern), f"unset by {request.asker()}: {', '.join(names) or 'all'}")
     return {**_answer(hub.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": said}
 
 

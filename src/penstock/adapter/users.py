@@ -13,6 +13,10 @@ class Users:
     def __init__(self, passwords: dict[str, str] | None = None) -> None:
         self._passwords = {GUEST: GUEST} if passwords is None else passwords
 
+    def names(self) -> list[str]:
+        """Return who may log in."""
+        return list(self._passwords)
+
     def refusal(self, user: str, password: str, loopback: bool) -> str:
         """Return why a login is refused, for the log and never for the client; "" if it is welcome."""
         expected = self._passwords.get(user)

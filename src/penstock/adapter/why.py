@@ -56,7 +56,8 @@ def answer(request: Request, hub: Hub) -> dict[str, object]:
     asker = request.connection
     connections = [each for each in hub.connections.values() if each.user == name and each is not asker]
     if not connections:
-        raise NotFound(f"user '{name}' has no connection" + (" but the one that asks" if asker.user == name else ""))
+        own = asker is not None and asker.user == name
+        raise NotFound(f"user '{name}' has no connection" + (" but the one that asks" if own else ""))
     return of_user(name, connections, hub.broker)
 
 

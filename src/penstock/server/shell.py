@@ -14,6 +14,7 @@ from typing import Final
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.peer import CLOSED, Peer
 from penstock.adapter.hub import Hub
+from penstock.adapter.publication import Publication
 from penstock.server.flowlog import FlowLog
 from penstock.server.transport import Transport
 
@@ -51,6 +52,11 @@ class Shell:
         self._lines: int = 0
         """Log lines that went out in that moment."""
         self._wall_offset = time.time() - loop.time()
+        self.started: float = loop.time()
+        self.listeners: list[tuple[str, str, int]] = []
+        """Where the broker listens: protocol (amqp, http), host and port."""
+        self._publishing: dict[int, asyncio.Future[None]] = {}
+        """Who waits to hear what has become of a single message."""
 
     # From transports
 
@@ -108,10 +114,25 @@ class Shell:
             transport = self.transports.get(connection.number)
             if transport is not None and not connection.must_drain and not connection.may_pause():
                 transport.resume()
+        for publication in hub.take_publications():
+            known = self._publishing.pop(id(publication), None)
+            if known is not None and not known.done():
+                known.set_result(None)
         self._tell()
         if more:
             self.schedule()
         self._arm()
+
+    def when_published(self, publication: Publication) -> asyncio.Future[None]:
+        """Return a future that is done when it is known what has become of a single message; `forget` it afterwards."""
+        known: asyncio.Future[None] = self.loop.create_future()
+        self._publishing[id(publication)] = known
+        self.schedule()
+        return known
+
+    def forget(self, publication: Publication) -> None:
+        """Nobody waits for this one any more."""
+        self._publishing.pop(id(publication), None)
 
     def _tell(self) -> None:
         """Hand log lines and the flow log's records over to those who write them."""

@@ -45,7 +45,8 @@ class Transport(asyncio.BufferedProtocol):
         transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
         self._socket = transport
         host, port = (transport.get_extra_info("peername") or ("unknown", 0))[:2]
-        self.connection = self.shell.connected(self, Peer(f"{host}:{port}", _is_loopback(host)))
+        ours, at = (transport.get_extra_info("sockname") or ("unknown", 0))[:2]
+        self.connection = self.shell.connected(self, Peer(f"{host}:{port}", is_loopback(host), f"{ours}:{at}"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where to read into."""
@@ -152,5 +153,6 @@ class Transport(asyncio.BufferedProtocol):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_RECEIVE_BUFFER)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Tell whether an address is one of this very machine."""
     return host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")

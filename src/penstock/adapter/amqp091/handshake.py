@@ -19,6 +19,10 @@ PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 FRAME_MIN: Final = 4096
 """Every peer must take frames of this size (section 4.2.3)."""
 
+KEPT: Final = ("product", "version", "platform", "information", "copyright", "connection_name")
+KEPT_LETTERS: Final = 255
+"""Properties of a client that are kept for people, and how much of each: other ones may be of any size."""
+
 
 def protocol_header(connection: Connection, data: bytes) -> bytes:
     """Read the eight octets that every connection begins with; returns what comes after them, if it may go on."""
@@ -50,12 +54,17 @@ def start_ok(connection: Connection, args: dict[str, object]) -> None:
     """Log the client in (section 1.4.2.2)."""
     properties = arg.table(args, "client_properties")
     connection.product = str(properties.get("product", ""))
+    for name in KEPT:
+        if name in properties:
+            connection.peer.properties[name] = str(properties[name])[:KEPT_LETTERS]
     capabilities = properties.get("capabilities")
     if isinstance(capabilities, dict):
         connection.capabilities = capabilities
+        connection.peer.properties["capabilities"] = capabilities
     platform = str(properties.get("platform", ""))
     connection.profile = profile_of(connection.product, platform, connection.capabilities)
     mechanism = arg.text(args, "mechanism")
+    connection.peer.mechanism = mechanism
     response = arg.octets(args, "response")
     try:
         if mechanism == "PLAIN":

@@ -1,0 +1,219 @@
+"""Definitions as they are read from a file: every key known, every value of its type, or an error with line and key.
+
+The format is RabbitMQ's (the export of its HTTP API, of rabbitmqctl and of its console). What it has and Penstock does
+not (users, permissions, parameters) is read over and counted, so that a file from there can be imported.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from typing import Final
+
+from penstock.adapter.places import is_text, line_of
+from penstock.errors import PreconditionFailed
+
+BYTES_MOST: Final = 4 * 1024 * 1024
+ENTRIES_MOST: Final = 20_000
+"""The largest definitions that are imported at once: it is one step, and the broker does nothing else meanwhile."""
+
+TEXT: Final = "a string"
+FLAG: Final = "true or false"
+OBJECT: Final = "an object"
+NUMBER: Final = "a whole number"
+ANY: Final = "anything"
+
+SECTIONS: Final[dict[str, dict[str, str]]] = {
+    "vhosts": {
+        "name": TEXT,
+        "description": ANY,
+        "tags": ANY,
+        "metadata": ANY,
+        "default_queue_type": ANY,
+        "limits": ANY,
+        "tracing": ANY,
+        "protected_from_deletion": ANY,
+    },
+    "exchanges": {
+        "name": TEXT,
+        "vhost": TEXT,
+        "type": TEXT,
+        "durable": FLAG,
+        "auto_delete": FLAG,
+        "internal": FLAG,
+        "arguments": OBJECT,
+    },
+    "queues": {
+        "name": TEXT,
+        "vhost": TEXT,
+        "type": TEXT,
+        "durable": FLAG,
+        "auto_delete": FLAG,
+        "arguments": OBJECT,
+    },
+    "bindings": {
+        "source": TEXT,
+        "vhost": TEXT,
+        "destination": TEXT,
+        "destination_type": TEXT,
+        "routing_key": TEXT,
+        "arguments": OBJECT,
+        "properties_key": ANY,
+    },
+    "policies": {
+        "name": TEXT,
+        "vhost": TEXT,
+        "pattern": TEXT,
+        "apply-to": TEXT,
+        "definition": OBJECT,
+        "priority": NUMBER,
+    },
+}
+"""What is imported, in the order in which it is made, with the keys and types of each entry."""
+NEEDED: Final = {
+    "vhosts": ("name",),
+    "exchanges": ("name", "type"),
+    "queues": ("name",),
+    "bindings": ("source", "destination", "destination_type"),
+    "policies": ("name", "pattern", "definition"),
+}
+NOT_IMPORTED: Final = ("users", "permissions", "topic_permissions", "parameters", "global_parameters")
+HEAD: Final = (
+    "rabbit_version",
+    "rabbitmq_version",
+    "rabbitmq_definition_format",
+    "product_name",
+    "product_version",
+    "original_vhost_name",
+    "original_cluster_name",
+    "explanation",
+    "description",
+    "metadata",
+    "default_queue_type",
+)
+"""What a file says about itself."""
+
+
+class Entry:
+    """One thing that a file defines."""
+
+    __slots__ = ("section", "index", "fields")
+
+    def __init__(self, section: str, index: int, fields: dict[str, object]) -> None:
+        self.section = section
+        self.index = index
+        self.fields = fields
+
+    def text(self, name: str, otherwise: str = "") -> str:
+        """Return a string."""
+        value = self.fields.get(name)
+        return value if isinstance(value, str) else otherwise
+
+    def flag(self, name: str, otherwise: bool = False) -> bool:
+        """Return true or false."""
+        value = self.fields.get(name)
+        return value if isinstance(value, bool) else otherwise
+
+    def table(self, name: str) -> dict[str, object]:
+        """Return an object."""
+        value = self.fields.get(name)
+        return value if isinstance(value, dict) else {}
+
+
+class Defined:
+    """What a file defines, in the order of the file, and what of it is read over."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.entries: dict[str, list[Entry]] = {section: [] for section in SECTIONS}
+        self.read_over: dict[str, int] = {}
+        """How many users and the like the file has."""
+
+    def error(self, path: list[str | int], text: str) -> PreconditionFailed:
+        """Return the error for what stands at a place of the file."""
+        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+        told = f"line {line_of(self.text, path)}" + (f", {where}" if where else "")
+        return PreconditionFailed(f"{told}: {text}; nothing was imported")
+
+    def count(self) -> int:
+        """Return how many things it defines."""
+        return sum(len(entries) for entries in self.entries.values())
+
+
+def read(text: str, vhost: str | None) -> Defined:
+    """Read definitions; `vhost` is the virtual host that entries are for which do not say it, None: they must.
+
+    Raises PreconditionFailed (406) with line and key.
+    """
+    if len(text) > BYTES_MOST:
+        raise PreconditionFailed(f"the definitions have {len(text):,} characters; at once {BYTES_MOST:,} are imported")
+    try:
+        given = json.loads(text)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise PreconditionFailed(f"{where}: {error.msg}; nothing was imported") from None
+    except RecursionError:
+        raise PreconditionFailed("the definitions are nested too deeply; nothing was imported") from None
+    if "\\u" in text and not is_text(given):
+        raise PreconditionFailed("a string has half a character (a lone surrogate); nothing was imported")
+    found = Defined(text)
+    if not isinstance(given, dict):
+        raise found.error([], f"definitions are an object with {', '.join(SECTIONS)}, not {_shown(given)}")
+    for section, entries in given.items():
+        if section in HEAD:
+            continue
+        if section not in SECTIONS and section not in NOT_IMPORTED:
+            raise found.error([section], _unknown(section, [*SECTIONS, *NOT_IMPORTED, *HEAD]))
+        if not isinstance(entries, list):
+            raise found.error([section], f"must be a list, not {_shown(entries)}")
+        if section in NOT_IMPORTED:
+            found.read_over[section] = len(entries)
+            continue
+        for index, fields in enumerate(entries):
+            found.entries[section].append(_entry(found, section, index, fields, vhost))
+    if found.count() > ENTRIES_MOST:
+        raise PreconditionFailed(f"the file defines {found.count():,} things; at once {ENTRIES_MOST:,} are imported")
+    return found
+
+
+def _entry(found: Defined, section: str, index: int, fields: object, vhost: str | None) -> Entry:
+    known = SECTIONS[section]
+    place: list[str | int] = [section, index]
+    if not isinstance(fields, dict):
+        raise found.error(place, f"must be an object, not {_shown(fields)}")
+    for name, value in fields.items():
+        if name not in known:
+            raise found.error([*place, name], _unknown(name, list(known)))
+        kind = known[name]
+        if value == [] and kind == OBJECT:
+            fields[name] = {}  # RabbitMQ writes an empty object so at times.
+        elif not _is(value, kind):
+            raise found.error([*place, name], f"must be {kind}, not {_shown(value)}")
+    if "vhost" in known and "vhost" not in fields and vhost is not None:
+        fields["vhost"] = vhost
+    for name in (*NEEDED[section], "vhost") if "vhost" in known else NEEDED[section]:
+        if name not in fields:
+            raise found.error(place, f"lacks '{name}'")
+    return Entry(section, index, fields)
+
+
+def _is(value: object, kind: str) -> bool:
+    if kind == TEXT:
+        return isinstance(value, str)
+    if kind == FLAG:
+        return isinstance(value, bool)
+    if kind == OBJECT:
+        return isinstance(value, dict)
+    if kind == NUMBER:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return True
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; known are {', '.join(known)}"
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,0 +1,113 @@
+"""A single message from somebody who has no channel (HTTP): it passes the same gates as any publish, and is answered.
+
+It is published as in confirm mode. The answer is what its confirmation would have been: that it is in its queues,
+withheld while a gate is closed behind it; or that it was refused, by an overflow policy or at its hold deadline.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.adapter.amqp091.channel import headers_of
+from penstock.adapter.amqp091.content import header_payload, make_content
+from penstock.adapter.amqp091.header import FIXED_OCTETS
+from penstock.core import road
+from penstock.core.holding import Held
+from penstock.core.message import OVERHEAD
+from penstock.core.origin import Origin
+from penstock.core.producer import Producer
+from penstock.core.queue import Queue
+from penstock.core.route import Route
+from penstock.core.vhost import VirtualHost
+from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, PreconditionFailed
+from penstock.wire.amqp091.codec import CodecError, Properties
+
+if TYPE_CHECKING:
+    from penstock.adapter.hub import Hub
+
+WAITS: Final = ""
+"""`refusal` of a message that is in its queues, or of which nothing is known yet."""
+
+
+class Publication(Producer):
+    """One message on its way; `hub.publications` gets it when it is known what has become of it."""
+
+    def __init__(self, hub: Hub, user: str, peer: str) -> None:
+        origin = Origin(user, f"http {peer}")
+        hub.broker.gates.enter(origin)
+        super().__init__(hub.broker, f"http({user}@{peer})", hub.published, origin)
+        self.hub = hub
+        self.confirming = True
+        self.routed: bool = True
+        """Whether it reached a queue."""
+        self.refusal: str = WAITS
+        """Why it is in no queue and never will be."""
+        self.retriable: bool = False
+        """Whether it may go in later: the gate was closed for too long."""
+        self.done: bool = False
+
+    def send(self, vhost: VirtualHost, exchange: str, key: str, properties: Properties, body: bytes) -> None:
+        """Publish; call it once.
+
+        Raises NotFound (404), AccessRefused (403), ContentTooLarge (311), PreconditionFailed (406).
+        """
+        most = self.hub.policy.message_bytes_max
+        if len(body) > most:
+            raise ContentTooLarge(f"a message of {len(body)} bytes is larger than the {most} bytes that one may have")
+        assert self.origin is not None
+        if properties.user_id is not None and properties.user_id != self.origin.user:
+            raise PreconditionFailed(
+                f"user_id property set to '{properties.user_id}' but authenticated user was '{self.origin.user}'"
+            )
+        try:
+            content = make_content(properties, body)
+        except CodecError as error:
+            raise PreconditionFailed(f"the properties cannot be sent: {error.reason}") from None
+        route = vhost.route(exchange, key, True)
+        vhost.resolve(route, headers_of(content))
+        if route.control:
+            raise AccessRefused("operations of the broker are asked for by AMQP, with somewhere to reply to")
+        charge = len(header_payload(content)) - FIXED_OCTETS + len(body) + OVERHEAD
+        self.publish(route, content, charge)
+
+    def give_up(self) -> None:
+        """Leave no trace: it has been answered, or nobody waits for the answer any more."""
+        self.done = True
+        self.depart()
+        if self.origin is not None:
+            self.broker.gates.leave(self.origin)
+
+    # What becomes of it
+
+    def tell_outcome(self) -> None:
+        """Its confirmation, or its refusal, is known."""
+        for outcome in self.withheld.take():
+            if not outcome.confirmed and not self.refusal:
+                self.refusal = "the message was refused"
+            self._finish()
+
+    def tell_error(self, error: BrokerError) -> None:
+        """It can never go in."""
+        self.refusal = str(error)
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self.done:
+            self.done = True
+            self.hub.publications.append(self)
+
+    def _turned_away(self, queue: Queue, route: Route, content: bytes, charge: i64) -> None:
+        self.refusal = f"queue '{queue.name}' was deleted" if queue.deleted else str(road.refusal(queue))
+        super()._turned_away(queue, route, content, charge)
+
+    def _refuse_new(self, route: Route, why: str, charge: i64) -> None:
+        self.refusal = f"publish to {road.place(route)} refused: {why}; {road.why(route.queues)}"
+        self.retriable = True
+        super()._refuse_new(route, why, charge)
+
+    def _refuse_held(self, due: list[Held], now: float) -> None:
+        self.refusal = due[0].late(self.own, now)
+        self.retriable = True
+        super()._refuse_held(due, now)
