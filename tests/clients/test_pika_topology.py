@@ -56,7 +56,8 @@ def test_the_broker_names_a_queue_and_an_empty_name_means_the_last_one(channel: 
     channel.queue_bind("", "amq.direct", "key")
     channel.basic_publish("amq.direct", "key", b"x")
     assert bodies(channel, second) == [b"x"]
-    assert channel.queue_declare("", passive=True).method.queue == second
+    assert channel.queue_purge("").method.message_count == 0
+    assert channel.queue_declare(second, passive=True).method.message_count == 0
 
 
 def test_an_exclusive_queue_belongs_to_its_connection_and_goes_with_it(broker: BrokerProcess, name: str) -> None:
@@ -297,7 +298,7 @@ def test_what_is_not_built_closes_the_connection_with_540(broker: BrokerProcess)
 
 
 def test_a_vhost_that_does_not_exist_is_530_and_a_wrong_password_403(broker: BrokerProcess) -> None:
-    with pytest.raises(ProbableAccessDeniedError, match=r"\(530\).*vhost 'moon' not found"):
+    with pytest.raises(ProbableAccessDeniedError, match=r"\(530\).*vhost moon not found"):
         pika.BlockingConnection(pika.URLParameters(broker.url + "moon"))
     with pytest.raises(ProbableAuthenticationError, match=r"\(403\).*ACCESS_REFUSED"):
         pika.BlockingConnection(pika.URLParameters(broker.url.replace("guest:guest", "guest:wrong")))

@@ -223,7 +223,7 @@ def test_a_command_is_answered_in_words_and_as_json(make: Callable[..., Publishe
         (("unset", "queue", "nobody"), "nothing is set for queue 'nobody'; nothing to unset"),
         (("unset", "queue"), "scope queue needs the pattern that was set"),
         (("show", "queue", "nobody"), "no queue 'nobody' in vhost '/'"),
-        (("show", "vhost", "nobody"), "vhost 'nobody' not found"),
+        (("show", "vhost", "nobody"), "vhost nobody not found"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_sentence(

@@ -28,8 +28,8 @@ class Reader:
         self.highest = 0
 
     def upto(self, tag: int, multiple: bool) -> list[int]:
-        """The deliveries that a tag stands for; none if it was never given."""
-        if tag > self.highest:
+        """The deliveries that a tag stands for; none if it is not out itself."""
+        if tag not in self.out:
             return []
         return [each for each in sorted(self.out) if each == tag or (multiple and each <= tag)]
 

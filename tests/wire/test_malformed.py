@@ -119,7 +119,7 @@ def test_octets_after_the_last_field_are_refused() -> None:
 def test_the_reason_names_the_method() -> None:
     with pytest.raises(CodecError, match=r"^queue\.declare: a short string is not UTF-8$") as caught:
         decode_method(bytes.fromhex("0032000a 0000 01 ff 00 00000000"))
-    assert caught.value.code is ReplyCode.SYNTAX_ERROR
+    assert caught.value.code is ReplyCode.FRAME_ERROR
 
 
 @given(st.binary(max_size=200))

@@ -10,6 +10,8 @@ No socket, no clock, no randomness: the shell supplies them.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from typing import TYPE_CHECKING, Final
 
 from penstock.adapter import telling
@@ -78,7 +80,7 @@ class Hub:
                 "per_consumer_qos": True,
             },
         }
-        self._seed = seed
+        self._seed: bytes = seed.encode()
         self._names: int = 0
         self._connected: int = 0
         self._unblocked: list[Connection] = []
@@ -195,9 +197,13 @@ class Hub:
             self.recorder.setting(thing, change)
 
     def make_name(self, prefix: str) -> str:
-        """Make a name for a queue or consumer that the client left to us; the shell's seed makes it hard to guess."""
+        """Make a name that the client left to us, of a queue or consumer, in RabbitMQ's form.
+
+        The shell's seed makes it hard to guess, also for those who have seen others.
+        """
         self._names += 1
-        return f"{prefix}-{self._seed}{self._names:x}"
+        digest = hashlib.blake2b(b"%d" % self._names, digest_size=16, key=self._seed).digest()
+        return f"{prefix}-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
 
     # A turn
 

@@ -95,7 +95,7 @@ class Broker:
         """Return a virtual host. Raises NotAllowed (530) for one that does not exist."""
         vhost = self.vhosts.get(name)
         if vhost is None:
-            raise NotAllowed(f"vhost '{name}' not found")
+            raise NotAllowed(f"vhost {name} not found")
         return vhost
 
     def apply_settings(self, plan: Plan) -> None:
@@ -256,15 +256,14 @@ class Broker:
             self.cancel(session, tag)
 
     def delete_queue(self, queue: Queue, if_unused: bool = False, if_empty: bool = False) -> int:
-        """Delete a queue; returns how many messages went with it. Raises PreconditionFailed (406)."""
+        """Delete a queue; returns how many messages went with it, those with consumers not counted (as RabbitMQ).
+
+        Raises PreconditionFailed (406).
+        """
         if if_unused and queue.consumers:
-            raise PreconditionFailed(
-                f"queue '{queue.name}' in vhost '{queue.vhost}' in use: it has {len(queue.consumers)} consumers"
-            )
-        if if_empty and queue.messages:
-            raise PreconditionFailed(
-                f"queue '{queue.name}' in vhost '{queue.vhost}' is not empty: it has {queue.messages} messages"
-            )
+            raise PreconditionFailed(f"queue '{queue.name}' in vhost '{queue.vhost}' in use")
+        if if_empty and queue.available():
+            raise PreconditionFailed(f"queue '{queue.name}' in vhost '{queue.vhost}' not empty")
         count = self.vhosts[queue.vhost].delete_queue(queue, self.now)
         for gate in queue.gates:
             for _, _, waiter in list(gate.waiters):

@@ -145,7 +145,7 @@ class Session:
         """Put back everything that is not settled (basic.recover, or the session ends)."""
         if self._front >= len(self._batches):
             return []
-        return self.requeue(self.next_tag - 1, True)
+        return self.requeue(0, True)
 
     def unsettled(self) -> int:
         """Return how many deliveries are not settled."""
@@ -176,23 +176,8 @@ class Session:
     def _upto(self, tag: i64) -> i64:
         if tag == 0:
             return self.next_tag - 1
-        if tag >= self.next_tag or tag < 0 or not self._is_out(tag):
-            raise PreconditionFailed(f"unknown delivery tag {tag}")
+        self._find(tag)  # RabbitMQ refuses a multiple whose own tag is not out, whatever is out before it.
         return tag
-
-    def _is_out(self, tag: i64) -> bool:
-        """Tell whether a delivery at or below `tag` is unsettled: RabbitMQ refuses a multiple that settles nothing."""
-        if self._front >= len(self._batches):
-            return False
-        batch = self._batches[self._front]
-        if tag >= batch.last():
-            return True  # The first batch always has one left.
-        index: i64 = 0
-        while index <= tag - batch.first:
-            if batch.messages[index] is not None:
-                return True
-            index += 1
-        return False
 
     def _settle_range(self, last: i64, now: float) -> None:
         batches = self._batches

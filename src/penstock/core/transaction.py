@@ -78,18 +78,14 @@ class Transaction:
             first = self._swept + 1
             if tag == ALL:
                 last = self.session.next_tag - 1
-        if last >= self.session.next_tag:
+        if (tag != ALL or not multiple) and (tag in self.taken or not self.session.deliveries(tag, tag)):
             raise PreconditionFailed(f"unknown delivery tag {tag}")
-        found = False
         for number, queue, message in self.session.deliveries(first, last):
             if number not in self.taken:
                 self.taken.add(number)
                 self.settlements.append(Settlement(number, queue, message, how))
-                found = True
         if multiple:
             self._swept = last
-        if not found and not (multiple and tag == ALL):
-            raise PreconditionFailed(f"unknown delivery tag {tag}")
 
     def recover(self) -> None:
         """Put back at once every delivery that no transaction of the session has settled (basic.recover)."""

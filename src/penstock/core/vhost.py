@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.dead_letters import DeadLetters
+from penstock.core.equivalence import check_same
 from penstock.core.exchange import Binding, Exchange, make_exchange
 from penstock.core.message import Address
 from penstock.core.queue import Queue
@@ -32,6 +33,12 @@ PREDECLARED: Final = (
     (CONTROL_EXCHANGE, "direct"),
 )
 """AMQP 0-9-1 section 3.1.3, and our own."""
+
+LOCKED: Final = (
+    "It could be originally declared on another connection or the exclusive property value does not match that of the "
+    "original declaration."
+)
+"""RabbitMQ's words, which its users search for."""
 
 QUEUES_MAX: Final = 50_000
 EXCHANGES_MAX: Final = 50_000
@@ -64,11 +71,13 @@ class VirtualHost:
         if queue is None:
             raise NotFound(f"no queue '{name}' in vhost '{self.name}'")
         if queue.owner is not None and queue.owner is not asker:
-            raise ResourceLocked(
-                f"cannot obtain exclusive access to locked queue '{name}' in vhost '{self.name}'; "
-                "it belongs to the connection that declared it"
-            )
+            raise self._locked(name)
         return queue
+
+    def _locked(self, name: str) -> ResourceLocked:
+        return ResourceLocked(
+            f"cannot obtain exclusive access to locked queue '{name}' in vhost '{self.name}'. {LOCKED}"
+        )
 
     def declare_queue(
         self, name: str, arguments: dict[str, object], durable: bool, auto_delete: bool, owner: object, asker: object
@@ -76,11 +85,14 @@ class VirtualHost:
         """Make a queue, or check that the one with this name is the same.
 
         `owner` is the connection for an exclusive queue and None otherwise; `asker` is who declares. Raises
-        PreconditionFailed (406) for arguments that cannot be meant or differ, with nothing created.
+        ResourceLocked (405) if one of the two is exclusive and the other is not, PreconditionFailed (406) for arguments
+        that cannot be meant or differ, with nothing created.
         """
         if name in self.queues:
             queue = self.queue(name, asker)
-            _check_same(queue, arguments, durable, auto_delete, owner)
+            if (queue.owner is None) != (owner is None):
+                raise self._locked(name)
+            check_same(queue, arguments, durable, auto_delete)
             return queue
         if len(self.queues) >= QUEUES_MAX:
             raise ResourceError(
@@ -99,11 +111,11 @@ class VirtualHost:
         return queue
 
     def delete_queue(self, queue: Queue, now: float) -> int:
-        """Remove a queue and all its bindings; returns how many messages went with it.
+        """Remove a queue and all its bindings; returns how many messages that were with no consumer went with it.
 
         Its gate opens for good, so that whoever waits for it is answered.
         """
-        count = int(queue.messages)
+        count = int(queue.available())
         queue.deleted = True
         del self.queues[queue.name]
         for exchange in list(self.exchanges.values()):
@@ -260,25 +272,6 @@ class VirtualHost:
         return Route(Address(exchange, routing_key), mandatory)
 
 
-def _check_same(queue: Queue, arguments: dict[str, object], durable: bool, auto_delete: bool, owner: object) -> None:
-    for what, is_now, wanted in (
-        ("durable", queue.durable, durable),
-        ("auto_delete", queue.auto_delete, auto_delete),
-        ("exclusive", queue.owner is not None, owner is not None),
-    ):
-        if is_now != wanted:
-            raise PreconditionFailed(
-                f"inequivalent arg '{what}' for queue '{queue.name}' in vhost '{queue.vhost}': "
-                f"received '{_lower(wanted)}' but current is '{_lower(is_now)}'"
-            )
-    for name in sorted([*arguments, *queue.arguments]):
-        if arguments.get(name) != queue.arguments.get(name):
-            raise PreconditionFailed(
-                f"inequivalent arg '{name}' for queue '{queue.name}' in vhost '{queue.vhost}': "
-                f"received '{_text(arguments.get(name))}' but current is '{_text(queue.arguments.get(name))}'"
-            )
-
-
 def _check_same_exchange(exchange: Exchange, kind: str, durable: bool, auto_delete: bool, internal: bool) -> None:
     for what, is_now, wanted in (
         ("type", exchange.kind, kind),
@@ -295,9 +288,3 @@ def _check_same_exchange(exchange: Exchange, kind: str, durable: bool, auto_dele
 
 def _lower(value: bool) -> str:
     return "true" if value else "false"
-
-
-def _text(value: object) -> str:
-    if value is None:
-        return "none"
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -27,6 +27,11 @@ CONSUMERS: Final = (
 """What a consumer may ask for itself."""
 NEARLY: Final = 0.8
 """How alike a name must be to one of ours to be taken for a misspelling of it (difflib); others are not ours."""
+MILLISECONDS_MAX: Final = 4_294_967_295
+"""The longest that RabbitMQ lets a message or a queue live: 49 days."""
+RABBITMQS_TIMES: Final = ("x-message-ttl", "x-expires")
+RABBITMQS_NUMBERS: Final = (*RABBITMQS_TIMES, "x-max-length", "x-max-length-bytes")
+"""Arguments that RabbitMQ takes as integers only."""
 PATTERN_MAX: Final = 255
 """Octets of a pattern: as long as a name may be (a short string, AMQP 0-9-1 section 4.2.5.3)."""
 
@@ -44,6 +49,7 @@ def read_arguments(queue: str, arguments: dict[str, object]) -> dict[str, Word]:
         if ours is None:
             _check_unknown(thing, name, value)
         else:
+            _check_number(thing, name, value)
             _add(words, thing, ours, read_value(thing, name, SCOPES["queue"][ours], value))
     return words
 
@@ -135,6 +141,13 @@ def setting_named(scope: str, name: str) -> str:
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
     raise PreconditionFailed(f"unknown setting {shown(name)} for scope {scope}; {hint}")
+
+
+def _check_number(thing: str, name: str, value: object) -> None:
+    if name in RABBITMQS_NUMBERS and isinstance(value, str):
+        raise PreconditionFailed(f"{thing}: {name}='{shown(value)}' is text, where a whole number is expected")
+    if name in RABBITMQS_TIMES and isinstance(value, int) and value > MILLISECONDS_MAX:
+        raise PreconditionFailed(f"{thing}: {name}={value} is too large; the most is {MILLISECONDS_MAX} (ms)")
 
 
 def _add(words: dict[str, Word], thing: str, ours: str, word: Word) -> None:

@@ -18,12 +18,13 @@ from penstock.core.producer import Producer
 from penstock.core.route import Route
 from penstock.core.session import Session
 from penstock.core.vhost import VirtualHost
-from penstock.errors import ContentTooLarge, ResourceError, SyntaxInvalid, UnexpectedFrame
+from penstock.errors import PreconditionFailed, ResourceError, SyntaxInvalid, UnexpectedFrame
 from penstock.flow.deadlines import NEVER
 from penstock.flow.gate import Gate
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, decode_properties
 from penstock.wire.amqp091.codec import frame as whole_frame
+from penstock.wire.amqp091.spec import CLASS_BASIC
 
 if TYPE_CHECKING:
     from penstock.adapter.amqp091.connection import Connection
@@ -68,6 +69,8 @@ class Channel(Session):
         self.broker = broker
         self.closing: bool = False
         """We closed it and wait for close-ok; everything else that comes on it is ignored."""
+        self.closed_by_both: bool = False
+        """The client closed it as well, before it heard of it: its number may be used again."""
         self.transaction: ChannelTransaction | None = None
         """The channel's transactional mode (tx.select); None while it has none."""
         self.quick_ack: i64 = ACK_FRAME
@@ -148,17 +151,26 @@ class Channel(Session):
         self._content = []
         self.content_left = 0
 
+    def awaits_header(self) -> bool:
+        """Tell whether a content header is next."""
+        return self.content_left >= 0 and not self._content
+
+    def unexpected(self, class_id: int = CLASS_BASIC) -> UnexpectedFrame:
+        """Return the error (505) for a frame that is not the one that is next; RabbitMQ's texts."""
+        if self.content_left < 0:
+            return UnexpectedFrame("expected method frame, got non method frame instead")
+        if self._content:
+            return UnexpectedFrame("expected content body, got non content body frame instead")
+        if class_id != CLASS_BASIC:
+            return UnexpectedFrame(f"expected content header for class 60, got one for class {class_id} instead")
+        return UnexpectedFrame("expected content header for class 60, got non content header frame instead")
+
     def content_header(self, frame: bytes, size: i64, body: i64) -> None:
-        """The content header came. Raises UnexpectedFrame (505), ContentTooLarge (311)."""
-        if self._content_route is None or self._content:
-            raise UnexpectedFrame(f"a content header came on channel {self.number} without a publish before it")
+        """The content header came. Raises PreconditionFailed (406) for a body that is larger than any may be."""
         most = self.connection.policy.message_bytes_max
         if body < 0 or body > most:
-            route = self._drop_content()
-            raise ContentTooLarge(
-                f"a message of {body} bytes to exchange '{route.address.exchange}' "
-                f"is larger than the {most} bytes that one may have"
-            )
+            self._drop_content()
+            raise PreconditionFailed(f"message size {int(body) % (1 << 64)} is larger than configured max size {most}")
         self._content.append(frame)
         self._content_size = size - FIXED_OCTETS + body
         self.content_left = body
@@ -168,7 +180,7 @@ class Channel(Session):
     def content_body(self, frame: bytes, size: i64) -> None:
         """A body frame came. Raises UnexpectedFrame (505)."""
         if not self._content:
-            raise UnexpectedFrame(f"a body frame came on channel {self.number} without a content header before it")
+            raise self.unexpected()
         if size > self.content_left:
             raise UnexpectedFrame(
                 f"the body on channel {self.number} is longer than announced: "

@@ -18,10 +18,10 @@ from mypy_extensions import i64
 from penstock.adapter.amqp091 import arguments as arg
 from penstock.adapter.amqp091 import handshake
 from penstock.adapter.amqp091.channel import Channel
+from penstock.adapter.amqp091.dispatching import channel_method, connection_method
 from penstock.adapter.amqp091.intake import Intake
 from penstock.adapter.amqp091.malformed import Malformed
-from penstock.adapter.amqp091.methods import CHANNEL_METHODS
-from penstock.adapter.amqp091.peer import CLOSED, CLOSING, HEADER, OPEN, RUNNING, START, TUNE, Peer
+from penstock.adapter.amqp091.peer import CLOSED, CLOSING, HEADER, RUNNING, Peer
 from penstock.adapter.policy import Policy
 from penstock.adapter.profiles import UNKNOWN, Profile
 from penstock.core.holding import Holding
@@ -31,9 +31,6 @@ from penstock.core.route import Route
 from penstock.core.vhost import VirtualHost
 from penstock.errors import (
     BrokerError,
-    ChannelError,
-    CommandInvalid,
-    NotAllowed,
     NotImplementedHere,
 )
 from penstock.wire.amqp091 import spec
@@ -144,14 +141,14 @@ class Connection(Intake):
     def lost(self) -> None:
         """The socket is gone: leave no trace of the connection."""
         self.state = CLOSED
-        self._end_channels(graceful=False)
+        self.end_channels(graceful=False)
         if self.origin is not None:
             self.broker.gates.leave(self.origin)
 
     def shut_down(self) -> None:
         """Close because the broker stops (320)."""
         if self.state == RUNNING:
-            self.close(320, "CONNECTION_FORCED - broker is shutting down", 0)
+            self.close(320, "CONNECTION_FORCED - broker is shutting down")
         else:
             self.end()
 
@@ -247,7 +244,7 @@ class Connection(Intake):
         """See `Intake.route_of`."""
         method = self._decode(payload)
         if arg.flag(method.args, "immediate"):
-            raise NotImplementedHere("immediate=true is not supported (RabbitMQ removed it in 3.0)")
+            raise NotImplementedHere("immediate=true")
         route = channel.vhost.route(
             arg.text(method.args, "exchange"), arg.text(method.args, "routing_key"), arg.flag(method.args, "mandatory")
         )
@@ -270,11 +267,11 @@ class Connection(Intake):
         try:
             method = self._decode(payload)
             if number == 0:
-                self._connection_method(method)
+                connection_method(self, method)
             else:
-                self._channel_method(number, method)
+                channel_method(self, number, method)
         except BrokerError as error:
-            self.on_error(number, error)
+            self.on_error(number, error, int.from_bytes(payload[:4], "big"))
 
     def _decode(self, payload: bytes) -> Method:
         try:
@@ -282,63 +279,16 @@ class Connection(Intake):
         except CodecError as error:
             raise Malformed(error) from None
 
-    def _channel_method(self, number: int, method: Method) -> None:
-        if self.discarding:
-            return
-        if self.state != RUNNING:
-            raise CommandInvalid(f"{method.name} came on channel {number} before the connection was open")
-        channel = self.channels.get(number)
-        if method.id == spec.CHANNEL_OPEN:
-            self._open_channel(number)
-        elif channel is None:
-            if method.id not in (spec.CHANNEL_CLOSE_OK, spec.CHANNEL_CLOSE):
-                raise ChannelError(f"{method.name} came on channel {number}, which is not open")
-        elif method.id == spec.CHANNEL_CLOSE:
-            self.hub.tell()  # What has happened on the channel comes before its close-ok.
-            self._end_channel(channel, graceful=True)
-            self.send(number, spec.CHANNEL_CLOSE_OK, {})
-        elif method.id == spec.CHANNEL_CLOSE_OK:
-            if channel.closing:
-                del self.channels[number]
-        elif not channel.closing:
-            handler = CHANNEL_METHODS.get(method.id)
-            if handler is None:
-                raise CommandInvalid(f"{method.name} is not a method that a client sends on a channel")
-            handler(channel, method.args)
-
-    def _open_channel(self, number: int) -> None:
-        if number in self.channels:
-            raise ChannelError(f"channel {number} is open already")
-        if number > self.channel_max:
-            raise NotAllowed(f"channel {number} is above the agreed channel_max of {self.channel_max}")
-        assert self.vhost is not None
-        self.channels[number] = Channel(self, number, self.vhost, self.broker)
-        self.send(number, spec.CHANNEL_OPEN_OK, {})
-
-    def _connection_method(self, method: Method) -> None:
-        if method.id == spec.CONNECTION_CLOSE:
-            self.hub.tell()
-            self._end_channels(graceful=True)
-            self.send(0, spec.CONNECTION_CLOSE_OK, {})
-            self.end()
-        elif method.id == spec.CONNECTION_CLOSE_OK and self.state == CLOSING:
-            self.end()
-        elif self.discarding:
-            return
-        elif method.id == spec.CONNECTION_START_OK and self.state == START:
-            handshake.start_ok(self, method.args)
-        elif method.id == spec.CONNECTION_TUNE_OK and self.state == TUNE:
-            handshake.tune_ok(self, method.args)
-        elif method.id == spec.CONNECTION_OPEN and self.state == OPEN:
-            handshake.open_vhost(self, method.args)
-        elif method.id == spec.CONNECTION_UPDATE_SECRET and self.state == RUNNING:
-            self.send(0, spec.CONNECTION_UPDATE_SECRET_OK, {})
-        else:
-            raise CommandInvalid(f"{method.name} is not expected while the connection is in state '{self.state}'")
-
     # Errors and ends
 
-    def on_error(self, number: int, error: BrokerError) -> None:
+    def say_goodbye(self) -> None:
+        """The client closes the connection."""
+        self.hub.tell()
+        self.end_channels(graceful=True)
+        self.send(0, spec.CONNECTION_CLOSE_OK, {})
+        self.end()
+
+    def on_error(self, number: int, error: BrokerError, method: int = 0) -> None:
         """See `Intake.on_error`."""
         code = error.reply_code() if isinstance(error, Malformed) else error.code
         if error.closes == "channel" and number in self.channels:
@@ -346,34 +296,26 @@ class Connection(Intake):
             if not channel.closing:
                 channel.closing = True
                 self.forget_last()
-                self._end_channel(channel, graceful=False)
+                self.end_channel(channel, graceful=False)
                 self.channels[number] = channel  # It ignores what comes until close-ok.
-                self.send(
-                    number,
-                    spec.CHANNEL_CLOSE,
-                    {"reply_code": code, "reply_text": error.reply_text, "class_id": 0, "method_id": 0},
-                )
+                self.send(number, spec.CHANNEL_CLOSE, _reason(code, error.reply_text, method))
             return
-        self.close(code, error.reply_text, number)
+        self.close(code, error.reply_text, method)
 
-    def on_frame_error(self, error: BrokerError) -> None:
+    def on_frame_error(self, error: BrokerError, method: int = 0) -> None:
         """See `Intake.on_frame_error`."""
-        self.on_error(0, error)
+        self.on_error(0, error, method)
 
-    def close(self, code: int, text: str, number: int) -> None:
-        """Close the connection and wait for close-ok."""
+    def close(self, code: int, text: str, method: int = 0) -> None:
+        """Close the connection and wait for close-ok; `method` is the one that is at fault, 0 if none is."""
         if self.state in (CLOSING, CLOSED):
             return
-        self._end_channels(graceful=False)
+        self.end_channels(graceful=False)
         self.hub.note(f"[{self.name()}] closed by the broker: {code} {text}")
         self.state = CLOSING
         self.discarding = True
         self.closed_at = self.broker.now
-        self.send(
-            0,
-            spec.CONNECTION_CLOSE,
-            {"reply_code": code, "reply_text": short_text(text), "class_id": 0, "method_id": 0},
-        )
+        self.send(0, spec.CONNECTION_CLOSE, _reason(code, text, method))
 
     def end(self) -> None:
         """Nothing more is read or sent; the shell closes the socket when the output is written."""
@@ -382,17 +324,29 @@ class Connection(Intake):
         self.closed_at = self.broker.now
         self.touch()
 
-    def _end_channel(self, channel: Channel, graceful: bool) -> None:
+    def end_channel(self, channel: Channel, graceful: bool) -> None:
+        """A channel is closed; `graceful` if its client wanted it."""
         if channel.producer.withheld.ready():
             channel.tell_confirms()  # Nothing may come on this channel after its close or close-ok.
         self.channels.pop(int(channel.number), None)
         self.forget_last()
         channel.end(graceful)
 
-    def _end_channels(self, graceful: bool) -> None:
+    def end_channels(self, graceful: bool) -> None:
+        """All channels are closed, and what belongs to the connection alone goes with it."""
         for channel in list(self.channels.values()):
-            self._end_channel(channel, graceful)
+            self.end_channel(channel, graceful)
         for queue in list(self.exclusive.values()):
             if not queue.deleted:
                 self.broker.delete_queue(queue)
         self.exclusive.clear()
+
+
+def _reason(code: int, text: str, method: int) -> dict[str, object]:
+    """Return the arguments of a close; `method` is the one that is at fault (class << 16 | method), 0 if none is."""
+    return {
+        "reply_code": code,
+        "reply_text": short_text(text),
+        "class_id": method >> 16,
+        "method_id": method & 0xFFFF,
+    }

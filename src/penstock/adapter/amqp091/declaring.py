@@ -11,7 +11,7 @@ from penstock.wire.amqp091 import spec
 
 def access_request(channel: Channel, args: dict[str, object]) -> None:
     """access.request is of AMQP 0-8; answered because old clients still ask."""
-    channel.send(spec.ACCESS_REQUEST_OK, {"ticket": 1})
+    channel.send(spec.ACCESS_REQUEST_OK, {"reserved_1": 1})
 
 
 def exchange_declare(channel: Channel, args: dict[str, object]) -> None:
@@ -62,17 +62,17 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
     name = arg.text(args, "queue")
     connection = channel.connection
     if arg.flag(args, "passive"):
-        queue = channel.vhost.queue(name or channel.last_queue, connection)
+        queue = channel.vhost.queue(name, connection)
     else:
         if name == "":
             name = connection.hub.make_name("amq.gen")
-        elif name.startswith("amq.") and name not in channel.vhost.queues:
-            raise AccessRefused(f"queue name '{name}' contains the reserved prefix amq.*")
+        elif name.startswith("amq."):
+            raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
         exclusive = arg.flag(args, "exclusive")
         queue = channel.vhost.declare_queue(
             name,
             arg.table(args, "arguments"),
-            arg.flag(args, "durable"),
+            arg.flag(args, "durable") and not exclusive,  # RabbitMQ: what ends with its connection is not durable.
             arg.flag(args, "auto_delete"),
             connection if exclusive else None,
             connection,
@@ -91,7 +91,9 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
 
 def queue_bind(channel: Channel, args: dict[str, object]) -> None:
     """Bind a queue to an exchange (section 1.7.2.3)."""
-    queue = named_queue(channel, args)
+    name = queue_name(channel, args)
+    channel.vhost.exchange(arg.text(args, "exchange"))  # It is missed before the queue is, as in RabbitMQ.
+    queue = channel.vhost.queue(name, channel.connection)
     key = arg.text(args, "routing_key")
     if key == "" and arg.text(args, "queue") == "":
         key = queue.name  # Section 1.7.2.3: both empty means the last declared queue, by its name.
@@ -100,11 +102,15 @@ def queue_bind(channel: Channel, args: dict[str, object]) -> None:
 
 
 def queue_unbind(channel: Channel, args: dict[str, object]) -> None:
-    """Undo `queue_bind` (section 1.7.2.5)."""
-    queue = named_queue(channel, args)
-    channel.vhost.unbind(
-        arg.text(args, "exchange"), queue, None, arg.text(args, "routing_key"), arg.table(args, "arguments")
-    )
+    """Undo `queue_bind`; what is not there, or not bound, is no error, as in RabbitMQ (section 1.7.2.5)."""
+    exchange, key = arg.text(args, "exchange"), arg.text(args, "routing_key")
+    queue = channel.vhost.queues.get(queue_name(channel, args))
+    if exchange == "":
+        raise AccessRefused("operation not permitted on the default exchange")
+    if key == "" and arg.text(args, "queue") == "":
+        key = channel.last_queue
+    if queue is not None and exchange in channel.vhost.exchanges:
+        channel.vhost.unbind(exchange, queue, None, key, arg.table(args, "arguments"))
     channel.send(spec.QUEUE_UNBIND_OK, {})
 
 
@@ -119,7 +125,7 @@ def queue_purge(channel: Channel, args: dict[str, object]) -> None:
 
 def queue_delete(channel: Channel, args: dict[str, object]) -> None:
     """Delete a queue, perhaps only if it is unused or empty (section 1.7.2.9)."""
-    name = arg.text(args, "queue") or channel.last_queue
+    name = queue_name(channel, args)
     count = 0
     try:
         queue = channel.vhost.queue(name, channel.connection)
@@ -132,13 +138,19 @@ def queue_delete(channel: Channel, args: dict[str, object]) -> None:
 
 
 def named_queue(channel: Channel, args: dict[str, object]) -> Queue:
-    """Return the queue that a method names; the last declared one for an empty name (section 1.7.2)."""
-    name = arg.text(args, "queue")
+    """Return the queue that a method names. Raises NotFound (404), ResourceLocked (405)."""
+    return channel.vhost.queue(queue_name(channel, args), channel.connection)
+
+
+def queue_name(channel: Channel, args: dict[str, object]) -> str:
+    """Return the name that a method gives; the last declared queue's for an empty one (section 1.7.2).
+
+    Raises NotFound (404) where none has been declared on the channel.
+    """
+    name = arg.text(args, "queue") or channel.last_queue
     if name == "":
-        name = channel.last_queue
-        if name == "":
-            raise NotFound("no previously declared queue: none was named, and none has been declared on this channel")
-    return channel.vhost.queue(name, channel.connection)
+        raise NotFound("no previously declared queue")
+    return name
 
 
 def _answer(channel: Channel, args: dict[str, object], method: int, answer: dict[str, object]) -> None:

@@ -8,7 +8,7 @@ from penstock.adapter.amqp091 import arguments as arg
 from penstock.adapter.amqp091.peer import OPEN, RUNNING, START, TUNE
 from penstock.adapter.profiles import profile_of
 from penstock.core.origin import Origin
-from penstock.errors import AccessRefused, FrameError, NotAllowed
+from penstock.errors import AccessRefused, CommandInvalid, FrameError, NotAllowed
 from penstock.wire.amqp091 import spec
 from penstock.wire.sasl import SaslError, parse_amqplain, parse_plain
 
@@ -72,7 +72,7 @@ def start_ok(connection: Connection, args: dict[str, object]) -> None:
         elif mechanism == "AMQPLAIN":
             user, password = parse_amqplain(response)
         else:
-            raise NotAllowed(f"mechanism '{mechanism}' is not offered; offered are PLAIN and AMQPLAIN")
+            raise CommandInvalid(f"unknown authentication mechanism '{mechanism}'; offered are PLAIN and AMQPLAIN")
     except SaslError as error:
         raise FrameError(str(error)) from None
     connection.user = user

@@ -18,7 +18,7 @@ from mypy_extensions import i64
 from penstock.adapter.amqp091.header import FIXED_OCTETS, properties_fit
 from penstock.core.message import OVERHEAD
 from penstock.core.route import Route
-from penstock.errors import BrokerError, ChannelError, FrameError, SyntaxInvalid, UnexpectedFrame
+from penstock.errors import BrokerError, FrameError, SyntaxInvalid, UnexpectedFrame
 from penstock.wire.amqp091.spec import (
     BASIC_ACK,
     BASIC_PUBLISH,
@@ -72,12 +72,12 @@ class Intake:
         """Act on a method that is neither a publish nor an acknowledgement."""
         raise NotImplementedError
 
-    def on_error(self, number: int, error: BrokerError) -> None:
-        """Close what the error closes and tell the peer why."""
+    def on_error(self, number: int, error: BrokerError, method: int = 0) -> None:
+        """Close what the error closes and tell the peer why; `method` is the one at fault, 0 if none is."""
         raise NotImplementedError
 
-    def on_frame_error(self, error: BrokerError) -> None:
-        """Close the connection for bytes that are no frames."""
+    def on_frame_error(self, error: BrokerError, method: int = 0) -> None:
+        """Close the connection for bytes that are no frames, or not those that belong there."""
         raise NotImplementedError
 
     def route_of(self, channel: Channel, payload: bytes) -> Route:
@@ -119,7 +119,7 @@ class Intake:
                         continue
             size = (read_i64_be(data, pos) >> 8) & 0xFFFFFFFF
             end = pos + 8 + size
-            if size + 8 > self.frame_max:
+            if size > self.frame_max:  # Eight octets more than was agreed, as RabbitMQ: some count only the payload.
                 self.on_frame_error(
                     FrameError(f"a frame of {size + 8} octets is larger than the agreed frame_max of {self.frame_max}")
                 )
@@ -157,9 +157,7 @@ class Intake:
             if channel is not None and not channel.closing:
                 method = read_i32_be(data, pos + 7)
                 if channel.content_left >= 0:
-                    self.on_frame_error(
-                        UnexpectedFrame("a method frame came where the content of a publish was expected")
-                    )
+                    self.on_frame_error(channel.unexpected(), BASIC_PUBLISH)
                 elif method == BASIC_PUBLISH:
                     return self._note_publish(channel, number, data, pos, end)
                 elif method == BASIC_ACK and end - pos == channel.quick_ack:
@@ -172,10 +170,12 @@ class Intake:
                 self.on_method(number, data[pos + 7 : end - 1])
         elif kind == FRAME_HEARTBEAT:
             if number:
-                self.on_frame_error(FrameError(f"a heartbeat came on channel {number}; it belongs to channel 0"))
+                self.on_frame_error(UnexpectedFrame(f"a heartbeat came on channel {number}; it belongs to channel 0"))
+            elif end - pos > 8:
+                self.on_frame_error(FrameError(f"a heartbeat has a payload of {end - pos - 8} octets; it has none"))
         elif (kind == FRAME_HEADER or kind == FRAME_BODY) and not self.discarding:
             if channel is None:
-                self.on_frame_error(ChannelError(f"content came on channel {number}, which is not open"))
+                self.on_frame_error(UnexpectedFrame("expected method frame, got non method frame instead"))
             elif not channel.closing:
                 self._piece(channel, number, data, pos, end)
         elif not self.discarding:
@@ -189,7 +189,7 @@ class Intake:
             channel.acknowledge(read_i64_be(data, pos + 11), data[pos + 19] & 1 != 0, channel.broker.now)
             channel.mark_queues()
         except BrokerError as error:
-            self.on_error(number, error)
+            self.on_error(number, error, BASIC_ACK)
 
     # Publishes
 
@@ -205,7 +205,7 @@ class Intake:
             if route.epoch != channel.vhost.epoch:
                 self.find_again(route)
         except BrokerError as error:
-            self.on_error(number, error)
+            self.on_error(number, error, BASIC_PUBLISH)
             return False
         self._last_frame = data[pos:end]
         self._last_channel = channel
@@ -251,7 +251,7 @@ class Intake:
             try:
                 channel.publish(route, content, size - FIXED_OCTETS + body + OVERHEAD)
             except BrokerError as error:
-                self.on_error(int(channel.number), error)
+                self.on_error(int(channel.number), error, BASIC_PUBLISH)
         return end
 
     def _begin(self, channel: Channel, route: Route, end: i64) -> i64:
@@ -261,14 +261,19 @@ class Intake:
 
     def _piece(self, channel: Channel, number: int, data: bytes, pos: i64, end: i64) -> None:
         size = end - pos - 8
+        method = BASIC_PUBLISH if channel.content_left >= 0 else 0
         try:
-            if data[pos] == FRAME_HEADER:
-                if size < 14 or read_i32_be(data, pos + 7) != _CLASS_BASIC_WEIGHT_0:
-                    raise FrameError(f"a content header of {size} octets is not one of class basic with weight 0")
-                if not properties_fit(data, pos + 19, end - 1):
-                    raise SyntaxInvalid("the properties of a publish do not fill their content header exactly")
-                channel.content_header(data[pos:end], size, read_i64_be(data, pos + 11))
-            else:
+            if data[pos] == FRAME_BODY:
                 channel.content_body(data[pos:end], size)
+                return
+            if not channel.awaits_header():
+                raise channel.unexpected()
+            if size < 14:
+                raise FrameError(f"a content header has {size} octets; the least is 14")
+            if read_i32_be(data, pos + 7) != _CLASS_BASIC_WEIGHT_0:
+                raise channel.unexpected(read_i32_be(data, pos + 7) >> 16)
+            if not properties_fit(data, pos + 19, end - 1):
+                raise SyntaxInvalid("the properties of a publish do not fill their content header exactly")
+            channel.content_header(data[pos:end], size, read_i64_be(data, pos + 11))
         except BrokerError as error:
-            self.on_error(number, error)
+            self.on_error(number, error, method)

@@ -52,7 +52,7 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
     queue = named_queue(channel, args)
     tag = arg.text(args, "consumer_tag") or channel.connection.hub.make_name("amq.ctag")
     if tag in channel.consumers:
-        raise NotAllowed(f"attempt to reuse consumer tag '{tag}' on channel {channel.number}")
+        raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
     arguments = arg.table(args, "arguments")
     terms = Terms(queue.settings, read_consume_arguments(tag, arguments))
     no_ack, exclusive = arg.flag(args, "no_ack"), arg.flag(args, "exclusive")
@@ -148,9 +148,9 @@ def _refuse(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
 
 
 def recover(channel: Channel, args: dict[str, object]) -> None:
-    """Deliver again everything that is not settled, to whoever has room (section 1.8.3.14.
+    """Deliver again everything that is not settled, to whoever has room (section 1.8.3.16).
 
-    Requeue=true only, as RabbitMQ).
+    Only with requeue=true, as in RabbitMQ (540 otherwise).
     """
     recover_async(channel, args)
     channel.send(spec.BASIC_RECOVER_OK, {})
@@ -159,7 +159,7 @@ def recover(channel: Channel, args: dict[str, object]) -> None:
 def recover_async(channel: Channel, args: dict[str, object]) -> None:
     """As `recover`, without an answer (section 1.8.3.15)."""
     if not arg.flag(args, "requeue"):
-        raise NotImplementedHere("basic.recover with requeue=false is not supported")
+        raise NotImplementedHere("requeue=false")
     if channel.transaction is not None:
         channel.transaction.recover()
         return
@@ -170,7 +170,7 @@ def recover_async(channel: Channel, args: dict[str, object]) -> None:
 def confirm_select(channel: Channel, args: dict[str, object]) -> None:
     """Have the publishes of this channel confirmed (an extension of RabbitMQ)."""
     if channel.transaction is not None:
-        raise PreconditionFailed(f"channel {channel.number} is transactional; confirm.select cannot have it confirm")
+        raise PreconditionFailed("cannot switch from tx to confirm mode")
     channel.producer.confirming = True
     if args.get("no_wait") is not True:
         channel.send(spec.CONFIRM_SELECT_OK, {})

@@ -40,7 +40,7 @@ class ChannelTransaction(Transaction):
 def select(channel: Channel, args: dict[str, object]) -> None:
     """Make the channel transactional, for good; doing so again changes nothing (section 1.9.2.1)."""
     if channel.producer.confirming:
-        raise PreconditionFailed(f"channel {channel.number} is in confirm mode; tx.select cannot make it transactional")
+        raise PreconditionFailed("cannot switch from confirm to tx mode")
     if channel.transaction is None:
         channel.transaction = ChannelTransaction(channel)
         channel.quick_ack = 0
@@ -51,20 +51,20 @@ def select(channel: Channel, args: dict[str, object]) -> None:
 
 def commit(channel: Channel, args: dict[str, object]) -> None:
     """Apply what the channel has published and settled since its last commit, all or nothing (section 1.9.2.3)."""
-    transaction = _transaction(channel, "tx.commit")
+    transaction = _transaction(channel)
     transaction.ask(spec.TX_COMMIT_OK)
     transaction.commit()
 
 
 def rollback(channel: Channel, args: dict[str, object]) -> None:
     """Forget it instead; deliveries stay unacknowledged, none is delivered again by itself (section 1.9.2.5)."""
-    transaction = _transaction(channel, "tx.rollback")
+    transaction = _transaction(channel)
     transaction.ask(spec.TX_ROLLBACK_OK)
     transaction.rollback()
 
 
-def _transaction(channel: Channel, method: str) -> ChannelTransaction:
+def _transaction(channel: Channel) -> ChannelTransaction:
     transaction = channel.transaction
     if transaction is None:
-        raise PreconditionFailed(f"{method} came on channel {channel.number}, which is not transactional; no tx.select")
+        raise PreconditionFailed("channel is not transactional")
     return transaction

@@ -72,7 +72,7 @@ class FieldReader:
         try:
             return octets.decode()
         except UnicodeDecodeError:
-            raise CodecError("a short string is not UTF-8", ReplyCode.SYNTAX_ERROR) from None
+            raise CodecError("a short string is not UTF-8") from None
 
     def longstr(self) -> bytes:
         """A string of octets; its length comes first, in 32 bits."""
