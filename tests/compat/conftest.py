@@ -16,6 +16,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from bench.brokers import RABBITMQ, start_rabbitmq
 from tests.brokers import serving, some_name
+from tests.server.peer import Peer, open_peer
 
 OURS = "penstock"
 BROKERS = [OURS, *os.environ.get("PENSTOCK_BESIDE", "").split()]
@@ -50,6 +51,27 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def ours(url: str, request: pytest.FixtureRequest) -> bool:
     """Whether it is our broker that is tested."""
     return bool(request.node.callspec.params["url"] == OURS)
+
+
+@pytest.fixture
+def at(url: str) -> tuple[str, int]:
+    """Host and port of the broker, for those who talk to it on a bare socket."""
+    parameters = pika.URLParameters(url)
+    return parameters.host, parameters.port
+
+
+@pytest.fixture
+def peer(at: tuple[str, int]) -> Iterator[Peer]:
+    """A bare socket whose connection is open, with channel 1."""
+    with open_peer(at) as peer:
+        yield peer
+
+
+@pytest.fixture
+def other(at: tuple[str, int]) -> Iterator[Peer]:
+    """Another such connection."""
+    with open_peer(at) as peer:
+        yield peer
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ from penstock import Broker
 from tests.brokers import PATIENCE, BrokerProcess
 
 F = TypeVar("F", bound=base.Frame)
+Where = BrokerProcess | Broker | tuple[str, int]
+"""A broker to connect to, or its host and port."""
 
 METHOD, HEADER, BODY, HEARTBEAT, END = 1, 2, 3, 8, 0xCE
 GREETING = b"AMQP\x00\x00\x09\x01"
@@ -54,8 +56,11 @@ def publish_frames(
 class Peer:
     """One socket. All reading is bounded by `PATIENCE`."""
 
-    def __init__(self, broker: BrokerProcess | Broker) -> None:
-        address = broker.addresses[0] if isinstance(broker, Broker) else (broker.host, broker.port)
+    def __init__(self, broker: Where) -> None:
+        if isinstance(broker, tuple):
+            address = broker
+        else:
+            address = broker.addresses[0] if isinstance(broker, Broker) else (broker.host, broker.port)
         self.socket = socket.create_connection(address, PATIENCE)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.data = b""
@@ -185,7 +190,7 @@ def describe(method: base.Frame) -> str:
 
 
 @contextmanager
-def peer_of(broker: BrokerProcess | Broker) -> Iterator[Peer]:
+def peer_of(broker: Where) -> Iterator[Peer]:
     """A socket that is connected and nothing more."""
     peer = Peer(broker)
     try:
@@ -195,7 +200,7 @@ def peer_of(broker: BrokerProcess | Broker) -> Iterator[Peer]:
 
 
 @contextmanager
-def open_peer(broker: BrokerProcess | Broker, **how: Any) -> Iterator[Peer]:
+def open_peer(broker: Where, **how: Any) -> Iterator[Peer]:
     """A connection that is open, with channel 1."""
     with peer_of(broker) as peer:
         peer.open(**how)

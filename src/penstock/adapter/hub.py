@@ -78,6 +78,7 @@ class Hub:
                 "connection.blocked": True,
                 "authentication_failure_close": True,
                 "per_consumer_qos": True,
+                "direct_reply_to": True,
             },
         }
         self._seed: bytes = seed.encode()

@@ -55,6 +55,8 @@ class VirtualHost:
         self.turns = turns
         self.table = table
         self.queues: dict[str, Queue] = {}
+        self.replies: dict[str, Queue] = {}
+        """What direct replies go through, by address: one queue for each channel that asks, in no list."""
         self.exchanges: dict[str, Exchange] = {}
         self.epoch: i64 = 0
         """Counts changes of the topology; a route that was resolved in an older epoch is resolved again."""
@@ -110,6 +112,24 @@ class VirtualHost:
         self.epoch += 1
         return queue
 
+    def open_replies(self, address: str) -> Queue:
+        """Make the queue that direct replies to one consumer go through; it ends with that consumer.
+
+        Who replies is never held back by who asked: what would pass its capacity is refused.
+        """
+        settings = self.table.queue(self.name, address, read_arguments(address, {"overflow": "reject"}))
+        queue = Queue(self.name, address, settings, self.turns)
+        queue.auto_delete = True
+        self.replies[address] = queue
+        self.gates.place_queue(queue)
+        self.epoch += 1
+        return queue
+
+    def leads_to(self, address: str) -> Queue | None:
+        """Return the queue that a routing key leads to in the default exchange; None where there is none."""
+        queue = self.queues.get(address)
+        return self.replies.get(address) if queue is None else queue
+
     def delete_queue(self, queue: Queue, now: float) -> int:
         """Remove a queue and all its bindings; returns how many messages that were with no consumer went with it.
 
@@ -117,7 +137,8 @@ class VirtualHost:
         """
         count = int(queue.available())
         queue.deleted = True
-        del self.queues[queue.name]
+        if self.replies.pop(queue.name, None) is None:
+            del self.queues[queue.name]
         for exchange in list(self.exchanges.values()):
             self._drop_bindings(exchange, queue, None)
         self.epoch += 1
@@ -244,7 +265,7 @@ class VirtualHost:
         name = address.exchange
         if name == "":
             route.gates = []
-            queue = self.queues.get(address.routing_key)
+            queue = self.leads_to(address.routing_key)
             route.lead_to([] if queue is None else [queue], self.epoch)
             return
         exchange = self.exchange(name)

@@ -9,12 +9,14 @@ from mypy_extensions import i64
 
 from penstock.adapter import telling
 from penstock.adapter.amqp091.asking import Asking
+from penstock.adapter.amqp091.claims import check_claims, makes_claims
 from penstock.adapter.amqp091.delivery import DeliveryHead, write_confirm, write_content, write_deliveries
 from penstock.adapter.amqp091.header import FIXED_OCTETS
 from penstock.core.broker import Broker
 from penstock.core.consumer import Batch
 from penstock.core.message import OVERHEAD
 from penstock.core.producer import Producer
+from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.session import Session
 from penstock.core.vhost import VirtualHost
@@ -84,6 +86,8 @@ class Channel(Session):
         """Windows that new consumers get (basic.qos with global=false)."""
         self.last_queue: str = ""
         """The queue declared last: what an empty queue name means (AMQP 0-9-1 section 1.7.2)."""
+        self.replies: Queue | None = None
+        """What direct replies to this channel go through; None until it has consumed any."""
         self.header_mark: i64 = 2 << 16 | number
         self.body_mark: i64 = 3 << 16 | number
         self.content_left: i64 = NO_CONTENT
@@ -98,6 +102,10 @@ class Channel(Session):
     def stands(self) -> bool:
         """Tell whether its peer may still be told something on it: it is not closed, and its number not another's."""
         return not self.closing and self.connection.channels.get(int(self.number)) is self
+
+    def replies_to(self) -> str:
+        """Return the address where direct replies to this channel go; empty while it does not consume any."""
+        return "" if self.replies is None or self.replies.deleted else self.replies.name
 
     # Receiving
 
@@ -204,6 +212,10 @@ class Channel(Session):
         route = self._drop_content()
         if route.epoch != self.vhost.epoch:
             self.vhost.resolve(route, {})
+        if makes_claims(content, 0):
+            checked = check_claims(self, content)
+            charge += len(checked) - len(content)
+            content = checked
         if route.only is not None:
             self.producer.publish(route, content, charge)
         else:

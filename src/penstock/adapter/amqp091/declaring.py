@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from penstock.adapter.amqp091 import arguments as arg
+from penstock.adapter.amqp091 import replying
 from penstock.adapter.amqp091.channel import Channel
+from penstock.adapter.amqp091.claims import REPLY_TO
 from penstock.core.queue import Queue
 from penstock.errors import AccessRefused, NotFound, ResourceLocked
 from penstock.wire.amqp091 import spec
@@ -61,6 +63,9 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
     """Make a queue, or check that it is the same (section 1.7.2.1)."""
     name = arg.text(args, "queue")
     connection = channel.connection
+    if name.startswith(REPLY_TO):
+        _answer(channel, args, spec.QUEUE_DECLARE_OK, replying.declare(channel, name))
+        return
     if arg.flag(args, "passive"):
         queue = channel.vhost.queue(name, connection)
     else:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
+from penstock.adapter.amqp091.claims import check_claims, makes_claims
 from penstock.adapter.amqp091.header import FIXED_OCTETS, properties_fit
 from penstock.core.message import OVERHEAD
 from penstock.core.route import Route
@@ -244,6 +245,9 @@ class Intake:
         if not (size == 14 and data[head + 19] == 0 and data[head + 20] == 0):
             if not properties_fit(data, head + 19, body_at - 1):
                 return 0
+            if makes_claims(data, head):
+                self._publish_claims(channel, route, data[head:end], size - FIXED_OCTETS + body + OVERHEAD)
+                return end
         content = data[head:end]
         if route.only is not None:
             channel.producer.publish(route, content, size - FIXED_OCTETS + body + OVERHEAD)
@@ -253,6 +257,13 @@ class Intake:
             except BrokerError as error:
                 self.on_error(int(channel.number), error, BASIC_PUBLISH)
         return end
+
+    def _publish_claims(self, channel: Channel, route: Route, content: bytes, charge: i64) -> None:
+        try:
+            checked = check_claims(channel, content)
+            channel.publish(route, checked, charge + len(checked) - len(content))
+        except BrokerError as error:
+            self.on_error(int(channel.number), error, BASIC_PUBLISH)
 
     def _begin(self, channel: Channel, route: Route, end: i64) -> i64:
         """The content of a publish comes in pieces: the channel puts it together."""

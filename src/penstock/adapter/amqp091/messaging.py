@@ -6,7 +6,9 @@ from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 
 from penstock.adapter import telling
 from penstock.adapter.amqp091 import arguments as arg
+from penstock.adapter.amqp091 import replying
 from penstock.adapter.amqp091.channel import Channel
+from penstock.adapter.amqp091.claims import REPLY_TO
 from penstock.adapter.amqp091.declaring import named_queue
 from penstock.adapter.amqp091.delivery import short, write_u16
 from penstock.core.consumer import Batch, Consumer
@@ -49,6 +51,9 @@ def qos(channel: Channel, args: dict[str, object]) -> None:
 
 def consume(channel: Channel, args: dict[str, object]) -> None:
     """Subscribe (section 1.8.3.3)."""
+    if arg.text(args, "queue") == REPLY_TO:
+        replying.consume(channel, args)
+        return
     queue = named_queue(channel, args)
     tag = arg.text(args, "consumer_tag") or channel.connection.hub.make_name("amq.ctag")
     if tag in channel.consumers:

@@ -1,0 +1,80 @@
+"""What a publish says about who sent it and where answers go: checked, or put right, before it is taken.
+
+They are looked for only where the flags of the content header say that they are there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.adapter.amqp091.delivery import short
+from penstock.adapter.amqp091.header import FIXED_OCTETS, SHORTSTR, SIZES, TABLE
+from penstock.errors import PreconditionFailed
+
+if TYPE_CHECKING:
+    from penstock.adapter.amqp091.channel import Channel
+
+REPLY_TO: Final = "amq.rabbitmq.reply-to"
+"""As a queue to consume from and as the reply_to of a message: answers come straight to the channel."""
+REPLY_TO_FLAG: Final = 0x02
+"""Bit of reply_to in the first octet of the property flags (AMQP 0-9-1 section 4.2.6.1)."""
+USER_ID_FLAG: Final = 0x10
+"""Bit of user_id in the second."""
+FLAGS_AT: Final = 7 + FIXED_OCTETS
+"""Where the flags begin in the frame of a content header."""
+_REPLY_TO: Final = 6
+_USER_ID: Final = 11
+"""Places in the order of the flags."""
+
+
+def makes_claims(data: bytes, frame_at: i64) -> bool:
+    """Tell whether the content header whose frame begins there has a user_id or a reply_to."""
+    at = frame_at + FLAGS_AT
+    return data[at] & REPLY_TO_FLAG != 0 or data[at + 1] & USER_ID_FLAG != 0
+
+
+def check_claims(channel: Channel, content: bytes) -> bytes:
+    """Return a content as it is to be taken; its header was found to be well formed.
+
+    Raises PreconditionFailed (406) for a user_id that is not the connection's user, and where a direct reply is wanted
+    and the channel does not consume any.
+    """
+    place = _place(content, _USER_ID)
+    if place:
+        user = content[place + 1 : place + 1 + content[place]].decode(errors="replace")
+        if user != channel.connection.user:
+            raise PreconditionFailed(
+                f"user_id property set to '{user}' but authenticated user was '{channel.connection.user}'"
+            )
+    place = _place(content, _REPLY_TO)
+    wanted = short(REPLY_TO)
+    if not place or content[place : place + len(wanted)] != wanted:
+        return content
+    address = channel.replies_to()
+    if not address:
+        raise PreconditionFailed("fast reply consumer does not exist")
+    own = short(address)
+    size = int.from_bytes(content[3:7], "big") + len(own) - len(wanted)
+    return content[:3] + size.to_bytes(4, "big") + content[7:place] + own + content[place + len(wanted) :]
+
+
+def _place(content: bytes, wanted: i64) -> i64:
+    """Return where a property begins in a content; 0 if it is not there."""
+    pos: i64 = FLAGS_AT
+    flags: i64 = (content[pos] << 8) | content[pos + 1]
+    pos += 2
+    if not flags & (0x8000 >> wanted):
+        return 0
+    index: i64 = 0
+    while index < wanted:
+        if flags & (0x8000 >> index):
+            size: i64 = SIZES[index]
+            if size == SHORTSTR:
+                size = 1 + i64(content[pos])
+            elif size == TABLE:
+                size = 4 + i64(int.from_bytes(content[pos : pos + 4], "big"))
+            pos += size
+        index += 1
+    return pos
