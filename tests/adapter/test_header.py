@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.adapter.amqp091.header import properties_fit
+from penstock.adapter.amqp091.header import UNFIT, property_flags
 from penstock.wire.amqp091.codec import CodecError, Properties, decode_properties, encode_header
 
 SHORT = st.text(max_size=20)
@@ -38,7 +38,9 @@ def properties(draw: st.DrawFn) -> Properties:
 def fits(payload: bytes) -> bool:
     """Walk over the property list of a content header's payload, inside other octets."""
     framed = b"......." + payload + b"\xce"
-    return properties_fit(framed, 7 + 12, len(framed) - 1)
+    flags = property_flags(framed, 7 + 12, len(framed) - 1)
+    assert flags == UNFIT or flags == int.from_bytes(payload[12:14], "big")
+    return flags != UNFIT
 
 
 @settings(max_examples=500, derandomize=True, database=None)

@@ -70,13 +70,6 @@ def test_what_must_not_be_ignored_is_540_until_it_is_built(broker: BrokerProcess
         assert (code, argument in text) == (540, True), text
 
 
-def test_an_alternate_exchange_is_540_for_without_it_messages_would_be_lost(broker: BrokerProcess) -> None:
-    with open_peer(broker) as peer:
-        peer.send(1, commands.Exchange.Declare(exchange="main", arguments={"alternate-exchange": "amq.fanout"}))
-        code, text = peer.refused(0)
-        assert (code, "exchange 'main': alternate-exchange is not supported" in text) == (540, True), text
-
-
 def test_a_message_larger_than_its_queues_capacity_is_311_and_other_channels_live(peer: Peer) -> None:
     queue = peer.declare(**{"capacity-bytes": 1000})
     peer.channel(2)
@@ -134,12 +127,3 @@ def test_the_broker_s_own_names_cannot_be_taken(broker: BrokerProcess) -> None:
             peer.channel(number)
             peer.send(number, method)
             assert peer.refused(number)[0] == 403, method
-
-
-def test_declaring_an_exchange_of_an_unknown_type_is_503(broker: BrokerProcess) -> None:
-    with open_peer(broker) as peer:
-        peer.send(1, commands.Exchange.Declare(exchange="odd", exchange_type="x-random"))
-        assert peer.refused(0) == (
-            503,
-            "COMMAND_INVALID - unknown exchange type 'x-random'; known are direct, fanout, topic and headers",
-        )

@@ -340,4 +340,4 @@ def test_an_x_match_that_is_none_is_406(peer: Peer, mode: object) -> None:
     queue = peer.declare()
     peer.send(1, commands.Queue.Bind(queue=queue, exchange="amq.match", arguments={"x-match": mode, "a": 1}))
     code, text = peer.refused(1)
-    assert (code, "is none of all, any, all-with-x and any-with-x" in text) == (406, True), text
+    assert (code, "Invalid x-match field" in text) == (406, True), text

@@ -182,7 +182,7 @@ def status(broker: Broker, vhost: VirtualHost) -> dict[str, object]:
         "vhost": vhost.name,
         "queues": [queue_view(queue, broker.now) for queue in vhost.queues.values()],
         "exchanges": len(vhost.exchanges),
-        "bindings": int(vhost.bindings),
+        "bindings": int(vhost.bindings.count),
         "unroutable": int(broker.unroutable),
         "lingering": {"messages": int(broker.lingering.messages), "bytes": int(broker.lingering.bytes)},
     }

@@ -9,12 +9,13 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING
 
-from penstock.core.exchange import Exchange, topic_matches
+from penstock.core.exchange import Exchange
 from penstock.core.limits import Limits
 from penstock.core.patterns import Patterns
 from penstock.core.queue import Queue
 from penstock.core.settings import Settings
 from penstock.core.table import COMMAND, FILE
+from penstock.core.topics import topic_matches
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound
 from penstock.names import SCOPES, Word

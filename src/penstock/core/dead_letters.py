@@ -25,7 +25,7 @@ from penstock.core import road
 from penstock.core.entering import put_in
 from penstock.core.holding import Held, Holding
 from penstock.core.letters import REJECTED, Death, LetterWriter
-from penstock.core.message import Message
+from penstock.core.message import Address, BlindAddress, Message
 from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.sender import Sender
@@ -140,7 +140,8 @@ class DeadLetters(Sender):
         """Send a message on its way, have it wait, or lose it."""
         writer = self.broker.deaths.writer
         address = message.address
-        death = Death(self.queue.name, reason, address.exchange, address.routing_key, self.broker.now)
+        rerouted = self.queue.settings.dead_letter_routing_key is not None
+        death = Death(self.queue.name, reason, address.exchange, address.routing_key, self.broker.now, rerouted)
         content = writer.write(message.content, death)
         if content is None and reason == REJECTED:
             content = message.content  # A consumer takes part in every round: without its deaths it cannot run wild.
@@ -198,22 +199,27 @@ class DeadLetters(Sender):
         exchange = settings.dead_letter_exchange
         if exchange is None:
             return None
-        key = settings.dead_letter_routing_key
-        if key is None:
-            key = message.address.routing_key
         vhost = self.broker.vhosts[self.queue.vhost]
+        writer = self.broker.deaths.writer
+        key = settings.dead_letter_routing_key
+        route = _with_copies(exchange, message, writer) if key is None else None
+        if route is None:
+            route = self._kept(exchange, message.address.routing_key if key is None else key)
+        try:
+            vhost.find_again(route, from_within=True)
+            if route.by_headers:
+                vhost.resolve(route, writer.headers(message.content), from_within=True)
+        except NotFound:
+            return None
+        return None if route.control else route
+
+    def _kept(self, exchange: str, key: str) -> Route:
+        """Return the route that was taken last, if it is this one; else make it."""
         route = self._route
         if route is None or route.address.exchange != exchange or route.address.routing_key != key:
-            route = vhost.route(exchange, key, False)
+            route = Route(Address(exchange, key), False)
             self._route = route
-        if route.epoch != vhost.epoch or route.by_headers:
-            headers = self.broker.deaths.writer.headers(message.content)
-            try:
-                vhost.resolve(route, headers, from_within=True)
-            except NotFound:
-                self._route = None
-                return None
-        return None if route.control else route
+        return route
 
     def _without_circles(self, route: Route, content: bytes, reason: str) -> list[Queue]:
         """Return the queues of a route but those that the message has been through without having been rejected since.
@@ -250,6 +256,15 @@ class Deaths:
             letters, message, reason, placed = self._noted.popleft()
             letters.bury(message, reason, placed)
             left -= 1
+
+
+def _with_copies(exchange: str, message: Message, writer: LetterWriter) -> Route | None:
+    """Return the route of a letter that keeps further routing keys (CC, BCC), not resolved yet; None without any."""
+    address = message.address
+    copies = writer.copies(message.content)
+    if isinstance(address, BlindAddress):
+        return Route(BlindAddress(exchange, address.routing_key, address.blind), False, [*copies, *address.blind])
+    return Route(Address(exchange, address.routing_key), False, copies) if copies else None
 
 
 def _in_a_circle(queue: str, deaths: list[tuple[str, str]]) -> bool:

@@ -1,49 +1,24 @@
-"""Exchanges: a routing key and headers in, queues out. One type a class; bindings may lead to other exchanges."""
+"""Exchanges: routing keys and headers in, bindings out. One type a class, each with the index that it needs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64
 
-from penstock.errors import CommandInvalid, PreconditionFailed
+from penstock.core.binding import Binding, Mark
+from penstock.core.headers import Demand, check_demand
+from penstock.core.topics import Topics, words_of
+from penstock.core.values import type_name
+from penstock.errors import PreconditionFailed
 
 if TYPE_CHECKING:
-    from penstock.core.queue import Queue
     from penstock.flow.gate import Gate
 
-ALL: Final = "all"
-ANY: Final = "any"
-ALL_WITH_X: Final = "all-with-x"
-ANY_WITH_X: Final = "any-with-x"
-"""What x-match may be; those with x look at arguments whose names begin with x- as well (RabbitMQ 3.10)."""
+ALTERNATE: Final = "alternate-exchange"
+"""The argument that names where messages go that no binding of an exchange takes (an extension of RabbitMQ)."""
 
 
-class Binding:
-    """A road from an exchange to a queue or to another exchange."""
-
-    def __init__(self, source: Exchange, queue: Queue | None, exchange: Exchange | None, key: str) -> None:
-        self.source = source
-        self.queue = queue
-        self.exchange = exchange
-        self.key = key
-        self.arguments: dict[str, object] = {}
-        self.words: list[str] = key.split(".")
-
-    def matches_headers(self, headers: dict[str, object]) -> bool:
-        """Tell whether a message's headers match: all of the arguments (x-match=all, the default), or any of them."""
-        mode = self.arguments.get("x-match", ALL)
-        with_x = mode == ALL_WITH_X or mode == ANY_WITH_X
-        wanted = [name for name in self.arguments if name != "x-match" and (with_x or not name.startswith("x-"))]
-        hits = [name for name in wanted if name in headers and _same(self.arguments[name], headers[name])]
-        return bool(hits) if mode == ANY or mode == ANY_WITH_X else len(hits) == len(wanted)
-
-
-def _same(wanted: object, found: object) -> bool:
-    return wanted is None or wanted == found
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Exchange:
     """Where publishes arrive; subclasses choose which bindings match."""
 
@@ -56,27 +31,43 @@ class Exchange:
         self.auto_delete: bool = False
         self.internal: bool = False
         self.arguments: dict[str, object] = {}
-        self.bindings: list[Binding] = []
-        self.was_bound: bool = False
+        self.alternate: str | None = None
+        """The exchange that gets what no binding takes; there need not be one of that name."""
+        self.bindings: dict[Mark, Binding] = {}
+        self.version: i64 = 0
+        """Counts changes of its bindings and gates: a route through it stands until then."""
         self.gates: list[Gate] = []
-        """The gates of the address: its depth, its rate, the operator's; whoever changes them begins a new epoch."""
+        """The gates of the address: its depth, its rate, the operator's; see `stand_by`."""
 
-    def matching(self, key: str, headers: dict[str, object]) -> list[Binding]:
-        """Return the bindings that a message with this key and these headers takes."""
+    def stand_by(self, gates: list[Gate]) -> None:
+        """Let these gates stand on the road of what is published to it from now on."""
+        self.gates = gates
+        self.version += 1
+
+    def match(self, key: str, headers: dict[str, object], found: list[Binding]) -> None:
+        """Add to `found` the bindings that a message with this key and these headers takes."""
         raise NotImplementedError
 
     def check_binding(self, arguments: dict[str, object]) -> None:
         """Look at the arguments of a new binding. Raises PreconditionFailed (406) for what cannot be meant."""
 
-    def find(
-        self, queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]
-    ) -> Binding | None:
-        """Return the binding that is exactly this one, or None."""
-        for binding in self.bindings:
-            if binding.queue is queue and binding.exchange is exchange and binding.key == key:
-                if binding.arguments == arguments:
-                    return binding
-        return None
+    def add(self, binding: Binding) -> None:
+        """Lead to one more place; `Bindings` calls it."""
+        self.bindings[binding.mark] = binding
+        self.version += 1
+        self._enter(binding)
+
+    def remove(self, binding: Binding) -> None:
+        """Undo `add`."""
+        del self.bindings[binding.mark]
+        self.version += 1
+        self._strike(binding)
+
+    def _enter(self, binding: Binding) -> None:
+        """Put a binding into the index of the type."""
+
+    def _strike(self, binding: Binding) -> None:
+        """Undo `_enter`."""
 
 
 class Direct(Exchange):
@@ -84,9 +75,28 @@ class Direct(Exchange):
 
     kind = "direct"
 
-    def matching(self, key: str, headers: dict[str, object]) -> list[Binding]:
-        """See `Exchange.matching`."""
-        return [binding for binding in self.bindings if binding.key == key]
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._by_key: dict[str, dict[Binding, None]] = {}
+
+    def match(self, key: str, headers: dict[str, object], found: list[Binding]) -> None:
+        """See `Exchange.match`."""
+        bindings = self._by_key.get(key)
+        if bindings is not None:
+            found.extend(bindings)
+
+    def _enter(self, binding: Binding) -> None:
+        bindings = self._by_key.get(binding.key)
+        if bindings is None:
+            bindings = {}
+            self._by_key[binding.key] = bindings
+        bindings[binding] = None
+
+    def _strike(self, binding: Binding) -> None:
+        bindings = self._by_key[binding.key]
+        del bindings[binding]
+        if not bindings:
+            del self._by_key[binding.key]
 
 
 class Fanout(Exchange):
@@ -94,20 +104,29 @@ class Fanout(Exchange):
 
     kind = "fanout"
 
-    def matching(self, key: str, headers: dict[str, object]) -> list[Binding]:
-        """See `Exchange.matching`."""
-        return list(self.bindings)
+    def match(self, key: str, headers: dict[str, object], found: list[Binding]) -> None:
+        """See `Exchange.match`."""
+        found.extend(self.bindings.values())
 
 
 class Topic(Exchange):
-    """`*` matches one word, `#` any number of words (AMQP 0-9-1 section 3.1.3.3)."""
+    """`*` matches one word, `#` any number of words (section 3.1.3.3)."""
 
     kind = "topic"
 
-    def matching(self, key: str, headers: dict[str, object]) -> list[Binding]:
-        """See `Exchange.matching`."""
-        words = key.split(".")
-        return [binding for binding in self.bindings if topic_matches(binding.words, words)]
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._topics: Topics[Binding] = Topics()
+
+    def match(self, key: str, headers: dict[str, object], found: list[Binding]) -> None:
+        """See `Exchange.match`."""
+        self._topics.match(words_of(key), found)
+
+    def _enter(self, binding: Binding) -> None:
+        self._topics.add(words_of(binding.key), binding)
+
+    def _strike(self, binding: Binding) -> None:
+        self._topics.discard(words_of(binding.key), binding)
 
 
 class Headers(Exchange):
@@ -116,45 +135,31 @@ class Headers(Exchange):
     kind = "headers"
     by_headers = True
 
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._demands: dict[Binding, Demand] = {}
+
     def check_binding(self, arguments: dict[str, object]) -> None:
         """See `Exchange.check_binding`."""
-        mode = arguments.get("x-match", ALL)
-        if mode not in (ALL, ANY, ALL_WITH_X, ANY_WITH_X):
-            text = mode.decode(errors="replace") if isinstance(mode, bytes) else str(mode)
-            raise PreconditionFailed(
-                f"exchange '{self.name}': x-match={text} is none of all, any, all-with-x and any-with-x"
-            )
+        check_demand(arguments)
 
-    def matching(self, key: str, headers: dict[str, object]) -> list[Binding]:
-        """See `Exchange.matching`."""
-        return [binding for binding in self.bindings if binding.matches_headers(headers)]
+    def match(self, key: str, headers: dict[str, object], found: list[Binding]) -> None:
+        """See `Exchange.match`."""
+        for binding, demand in self._demands.items():
+            if demand.met_by(headers):
+                found.append(binding)
 
+    def _enter(self, binding: Binding) -> None:
+        self._demands[binding] = Demand(binding.arguments)
 
-def topic_matches(pattern: list[str], words: list[str]) -> bool:
-    """Tell whether a topic pattern matches, in time proportional to the product of the lengths at most.
-
-    The greedy matching of wildcards: on a mismatch go back to the last `#` and let it take one word more.
-    """
-    at, word, last_hash, taken = 0, 0, -1, 0
-    while word < len(words):
-        if at < len(pattern) and pattern[at] == "#":
-            last_hash, taken = at, word
-            at += 1
-        elif at < len(pattern) and (pattern[at] == "*" or pattern[at] == words[word]):
-            at += 1
-            word += 1
-        elif last_hash >= 0:
-            taken += 1
-            at, word = last_hash + 1, taken
-        else:
-            return False
-    return all(left == "#" for left in pattern[at:])
+    def _strike(self, binding: Binding) -> None:
+        del self._demands[binding]
 
 
 def make_exchange(kind: str, name: str) -> Exchange:
     """Make an exchange of a type by its AMQP name.
 
-    Raises CommandInvalid (503) for an unknown type, as RabbitMQ does.
+    Raises PreconditionFailed (406) for an unknown type, as RabbitMQ 4 does; before, it closed the connection (503).
     """
     if kind == "direct":
         return Direct(name)
@@ -164,4 +169,19 @@ def make_exchange(kind: str, name: str) -> Exchange:
         return Topic(name)
     if kind == "headers":
         return Headers(name)
-    raise CommandInvalid(f"unknown exchange type '{kind}'; known are direct, fanout, topic and headers")
+    raise PreconditionFailed(f"unknown exchange type '{kind}'; known are direct, fanout, topic and headers")
+
+
+def alternate_of(name: str, vhost: str, arguments: dict[str, object]) -> str | None:
+    """Return the alternate exchange that the arguments of an exchange name, or None.
+
+    Raises PreconditionFailed (406) where it is no text.
+    """
+    if ALTERNATE not in arguments:
+        return None
+    alternate = arguments[ALTERNATE]
+    if not isinstance(alternate, str):
+        raise PreconditionFailed(
+            f"invalid type '{type_name(alternate)}' for arg '{ALTERNATE}' in exchange '{name}' in vhost '{vhost}'"
+        )
+    return alternate

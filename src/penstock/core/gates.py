@@ -193,7 +193,7 @@ class Gates:
         depth = self._depth(key, name, limits.thresholds)
         if depth is not None:
             gates.append(depth.gate)
-        exchange.gates = gates
+        exchange.stand_by(gates)
         vhost.epoch += 1
 
     def forget_address(self, vhost: VirtualHost, name: str) -> None:

@@ -15,9 +15,11 @@ MAXLEN: Final = "maxlen"
 class Death:
     """How a message died."""
 
-    __slots__ = ("queue", "reason", "exchange", "routing_key", "now")
+    __slots__ = ("queue", "reason", "exchange", "routing_key", "now", "rerouted")
 
-    def __init__(self, queue: str, reason: str, exchange: str, routing_key: str, now: float) -> None:
+    def __init__(
+        self, queue: str, reason: str, exchange: str, routing_key: str, now: float, rerouted: bool = False
+    ) -> None:
         self.queue = queue
         self.reason = reason
         self.exchange = exchange
@@ -25,6 +27,8 @@ class Death:
         self.routing_key = routing_key
         self.now = now
         """When: seconds of the broker's monotonic clock."""
+        self.rerouted = rerouted
+        """Whether the queue has a routing key for its dead: further ones in the message (CC) are taken off."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -37,6 +41,10 @@ class LetterWriter:
 
     def deaths(self, content: bytes) -> list[tuple[str, str]]:
         """Return the deaths that are written on a message, the last one first: queue and reason, each pair once."""
+        return []
+
+    def copies(self, content: bytes) -> list[str]:
+        """Return the routing keys that a message names besides that of its address (CC)."""
         return []
 
     def headers(self, content: bytes) -> dict[str, object]:

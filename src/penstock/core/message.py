@@ -17,6 +17,10 @@ OVERHEAD: Final = 240
 """Octets charged for each message besides properties and body: what the broker really holds in memory for one
 (record, bytes object, frames, place in the queue), measured by bench/memory.py and rounded up."""
 
+BLIND_OVERHEAD: Final = 320
+BLIND_KEY_OVERHEAD: Final = 64
+"""Octets charged for an address that only one message has, and for each routing key that is kept with it."""
+
 
 class Address:
     """The exchange and routing key that a message was published with; shared by all messages of a route."""
@@ -29,6 +33,20 @@ class Address:
         self.encoded: bytes = b""
         """Room for the adapter's encoded form (it repeats in every delivery); empty until it is needed."""
         self.encoded_redelivered: bytes = b""
+
+
+class BlindAddress(Address):
+    """The address of one message with routing keys that nobody is told of (BCC); it is charged with its message."""
+
+    __slots__ = ("blind",)
+
+    def __init__(self, exchange: str, routing_key: str, blind: list[str]) -> None:
+        super().__init__(exchange, routing_key)
+        self.blind = blind
+
+    def charge(self) -> i64:
+        """Return what it adds to the charge of its message, whose properties include the keys themselves."""
+        return BLIND_OVERHEAD + len(self.blind) * BLIND_KEY_OVERHEAD
 
 
 @mypyc_attr(acyclic=True)

@@ -6,22 +6,26 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.core.binding import EXCHANGE, QUEUE, Binding, Bindings, mark_of
 from penstock.core.dead_letters import DeadLetters
-from penstock.core.equivalence import check_same
-from penstock.core.exchange import Binding, Exchange, make_exchange
+from penstock.core.equivalence import check_exchange, check_queue
+from penstock.core.exchange import Exchange, alternate_of, make_exchange
 from penstock.core.message import Address
 from penstock.core.queue import Queue
 from penstock.core.route import Route
+from penstock.core.routing import CONTROL_EXCHANGE, Search
 from penstock.core.table import SettingsTable
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError, ResourceLocked
-from penstock.names import check_exchange_arguments, read_arguments
+from penstock.names import read_arguments
 
 if TYPE_CHECKING:
     from penstock.core.gates import Gates
     from penstock.flow.turns import Turns
 
-CONTROL_EXCHANGE: Final = "penstock.control"
-"""Leads to the broker itself: control operations travel as ordinary publishes."""
+TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
+"""Where RabbitMQ's firehose goes when it is switched on, which ours cannot be: it is there to be bound to."""
+RESERVED: Final = "amq."
+"""Names that begin so are the broker's own (AMQP 0-9-1 section 1.6.2.1)."""
 
 PREDECLARED: Final = (
     ("", "direct"),
@@ -30,9 +34,10 @@ PREDECLARED: Final = (
     ("amq.topic", "topic"),
     ("amq.headers", "headers"),
     ("amq.match", "headers"),
+    (TRACE_EXCHANGE, "topic"),
     (CONTROL_EXCHANGE, "direct"),
 )
-"""AMQP 0-9-1 section 3.1.3, and our own."""
+"""AMQP 0-9-1 section 3.1.3, RabbitMQ's, and our own."""
 
 LOCKED: Final = (
     "It could be originally declared on another connection or the exclusive property value does not match that of the "
@@ -59,11 +64,14 @@ class VirtualHost:
         """What direct replies go through, by address: one queue for each channel that asks, in no list."""
         self.exchanges: dict[str, Exchange] = {}
         self.epoch: i64 = 0
-        """Counts changes of the topology; a route that was resolved in an older epoch is resolved again."""
-        self.bindings: i64 = 0
+        """Counts changes of the topology; a route that was found in an older epoch is looked at again."""
+        self.era: i64 = 0
+        """Counts exchanges that came and went, a part of those changes."""
+        self.bindings = Bindings()
         for exchange, kind in PREDECLARED:
             self.exchanges[exchange] = make_exchange(kind, exchange)
             self.exchanges[exchange].durable = True
+        self.exchanges[TRACE_EXCHANGE].internal = True
 
     # Queues
 
@@ -94,7 +102,7 @@ class VirtualHost:
             queue = self.queue(name, asker)
             if (queue.owner is None) != (owner is None):
                 raise self._locked(name)
-            check_same(queue, arguments, durable, auto_delete)
+            check_queue(queue, arguments, durable, auto_delete)
             return queue
         if len(self.queues) >= QUEUES_MAX:
             raise ResourceError(
@@ -139,8 +147,7 @@ class VirtualHost:
         queue.deleted = True
         if self.replies.pop(queue.name, None) is None:
             del self.queues[queue.name]
-        for exchange in list(self.exchanges.values()):
-            self._drop_bindings(exchange, queue, None)
+        self._drop_bindings_to(QUEUE, queue.name)
         self.epoch += 1
         queue.purge(now)
         queue.gate.reopen(queue.messages, queue.bytes, now)
@@ -169,31 +176,37 @@ class VirtualHost:
     def declare_exchange(
         self, name: str, kind: str, arguments: dict[str, object], durable: bool, auto_delete: bool, internal: bool
     ) -> Exchange:
-        """Make an exchange, or check that the one with this name is the same (406 if not)."""
+        """Make an exchange, or check that the one with this name is the same.
+
+        Raises PreconditionFailed (406) for a type that there is not, or where it differs; AccessRefused (403) for names
+        of the broker.
+        """
+        made = make_exchange(kind, name)
+        self.check_not_default(name)
         exchange = self.exchanges.get(name)
         if exchange is not None:
-            _check_same_exchange(exchange, kind, durable, auto_delete, internal)
+            check_exchange(exchange, self.name, kind, arguments, durable, auto_delete, internal)
             return exchange
-        if name.startswith("amq.") or name == CONTROL_EXCHANGE:
-            raise AccessRefused(f"exchange name '{name}' contains the reserved prefix amq.*")
+        if name.startswith(RESERVED):
+            raise AccessRefused(f"exchange name '{name}' contains reserved prefix '{RESERVED}*'")
         if len(self.exchanges) >= EXCHANGES_MAX:
             raise ResourceError(f"vhost '{self.name}' has {EXCHANGES_MAX} exchanges, the most it may have")
-        check_exchange_arguments(name, arguments)
+        made.alternate = alternate_of(name, self.name, arguments)
         self.table.limits("address", name)  # What patterns say about it must be possible together.
-        exchange = make_exchange(kind, name)
-        exchange.durable = durable
-        exchange.auto_delete = auto_delete
-        exchange.internal = internal
-        exchange.arguments = arguments
-        self.exchanges[name] = exchange
+        made.durable = durable
+        made.auto_delete = auto_delete
+        made.internal = internal
+        made.arguments = arguments
+        self.exchanges[name] = made
+        self.era += 1
         self.gates.place_address(self, name)
-        self.epoch += 1
-        return exchange
+        return made
 
     def delete_exchange(self, name: str, if_unused: bool) -> None:
         """Remove an exchange and its bindings; one that does not exist is no error (as in RabbitMQ)."""
-        if name.startswith("amq.") or name in ("", CONTROL_EXCHANGE):
-            raise AccessRefused(f"exchange '{name}' is the broker's own and cannot be deleted")
+        self.check_not_default(name)
+        if name.startswith(RESERVED) or name == CONTROL_EXCHANGE:
+            raise AccessRefused(f"deletion of system exchange '{name}' in vhost '{self.name}' not allowed")
         exchange = self.exchanges.get(name)
         if exchange is None:
             return
@@ -202,110 +215,105 @@ class VirtualHost:
                 f"exchange '{name}' in vhost '{self.name}' in use: it has {len(exchange.bindings)} bindings"
             )
         del self.exchanges[name]
-        self.gates.forget_address(self, name)
-        self.bindings -= len(exchange.bindings)
-        for other in list(self.exchanges.values()):
-            self._drop_bindings(other, None, exchange)
+        self.era += 1
         self.epoch += 1
+        self.gates.forget_address(self, name)
+        for binding in list(exchange.bindings.values()):
+            self.bindings.remove(binding)
+        self._drop_bindings_to(EXCHANGE, name)
 
     # Bindings
+
+    def check_not_default(self, exchange: str) -> None:
+        """Raises AccessRefused (403) for the default exchange, to which nothing may be done but publish."""
+        if exchange == "":
+            raise AccessRefused("operation not permitted on the default exchange")
+
+    def source(self, name: str) -> Exchange:
+        """Return an exchange that bindings may begin at. Raises NotFound (404), AccessRefused (403)."""
+        self.check_not_default(name)
+        if name == CONTROL_EXCHANGE:
+            raise AccessRefused(f"nothing binds to exchange '{name}': it leads to the broker itself")
+        return self.exchange(name)
 
     def bind(
         self, source: str, queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]
     ) -> None:
-        """Bind a queue, or an exchange, to an exchange; doing so twice is once."""
-        origin = self.exchange(source)
-        if source in ("", CONTROL_EXCHANGE):
-            raise AccessRefused(
-                "operation not permitted on the default exchange" if not source else f"nothing binds to '{source}'"
-            )
-        if origin.find(queue, exchange, key, arguments) is not None:
+        """Bind a queue, or an exchange, to an exchange; doing so twice is once.
+
+        Raises as `source` does, and PreconditionFailed (406) for arguments that cannot be meant.
+        """
+        origin = self.source(source)
+        if mark_of(queue, exchange, key, arguments) in origin.bindings:
             return
         origin.check_binding(arguments)
-        if self.bindings >= BINDINGS_MAX:
+        if self.bindings.count >= BINDINGS_MAX:
             raise ResourceError(f"vhost '{self.name}' has {BINDINGS_MAX} bindings, the most it may have")
-        binding = Binding(origin, queue, exchange, key)
-        binding.arguments = arguments
-        origin.bindings.append(binding)
-        origin.was_bound = True
-        self.bindings += 1
+        self.bindings.add(Binding(origin, queue, exchange, key, arguments))
         self.epoch += 1
 
     def unbind(
         self, source: str, queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]
     ) -> None:
         """Remove a binding; one that does not exist is no error (as in RabbitMQ)."""
-        origin = self.exchange(source)
-        binding = origin.find(queue, exchange, key, arguments)
+        binding = self.source(source).bindings.get(mark_of(queue, exchange, key, arguments))
         if binding is not None:
-            origin.bindings.remove(binding)
-            self.bindings -= 1
-            self.epoch += 1
-            self._auto_delete(origin)
+            self._drop_binding(binding)
 
-    def _drop_bindings(self, exchange: Exchange, queue: Queue | None, target: Exchange | None) -> None:
-        kept = [b for b in exchange.bindings if not (b.queue is queue and b.exchange is target)]
-        if len(kept) != len(exchange.bindings):
-            self.bindings -= len(exchange.bindings) - len(kept)
-            exchange.bindings = kept
-            self._auto_delete(exchange)
+    def _drop_bindings_to(self, kind: str, name: str) -> None:
+        for binding in self.bindings.to(kind, name):
+            self._drop_binding(binding)
 
-    def _auto_delete(self, exchange: Exchange) -> None:
-        if exchange.auto_delete and exchange.was_bound and not exchange.bindings and exchange.name in self.exchanges:
-            self.delete_exchange(exchange.name, False)
+    def _drop_binding(self, binding: Binding) -> None:
+        """Remove a binding; an exchange that is auto-deleted goes with its last one."""
+        self.bindings.remove(binding)
+        self.epoch += 1
+        source = binding.source
+        if source.auto_delete and not source.bindings and self.exchanges.get(source.name) is source:
+            self.delete_exchange(source.name, False)
 
     # Routing
+
+    def find_again(self, route: Route, from_within: bool = False) -> None:
+        """Bring a route that is kept up to date with the topology; raises as `resolve` does.
+
+        Where nothing has changed that it depends on, it stands as it is.
+        """
+        if route.epoch != self.epoch and not route.stands(self.epoch, self.era):
+            self.resolve(route, {}, from_within)
 
     def resolve(self, route: Route, headers: dict[str, object], from_within: bool = False) -> None:
         """Find the queues of a route in the present topology.
 
         Raises NotFound (404), AccessRefused (403) if internal, unless the broker itself publishes (`from_within`).
         """
-        address = route.address
-        name = address.exchange
+        name = route.address.exchange
         if name == "":
             route.gates = []
-            queue = self.leads_to(address.routing_key)
-            route.lead_to([] if queue is None else [queue], self.epoch)
+            route.lead_to(self._named(route), [], self.epoch, self.era)
             return
         exchange = self.exchange(name)
         if exchange.internal and not from_within:
             raise AccessRefused(f"cannot publish to internal exchange '{name}' in vhost '{self.name}'")
+        search = Search(self.exchanges, route, headers)
+        search.begin(exchange)
         route.control = name == CONTROL_EXCHANGE
-        route.by_headers = False
+        route.by_headers = search.by_headers
         route.gates = [] if route.control else exchange.gates
-        queues: list[Queue] = []
-        seen: list[Exchange] = [exchange]
-        at = 0
-        while at < len(seen):
-            if seen[at].by_headers:
-                route.by_headers = True
-            for binding in seen[at].matching(address.routing_key, headers):
-                if binding.queue is not None and binding.queue not in queues:
-                    queues.append(binding.queue)
-                elif binding.exchange is not None and binding.exchange not in seen:
-                    seen.append(binding.exchange)
-            at += 1
-        route.lead_to(queues, self.epoch)
+        route.lead_to(list(search.queues), search.through, self.epoch, self.era)
+
+    def _named(self, route: Route) -> list[Queue]:
+        """Return where the default exchange leads: to the queues that the routing keys name."""
+        queue = self.leads_to(route.address.routing_key)
+        if route.copies is None:
+            return [] if queue is None else [queue]
+        found: dict[Queue, None] = {} if queue is None else {queue: None}
+        for name in route.copies:
+            queue = self.leads_to(name)
+            if queue is not None:
+                found[queue] = None
+        return list(found)
 
     def route(self, exchange: str, routing_key: str, mandatory: bool) -> Route:
         """Make a route; it is resolved at its first use."""
         return Route(Address(exchange, routing_key), mandatory)
-
-
-def _check_same_exchange(exchange: Exchange, kind: str, durable: bool, auto_delete: bool, internal: bool) -> None:
-    for what, is_now, wanted in (
-        ("type", exchange.kind, kind),
-        ("durable", _lower(exchange.durable), _lower(durable)),
-        ("auto_delete", _lower(exchange.auto_delete), _lower(auto_delete)),
-        ("internal", _lower(exchange.internal), _lower(internal)),
-    ):
-        if is_now != wanted:
-            raise PreconditionFailed(
-                f"inequivalent arg '{what}' for exchange '{exchange.name}': "
-                f"received '{wanted}' but current is '{is_now}'"
-            )
-
-
-def _lower(value: bool) -> str:
-    return "true" if value else "false"

@@ -6,7 +6,6 @@ name they came would do (docs/decisions/0011-a-value-means-what-its-name-means.m
 """
 
 from penstock.names.reading import (
-    check_exchange_arguments,
     check_scope,
     read_arguments,
     read_consume_arguments,
@@ -25,7 +24,6 @@ __all__ = [
     "SCOPES",
     "WITHOUT_EFFECT",
     "Word",
-    "check_exchange_arguments",
     "check_scope",
     "read_arguments",
     "read_consume_arguments",

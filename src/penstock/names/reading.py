@@ -73,13 +73,6 @@ def read_consume_arguments(tag: str, arguments: dict[str, object]) -> dict[str, 
     return words
 
 
-def check_exchange_arguments(exchange: str, arguments: dict[str, object]) -> None:
-    """Look at the arguments of an exchange. Raises NotImplementedHere (540) for what must not be ignored."""
-    for name in arguments:
-        if name in NOT_YET:
-            raise NotImplementedHere(f"exchange '{exchange}': {name} is not supported by this version of Penstock")
-
-
 def check_scope(scope: str) -> None:
     """Raises PreconditionFailed (406) for a scope that there is not."""
     if scope not in SCOPES:

@@ -209,7 +209,6 @@ NOT_YET: Final = frozenset(
         "x-max-priority",
         "x-single-active-consumer",
         "x-delivery-limit",
-        "alternate-exchange",
     }
 )
 """Arguments whose silent neglect would lose or reorder messages: refused until they are built."""

@@ -10,6 +10,11 @@ def text(args: dict[str, object], name: str) -> str:
     return value
 
 
+def name(args: dict[str, object], name: str) -> str:
+    """Return the name of a queue or exchange: a short string, without line ends, which RabbitMQ leaves out too."""
+    return text(args, name).replace("\r", "").replace("\n", "")
+
+
 def flag(args: dict[str, object], name: str) -> bool:
     """Return a bit."""
     return args[name] is True

@@ -9,12 +9,14 @@ from mypy_extensions import i64
 
 from penstock.adapter import telling
 from penstock.adapter.amqp091.asking import Asking
-from penstock.adapter.amqp091.claims import check_claims, makes_claims
+from penstock.adapter.amqp091.claims import CLAIMS, check_claims
+from penstock.adapter.amqp091.content import header_end
+from penstock.adapter.amqp091.copies import BCC, CC, keys_of, may_name_copies, without_blind_copies
 from penstock.adapter.amqp091.delivery import DeliveryHead, write_confirm, write_content, write_deliveries
-from penstock.adapter.amqp091.header import FIXED_OCTETS
+from penstock.adapter.amqp091.header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, flags_of
 from penstock.core.broker import Broker
 from penstock.core.consumer import Batch
-from penstock.core.message import OVERHEAD
+from penstock.core.message import OVERHEAD, BlindAddress
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.route import Route
@@ -210,13 +212,10 @@ class Channel(Session):
         content = b"".join(self._content)
         charge = self._content_size + OVERHEAD
         route = self._drop_content()
-        if route.epoch != self.vhost.epoch:
-            self.vhost.resolve(route, {})
-        if makes_claims(content, 0):
-            checked = check_claims(self, content)
-            charge += len(checked) - len(content)
-            content = checked
-        if route.only is not None:
+        self.vhost.find_again(route)
+        if flags_of(content) & (CLAIMS | HEADERS_FLAG):
+            self.publish_looking(route, content, charge)
+        elif route.only is not None:
             self.producer.publish(route, content, charge)
         else:
             self.publish(route, content, charge)
@@ -239,6 +238,38 @@ class Channel(Session):
             self.vhost.resolve(own, headers_of(content))
             self.producer.publish(own, content, charge)
             return
+        self.producer.publish(route, content, charge)
+
+    def publish_looking(self, route: Route, content: bytes, charge: i64) -> None:
+        """Take a publish with properties to look into: claims, or headers that may name more routing keys (CC, BCC).
+
+        Raises PreconditionFailed (406).
+        """
+        flags = flags_of(content)
+        if flags & CLAIMS:
+            checked = check_claims(self, content)
+            charge += len(checked) - len(content)
+            content = checked
+        if flags & HEADERS_FLAG and may_name_copies(content, FLAGS_AT, header_end(content)):
+            self._publish_copies(route, content, charge)
+        else:
+            self.publish(route, content, charge)
+
+    def _publish_copies(self, route: Route, content: bytes, charge: i64) -> None:
+        headers = headers_of(content)
+        copies, blind = keys_of(headers, CC), keys_of(headers, BCC)
+        if BCC in headers:
+            content = without_blind_copies(content)
+        if route.control or not (copies or blind):
+            self.publish(route, content, charge)
+            return
+        address = route.address
+        if blind:
+            own = BlindAddress(address.exchange, address.routing_key, blind)
+            address = own
+            charge += own.charge()
+        route = Route(address, route.mandatory, copies + blind)
+        self.vhost.resolve(route, headers)
         self.producer.publish(route, content, charge)
 
     # Sending

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.adapter.amqp091.delivery import short
-from penstock.adapter.amqp091.header import FIXED_OCTETS, SHORTSTR, SIZES, TABLE
+from penstock.adapter.amqp091.header import FLAGS_AT, SHORTSTR, SIZES, TABLE
 from penstock.errors import PreconditionFailed
 
 if TYPE_CHECKING:
@@ -18,21 +18,11 @@ if TYPE_CHECKING:
 
 REPLY_TO: Final = "amq.rabbitmq.reply-to"
 """As a queue to consume from and as the reply_to of a message: answers come straight to the channel."""
-REPLY_TO_FLAG: Final = 0x02
-"""Bit of reply_to in the first octet of the property flags (AMQP 0-9-1 section 4.2.6.1)."""
-USER_ID_FLAG: Final = 0x10
-"""Bit of user_id in the second."""
-FLAGS_AT: Final = 7 + FIXED_OCTETS
-"""Where the flags begin in the frame of a content header."""
+CLAIMS: Final = 0x0210
+"""The flags of reply_to and user_id among those of the properties (AMQP 0-9-1 section 4.2.6.1)."""
 _REPLY_TO: Final = 6
 _USER_ID: Final = 11
 """Places in the order of the flags."""
-
-
-def makes_claims(data: bytes, frame_at: i64) -> bool:
-    """Tell whether the content header whose frame begins there has a user_id or a reply_to."""
-    at = frame_at + FLAGS_AT
-    return data[at] & REPLY_TO_FLAG != 0 or data[at + 1] & USER_ID_FLAG != 0
 
 
 def check_claims(channel: Channel, content: bytes) -> bytes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from penstock.adapter.amqp091.content import FRAME_PAYLOAD_MAX, header_end, header_payload, properties_of
-from penstock.adapter.amqp091.header import FIXED_OCTETS, SHORTSTR, SIZES, TABLE
+from penstock.adapter.amqp091.content import FRAME_PAYLOAD_MAX, header_payload, properties_of
+from penstock.adapter.amqp091.copies import CC, copies_of
+from penstock.adapter.amqp091.raw import EXPIRATION, HEADERS, entries_of, payload_of, properties_in, with_payload
 from penstock.adapter.control import Control
 from penstock.core.letters import Death, LetterWriter
 from penstock.wire.amqp091.codec import CodecError
@@ -19,9 +20,6 @@ from penstock.wire.amqp091.fields_out import write_longstr, write_shortstr, writ
 
 DEATHS_KEPT: Final = 64
 """Entries of x-death; there is one for each queue and reason, and beyond these the oldest is left out."""
-HEADERS: Final = 2
-EXPIRATION: Final = 7
-"""Places of two properties in the order of their flags (AMQP 0-9-1 section 1.8.1)."""
 
 Entry = dict[str, object]
 
@@ -35,29 +33,31 @@ class DeathWriter(LetterWriter):
     def write(self, content: bytes, death: Death) -> bytes | None:
         """See `LetterWriter.write`; None: the headers cannot be read, or what is written would not fit into a frame."""
         payload = header_payload(content)
-        properties = _properties(payload)
+        properties = properties_in(payload)
         try:
-            headers = _entries(properties[HEADERS][4:])
+            headers = entries_of(properties[HEADERS])
         except CodecError:
             return None
         expiration = properties[EXPIRATION][1:].decode(errors="replace") if properties[EXPIRATION] else None
         deaths = _deaths(headers)
         past = _take(deaths, death.queue, death.reason)
-        deaths.insert(0, self._begun(death, expiration) if past is None else _once_more(past))
+        deaths.insert(0, self._begun(death, expiration, copies_of(content)) if past is None else _once_more(past))
         ours: Entry = {f"x-last-death-{what}": value for what, value in _told(death).items()}
         if "x-first-death-reason" not in headers:
             ours = {f"x-first-death-{what}": value for what, value in _told(death).items()} | ours
+        if death.rerouted:
+            headers.pop(CC, None)
         table = b"".join(octets for name, octets in headers.items() if name != "x-death" and name not in ours)
         table += _encoded({"x-death": list(deaths[:DEATHS_KEPT]), **ours})
         properties[HEADERS] = len(table).to_bytes(4, "big") + table
         properties[EXPIRATION] = b""
-        written = payload[:FIXED_OCTETS] + _joined(properties)
-        return _with_header(content, written) if len(written) <= FRAME_PAYLOAD_MAX else None
+        written = payload_of(payload, properties)
+        return with_payload(content, written) if len(written) <= FRAME_PAYLOAD_MAX else None
 
     def deaths(self, content: bytes) -> list[tuple[str, str]]:
         """See `LetterWriter.deaths`."""
         try:
-            found = _deaths(_entries(_properties(header_payload(content))[HEADERS][4:]))
+            found = _deaths(entries_of(properties_in(header_payload(content))[HEADERS]))
         except CodecError:
             return []
         return [(str(entry.get("queue")), str(entry.get("reason"))) for entry in found]
@@ -69,7 +69,11 @@ class DeathWriter(LetterWriter):
         except CodecError:
             return {}
 
-    def _begun(self, death: Death, expiration: str | None) -> Entry:
+    def copies(self, content: bytes) -> list[str]:
+        """See `LetterWriter.copies`."""
+        return copies_of(content)
+
+    def _begun(self, death: Death, expiration: str | None, copies: list[str]) -> Entry:
         seconds = int(death.now + self.control.wall_offset)
         entry: Entry = {
             "count": 1,
@@ -77,7 +81,7 @@ class DeathWriter(LetterWriter):
             "queue": death.queue,
             "time": EPOCH + timedelta(seconds=seconds),
             "exchange": death.exchange,
-            "routing-keys": [death.routing_key],
+            "routing-keys": [death.routing_key, *copies],
         }
         return entry if expiration is None else {**entry, "original-expiration": expiration}
 
@@ -97,47 +101,6 @@ def _take(deaths: list[Entry], queue: str, reason: str) -> Entry | None:
         if entry.get("queue") == queue and entry.get("reason") == reason:
             return deaths.pop(at)
     return None
-
-
-def _properties(payload: bytes) -> list[bytes]:
-    """Return the octets of each property in the order of their flags, empty where it is not there.
-
-    The header was found to be well formed when it came in (`properties_fit`).
-    """
-    flags = int.from_bytes(payload[FIXED_OCTETS : FIXED_OCTETS + 2], "big")
-    found: list[bytes] = []
-    pos = FIXED_OCTETS + 2
-    for place in range(len(SIZES)):
-        size = 0
-        if flags & (0x8000 >> place):
-            size = int(SIZES[place])
-            if size == SHORTSTR:
-                size = 1 + payload[pos]
-            elif size == TABLE:
-                size = 4 + int.from_bytes(payload[pos : pos + 4], "big")
-        found.append(payload[pos : pos + size])
-        pos += size
-    return found
-
-
-def _joined(properties: list[bytes]) -> bytes:
-    flags = 0
-    for place, octets in enumerate(properties):
-        if octets:
-            flags |= 0x8000 >> place
-    return flags.to_bytes(2, "big") + b"".join(properties)
-
-
-def _entries(table: bytes) -> dict[str, bytes]:
-    """Return the octets of each entry of a headers table by its name. Raises CodecError."""
-    reader = FieldReader(table)
-    found: dict[str, bytes] = {}
-    while reader.remaining():
-        start = reader.pos
-        name = reader.shortstr()
-        reader.value(1)
-        found[name] = table[start : reader.pos]
-    return found
 
 
 def _deaths(headers: dict[str, bytes]) -> list[Entry]:
@@ -180,8 +143,3 @@ def _write(out: bytearray, value: object, depth: int) -> None:
         write_longstr(out, _encoded(value))
     else:
         write_value(out, value, depth)
-
-
-def _with_header(content: bytes, payload: bytes) -> bytes:
-    """Return a content with another payload in its header frame."""
-    return content[:3] + len(payload).to_bytes(4, "big") + payload + content[header_end(content) - 1 :]

@@ -18,12 +18,11 @@ def access_request(channel: Channel, args: dict[str, object]) -> None:
 
 def exchange_declare(channel: Channel, args: dict[str, object]) -> None:
     """Make an exchange, or check that it is the same; passive only checks that it is there (section 1.6.2.1)."""
-    name = arg.text(args, "exchange")
+    name = arg.name(args, "exchange")
     if arg.flag(args, "passive"):
+        channel.vhost.check_not_default(name)
         channel.vhost.exchange(name)
     else:
-        if name == "":
-            raise AccessRefused("the default exchange cannot be declared")
         channel.vhost.declare_exchange(
             name,
             arg.text(args, "type"),
@@ -37,25 +36,29 @@ def exchange_declare(channel: Channel, args: dict[str, object]) -> None:
 
 def exchange_delete(channel: Channel, args: dict[str, object]) -> None:
     """Delete an exchange (section 1.6.2.3)."""
-    channel.vhost.delete_exchange(arg.text(args, "exchange"), arg.flag(args, "if_unused"))
+    channel.vhost.delete_exchange(arg.name(args, "exchange"), arg.flag(args, "if_unused"))
     _answer(channel, args, spec.EXCHANGE_DELETE_OK, {})
 
 
 def exchange_bind(channel: Channel, args: dict[str, object]) -> None:
     """Bind an exchange to an exchange (an extension of RabbitMQ)."""
-    target = channel.vhost.exchange(arg.text(args, "destination"))
-    channel.vhost.bind(
-        arg.text(args, "source"), None, target, arg.text(args, "routing_key"), arg.table(args, "arguments")
-    )
+    vhost = channel.vhost
+    source, target = arg.name(args, "source"), arg.name(args, "destination")
+    vhost.check_not_default(target)
+    vhost.source(source)  # Of two that do not exist RabbitMQ names the source.
+    vhost.bind(source, None, vhost.exchange(target), arg.text(args, "routing_key"), arg.table(args, "arguments"))
     _answer(channel, args, spec.EXCHANGE_BIND_OK, {})
 
 
 def exchange_unbind(channel: Channel, args: dict[str, object]) -> None:
-    """Undo `exchange_bind`."""
-    target = channel.vhost.exchange(arg.text(args, "destination"))
-    channel.vhost.unbind(
-        arg.text(args, "source"), None, target, arg.text(args, "routing_key"), arg.table(args, "arguments")
-    )
+    """Undo `exchange_bind`; what does not exist is not bound either, and no error (as in RabbitMQ)."""
+    vhost = channel.vhost
+    source, target = arg.name(args, "source"), arg.name(args, "destination")
+    vhost.check_not_default(source)
+    vhost.check_not_default(target)
+    if source in vhost.exchanges and target in vhost.exchanges:
+        key, arguments = arg.text(args, "routing_key"), arg.table(args, "arguments")
+        vhost.unbind(source, None, vhost.exchange(target), key, arguments)
     _answer(channel, args, spec.EXCHANGE_UNBIND_OK, {})
 
 
@@ -96,26 +99,22 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
 
 def queue_bind(channel: Channel, args: dict[str, object]) -> None:
     """Bind a queue to an exchange (section 1.7.2.3)."""
-    name = queue_name(channel, args)
-    channel.vhost.exchange(arg.text(args, "exchange"))  # It is missed before the queue is, as in RabbitMQ.
-    queue = channel.vhost.queue(name, channel.connection)
-    key = arg.text(args, "routing_key")
-    if key == "" and arg.text(args, "queue") == "":
-        key = queue.name  # Section 1.7.2.3: both empty means the last declared queue, by its name.
-    channel.vhost.bind(arg.text(args, "exchange"), queue, None, key, arg.table(args, "arguments"))
+    queue, key = _queue_and_key(channel, args)
+    vhost = channel.vhost
+    source = arg.name(args, "exchange")
+    vhost.source(source)  # Of two that do not exist RabbitMQ names the exchange.
+    vhost.bind(source, vhost.queue(queue, channel.connection), None, key, arg.table(args, "arguments"))
     _answer(channel, args, spec.QUEUE_BIND_OK, {})
 
 
 def queue_unbind(channel: Channel, args: dict[str, object]) -> None:
-    """Undo `queue_bind`; what is not there, or not bound, is no error, as in RabbitMQ (section 1.7.2.5)."""
-    exchange, key = arg.text(args, "exchange"), arg.text(args, "routing_key")
-    queue = channel.vhost.queues.get(queue_name(channel, args))
-    if exchange == "":
-        raise AccessRefused("operation not permitted on the default exchange")
-    if key == "" and arg.text(args, "queue") == "":
-        key = channel.last_queue
-    if queue is not None and exchange in channel.vhost.exchanges:
-        channel.vhost.unbind(exchange, queue, None, key, arg.table(args, "arguments"))
+    """Undo `queue_bind` (section 1.7.2.5); what does not exist is not bound either, and no error (as in RabbitMQ)."""
+    queue, key = _queue_and_key(channel, args)
+    vhost = channel.vhost
+    source = arg.name(args, "exchange")
+    vhost.check_not_default(source)
+    if source in vhost.exchanges and queue in vhost.queues:
+        vhost.unbind(source, vhost.queue(queue, channel.connection), None, key, arg.table(args, "arguments"))
     channel.send(spec.QUEUE_UNBIND_OK, {})
 
 
@@ -152,10 +151,16 @@ def queue_name(channel: Channel, args: dict[str, object]) -> str:
 
     Raises NotFound (404) where none has been declared on the channel.
     """
-    name = arg.text(args, "queue") or channel.last_queue
+    name = arg.name(args, "queue") or channel.last_queue
     if name == "":
         raise NotFound("no previously declared queue")
     return name
+
+
+def _queue_and_key(channel: Channel, args: dict[str, object]) -> tuple[str, str]:
+    """Return what a binding's method says; both empty means the last declared queue, by its name (section 1.7.2.3)."""
+    name, key = queue_name(channel, args), arg.text(args, "routing_key")
+    return name, name if key == "" and arg.name(args, "queue") == "" else key
 
 
 def _answer(channel: Channel, args: dict[str, object], method: int, answer: dict[str, object]) -> None:

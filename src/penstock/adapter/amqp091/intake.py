@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from penstock.adapter.amqp091.claims import check_claims, makes_claims
-from penstock.adapter.amqp091.header import FIXED_OCTETS, properties_fit
+from penstock.adapter.amqp091.claims import CLAIMS
+from penstock.adapter.amqp091.copies import may_name_copies
+from penstock.adapter.amqp091.header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, property_flags
 from penstock.core.message import OVERHEAD
 from penstock.core.route import Route
 from penstock.errors import BrokerError, FrameError, SyntaxInvalid, UnexpectedFrame
@@ -243,10 +244,11 @@ class Intake:
         if route.epoch != channel.vhost.epoch:
             return 0
         if not (size == 14 and data[head + 19] == 0 and data[head + 20] == 0):
-            if not properties_fit(data, head + 19, body_at - 1):
+            flags = property_flags(data, head + FLAGS_AT, body_at - 1)
+            if flags < 0:
                 return 0
-            if makes_claims(data, head):
-                self._publish_claims(channel, route, data[head:end], size - FIXED_OCTETS + body + OVERHEAD)
+            if flags & CLAIMS or (flags & HEADERS_FLAG and may_name_copies(data, head + FLAGS_AT, body_at)):
+                self._publish_looking(channel, route, data[head:end], size - FIXED_OCTETS + body + OVERHEAD)
                 return end
         content = data[head:end]
         if route.only is not None:
@@ -258,10 +260,9 @@ class Intake:
                 self.on_error(int(channel.number), error, BASIC_PUBLISH)
         return end
 
-    def _publish_claims(self, channel: Channel, route: Route, content: bytes, charge: i64) -> None:
+    def _publish_looking(self, channel: Channel, route: Route, content: bytes, charge: i64) -> None:
         try:
-            checked = check_claims(channel, content)
-            channel.publish(route, checked, charge + len(checked) - len(content))
+            channel.publish_looking(route, content, charge)
         except BrokerError as error:
             self.on_error(int(channel.number), error, BASIC_PUBLISH)
 
@@ -283,7 +284,7 @@ class Intake:
                 raise FrameError(f"a content header has {size} octets; the least is 14")
             if read_i32_be(data, pos + 7) != _CLASS_BASIC_WEIGHT_0:
                 raise channel.unexpected(read_i32_be(data, pos + 7) >> 16)
-            if not properties_fit(data, pos + 19, end - 1):
+            if property_flags(data, pos + FLAGS_AT, end - 1) < 0:
                 raise SyntaxInvalid("the properties of a publish do not fill their content header exactly")
             channel.content_header(data[pos:end], size, read_i64_be(data, pos + 11))
         except BrokerError as error:

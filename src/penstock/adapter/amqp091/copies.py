@@ -1,0 +1,68 @@
+"""CC and BCC: more routing keys of one message, in its headers (sender-selected distribution, RabbitMQ's extension).
+
+A message goes to the union of what its routing key and these lead to, to each queue once. BCC is taken off before
+anybody gets the message. Each is an array of texts; what is in the array besides texts is passed over, as in RabbitMQ.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.adapter.amqp091.content import header_end, header_payload, properties_of
+from penstock.adapter.amqp091.header import FLAGS_AT
+from penstock.adapter.amqp091.raw import HEADERS, entries_of, payload_of, properties_in, with_payload
+from penstock.core.values import type_name
+from penstock.errors import PreconditionFailed
+from penstock.wire.amqp091.codec import CodecError
+
+CC: Final = "CC"
+BCC: Final = "BCC"
+_MARK: Final = b"CC"
+
+
+def may_name_copies(data: bytes, start: i64, end: i64) -> bool:
+    """Tell whether there may be a header CC or BCC in these octets of a property list: names go with their length.
+
+    This is all that a message with headers and without either pays. It may be wrong in saying yes, never in saying no.
+    """
+    at: i64 = data.find(_MARK, start, end)
+    while at >= 0:
+        before = data[at - 1]
+        if before == 2 or (before == 66 and data[at - 2] == 3):  # 66 is B
+            return True
+        at = data.find(_MARK, at + 1, end)
+    return False
+
+
+def keys_of(headers: dict[str, object], name: str) -> list[str]:
+    """Return the routing keys that a header holds. Raises PreconditionFailed (406) if it is there and no array."""
+    if name not in headers:
+        return []
+    value = headers[name]
+    if not isinstance(value, list):
+        raise PreconditionFailed(
+            f"invalid message: header {name} is of type {type_name(value)}; it must be an array of routing keys"
+        )
+    return [key for key in value if isinstance(key, str)]
+
+
+def copies_of(content: bytes) -> list[str]:
+    """Return the routing keys in the CC of a message that has been taken; empty where there are none."""
+    if not may_name_copies(content, FLAGS_AT, header_end(content)):
+        return []
+    try:
+        value = (properties_of(content).headers or {}).get(CC)
+    except CodecError:
+        return []
+    return [key for key in value if isinstance(key, str)] if isinstance(value, list) else []
+
+
+def without_blind_copies(content: bytes) -> bytes:
+    """Return a message without its BCC, every other octet as it was. Raises CodecError."""
+    payload = header_payload(content)
+    properties = properties_in(payload)
+    table = b"".join(octets for name, octets in entries_of(properties[HEADERS]).items() if name != BCC)
+    properties[HEADERS] = len(table).to_bytes(4, "big") + table
+    return with_payload(content, payload_of(payload, properties))

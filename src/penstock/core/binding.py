@@ -1,0 +1,80 @@
+"""Bindings: from an exchange to a queue or to another exchange; and all of a virtual host, by where they lead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.core.values import comparable
+
+if TYPE_CHECKING:
+    from penstock.core.exchange import Exchange
+    from penstock.core.queue import Queue
+
+QUEUE: Final = "queue"
+EXCHANGE: Final = "exchange"
+"""Kinds of destinations."""
+
+Mark = tuple[str, str, str, object]
+"""What tells the bindings of one exchange apart: kind and name of the destination, key, and comparable arguments."""
+
+
+class Binding:
+    """A road from an exchange to a queue or to another exchange: one of the two is None."""
+
+    __slots__ = ("source", "queue", "exchange", "key", "arguments", "mark")
+
+    def __init__(
+        self, source: Exchange, queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]
+    ) -> None:
+        self.source = source
+        self.queue = queue
+        self.exchange = exchange
+        self.key = key
+        self.arguments = arguments
+        self.mark: Mark = mark_of(queue, exchange, key, arguments)
+
+
+class Bindings:
+    """All bindings of a virtual host, by where they lead: who deletes a queue finds those that lead to it."""
+
+    def __init__(self) -> None:
+        self.count: i64 = 0
+        self._leading: dict[tuple[str, str], dict[Binding, None]] = {}
+        """By kind and name of the destination."""
+
+    def to(self, kind: str, name: str) -> list[Binding]:
+        """Return the bindings that lead to a queue or an exchange."""
+        return list(self._leading.get((kind, name), {}))
+
+    def add(self, binding: Binding) -> None:
+        """Count a new binding, and have its source lead there."""
+        binding.source.add(binding)
+        end = (binding.mark[0], binding.mark[1])
+        leading = self._leading.get(end)
+        if leading is None:
+            leading = {}
+            self._leading[end] = leading
+        leading[binding] = None
+        self.count += 1
+
+    def remove(self, binding: Binding) -> None:
+        """Undo `add`."""
+        binding.source.remove(binding)
+        end = (binding.mark[0], binding.mark[1])
+        leading = self._leading[end]
+        del leading[binding]
+        if not leading:
+            del self._leading[end]
+        self.count -= 1
+
+
+def mark_of(queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]) -> Mark:
+    """Return what tells a binding from the others of its exchange."""
+    # Without arguments, as most are, nothing is made for them.
+    compared = comparable(arguments) if arguments else None
+    if queue is not None:
+        return (QUEUE, queue.name, key, compared)
+    assert exchange is not None
+    return (EXCHANGE, exchange.name, key, compared)
