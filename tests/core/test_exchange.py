@@ -3,38 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from penstock.core.broker import Broker
 from penstock.core.queue import Queue
 from penstock.core.settings import Defaults
-from penstock.core.topics import topic_matches
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed
-
-
-def naive(pattern: list[str], words: list[str]) -> bool:
-    """What the standard says, by recursion: `*` is one word, `#` is none or more."""
-    if not pattern:
-        return not words
-    if pattern[0] == "#":
-        return any(naive(pattern[1:], words[at:]) for at in range(len(words) + 1))
-    return bool(words) and pattern[0] in ("*", words[0]) and naive(pattern[1:], words[1:])
-
-
-@settings(max_examples=2000, derandomize=True, database=None)
-@given(
-    st.lists(st.sampled_from(["a", "b", "*", "#", ""]), max_size=7),
-    st.lists(st.sampled_from(["a", "b", ""]), max_size=7),
-)
-def test_topics_match_as_the_standard_says(pattern: list[str], words: list[str]) -> None:
-    assert topic_matches(pattern, words) == naive(pattern, words)
-
-
-def test_a_pattern_of_many_hashes_is_no_trap() -> None:
-    assert not topic_matches(["#", "a"] * 50, ["b"] * 2000)
-    assert topic_matches(["#", "a"] * 50, ["a"] * 2000)
 
 
 def vhost() -> VirtualHost:

@@ -83,7 +83,8 @@ class Direct(Exchange):
         """See `Exchange.match`."""
         bindings = self._by_key.get(key)
         if bindings is not None:
-            found.extend(bindings)
+            for binding in bindings:
+                found.append(binding)
 
     def _enter(self, binding: Binding) -> None:
         bindings = self._by_key.get(binding.key)

@@ -1,11 +1,11 @@
 """Topics: patterns of words in a tree, where `*` is one word and `#` any number of words, none included.
 
-Theory of operation. The patterns are a tree of words. A key walks down all branches that fit at once, word by word,
-with the list of nodes where it may be; so the work depends on the patterns that fit a beginning of the key, not on those
-that there are, and no pattern of many `#` is a trap: in each step a node is on the list once.
+Theory of operation. The patterns are a tree of words. A key walks down all branches that fit, word by word; so the work
+depends on the patterns that fit a beginning of the key, not on those that there are.
 
-A node has one parent, so only a node behind a `#` can be reached twice in a step (it stays where it is with every word,
-and is reached anew from before it); that is what `step` is for.
+Behind a `#` the walk goes on from every word that is left. It may come to the same `#` again, by another way or from
+another word; `since` says from where on it has been behind it in this walk, and only what is before that is new. So
+each node is looked at once for each word at most, and no pattern of many `#` is a trap.
 """
 
 from __future__ import annotations
@@ -23,36 +23,41 @@ Thing = TypeVar("Thing")
 class Node(Generic[Thing]):
     """What a beginning of patterns leads to."""
 
-    __slots__ = ("branches", "one", "any", "things", "loops", "step")
+    __slots__ = ("branches", "one", "any", "things", "walk", "since")
 
-    def __init__(self, loops: bool) -> None:
-        self.branches: dict[str, Node[Thing]] = {}
+    def __init__(self) -> None:
+        self.branches: dict[str, Node[Thing]] | None = None
+        """What single words lead to from here; None where no pattern has one."""
         self.one: Node[Thing] | None = None
-        """What `*` leads to from here."""
+        """What `*` leads to."""
         self.any: Node[Thing] | None = None
         """What `#` leads to."""
         self.things: dict[Thing, None] | None = None
-        """What the patterns that end here stand for; None where none does."""
-        self.loops = loops
-        """Whether the last word was `#`: one word more, and it is still here."""
-        self.step: i64 = 0
-        """The step of a walk that came here last, for nodes behind a `#`."""
+        """What the patterns that end here stand for; None where none ever did."""
+        self.walk: i64 = 0
+        """Of a node behind a `#`: the last walk that came here."""
+        self.since: i64 = 0
+        """And the first word from which on it looked behind it."""
 
     def child(self, word: str) -> Node[Thing] | None:
         """Return what a word of a pattern leads to."""
         if word == ONE:
             return self.one
-        return self.any if word == ANY else self.branches.get(word)
+        if word == ANY:
+            return self.any
+        return None if self.branches is None else self.branches.get(word)
 
     def grow(self, word: str) -> Node[Thing]:
         """Return the same, made where there is none."""
         node = self.child(word)
         if node is None:
-            node = Node[Thing](word == ANY)
+            node = Node[Thing]()
             if word == ONE:
                 self.one = node
             elif word == ANY:
                 self.any = node
+            elif self.branches is None:
+                self.branches = {word: node}
             else:
                 self.branches[word] = node
         return node
@@ -63,20 +68,26 @@ class Node(Generic[Thing]):
             self.one = None
         elif word == ANY:
             self.any = None
-        else:
+        elif self.branches is not None:
             del self.branches[word]
+            if not self.branches:
+                self.branches = None
 
     def idle(self) -> bool:
         """Tell whether nothing ends here or behind it."""
-        return not self.things and not self.branches and self.one is None and self.any is None
+        return not self.things and self.leads_nowhere()
+
+    def leads_nowhere(self) -> bool:
+        """Tell whether no pattern goes on behind it."""
+        return self.branches is None and self.one is None and self.any is None
 
 
 class Topics(Generic[Thing]):
     """Things by the patterns that they stand behind; several may have the same pattern."""
 
     def __init__(self) -> None:
-        self.root: Node[Thing] = Node(False)
-        self._step: i64 = 0
+        self.root: Node[Thing] = Node()
+        self._walk: i64 = 0
 
     def add(self, pattern: list[str], thing: Thing) -> None:
         """Add a thing; doing so twice is once."""
@@ -105,40 +116,53 @@ class Topics(Generic[Thing]):
 
     def match(self, words: list[str], found: list[Thing]) -> None:
         """Add to `found` the things whose pattern matches, once for each such pattern."""
-        nodes: list[Node[Thing]] = []
-        step = self._step + 1
-        _enter(self.root, nodes, step)
-        for word in words:
-            step += 1
-            following: list[Node[Thing]] = []
-            for node in nodes:
-                if node.loops:
-                    _enter(node, following, step)
-                branch = node.branches.get(word)
-                if branch is not None:
-                    _enter(branch, following, step)
-                branch = node.one
-                if branch is not None:
-                    _enter(branch, following, step)
-            nodes = following
-            if not nodes:
-                break
-        self._step = step
-        for node in nodes:
-            if node.things is not None:
-                found.extend(node.things)
+        self._walk += 1
+        _come(self.root, words, 0, self._walk, found)
 
 
-def _enter(node: Node[Thing], nodes: list[Node[Thing]], step: i64) -> None:
-    """Be at a node, and behind each `#` there that takes no word at all."""
-    reached: Node[Thing] | None = node
-    while reached is not None:
-        if reached.loops:
-            if reached.step == step:
-                return
-            reached.step = step
-        nodes.append(reached)
-        reached = reached.any
+def _come(node: Node[Thing], words: list[str], at: i64, walk: i64, found: list[Thing]) -> None:
+    """Look at a node, with the words from `at` on still to come."""
+    if at == len(words) and node.things is not None:
+        for thing in node.things:
+            found.append(thing)
+    _go_on(node, words, at, walk, found)
+
+
+def _go_on(node: Node[Thing], words: list[str], at: i64, walk: i64, found: list[Thing]) -> None:
+    """Look at what is behind a node."""
+    following = node.any
+    if following is not None:
+        _come_by_any(following, words, at, walk, found)
+    if at == len(words):
+        return
+    branches = node.branches
+    if branches is not None:
+        following = branches.get(words[at])
+        if following is not None:
+            _come(following, words, at + 1, walk, found)
+    following = node.one
+    if following is not None:
+        _come(following, words, at + 1, walk, found)
+
+
+def _come_by_any(node: Node[Thing], words: list[str], at: i64, walk: i64, found: list[Thing]) -> None:
+    """Look at a node behind a `#`, which may take any number of the words from `at` on."""
+    until: i64 = len(words) + 1
+    if node.walk != walk:
+        node.walk = walk
+        if node.things is not None:  # The `#` takes all that is left.
+            for thing in node.things:
+                found.append(thing)
+    elif at >= node.since:
+        return
+    else:
+        until = node.since
+    node.since = at
+    if node.leads_nowhere():
+        return
+    while at < until:
+        _go_on(node, words, at, walk, found)
+        at += 1
 
 
 def words_of(key: str) -> list[str]:

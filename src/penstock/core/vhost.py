@@ -300,7 +300,7 @@ class VirtualHost:
         route.control = name == CONTROL_EXCHANGE
         route.by_headers = search.by_headers
         route.gates = [] if route.control else exchange.gates
-        route.lead_to(list(search.queues), search.through, self.epoch, self.era)
+        route.lead_to(search.queues(), search.through, self.epoch, self.era)
 
     def _named(self, route: Route) -> list[Queue]:
         """Return where the default exchange leads: to the queues that the routing keys name."""

@@ -57,7 +57,10 @@ def property_flags(data: bytes, pos: i64, end: i64) -> i64:
                 return UNFIT
         flags <<= 1
         index += 1
-    return found if pos == end else UNFIT
+    # As two returns: a conditional expression of the two would make an object of the flags.
+    if pos != end:
+        return UNFIT
+    return found
 
 
 def flags_of(content: bytes) -> i64:

@@ -1,0 +1,79 @@
+"""Topics in a tree, against a plain matcher that follows the standard by recursion."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.topics import Topics, topic_matches, words_of
+
+WORDS = st.sampled_from(["a", "b", "*", "#", ""])
+PATTERNS = st.lists(WORDS, max_size=6).map(tuple)
+KEYS = st.lists(st.sampled_from(["a", "b", "", "*", "#"]), max_size=6)
+
+
+def naive(pattern: list[str], words: list[str]) -> bool:
+    """What the standard says, by recursion: `*` is one word, `#` is none or more."""
+    if not pattern:
+        return not words
+    if pattern[0] == "#":
+        return any(naive(pattern[1:], words[at:]) for at in range(len(words) + 1))
+    return bool(words) and pattern[0] in ("*", words[0]) and naive(pattern[1:], words[1:])
+
+
+def found(topics: Topics[str], words: list[str]) -> list[str]:
+    things: list[str] = []
+    topics.match(words, things)
+    return sorted(things)
+
+
+@settings(max_examples=2000, derandomize=True, database=None)
+@given(st.lists(WORDS, max_size=7), st.lists(st.sampled_from(["a", "b", ""]), max_size=7))
+def test_topics_match_as_the_standard_says(pattern: list[str], words: list[str]) -> None:
+    assert topic_matches(pattern, words) == naive(pattern, words)
+
+
+@settings(max_examples=1500, derandomize=True, database=None)
+@given(
+    st.lists(st.tuples(st.booleans(), PATTERNS, st.sampled_from("xyz")), max_size=25),
+    st.lists(KEYS, min_size=1, max_size=4),
+)
+def test_a_tree_finds_what_each_of_its_patterns_matches(
+    changes: list[tuple[bool, tuple[str, ...], str]], keys: list[list[str]]
+) -> None:
+    topics: Topics[str] = Topics()
+    there: set[tuple[tuple[str, ...], str]] = set()
+    for comes, pattern, thing in changes:
+        if comes:
+            topics.add(list(pattern), thing)
+            there.add((pattern, thing))
+        else:
+            topics.discard(list(pattern), thing)
+            there.discard((pattern, thing))
+        for words in keys:
+            wanted = sorted(thing for pattern, thing in there if naive(list(pattern), words))
+            assert found(topics, words) == wanted
+    for pattern, thing in there:
+        topics.discard(list(pattern), thing)
+    assert topics.root.idle(), "nothing is left of what was removed"
+
+
+@pytest.mark.parametrize("end", ["a", "b"])
+def test_a_pattern_of_many_hashes_is_no_trap(end: str) -> None:
+    pattern = ["#", "a"] * 50
+    words = ["a"] * 1000 + [end]
+    topics: Topics[str] = Topics()
+    topics.add(pattern, "x")
+    assert topic_matches(pattern, words) == (end == "a")
+    assert found(topics, words) == (["x"] if end == "a" else [])
+
+
+def test_an_empty_key_has_no_word() -> None:
+    assert words_of("") == []
+    assert words_of(".") == ["", ""]
+    topics: Topics[str] = Topics()
+    for pattern in ("", "#", "*", "#.*", "#.#"):
+        topics.add(words_of(pattern), pattern)
+    assert found(topics, words_of("")) == ["", "#", "#.#"]
+    assert found(topics, words_of("a")) == ["#", "#.#", "#.*", "*"]
