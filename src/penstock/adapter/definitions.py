@@ -16,11 +16,13 @@ from penstock.adapter.policies import FOR_QUEUES, NO_MATTER, pattern_of, regex_o
 from penstock.adapter.request import Request
 from penstock.adapter.shapes import API_VERSION, Shape, plain
 from penstock.core import changes
-from penstock.core.exchange import Binding, Exchange
+from penstock.core.binding import Binding
+from penstock.core.exchange import Exchange
 from penstock.core.queue import Queue
+from penstock.core.routing import CONTROL_EXCHANGE
 from penstock.core.table import COMMAND
 from penstock.core.table import Entry as Said
-from penstock.core.vhost import CONTROL_EXCHANGE, VirtualHost
+from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound, PreconditionFailed
 from penstock.names import Word, read_settings
 from penstock.names.values import shown
@@ -65,7 +67,7 @@ def collect(hub: Hub, section: str, only: VirtualHost | None) -> list[tuple[Virt
         else:
             for exchange in vhost.exchanges.values():
                 if section == "bindings":
-                    found += [(vhost, binding) for binding in exchange.bindings if _lasts(binding)]
+                    found += [(vhost, binding) for binding in exchange.bindings.values() if _lasts(binding)]
                 elif exchange.name not in ("", CONTROL_EXCHANGE) and not exchange.name.startswith("amq."):
                     found.append((vhost, exchange))
     return found
@@ -227,9 +229,8 @@ class Import:
             raise PreconditionFailed(f"destination_type must be queue or exchange, not '{kind}'")
         if source.find(queue, target, key, arguments) is not None:
             return None
-        was_bound = source.was_bound
-        vhost.bind(source.name, queue, target, key, arguments)
-        return lambda: _unbind(vhost, source, queue, target, key, arguments, was_bound)
+        binding = vhost.bind(source.name, queue, target, key, arguments)
+        return lambda: vhost.take_back(binding)
 
     def _policies(self, entries: list[Entry]) -> None:
         """Policies become settings of patterns. Those count in all virtual hosts, so each must be said for all."""
@@ -271,19 +272,6 @@ class Import:
 
     def _error(self, entry: Entry, key: str, text: str) -> PreconditionFailed:
         return self.defined.error(["policies", entry.index, key], text)
-
-
-def _unbind(
-    vhost: VirtualHost,
-    source: Exchange,
-    queue: Queue | None,
-    target: Exchange | None,
-    key: str,
-    arguments: dict[str, object],
-    was_bound: bool,
-) -> None:
-    source.was_bound = was_bound  # Losing its first binding again deletes no exchange (auto-delete).
-    vhost.unbind(source.name, queue, target, key, arguments)
 
 
 def _put_back(hub: Hub, pattern: str, before: dict[str, Word], words: dict[str, Word]) -> None:

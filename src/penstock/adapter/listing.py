@@ -13,8 +13,9 @@ from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.request import Request
 from penstock.adapter.shapes import Shape
+from penstock.core.binding import EXCHANGE, QUEUE, Binding
 from penstock.core.consumer import Consumer
-from penstock.core.exchange import Binding, Exchange
+from penstock.core.exchange import Exchange
 from penstock.core.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed
@@ -69,7 +70,7 @@ def bindings(vhost: VirtualHost) -> list[Item]:
     """Return the bindings of a virtual host: first every queue's to the default exchange, then those that were made."""
     found = [Item(queue.name, vhost, queue) for queue in vhost.queues.values()]
     for exchange in vhost.exchanges.values():
-        found += [Item(exchange.name, vhost, binding) for binding in exchange.bindings]
+        found += [Item(exchange.name, vhost, binding) for binding in exchange.bindings.values()]
     return found
 
 
@@ -78,11 +79,10 @@ def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None
     found: list[Item] = []
     if queue is not None:
         found.append(Item(queue.name, vhost, queue))
-    for exchange in vhost.exchanges.values():
-        for binding in exchange.bindings:
-            if binding.queue is queue and binding.exchange is target:
-                found.append(Item(exchange.name, vhost, binding))
-    return found
+        leading = vhost.bindings.to(QUEUE, queue.name)
+    else:
+        leading = [] if target is None else vhost.bindings.to(EXCHANGE, target.name)
+    return found + [Item(binding.source.name, vhost, binding) for binding in leading]
 
 
 def _of_connections(hub: Hub, kind: str, vhost: VirtualHost | None) -> list[Item]:

@@ -12,6 +12,7 @@ from mypy_extensions import i64
 
 from penstock.adapter.amqp091.channel import headers_of
 from penstock.adapter.amqp091.content import header_payload, make_content
+from penstock.adapter.amqp091.copies import BCC, route_with_copies, without_blind_copies
 from penstock.adapter.amqp091.header import FIXED_OCTETS
 from penstock.core import road
 from penstock.core.holding import Held
@@ -66,10 +67,14 @@ class Publication(Producer):
         except CodecError as error:
             raise PreconditionFailed(f"the properties cannot be sent: {error.reason}") from None
         route = vhost.route(exchange, key, True)
-        vhost.resolve(route, headers_of(content))
+        headers = headers_of(content)
+        route = route_with_copies(route, headers) or route
+        vhost.resolve(route, headers)
         if route.control:
             raise AccessRefused("operations of the broker are asked for by AMQP, with somewhere to reply to")
-        charge = len(header_payload(content)) - FIXED_OCTETS + len(body) + OVERHEAD
+        charge = len(header_payload(content)) - FIXED_OCTETS + len(body) + OVERHEAD + route.address.charge()
+        if BCC in headers:
+            content = without_blind_copies(content)
         self.publish(route, content, charge)
 
     def give_up(self) -> None:

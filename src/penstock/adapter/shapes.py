@@ -14,10 +14,12 @@ from urllib.parse import quote_plus
 from penstock.adapter import views
 from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.connection import Connection
+from penstock.core.binding import Binding
 from penstock.core.consumer import Consumer
-from penstock.core.exchange import Binding, Exchange
+from penstock.core.exchange import Exchange
 from penstock.core.queue import Queue
-from penstock.core.vhost import CONTROL_EXCHANGE, VirtualHost
+from penstock.core.routing import CONTROL_EXCHANGE
+from penstock.core.vhost import VirtualHost
 
 if TYPE_CHECKING:
     from penstock.adapter.hub import Hub

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.binding import Binding, Mark
+from penstock.core.binding import Binding, Mark, mark_of
 from penstock.core.headers import Demand, check_demand
 from penstock.core.topics import Topics, words_of
 from penstock.core.values import type_name
 from penstock.errors import PreconditionFailed
 
 if TYPE_CHECKING:
+    from penstock.core.queue import Queue
     from penstock.flow.gate import Gate
 
 ALTERNATE: Final = "alternate-exchange"
@@ -47,6 +48,12 @@ class Exchange:
     def match(self, key: str, headers: dict[str, object], found: list[Binding]) -> None:
         """Add to `found` the bindings that a message with this key and these headers takes."""
         raise NotImplementedError
+
+    def find(
+        self, queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]
+    ) -> Binding | None:
+        """Return the binding that is exactly this one, or None."""
+        return self.bindings.get(mark_of(queue, exchange, key, arguments))
 
     def check_binding(self, arguments: dict[str, object]) -> None:
         """Look at the arguments of a new binding. Raises PreconditionFailed (406) for what cannot be meant."""

@@ -34,6 +34,10 @@ class Address:
         """Room for the adapter's encoded form (it repeats in every delivery); empty until it is needed."""
         self.encoded_redelivered: bytes = b""
 
+    def charge(self) -> i64:
+        """Return what it adds to the charge of a message: nothing, for it is shared."""
+        return 0
+
 
 class BlindAddress(Address):
     """The address of one message with routing keys that nobody is told of (BCC); it is charged with its message."""
@@ -45,7 +49,7 @@ class BlindAddress(Address):
         self.blind = blind
 
     def charge(self) -> i64:
-        """Return what it adds to the charge of its message, whose properties include the keys themselves."""
+        """See `Address.charge`: it is one message's own. The properties as they came include the keys themselves."""
         return BLIND_OVERHEAD + len(self.blind) * BLIND_KEY_OVERHEAD
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.binding import EXCHANGE, QUEUE, Binding, Bindings, mark_of
+from penstock.core.binding import EXCHANGE, QUEUE, Binding, Bindings
 from penstock.core.dead_letters import DeadLetters
 from penstock.core.equivalence import check_exchange, check_queue
 from penstock.core.exchange import Exchange, alternate_of, make_exchange
@@ -238,27 +238,35 @@ class VirtualHost:
 
     def bind(
         self, source: str, queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]
-    ) -> None:
+    ) -> Binding:
         """Bind a queue, or an exchange, to an exchange; doing so twice is once.
 
         Raises as `source` does, and PreconditionFailed (406) for arguments that cannot be meant.
         """
         origin = self.source(source)
-        if mark_of(queue, exchange, key, arguments) in origin.bindings:
-            return
+        binding = origin.find(queue, exchange, key, arguments)
+        if binding is not None:
+            return binding
         origin.check_binding(arguments)
         if self.bindings.count >= BINDINGS_MAX:
             raise ResourceError(f"vhost '{self.name}' has {BINDINGS_MAX} bindings, the most it may have")
-        self.bindings.add(Binding(origin, queue, exchange, key, arguments))
+        binding = Binding(origin, queue, exchange, key, arguments)
+        self.bindings.add(binding)
         self.epoch += 1
+        return binding
 
     def unbind(
         self, source: str, queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]
     ) -> None:
         """Remove a binding; one that does not exist is no error (as in RabbitMQ)."""
-        binding = self.source(source).bindings.get(mark_of(queue, exchange, key, arguments))
+        binding = self.source(source).find(queue, exchange, key, arguments)
         if binding is not None:
             self._drop_binding(binding)
+
+    def take_back(self, binding: Binding) -> None:
+        """Remove a binding as if it had never been made: no exchange is auto-deleted for it."""
+        self.bindings.remove(binding)
+        self.epoch += 1
 
     def _drop_bindings_to(self, kind: str, name: str) -> None:
         for binding in self.bindings.to(kind, name):
@@ -266,8 +274,7 @@ class VirtualHost:
 
     def _drop_binding(self, binding: Binding) -> None:
         """Remove a binding; an exchange that is auto-deleted goes with its last one."""
-        self.bindings.remove(binding)
-        self.epoch += 1
+        self.take_back(binding)
         source = binding.source
         if source.auto_delete and not source.bindings and self.exchanges.get(source.name) is source:
             self.delete_exchange(source.name, False)

@@ -11,12 +11,12 @@ from penstock.adapter import telling
 from penstock.adapter.amqp091.asking import Asking
 from penstock.adapter.amqp091.claims import CLAIMS, check_claims
 from penstock.adapter.amqp091.content import header_end
-from penstock.adapter.amqp091.copies import BCC, CC, keys_of, may_name_copies, without_blind_copies
+from penstock.adapter.amqp091.copies import BCC, may_name_copies, route_with_copies, without_blind_copies
 from penstock.adapter.amqp091.delivery import DeliveryHead, write_confirm, write_content, write_deliveries
 from penstock.adapter.amqp091.header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, flags_of
 from penstock.core.broker import Broker
 from penstock.core.consumer import Batch
-from penstock.core.message import OVERHEAD, BlindAddress
+from penstock.core.message import OVERHEAD
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.route import Route
@@ -257,20 +257,14 @@ class Channel(Session):
 
     def _publish_copies(self, route: Route, content: bytes, charge: i64) -> None:
         headers = headers_of(content)
-        copies, blind = keys_of(headers, CC), keys_of(headers, BCC)
+        own = route_with_copies(route, headers)
         if BCC in headers:
             content = without_blind_copies(content)
-        if route.control or not (copies or blind):
+        if own is None or route.control:
             self.publish(route, content, charge)
-            return
-        address = route.address
-        if blind:
-            own = BlindAddress(address.exchange, address.routing_key, blind)
-            address = own
-            charge += own.charge()
-        route = Route(address, route.mandatory, copies + blind)
-        self.vhost.resolve(route, headers)
-        self.producer.publish(route, content, charge)
+        else:
+            self.vhost.resolve(own, headers)
+            self.producer.publish(own, content, charge + own.address.charge())
 
     # Sending
 

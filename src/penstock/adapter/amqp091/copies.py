@@ -13,6 +13,8 @@ from mypy_extensions import i64
 from penstock.adapter.amqp091.content import header_end, header_payload, properties_of
 from penstock.adapter.amqp091.header import FLAGS_AT
 from penstock.adapter.amqp091.raw import HEADERS, entries_of, payload_of, properties_in, with_payload
+from penstock.core.message import BlindAddress
+from penstock.core.route import Route
 from penstock.core.values import type_name
 from penstock.errors import PreconditionFailed
 from penstock.wire.amqp091.codec import CodecError
@@ -46,6 +48,18 @@ def keys_of(headers: dict[str, object], name: str) -> list[str]:
             f"invalid message: header {name} is of type {type_name(value)}; it must be an array of routing keys"
         )
     return [key for key in value if isinstance(key, str)]
+
+
+def route_with_copies(route: Route, headers: dict[str, object]) -> Route | None:
+    """Return a route, not resolved yet, that takes the CC and BCC of a message into account; None if it has none.
+
+    Raises PreconditionFailed (406).
+    """
+    copies, blind = keys_of(headers, CC), keys_of(headers, BCC)
+    address = route.address
+    if blind:
+        address = BlindAddress(address.exchange, address.routing_key, blind)
+    return Route(address, route.mandatory, copies + blind) if copies or blind else None
 
 
 def copies_of(content: bytes) -> list[str]:
