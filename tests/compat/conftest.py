@@ -6,8 +6,9 @@ What a test here says holds for both, so nobody argues from memory what RabbitMQ
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 
 import pika
@@ -40,11 +41,22 @@ def running(name: str, folder: Path) -> Iterator[str]:
         raise ValueError(f"PENSTOCK_BESIDE={name}: known is {RABBITMQ}")
 
 
+@pytest.fixture(scope="session")
+def url_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """The URL of each broker by its name; all tests share them, and one that nobody asks for is not started."""
+    with ExitStack() as stack:
+
+        @cache
+        def find(name: str) -> str:
+            return stack.enter_context(running(name, tmp_path_factory.mktemp(name)))
+
+        yield find
+
+
 @pytest.fixture(scope="session", params=BROKERS)
-def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def url(request: pytest.FixtureRequest, url_of: Callable[[str], str]) -> str:
     """The URL of a broker that all tests share."""
-    with running(request.param, tmp_path_factory.mktemp(request.param)) as found:
-        yield found
+    return url_of(request.param)
 
 
 @pytest.fixture
