@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test demo bench bench-flow guard lint format lock clean
+.PHONY: help setup test test-clients demo bench bench-flow guard lint format lock clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -14,6 +14,9 @@ setup:  ## Make .venv, install everything from the lock, build Penstock
 
 test: setup  ## Lint, types, import contracts, then all tests: interpreted, compiled, with Spark
 	@$(RUN) scripts/check.py
+
+test-clients: setup  ## Other people's suites and applications, on Penstock and on RabbitMQ where it is installed
+	@$(RUN) -m compat
 
 lint: setup  ## Only lint, types and import contracts
 	@$(RUN) scripts/check.py --lint
@@ -39,5 +42,5 @@ lock: setup  ## Write the lock files anew from pyproject.toml
 
 clean:  ## Remove everything that was made
 	rm -rf .venv .venv.lock build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-	    .import_linter_cache demo/output bench/output bench/build tests/clients/node/node_modules spark-warehouse
+	    .import_linter_cache demo/output bench/output bench/build compat/output tests/clients/node/node_modules spark-warehouse
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

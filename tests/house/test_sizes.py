@@ -24,7 +24,7 @@ def functions(path: Path) -> Iterator[tuple[str, int]]:
             yield f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1
 
 
-FILES = list(python_files("src", "scripts", "tests", "bench", "demo"))
+FILES = list(python_files("src", "scripts", "tests", "bench", "demo", "compat"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))

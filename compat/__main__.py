@@ -1,0 +1,134 @@
+"""Run the suites against Penstock, and against RabbitMQ where it is installed; one table at the end.
+
+The exit code is 1 when a test fails on ours that passes on RabbitMQ and is not explained in compat/explained.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import penstock
+from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, STARTERS, Broker, BrokerUnavailable
+from compat import results, suites
+from compat.explained import EXPLAINED
+from compat.results import FAILED, PASSED, SKIPPED, Outcome
+from compat.sources import SourcesUnavailable, fetch
+from compat.suites import SUITES, Suite
+
+OUTPUT = Path(__file__).resolve().parent / "output"
+
+
+def say(text: str) -> None:
+    """Print at once, also into a pipe."""
+    print(text, flush=True)
+
+
+def arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="compat", description=(__doc__ or "").partition("\n")[0])
+    keys = [suite.key for suite in SUITES]
+    mine = COMPILED if penstock.compiled() else INTERPRETED
+    parser.add_argument("--only", nargs="+", choices=keys, default=keys, metavar="SUITE", help=", ".join(keys))
+    parser.add_argument("--brokers", nargs="+", choices=list(STARTERS), default=[mine, RABBITMQ], metavar="BROKER",
+                        help=f"{', '.join(STARTERS)} (default: {mine} {RABBITMQ})")  # fmt: skip
+    parser.add_argument(
+        "--output", type=Path, default=OUTPUT, help="the folder for logs and results (default %(default)s)"
+    )
+    return parser.parse_args()
+
+
+def start(names: list[str], scratch: Path, stack: ExitStack) -> dict[str, Broker]:
+    """Start those brokers that can be; say in one sentence why another one cannot."""
+    running = {}
+    for name in names:
+        try:
+            broker = STARTERS[name](name, scratch)
+        except BrokerUnavailable as reason:
+            say(f"Without {name}: {reason}")
+            continue
+        stack.callback(broker.stop)
+        say(f"{name}: {broker.title}, port {broker.port}")
+        running[name] = broker
+    return running
+
+
+def run(suite: Suite, broker: Broker, sources: dict[str, Path], output: Path) -> list[Outcome]:
+    """Run one suite against one broker, with a line before it and the failures after it."""
+    begun = time.monotonic()
+    found = results.read(suite.key, broker.name, suites.run(suite, broker, sources, output))
+    counts = ", ".join(f"{sum(one.outcome == word for one in found)} {word}" for word in (PASSED, FAILED, SKIPPED))
+    say(f"{suite.title}, {broker.name}: {counts} ({time.monotonic() - begun:.0f} s)")
+    for one in found:
+        if one.outcome == FAILED:
+            say(f"  failed: {one.test}: {one.why}")
+    for reason in sorted({one.why for one in found if one.outcome == SKIPPED}):
+        say(f"  skipped: {reason}")
+    if not found:
+        found = [
+            Outcome(
+                suite.key, broker.name, "the whole suite", FAILED, f"nothing ran; see {suite.key}-{broker.name}.log"
+            )
+        ]
+        say(f"  failed: {found[0].why}")
+    return found
+
+
+def possible(wanted: list[Suite], folder: Path) -> tuple[list[Suite], dict[str, Path]]:
+    """Fetch the source packages; without them the suites that they carry are left out, in one sentence."""
+    if all(suite.project is None for suite in wanted):
+        return wanted, {}
+    try:
+        return wanted, fetch(folder)
+    except SourcesUnavailable as reason:
+        say(f"Without other people's suites: {reason}")
+        return [suite for suite in wanted if suite.project is None], {}
+
+
+def main() -> int:
+    """Run what was asked for; return the exit code."""
+    wanted = arguments()
+    # The brokers run in sessions of their own: whoever ends this program must not leave them behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    output: Path = wanted.output
+    output.mkdir(parents=True, exist_ok=True)
+    found: dict[str, list[Outcome]] = {}
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-compat-")))
+        chosen, sources = possible([suite for suite in SUITES if suite.key in wanted.only], scratch / "sources")
+        brokers = start(wanted.brokers, scratch, stack)
+        for suite in chosen:
+            if suite.why_not:
+                say(f"{suite.title}: left out are {suite.why_not}")
+            for name, broker in brokers.items():
+                found.setdefault(name, []).extend(run(suite, broker, sources, output))
+                if broker.process.poll() is not None:
+                    say(f"{name} has ended with {broker.process.returncode}.")
+                    return 1
+    return conclude(chosen, found, output)
+
+
+def conclude(chosen: list[Suite], found: dict[str, list[Outcome]], output: Path) -> int:
+    """Print the table and write the results down; return the exit code."""
+    with (output / "clients.jsonl").open("w") as file:
+        file.writelines(f"{one.as_line()}\n" for outcomes in found.values() for one in outcomes)
+    mine = next((outcomes for name, outcomes in found.items() if name != RABBITMQ), [])
+    differences = results.differences(mine, found.get(RABBITMQ), EXPLAINED)
+    say(f"\n{results.table({suite.key: suite.title for suite in chosen}, found, differences)}\n")
+    for one in differences:
+        say(one.words())
+    stale = results.stale(mine, differences, EXPLAINED)
+    for key in stale:
+        say(f"{' '.join(key)} is explained in compat/explained.py, and yet does not differ.")
+    unexplained = [one for one in differences if one.is_ours_to_mend]
+    say(f"{len(unexplained)} of {len(differences)} differences are ours to mend. Written to {output}.")
+    return 1 if unexplained or not mine else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""The table of `make test-clients`: what differs, what of it is ours to mend, and what is explained in vain."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from compat.results import Outcome, differences, read, stale, table
+
+
+def outcome(broker: str, test: str, result: str, why: str = "") -> Outcome:
+    return Outcome("suite", broker, test, result, why)
+
+
+OURS = [outcome("ours", "same", "passed"), outcome("ours", "worse", "failed", "no"), outcome("ours", "meant", "failed")]
+THEIRS = [outcome("theirs", test, "passed") for test in ("same", "worse", "meant")]
+EXPLAINED = {("suite", "meant"): "It is meant so.", ("suite", "same"): "It differed once."}
+
+
+def test_what_fails_on_ours_alone_is_ours_to_mend_unless_it_is_explained() -> None:
+    found = differences(OURS, THEIRS, EXPLAINED)
+    assert [(one.test, one.is_ours_to_mend) for one in found] == [("worse", True), ("meant", False)]
+    assert found[1].words() == "suite meant: failed on ours, passed on RabbitMQ: It is meant so."
+
+
+def test_what_fails_on_both_differs_in_nothing() -> None:
+    assert differences([outcome("ours", "t", "failed")], [outcome("theirs", "t", "failed")], {}) == []
+
+
+def test_without_rabbitmq_every_failure_is_ours_to_mend() -> None:
+    found = differences(OURS, None, {})
+    assert [(one.test, one.is_ours_to_mend) for one in found] == [("worse", True), ("meant", True)]
+
+
+def test_what_is_explained_and_does_not_differ_is_told() -> None:
+    assert stale(OURS, differences(OURS, THEIRS, EXPLAINED), EXPLAINED) == [("suite", "same")]
+
+
+def test_the_worst_that_is_said_of_a_test_counts(tmp_path: Path) -> None:
+    file = tmp_path / "said.jsonl"
+    said = [{"test": "t", "outcome": "passed"}, {"test": "t", "outcome": "failed", "why": "its end"}]
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in said))
+    assert read("suite", "ours", file) == [outcome("ours", "t", "failed", "its end")]
+
+
+def test_the_table_counts_each_suite_on_each_broker() -> None:
+    shown = table({"suite": "A suite"}, {"ours": OURS, "theirs": THEIRS}, differences(OURS, THEIRS, {})).splitlines()
+    assert shown[1].split() == ["A", "suite", "1", "2", "0", "3", "0", "0", "2"]
