@@ -27,6 +27,10 @@ def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
         ("hold-deadline", _or_none(settings.hold_deadline_s, NEVER)),
         ("message-ttl", None if settings.message_ttl_s == NEVER else round(settings.message_ttl_s * 1000)),
         ("expires", None if settings.expires_s == NEVER else round(settings.expires_s * 1000)),
+        (
+            "consumer-timeout",
+            None if settings.consumer_timeout_s == NEVER else round(settings.consumer_timeout_s * 1000),
+        ),
         ("consumer-window-bytes", _or_none(float(settings.consumer_window_bytes), float(UNBOUNDED))),
         ("consumer-max-rate", _or_none(settings.consumer_max_rate, NO_RATE)),
         ("slow-consumer-rate", _or_none(settings.slow_consumer_rate, NO_RATE)),

@@ -107,9 +107,9 @@ class Batch:
     A settled message's place is emptied, so that its memory is not kept by a neighbour.
     """
 
-    __slots__ = ("consumer", "first", "messages", "left", "charge")
+    __slots__ = ("consumer", "first", "messages", "left", "charge", "at")
 
-    def __init__(self, consumer: Consumer, first: i64, messages: list[Message | None], charge: i64) -> None:
+    def __init__(self, consumer: Consumer, first: i64, messages: list[Message | None], charge: i64, at: float) -> None:
         self.consumer = consumer
         self.first: i64 = first
         """Delivery tag of the first message."""
@@ -118,6 +118,8 @@ class Batch:
         """How many are not settled yet."""
         self.charge: i64 = charge
         """The sum of their charges."""
+        self.at: float = at
+        """When they were delivered."""
 
     def last(self) -> i64:
         """Return the delivery tag of the last message."""

@@ -15,6 +15,7 @@ from penstock.core.message import Message
 from penstock.core.queue import Queue
 from penstock.errors import PreconditionFailed
 from penstock.flow.credit import Credit
+from penstock.flow.deadlines import NEVER
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -58,7 +59,7 @@ class Session:
             messages.append(message)
             charge += message.charge
             room -= 1
-        batch = Batch(consumer, self.next_tag, messages, charge)
+        batch = Batch(consumer, self.next_tag, messages, charge, now)
         count = batch.left
         self.next_tag += count
         consumer.delivered += count
@@ -153,6 +154,15 @@ class Session:
         for batch in self._batches[self._front :]:
             left += batch.left
         return int(left)
+
+    def first_due(self) -> tuple[float, float]:
+        """Return when the first unsettled delivery is overdue (infinity for never), and the seconds that it had."""
+        first, allowed_s = NEVER, NEVER
+        for batch in self._batches[self._front :]:
+            timeout_s = batch.consumer.queue.settings.consumer_timeout_s
+            if batch.left and batch.at + timeout_s < first:
+                first, allowed_s = batch.at + timeout_s, timeout_s
+        return first, allowed_s
 
     def deliveries(self, first: i64, last: i64) -> list[tuple[int, Queue, Message]]:
         """Return the unsettled deliveries with tags first..last, in order: tag, queue, message."""

@@ -32,6 +32,8 @@ NO_RATE: Final = -1.0
 """As Artemis' users know it."""
 UNBOUNDED: Final = -1
 """A window without a bound: what AMQP 0-9-1 gives a consumer that asks for nothing (section 1.8.3.1)."""
+DEFAULT_CONSUMER_TIMEOUT_S: Final = 1800.0
+"""Half an hour, as in RabbitMQ: a consumer that holds a message for longer has lost it."""
 DEFAULT_SLOW_PERIOD_S: Final = 5.0
 """Artemis' slow-consumer-check-period."""
 
@@ -62,6 +64,8 @@ class Settings:
         """Seconds that a message may stay; infinity is for ever."""
         self.expires_s: float = NEVER
         """Seconds that the queue may stay unused; infinity is for ever."""
+        self.consumer_timeout_s: float = DEFAULT_CONSUMER_TIMEOUT_S
+        """Seconds in which a delivery must be acknowledged, or its channel is closed; infinity is for ever."""
         self.dead_letter_exchange: str | None = None
         """Where messages go that die in the queue; None: nowhere."""
         self.dead_letter_routing_key: str | None = None
@@ -102,6 +106,8 @@ def resolve(queue: str, words: dict[str, Word], defaults: Defaults) -> Settings:
     )
     settings.message_ttl_s = _time(words.get("message-ttl"), 0.001)
     settings.expires_s = _time(words.get("expires"), 0.001)
+    if "consumer-timeout" in words:
+        settings.consumer_timeout_s = _time(words["consumer-timeout"], 0.001)
     _consumers(settings, words)
     _dead_letters(queue, settings, words)
     return settings

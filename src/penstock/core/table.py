@@ -20,7 +20,7 @@ COMMAND: Final = "command"
 FILE: Final = "file"
 PATTERNS_MAX: Final = 10_000
 """Patterns of all scopes; each holds some 250 B and 400 B a setting."""
-FOR_QUEUES: Final = ("stop-percent", "resume-percent", "hold-deadline")
+FOR_QUEUES: Final = ("stop-percent", "resume-percent", "hold-deadline", "consumer-timeout")
 """What a virtual host's settings also mean for its queues, as their defaults."""
 
 

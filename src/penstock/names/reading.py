@@ -138,7 +138,7 @@ def setting_named(scope: str, name: str) -> str:
 
 def _check_number(thing: str, name: str, value: object) -> None:
     if name in RABBITMQS_NUMBERS and isinstance(value, str):
-        raise PreconditionFailed(f"{thing}: {name}='{shown(value)}' is text, where a whole number is expected")
+        raise PreconditionFailed(f"{thing}: {name}='{shown(value)}' is not a whole number but text")
     if name in RABBITMQS_TIMES and isinstance(value, int) and value > MILLISECONDS_MAX:
         raise PreconditionFailed(f"{thing}: {name}={value} is too large; the most is {MILLISECONDS_MAX} (ms)")
 

@@ -112,6 +112,8 @@ def read_value(thing: str, name: str, kind: str, value: object) -> Word:
         raise PreconditionFailed(f"{thing}: {name}={number} is too large; a weight is between 1 and 100")
     if name.removeprefix("x-") == "expires" and number == 0:
         raise PreconditionFailed(f"{thing}: {name}=0 would delete the queue at once; the least is 1 (ms)")
+    if name.removeprefix("x-") == "consumer-timeout" and number == 0:
+        raise PreconditionFailed(f"{thing}: {name}=0 leaves no time to acknowledge; none is for ever")
     if name.startswith("qpid.flow_resume"):
         number -= 1
     return Word(name, value, number=number, real=float(number))

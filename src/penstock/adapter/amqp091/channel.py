@@ -14,6 +14,7 @@ from penstock.adapter.amqp091.content import header_end
 from penstock.adapter.amqp091.copies import BCC, may_name_copies, route_with_copies, without_blind_copies
 from penstock.adapter.amqp091.delivery import DeliveryHead, write_confirm, write_content, write_deliveries
 from penstock.adapter.amqp091.header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, flags_of
+from penstock.adapter.amqp091.overdue import Overdue
 from penstock.core.broker import Broker
 from penstock.core.consumer import Batch
 from penstock.core.message import OVERHEAD
@@ -81,6 +82,8 @@ class Channel(Session):
         """Octets of an acknowledgement that is acted on where it is read; 0 in a transaction: none is."""
         self.asking: Asking | None = None
         """What its client has been asked by channel.flow; None while it never was."""
+        self.overdue: Overdue | None = None
+        """Looks whether deliveries are acknowledged in time; None while none had to be."""
         self.delivering: bool = True
         """False while the client has stopped its deliveries (channel.flow)."""
         self.prefetch: i64 = 0
@@ -130,7 +133,15 @@ class Channel(Session):
             head = DeliveryHead(self.number, tag)
             self._heads[tag] = head
         write_deliveries(connection.out, head, batch.messages, batch.first, connection.frame_max)
+        if not batch.consumer.no_ack:
+            self.await_settlement(batch)
         connection.touch()
+
+    def await_settlement(self, batch: Batch) -> None:
+        """Deliveries went out that must be acknowledged, within the timeout of their queue."""
+        if self.overdue is None:
+            self.overdue = Overdue(self)
+        self.overdue.delivered(batch)
 
     def mark_queues(self) -> None:
         """The channel may receive more than before: have the queues of its consumers looked at."""
@@ -285,6 +296,8 @@ class Channel(Session):
             self.connection.review_hold_bound()
         if self.asking is not None:
             self.asking.end()
+        if self.overdue is not None:
+            self.broker.deadlines.drop(self.overdue)
         self.broker.end_session(self)
         if graceful:
             self.producer.leave()

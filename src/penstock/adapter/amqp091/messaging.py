@@ -93,6 +93,8 @@ def get(channel: Channel, args: dict[str, object]) -> None:
     if batch is None:
         channel.send(spec.BASIC_GET_EMPTY, {})
     else:
+        if not batch.consumer.no_ack:
+            channel.await_settlement(batch)
         message = batch.messages[0]
         assert message is not None
         channel.send_content(_get_ok(channel, batch), message.content)
