@@ -37,6 +37,7 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
 
 AT_START: Final = (
     "listen",
+    "http",
     "data",
     "vhosts",
     "hold_bytes",
@@ -63,6 +64,8 @@ class Settings:
 
     listen: list[str] = field(default_factory=lambda: ["127.0.0.1:5672"])
     """HOST:PORT of each listener; port 0 picks a free one."""
+    http: str | None = None
+    """HOST:PORT of the HTTP API; None serves none."""
     data: str | None = None
     """Data directory; None keeps everything in memory."""
     vhosts: list[str] = field(default_factory=lambda: ["/"])

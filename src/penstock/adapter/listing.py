@@ -127,7 +127,8 @@ def shape_binding(hub: Hub, item: Item) -> Shape:
 def answer(hub: Hub, request: Request) -> dict[str, object]:
     """list {kind, after, count, everywhere}: a page of a list, and where the next one begins (null: that was all).
 
-    The page begins `after` so many things; what is declared or deleted between two pages may shift the others by one.
+    The connection that asks, and what is its own alone, is left out. The page begins `after` so many things; what is
+    declared or deleted between two pages may shift the others by one.
     """
     kind = request.text("kind")
     if kind not in KINDS:
@@ -140,10 +141,25 @@ def answer(hub: Hub, request: Request) -> dict[str, object]:
     end = after + len(page)
     making = shape_binding if kind == "bindings" else shape
     return {
-        "items": [making(hub, item) for item in page],
+        "items": [making(hub, item) for item in page if not _of_asker(item, request)],
         "next": end if end < len(items) else None,
         "total": len(items),
     }
+
+
+def _of_asker(item: Item, request: Request) -> bool:
+    """Tell whether it is the connection that asks, or belongs to it: the queue for its answers, its channel."""
+    asker = request.connection
+    thing = item.thing
+    if asker is None:
+        return False
+    if isinstance(thing, Queue):
+        return thing.owner is asker
+    if isinstance(thing, Channel):
+        return thing.connection is asker
+    if isinstance(thing, Consumer):
+        return thing.queue.owner is asker
+    return thing is asker
 
 
 def _name(item: Item) -> str:

@@ -72,6 +72,19 @@ class Channel(Arrivals):
             arguments=arguments,
         )
 
+    def queue_unbind(
+        self, queue: str, exchange: str, routing_key: str = "", arguments: dict[str, object] | None = None
+    ) -> None:
+        """Undo `queue_bind`; a binding that is not there is no error."""
+        self._call(
+            spec.QUEUE_UNBIND,
+            spec.QUEUE_UNBIND_OK,
+            queue=queue,
+            exchange=exchange,
+            routing_key=routing_key,
+            arguments=arguments,
+        )
+
     def queue_purge(self, queue: str) -> int:
         """Drop the messages that are ready in a queue; returns how many."""
         return cast(int, self._call(spec.QUEUE_PURGE, spec.QUEUE_PURGE_OK, queue=queue).args["message_count"])
@@ -104,6 +117,36 @@ class Channel(Arrivals):
             durable=durable,
             auto_delete=auto_delete,
             internal=internal,
+            arguments=arguments,
+        )
+
+    def exchange_delete(self, exchange: str, *, if_unused: bool = False) -> None:
+        """Delete an exchange; one that is not there is no error."""
+        self._call(spec.EXCHANGE_DELETE, spec.EXCHANGE_DELETE_OK, exchange=exchange, if_unused=if_unused)
+
+    def exchange_bind(
+        self, destination: str, source: str, routing_key: str = "", arguments: dict[str, object] | None = None
+    ) -> None:
+        """Bind an exchange to an exchange."""
+        self._call(
+            spec.EXCHANGE_BIND,
+            spec.EXCHANGE_BIND_OK,
+            destination=destination,
+            source=source,
+            routing_key=routing_key,
+            arguments=arguments,
+        )
+
+    def exchange_unbind(
+        self, destination: str, source: str, routing_key: str = "", arguments: dict[str, object] | None = None
+    ) -> None:
+        """Undo `exchange_bind`; a binding that is not there is no error."""
+        self._call(
+            spec.EXCHANGE_UNBIND,
+            spec.EXCHANGE_UNBIND_OK,
+            destination=destination,
+            source=source,
+            routing_key=routing_key,
             arguments=arguments,
         )
 

@@ -7,7 +7,7 @@ our own. Several requests may be out at once, so that the next block is on its w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any, Final, NamedTuple, cast
 
@@ -246,6 +246,45 @@ class Control:
     def status(self) -> dict[str, Any]:
         """The broker, its queues and its ledger as plain data."""
         return self._object("status", {})
+
+    def listed(self, kind: str, everywhere: bool = False) -> Iterator[dict[str, Any]]:
+        """All "queues", "exchanges", "bindings", "connections", "channels", "consumers" or "vhosts", page by page.
+
+        Of this connection's virtual host, or of all. What changes meanwhile may be missed, or come twice.
+        """
+        after: int | None = 0
+        while after is not None:
+            page = self._object("list", {"kind": kind, "after": after, "everywhere": everywhere})
+            yield from page["items"]
+            after = page["next"]
+
+    def export_definitions(self, everywhere: bool = True) -> dict[str, Any]:
+        """What is declared, of all virtual hosts or of this connection's, in RabbitMQ's format."""
+        found = self._object("definitions.export", {})
+        for section in found.pop("sections"):
+            found[section] = []
+            after: int | None = 0
+            while after is not None:
+                asked = {"section": section, "after": after, "everywhere": everywhere}
+                page = self._object("definitions.export", asked)
+                found[section] += page["items"]
+                after = page["next"]
+        return found
+
+    def import_definitions(self, text: str, everywhere: bool = True) -> dict[str, Any]:
+        """Declare what a text in RabbitMQ's format says, everything or nothing; returns how many of each are new.
+
+        Without `everywhere` what names no virtual host is for this connection's.
+        """
+        return self._object("definitions.import", {"definitions": text, "everywhere": everywhere})
+
+    def declare_vhost(self, name: str) -> bool:
+        """Make a virtual host; returns whether it is new."""
+        return bool(self._object("vhost.declare", {"name": name})["created"])
+
+    def delete_vhost(self, name: str) -> None:
+        """Delete a virtual host, not this connection's own, with all that is in it; its connections are closed."""
+        self._object("vhost.delete", {"name": name})
 
     def _object(self, operation: str, arguments: Mapping[str, object], timeout: float | None = None) -> dict[str, Any]:
         answer = self.request(operation, arguments, timeout)

@@ -10,10 +10,12 @@ import contextlib
 import errno
 import logging
 import secrets
+import socket
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from penstock import __version__
 from penstock.adapter.hub import Hub
@@ -32,6 +34,9 @@ from penstock.server.shell import Shell
 from penstock.server.transport import Transport
 from penstock.store.directory import DataDirectory
 
+if TYPE_CHECKING:
+    from penstock.server.http.serving import HttpListener
+
 log = logging.getLogger("penstock")
 
 LEAVE_S = 5.0
@@ -42,7 +47,8 @@ class Broker:
     """Use as `async with Broker(listen="127.0.0.1:0") as broker:`; then `broker.url` is where clients connect.
 
     `listen` is HOST:PORT or several of them; port 0 picks a free one. `data` is a directory (None: memory only).
-    `settings` gives everything else. Raises StartError if a port or the directory is in use.
+    `http` is HOST:PORT of the HTTP API (None: none). `settings` gives everything else. Raises StartError if a port or
+    the directory is in use.
     """
 
     def __init__(
@@ -50,10 +56,16 @@ class Broker:
         listen: str | Sequence[str] | None = None,
         data: str | Path | None = None,
         settings: Settings | None = None,
+        http: str | None = None,
     ) -> None:
         self.settings = settings or Settings()
         listeners = self.settings.listen if listen is None else ([listen] if isinstance(listen, str) else list(listen))
         self._listen = [parse_address(address) for address in listeners]
+        wanted = http if http is not None else self.settings.http
+        self._http_at = None if wanted is None else parse_address(wanted, "--http")
+        self._http: HttpListener | None = None
+        self.http_addresses: list[tuple[str, int]] = []
+        """Where it serves the HTTP API: host and port."""
         place = data if data is not None else self.settings.data
         self._directory = None if place is None else DataDirectory(Path(place))
         self._flow_log = self._make_flow_log()
@@ -66,9 +78,12 @@ class Broker:
     @property
     def url(self) -> str:
         """URL of the first listener, for clients; complete with the default user if there is no other."""
-        host, port = self.addresses[0]
-        shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-        return f"amqp://{shown}:{port}/"
+        return f"amqp://{_reached(*self.addresses[0])}/"
+
+    @property
+    def http_url(self) -> str:
+        """URL of the HTTP API, without /api. Raises IndexError where it is not served."""
+        return f"http://{_reached(*self.http_addresses[0])}"
 
     async def start(self) -> None:
         """Take the data directory and the ports. Raises StartError, having let go of whatever it took."""
@@ -84,6 +99,8 @@ class Broker:
             self._shell = Shell(self.hub, loop, self._flow_log)
             for host, port in self._listen:
                 await self._bind(loop, host, port, self._shell)
+            if self._http_at is not None:
+                await self._serve_http(*self._http_at, self._shell)
         except BaseException:
             await self.stop()
             raise
@@ -92,6 +109,8 @@ class Broker:
         """Stop accepting, close all connections (320) and wait for them, a few seconds at most."""
         for server in self._servers:
             server.close()
+        if self._http is not None:
+            await self._http.stop()
         shell = self._shell
         if shell is not None:
             shell.close_connections()
@@ -175,7 +194,17 @@ class Broker:
         policy.hold_bytes = settings.hold_bytes
         policy.transaction_bytes = settings.transaction_bytes
         policy.message_bytes_max = settings.message_bytes_max
-        return Hub(core, policy, Users(settings.users), secrets.token_urlsafe(12), __version__)
+        hub = Hub(core, policy, Users(settings.users), secrets.token_urlsafe(12), __version__)
+        hub.node = f"penstock@{socket.gethostname()}"
+        return hub
+
+    async def _serve_http(self, host: str, port: int, shell: Shell) -> None:
+        """Serve the HTTP API; its libraries are imported only now, for they take longer than all the rest."""
+        from penstock.server.http.serving import HttpListener
+
+        self._http = HttpListener(shell)
+        self.http_addresses = await self._http.start(host, port)
+        shell.listeners += [("http", *address) for address in self.http_addresses]
 
     async def _bind(self, loop: asyncio.AbstractEventLoop, host: str, port: int, shell: Shell) -> None:
         make: Callable[[], Transport] = lambda: Transport(shell)  # noqa: E731
@@ -191,11 +220,18 @@ class Broker:
         self._servers.append(server)
         for sock in server.sockets:
             self.addresses.append(sock.getsockname()[:2])
+            shell.listeners.append(("amqp", *sock.getsockname()[:2]))
 
 
-def parse_address(text: str) -> tuple[str, int]:
+def _reached(host: str, port: int) -> str:
+    """Return where a listener is reached from this machine."""
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"{shown}:{port}"
+
+
+def parse_address(text: str, option: str = "--listen") -> tuple[str, int]:
     """Read HOST:PORT; an IPv6 host stands in brackets. Raises StartError."""
     host, _, port = text.rpartition(":")
     if not port.isdigit() or int(port) > 65535 or not host:
-        raise StartError(f"--listen {text} is not HOST:PORT, such as 127.0.0.1:5672")
+        raise StartError(f"{option} {text} is not HOST:PORT, such as 127.0.0.1:5672")
     return host.strip("[]"), int(port)

@@ -1,0 +1,122 @@
+"""What the commands have in common: the group, options, a connection to ask over, tables, one sentence for errors."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+import penstock
+from penstock.errors import ConfigError, PenstockError
+
+if TYPE_CHECKING:
+    from penstock.client.connection import Connection
+    from penstock.client.control import Control
+
+DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
+NUMBER = re.compile(r"-?\d{1,18}")
+URL = click.option("--url", default=DEFAULT_URL, show_default=True, help="The broker to ask.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+
+
+def _version() -> str:
+    return f"penstock {penstock.__version__} ({'compiled' if penstock.compiled() else 'interpreted'})"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(message=_version())
+def main() -> None:
+    """Penstock is a message broker that cannot be overrun.
+
+    Start one with `penstock serve`, point any AMQP 0-9-1 client at it, and ask `penstock why QUEUE` who is blocked by
+    what.
+
+    A command ends with 0 when it is done, with 1 and one sentence when it was refused, with 2 when it cannot be meant,
+    and with 130 when it was interrupted.
+    """
+
+
+def table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    """Print columns, as wide as their widest cell."""
+    lines = [heads, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
+    for line in lines:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def cell(value: object) -> str:
+    """Return a value as a table has it."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return " ".join(f"{name}={item}" for name, item in value.items()) if isinstance(value, dict) else str(value)
+
+
+def counted(count: int, one: str) -> str:
+    """Return so many of something: 1 message, 2 messages."""
+    return f"1 {one}" if count == 1 else f"{count:,} {one}s"
+
+
+def pairs(words: tuple[str, ...]) -> dict[str, object]:
+    """Read NAME=VALUE words: digits are a number, true and false are that, the rest is text. Raises ConfigError."""
+    found: dict[str, object] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"{word} is not NAME=VALUE")
+        if name in found:
+            raise ConfigError(f"{name} is given twice")
+        found[name] = int(value) if NUMBER.fullmatch(value) else {"true": True, "false": False}.get(value, value)
+    return found
+
+
+def tell(as_json: bool, answer: dict[str, object], sentence: str) -> None:
+    """Print what was done: a sentence for people, or the answer for programs."""
+    click.echo(json.dumps(answer, ensure_ascii=False) if as_json else sentence)
+
+
+def amount(value: int | None) -> str:
+    """Return a limit for people."""
+    return "no limit" if value is None else f"{value:,}"
+
+
+@contextlib.contextmanager
+def asking(url: str) -> Iterator[Control]:
+    """Connect to a broker for control operations."""
+    from penstock.client.control import Control
+
+    with connected(url) as connection, Control(connection) as control:
+        yield control
+
+
+@contextlib.contextmanager
+def connected(url: str) -> Iterator[Connection]:
+    """Connect to a broker."""
+    from penstock.client.connection import Connection
+    from penstock.client.parameters import Parameters
+
+    with one_sentence():
+        try:
+            where = Parameters.from_url(url)
+        except ValueError as error:
+            raise ConfigError(f"--url {url}: {error}") from None
+        with Connection(where) as connection:
+            yield connection
+
+
+@contextlib.contextmanager
+def one_sentence() -> Iterator[None]:
+    """Turn an error that was foreseen into one sentence and exit code 1."""
+    try:
+        yield
+    except PenstockError as error:
+        click.echo(f"penstock: {error}", err=True)
+        sys.exit(1)

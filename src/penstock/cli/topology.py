@@ -1,0 +1,340 @@
+"""What there is and what is to be: declare, bind, unbind, purge, delete, list, definitions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from penstock.cli.asking import JSON, URL, asking, cell, connected, counted, main, one_sentence, pairs, table, tell
+from penstock.errors import ConfigError
+
+ARGUMENTS = click.argument("words", metavar="[ARG=VALUE]...", nargs=-1)
+DURABLE = click.option("--durable", is_flag=True, help="Declare it durable, as clients then must too.")
+AUTO_DELETE = click.option("--auto-delete", is_flag=True, help="Delete it when its last user has gone.")
+
+
+@main.group()
+def declare() -> None:
+    """Declare a queue, an exchange or a virtual host."""
+
+
+@declare.command("queue")
+@click.argument("name")
+@ARGUMENTS
+@DURABLE
+@AUTO_DELETE
+@JSON
+@URL
+def declare_queue(name: str, words: tuple[str, ...], durable: bool, auto_delete: bool, as_json: bool, url: str) -> None:
+    """Declare queue NAME, or check that it is as said here. docs/flow-control.md lists the arguments.
+
+    For example: penstock declare queue orders --durable capacity-bytes=64MiB hold-deadline=10
+    """
+    with one_sentence():
+        arguments = pairs(words)
+        with connected(url) as connection:
+            queue, messages, consumers = connection.channel().queue_declare(
+                name, durable=durable, auto_delete=auto_delete, arguments=arguments
+            )
+        answer: dict[str, object] = {"queue": queue, "messages": messages, "consumers": consumers}
+        tell(
+            as_json,
+            answer,
+            f"queue {queue} is declared; it has {counted(messages, 'message')} and {counted(consumers, 'consumer')}",
+        )
+
+
+@declare.command("exchange")
+@click.argument("name")
+@ARGUMENTS
+@click.option("--type", "kind", default="direct", show_default=True, help="direct, fanout, topic or headers.")
+@DURABLE
+@AUTO_DELETE
+@click.option("--internal", is_flag=True, help="Nobody publishes to it but other exchanges.")
+@JSON
+@URL
+def declare_exchange(
+    name: str,
+    words: tuple[str, ...],
+    kind: str,
+    durable: bool,
+    auto_delete: bool,
+    internal: bool,
+    as_json: bool,
+    url: str,
+) -> None:
+    """Declare exchange NAME, or check that it is as said here.
+
+    For example: penstock declare exchange logs --type topic --durable
+    """
+    with one_sentence():
+        arguments = pairs(words)
+        with connected(url) as connection:
+            connection.channel().exchange_declare(
+                name, kind, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
+            )
+        tell(as_json, {"exchange": name, "type": kind}, f"exchange {name} ({kind}) is declared")
+
+
+@declare.command("vhost")
+@click.argument("name")
+@JSON
+@URL
+def declare_vhost(name: str, as_json: bool, url: str) -> None:
+    """Make virtual host NAME; it is gone when the broker stops, unless the settings file has it too.
+
+    For example: penstock declare vhost staging
+    """
+    with asking(url) as control:
+        created = control.declare_vhost(name)
+        tell(as_json, {"vhost": name, "created": created}, f"vhost {name} {'is made' if created else 'was there'}")
+
+
+KEY = click.option("--key", default="", help="The binding key; for a topic with * and #.")
+TO_EXCHANGE = click.option("--exchange", "to_exchange", is_flag=True, help="TARGET is an exchange, not a queue.")
+
+
+@main.command()
+@click.argument("source")
+@click.argument("target")
+@ARGUMENTS
+@KEY
+@TO_EXCHANGE
+@JSON
+@URL
+def bind(
+    source: str, target: str, words: tuple[str, ...], key: str, to_exchange: bool, as_json: bool, url: str
+) -> None:
+    """Let what is published to exchange SOURCE with a matching key go to queue TARGET.
+
+    For example: penstock bind logs orders --key 'eu.#'. A binding to a headers exchange has arguments: penstock bind
+    papers orders x-match=any format=pdf
+    """
+    with one_sentence():
+        arguments = pairs(words)
+        with connected(url) as connection:
+            channel = connection.channel()
+            if to_exchange:
+                channel.exchange_bind(target, source, key, arguments)
+            else:
+                channel.queue_bind(target, source, key, arguments)
+        tell(as_json, _binding(source, target, key, arguments, to_exchange), f"{target} is bound to {source}{_by(key)}")
+
+
+@main.command()
+@click.argument("source")
+@click.argument("target")
+@ARGUMENTS
+@KEY
+@TO_EXCHANGE
+@JSON
+@URL
+def unbind(
+    source: str, target: str, words: tuple[str, ...], key: str, to_exchange: bool, as_json: bool, url: str
+) -> None:
+    """Undo `penstock bind`: SOURCE, TARGET, key and arguments must be the same. What is not bound is no error.
+
+    For example: penstock unbind logs orders --key 'eu.#'
+    """
+    with one_sentence():
+        arguments = pairs(words)
+        with connected(url) as connection:
+            channel = connection.channel()
+            if to_exchange:
+                channel.exchange_unbind(target, source, key, arguments)
+            else:
+                channel.queue_unbind(target, source, key, arguments)
+        answer = _binding(source, target, key, arguments, to_exchange)
+        tell(as_json, answer, f"{target} is not bound to {source}{_by(key)} any more")
+
+
+def _binding(source: str, target: str, key: str, arguments: dict[str, object], to_exchange: bool) -> dict[str, object]:
+    kind = "exchange" if to_exchange else "queue"
+    return {
+        "source": source,
+        "destination": target,
+        "destination_type": kind,
+        "routing_key": key,
+        "arguments": arguments,
+    }
+
+
+def _by(key: str) -> str:
+    return f" by '{key}'" if key else ""
+
+
+@main.command()
+@click.argument("queue")
+@JSON
+@URL
+def purge(queue: str, as_json: bool, url: str) -> None:
+    """Drop all messages of QUEUE that are not with a consumer.
+
+    For example: penstock purge orders
+    """
+    with connected(url) as connection:
+        count = connection.channel().queue_purge(queue)
+        tell(as_json, {"queue": queue, "purged": count}, f"queue {queue} is purged of {counted(count, 'message')}")
+
+
+@main.group()
+def delete() -> None:
+    """Delete a queue, an exchange or a virtual host."""
+
+
+@delete.command("queue")
+@click.argument("name")
+@click.option("--if-unused", is_flag=True, help="Only if nobody consumes from it.")
+@click.option("--if-empty", is_flag=True, help="Only if no message is in it.")
+@JSON
+@URL
+def delete_queue(name: str, if_unused: bool, if_empty: bool, as_json: bool, url: str) -> None:
+    """Delete queue NAME with its messages and bindings. What is not there is no error.
+
+    For example: penstock delete queue orders --if-empty
+    """
+    with connected(url) as connection:
+        count = connection.channel().queue_delete(name, if_unused=if_unused, if_empty=if_empty)
+        tell(as_json, {"queue": name, "messages": count}, f"queue {name} is deleted with {counted(count, 'message')}")
+
+
+@delete.command("exchange")
+@click.argument("name")
+@click.option("--if-unused", is_flag=True, help="Only if nothing is bound to it.")
+@JSON
+@URL
+def delete_exchange(name: str, if_unused: bool, as_json: bool, url: str) -> None:
+    """Delete exchange NAME with its bindings. What is not there is no error.
+
+    For example: penstock delete exchange logs --if-unused
+    """
+    with connected(url) as connection:
+        connection.channel().exchange_delete(name, if_unused=if_unused)
+        tell(as_json, {"exchange": name}, f"exchange {name} is deleted")
+
+
+@delete.command("vhost")
+@click.argument("name")
+@JSON
+@URL
+def delete_vhost(name: str, as_json: bool, url: str) -> None:
+    """Delete virtual host NAME with all that is in it, and close its connections. --url names another one.
+
+    For example: penstock delete vhost staging
+    """
+    with asking(url) as control:
+        control.delete_vhost(name)
+        tell(as_json, {"vhost": name}, f"vhost {name} is deleted")
+
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "queues": ("name", "messages", "messages_unacknowledged", "consumers", "gate", "blocked", "durable", "arguments"),
+    "exchanges": ("name", "type", "durable", "auto_delete", "internal", "arguments"),
+    "bindings": ("source", "routing_key", "destination", "destination_type", "arguments"),
+    "connections": ("name", "user", "state", "channels", "client"),
+    "channels": ("name", "messages_unacknowledged", "consumer_count", "prefetch_count", "confirm", "held", "withheld"),
+    "consumers": ("queue", "consumer_tag", "channel", "prefetch_count", "ack_required", "waits for"),
+    "vhosts": ("name", "messages", "messages_ready", "messages_unacknowledged"),
+}
+OWN: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
+    ("queues", "gate"): lambda item: "open" if item["penstock"]["gate"]["open"] else "closed",
+    ("queues", "blocked"): lambda item: item["penstock"]["gate"]["blocked"],
+    ("connections", "client"): lambda item: item["client_properties"].get("product"),
+    ("channels", "held"): lambda item: item["penstock"]["held"]["messages"],
+    ("channels", "withheld"): lambda item: item["penstock"]["withheld"],
+    ("consumers", "queue"): lambda item: item["queue"]["name"],
+    ("consumers", "channel"): lambda item: item["channel_details"]["name"],
+    ("consumers", "waits for"): lambda item: "; ".join(item["penstock"]["obstacles"]) or None,
+}
+"""Columns that are not a field by themselves."""
+
+
+@main.command("list")
+@click.argument("kind", type=click.Choice(list(COLUMNS)))
+@click.option("--everywhere", is_flag=True, help="Of all virtual hosts, not only of the one that --url names.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything that is known of each, one JSON object a line.")
+@URL
+def list_(kind: str, everywhere: bool, as_json: bool, url: str) -> None:
+    """List the queues, exchanges, bindings, connections, channels, consumers or virtual hosts.
+
+    For example: penstock list queues
+    """
+    with asking(url) as control:
+        found = control.listed(kind, everywhere)
+        if as_json:
+            for item in found:  # The fields are those of the HTTP API (docs/http.md).
+                click.echo(json.dumps(item, ensure_ascii=False))
+            return
+        columns = (*COLUMNS[kind], "vhost") if everywhere and kind != "vhosts" else COLUMNS[kind]
+        rows = [tuple(cell(OWN.get((kind, name), lambda row, name=name: row[name])(item)) for name in columns)
+                for item in found]  # fmt: skip
+        table(columns, rows)
+
+
+@main.group()
+def definitions() -> None:
+    """Export what is declared to a file, or import it: virtual hosts, queues, exchanges, bindings and policies.
+
+    The format is RabbitMQ's, in both directions.
+    """
+
+
+HERE = click.option("--here", is_flag=True, help="Only the virtual host that --url names, not all.")
+
+
+@definitions.command("export")
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-")
+@HERE
+@URL
+def export(file: Path, here: bool, url: str) -> None:
+    """Write the definitions to FILE, or to standard output.
+
+    For example: penstock definitions export broker.json
+    """
+    with asking(url) as control:
+        found = control.export_definitions(everywhere=not here)
+        text = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+        if str(file) == "-":
+            click.echo(text, nl=False)
+            return
+        try:
+            file.write_text(text)
+        except OSError as error:
+            raise ConfigError(f"cannot write '{file}': {error.strerror}") from None
+        click.echo(
+            f"{file}: {_counted({name: len(items) for name, items in found.items() if isinstance(items, list)})}"
+        )
+
+
+@definitions.command("import")
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--here", is_flag=True, help="What names no virtual host is for the one that --url names.")
+@JSON
+@URL
+def import_(file: Path, here: bool, as_json: bool, url: str) -> None:
+    """Declare what FILE (- is standard input) says: everything, or nothing and why, with line and key.
+
+    What is there already stays; where it is not as FILE says, that is an error. Users, permissions and parameters in
+    FILE are passed over. For example: penstock definitions import broker.json
+    """
+    with asking(url) as control:
+        try:
+            text = sys.stdin.read() if str(file) == "-" else file.read_text()
+        except OSError as error:
+            raise ConfigError(f"cannot read '{file}': {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"'{file}' is not UTF-8: {error.reason} at octet {error.start}") from None
+        answer = control.import_definitions(text, everywhere=not here)
+        sentence = f"{_counted(answer['made'])} made"
+        if any(answer["not_imported"].values()):
+            sentence += f"; {_counted(answer['not_imported'])} not imported"
+        tell(as_json, answer, sentence)
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "nothing"

@@ -1,0 +1,202 @@
+"""What is served: one table of paths, methods and handlers; who may ask; and what an error is answered with."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from penstock.errors import AccessRefused, BrokerError, NotFound
+from penstock.server.http import clients, messages, node, topology, vhosts
+from penstock.server.http.ask import Ask, Budget, HttpError, login, not_found
+
+if TYPE_CHECKING:
+    from penstock.server.shell import Shell
+
+Handler = Callable[[Ask], Awaitable[Response]]
+log = logging.getLogger("penstock")
+
+
+def read_only(sentence: str) -> Handler:
+    """Return the handler of what cannot be changed here (405), which says where it can."""
+
+    async def refuse(ask: Ask) -> Response:
+        raise HttpError(405, "method_not_allowed", sentence)
+
+    return refuse
+
+
+USERS: Final = read_only("users and passwords are in the settings file, [users]")
+PERMISSIONS: Final = read_only("there are no permissions yet: every user may do everything")
+PARAMETERS: Final = read_only("there are no parameters: Penstock has no plugins")
+POLICIES: Final = read_only("use `penstock set queue PATTERN NAME=VALUE`, or import definitions with policies")
+LIMITS: Final = read_only("use `penstock set vhost NAME capacity-bytes=...`")
+CLUSTER: Final = read_only("the node has the name of its machine")
+ACTIONS: Final = read_only("there is one node, so there is nothing to synchronise")
+
+CHANGES: Final = ("PUT", "POST", "DELETE")
+
+
+def _fixed(get: Handler, refusal: Handler) -> dict[str, Handler]:
+    return {"GET": get, **dict.fromkeys(CHANGES, refusal)}
+
+
+BINDING: Final = "/bindings/{vhost}/e/{source}/{kind}/{destination}"
+
+TABLE: Final[dict[str, dict[str, Handler]]] = {
+    "/overview": {"GET": node.overview},
+    "/cluster-name": _fixed(node.cluster_name, CLUSTER),
+    "/nodes": {"GET": node.nodes},
+    "/nodes/{name}": {"GET": node.node},
+    "/extensions": {"GET": node.empty},
+    "/feature-flags": {"GET": node.empty},
+    "/whoami": {"GET": node.whoami},
+    "/users": {"GET": node.users},
+    "/users/{user}": _fixed(node.user, USERS),
+    "/users/{user}/permissions": {"GET": node.permissions},
+    "/permissions": {"GET": node.permissions},
+    "/permissions/{vhost}/{user}": _fixed(node.permission, PERMISSIONS),
+    "/topic-permissions": {"GET": node.empty},
+    "/vhosts": {"GET": vhosts.vhosts},
+    "/vhosts/{vhost}": {"GET": vhosts.vhost, "PUT": vhosts.declare_vhost, "DELETE": vhosts.delete_vhost},
+    "/vhosts/{vhost}/permissions": {"GET": node.permissions},
+    "/vhosts/{vhost}/connections": {"GET": clients.connections},
+    "/vhosts/{vhost}/channels": {"GET": clients.channels},
+    "/definitions": {"GET": vhosts.export, "POST": vhosts.import_},
+    "/definitions/{vhost}": {"GET": vhosts.export, "POST": vhosts.import_},
+    "/connections": {"GET": clients.connections},
+    "/connections/{name}": {"GET": clients.connection, "DELETE": clients.close_connection},
+    "/connections/{name}/channels": {"GET": clients.channels_of_connection},
+    "/connections/username/{user}": {
+        "GET": clients.connections_of_user,
+        "DELETE": clients.close_connections_of_user,
+    },
+    "/channels": {"GET": clients.channels},
+    "/channels/{name}": {"GET": clients.channel},
+    "/consumers": {"GET": clients.consumers},
+    "/consumers/{vhost}": {"GET": clients.consumers},
+    "/queues": {"GET": topology.queues},
+    "/queues/{vhost}": {"GET": topology.queues},
+    "/queues/{vhost}/{name}": {
+        "GET": topology.queue,
+        "PUT": topology.declare_queue,
+        "DELETE": topology.delete_queue,
+    },
+    "/queues/{vhost}/{name}/bindings": {"GET": topology.bindings_of_queue},
+    "/queues/{vhost}/{name}/contents": {"DELETE": messages.purge},
+    "/queues/{vhost}/{name}/get": {"POST": messages.get},
+    "/queues/{vhost}/{name}/actions": {"POST": ACTIONS},
+    "/exchanges": {"GET": topology.exchanges},
+    "/exchanges/{vhost}": {"GET": topology.exchanges},
+    "/exchanges/{vhost}/{name}": {
+        "GET": topology.exchange,
+        "PUT": topology.declare_exchange,
+        "DELETE": topology.delete_exchange,
+    },
+    "/exchanges/{vhost}/{name}/bindings/source": {"GET": topology.bindings_from_exchange},
+    "/exchanges/{vhost}/{name}/bindings/destination": {"GET": topology.bindings_to_exchange},
+    "/exchanges/{vhost}/{name}/publish": {"POST": messages.publish},
+    "/bindings": {"GET": topology.all_bindings},
+    "/bindings/{vhost}": {"GET": topology.all_bindings},
+    BINDING: {"GET": topology.bindings_between, "POST": topology.bind},
+    BINDING + "/{key}": {"GET": topology.binding, "DELETE": topology.unbind},
+    "/policies": {"GET": vhosts.policies},
+    "/policies/{vhost}": {"GET": vhosts.policies},
+    "/policies/{vhost}/{name}": dict.fromkeys(CHANGES, POLICIES),
+    "/operator-policies": {"GET": node.empty},
+    "/operator-policies/{vhost}/{name}": dict.fromkeys(CHANGES, POLICIES),
+    "/parameters": {"GET": node.empty},
+    "/parameters/{component}": {"GET": node.empty},
+    "/parameters/{component}/{vhost}/{name}": dict.fromkeys(CHANGES, PARAMETERS),
+    "/global-parameters": {"GET": node.empty},
+    "/global-parameters/{name}": dict.fromkeys(CHANGES, PARAMETERS),
+    "/vhost-limits": {"GET": node.empty},
+    "/vhost-limits/{vhost}": {"GET": node.empty},
+    "/vhost-limits/{vhost}/{name}": dict.fromkeys(CHANGES, LIMITS),
+    "/aliveness-test/{vhost}": {"GET": node.aliveness},
+    "/healthchecks/node": {"GET": node.alarms},
+    "/health/checks/alarms": {"GET": node.alarms},
+    "/health/checks/local-alarms": {"GET": node.alarms},
+    "/health/checks/certificate-expiration/{within}/{unit}": {"GET": node.healthy},
+    "/health/checks/port-listener/{port}": {"GET": node.port_listener},
+    "/health/checks/protocol-listener/{protocol}": {"GET": node.protocol_listener},
+    "/health/checks/virtual-hosts": {"GET": node.healthy},
+    "/health/checks/node-is-quorum-critical": {"GET": node.alone},
+    "/health/checks/node-is-mirror-sync-critical": {"GET": node.alone},
+    "/penstock/why": {"GET": clients.why},
+}
+"""Below /api: paths and methods of RabbitMQ's, and last our own."""
+
+
+def make_app(shell: Shell) -> ASGIApp:
+    """Return the application: the table, behind a login."""
+    budget = Budget()
+    routes = [
+        Route(f"/api{path}", _endpoint(shell, budget, handlers), methods=[*handlers])
+        for path, handlers in sorted(TABLE.items(), key=_fixed_parts_first)
+    ]
+    app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _wrong_method})
+    app.router.redirect_slashes = False
+    return _Undecoded(app)
+
+
+def _fixed_parts_first(row: tuple[str, Mapping[str, Handler]]) -> int:
+    return row[0].count("{")  # /connections/username/x before /connections/x/channels.
+
+
+def _endpoint(
+    shell: Shell, budget: Budget, handlers: Mapping[str, Handler]
+) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        try:
+            shell.hub.begin(shell.loop.time())
+            ask = Ask(request, shell, budget, login(request, shell.hub))
+            try:
+                return await handlers["GET" if request.method == "HEAD" else request.method](ask)
+            finally:
+                ask.end()
+        except HttpError as error:
+            if error.status == 405:
+                error.headers = {"Allow": ", ".join(name for name in handlers if name == "GET")}
+            return error.answer()
+        except BrokerError as error:
+            return refused(error).answer()
+
+    return endpoint
+
+
+def refused(error: BrokerError) -> HttpError:
+    """Return what a refusal of the broker is in HTTP, in RabbitMQ's words."""
+    if isinstance(error, NotFound):
+        return HttpError(404, "not_found", str(error))
+    if isinstance(error, AccessRefused):
+        return HttpError(401, "not_authorised", str(error))
+    return HttpError(400, "bad_request", str(error))
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    return not_found().answer()
+
+
+async def _wrong_method(request: Request, error: Exception) -> Response:
+    headers = getattr(error, "headers", None)
+    reason = f"{request.method} is not a method of this; it has {(headers or {}).get('Allow', 'none')}"
+    return HttpError(405, "method_not_allowed", reason, headers).answer()
+
+
+class _Undecoded:
+    """Lets paths be matched as they were sent: a slash in a name comes as %2F and is no border."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            scope["path"] = scope["raw_path"].decode("latin-1").rstrip("/") or "/"
+        await self._app(scope, receive, send)

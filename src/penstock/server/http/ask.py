@@ -1,0 +1,261 @@
+"""One request: who asks, for what, with which body; and what all answers have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from penstock.adapter.hosting import find_vhost
+from penstock.adapter.hub import Hub
+from penstock.adapter.places import is_text
+from penstock.adapter.request import Request as Control
+from penstock.adapter.shapes import Shape
+from penstock.core.exchange import Exchange
+from penstock.core.queue import Queue
+from penstock.core.vhost import VirtualHost
+from penstock.server.transport import is_loopback
+
+if TYPE_CHECKING:
+    from penstock.server.shell import Shell
+
+BODY_MOST: Final = 16 * 1024 * 1024
+"""Octets of one request's body."""
+BODIES_MOST: Final = 64 * 1024 * 1024
+"""Octets of the bodies of all requests that are being read or acted on."""
+BODY_S: Final = 30.0
+"""Seconds that a body may take to come."""
+SHORT_MOST: Final = 255
+DEFAULT_EXCHANGE: Final = "amq.default"
+"""What the default exchange, whose name is empty, is called in URLs."""
+
+
+class HttpError(Exception):
+    """A request that is refused: status, and the two words and sentence that RabbitMQ's tools look for."""
+
+    def __init__(self, status: int, error: str, reason: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.error = error
+        self.headers = headers
+
+    def answer(self) -> Response:
+        """Return the answer that says so."""
+        return told({"error": self.error, "reason": str(self)}, self.status, self.headers)
+
+
+def told(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return an answer in JSON."""
+    body = json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+    return Response(body, status, headers, "application/json")
+
+
+def nothing(status: int = 204, headers: dict[str, str] | None = None) -> Response:
+    """Return an answer without a body."""
+    return Response(status_code=status, headers=headers)
+
+
+def bad(reason: str) -> HttpError:
+    """Return the error for a request that cannot be meant."""
+    return HttpError(400, "bad_request", reason)
+
+
+def not_found() -> HttpError:
+    """Return the error for what is not there, in RabbitMQ's words."""
+    return HttpError(404, "Object Not Found", "Not Found")
+
+
+class Budget:
+    """Octets of bodies that are in memory now, of all requests."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+
+class Ask:
+    """A request whose user is known."""
+
+    def __init__(self, request: Request, shell: Shell, budget: Budget, user: str) -> None:
+        self.request = request
+        self.shell = shell
+        self.hub: Hub = shell.hub
+        self.user = user
+        self.query = request.query_params
+        self._budget = budget
+        self._taken = 0
+
+    def look(self) -> None:
+        """Note the time of what is looked at from now on."""
+        self.hub.begin(self.shell.loop.time())
+
+    def begin(self) -> None:
+        """Note the time of what follows, and have a turn made of the broker when it is done."""
+        self.look()
+        self.shell.schedule()
+
+    def end(self) -> None:
+        """Give back what its body took."""
+        self._budget.taken -= self._taken
+        self._taken = 0
+
+    # What the path names
+
+    def part(self, name: str) -> str:
+        """Return a part of the path, decoded: %2F is a slash in a name."""
+        return unquote(self.request.path_params[name])
+
+    def vhost(self) -> VirtualHost:
+        """Return the virtual host that the path names. Raises HttpError (404)."""
+        return find_vhost(self.hub, self.part("vhost"))
+
+    def vhost_or_all(self) -> VirtualHost | None:
+        """Return the virtual host that the path names, None where it names none. Raises HttpError (404)."""
+        if "vhost" not in self.request.path_params:
+            return None
+        found = self.hub.broker.vhosts.get(self.part("vhost"))
+        if found is None:
+            raise not_found()
+        return found
+
+    def queue(self, name: str = "name") -> Queue:
+        """Return the queue that the path names; exclusive ones too. Raises HttpError (404)."""
+        vhost = self.vhost_or_all()
+        queue = None if vhost is None else vhost.queues.get(self.part(name))
+        if queue is None:
+            raise not_found()
+        return queue
+
+    def exchange_name(self, name: str = "name") -> str:
+        """Return the name of the exchange that the path names."""
+        found = self.part(name)
+        return "" if found == DEFAULT_EXCHANGE else found
+
+    def exchange(self, name: str = "name") -> Exchange:
+        """Return the exchange that the path names. Raises HttpError (404)."""
+        vhost = self.vhost_or_all()
+        exchange = None if vhost is None else vhost.exchanges.get(self.exchange_name(name))
+        if exchange is None:
+            raise not_found()
+        return exchange
+
+    def flag(self, name: str) -> bool:
+        """Return whether the query says true."""
+        return self.query.get(name) == "true"
+
+    def control(self, fields: Shape) -> Control:
+        """Return a request to the broker's control operations, in the virtual host that the query names, else in /."""
+        vhost = find_vhost(self.hub, self.query.get("vhost", "/"))
+        return Control(vhost, None, None, None, json.dumps(fields).encode())
+
+    # The body
+
+    async def body(self) -> bytes:
+        """Return the body. Raises HttpError for one that is too large (413), too slow (408) or too much now (503)."""
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_S):
+                async for part in self.request.stream():
+                    size += len(part)
+                    if size > BODY_MOST:
+                        raise HttpError(413, "payload_too_large", f"a request may have {BODY_MOST:,} bytes at most")
+                    self._take(len(part))
+                    parts.append(part)
+        except TimeoutError:
+            raise HttpError(408, "timeout", f"the body has not come within {BODY_S:g} s") from None
+        except ClientDisconnect:
+            raise HttpError(400, "bad_request", "the client went away") from None
+        self.begin()
+        return b"".join(parts)
+
+    def _take(self, size: int) -> None:
+        if self._budget.taken + size > BODIES_MOST:
+            reason = f"other requests hold {self._budget.taken:,} bytes; try again"
+            raise HttpError(503, "service_unavailable", reason, {"Retry-After": "1"})
+        self._budget.taken += size
+        self._taken += size
+
+    async def fields(self, *needed: str) -> Shape:
+        """Return the body as an object; an empty one is {}. Raises HttpError (400) if it is none, or lacks a key."""
+        body = await self.body()
+        try:
+            fields = json.loads(body or b"{}")
+        except (ValueError, RecursionError):
+            raise bad("not_json") from None
+        if not isinstance(fields, dict):
+            raise bad("not_json")
+        if b"\\u" in body and not is_text(fields):
+            raise bad("a string has half a character (a lone surrogate)")
+        for name in needed:
+            if name not in fields:
+                raise bad(f"[{{key_missing,{name}}}]")
+        return fields
+
+
+def flag(fields: Shape, name: str, otherwise: bool = False) -> bool:
+    """Return true or false from a body. Raises HttpError (400)."""
+    value = fields.get(name, otherwise)
+    if value in ("true", "false"):
+        return value == "true"  # As RabbitMQ's rabbitmqadmin sends them.
+    if not isinstance(value, bool):
+        raise bad(f"'{name}' must be true or false, not {json.dumps(value)}")
+    return value
+
+
+def text(fields: Shape, name: str, otherwise: str = "") -> str:
+    """Return a string from a body. Raises HttpError (400)."""
+    value = fields.get(name, otherwise)
+    if not isinstance(value, str):
+        raise bad(f"'{name}' must be a string, not {json.dumps(value)}")
+    return value
+
+
+def table(fields: Shape, name: str) -> dict[str, object]:
+    """Return an object from a body; an empty list is one (RabbitMQ's tools send that). Raises HttpError (400)."""
+    value = fields.get(name, {})
+    if value == []:
+        return {}
+    if not isinstance(value, dict):
+        raise bad(f"'{name}' must be an object, not {json.dumps(value)}")
+    return value
+
+
+def short(value: str, what: str) -> str:
+    """Return a short string (AMQP 0-9-1 section 4.2.5.3). Raises HttpError (400) for one that is none."""
+    if len(value.encode()) > SHORT_MOST:
+        raise bad(f"{what} has {SHORT_MOST} octets at most, not {len(value.encode())}")
+    return value
+
+
+def whole(fields: Shape, name: str) -> int:
+    """Return a whole number, 0 or more, from a body; digits in a string are one. Raises HttpError (400)."""
+    value = fields.get(name)
+    if isinstance(value, str) and value.isdecimal() and len(value) < 20:
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise bad(f"'{name}' must be a whole number from 0, not {json.dumps(value)}")
+    return value
+
+
+def login(request: Request, hub: Hub) -> str:
+    """Return the user who asks. Raises HttpError (401) for one who may not, without saying why: the log does."""
+    kind, _, coded = request.headers.get("authorization", "").partition(" ")
+    host = request.client.host if request.client is not None else "unknown"
+    refusal = "no user was given"
+    if kind.lower() == "basic":
+        try:
+            user, _, password = base64.b64decode(coded, validate=True).decode().partition(":")
+        except (binascii.Error, UnicodeDecodeError):
+            refusal = "the credentials cannot be read"
+        else:
+            refusal = hub.users.refusal(user, password, is_loopback(host))
+            if not refusal:
+                return user
+        hub.note(f"[http {host}] login refused: {refusal}")
+    raise HttpError(401, "not_authorized", "Login failed", {"WWW-Authenticate": 'Basic realm="Penstock"'})

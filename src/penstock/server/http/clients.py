@@ -1,0 +1,95 @@
+"""Connections, channels and consumers: who is there, and closing a connection."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from penstock.adapter import shapes
+from penstock.adapter.amqp091.channel import Channel
+from penstock.adapter.amqp091.connection import Connection
+from penstock.adapter.listing import Item, collect
+from penstock.adapter.why import SUBJECTS, answer
+from penstock.server.http.ask import Ask, not_found, nothing, told
+from penstock.server.http.lists import listed, one
+
+REASON = "Closed via management plugin"
+"""What a client is told where X-Reason says nothing: RabbitMQ's words, which programs know."""
+
+
+async def connections(ask: Ask) -> Response:
+    """List connections, all or of a virtual host."""
+    return await listed(ask, collect(ask.hub, "connections", ask.vhost_or_all()))
+
+
+async def connection(ask: Ask) -> Response:
+    """Show a connection."""
+    return one(ask, shapes.connection_of(_connection(ask), ask.hub))
+
+
+async def close_connection(ask: Ask) -> Response:
+    """Close a connection (320); the header X-Reason is what its client is told."""
+    ask.begin()
+    _close(ask, _connection(ask))
+    return nothing()
+
+
+async def connections_of_user(ask: Ask) -> Response:
+    """List the connections of a user."""
+    items = collect(ask.hub, "connections", None)
+    return await listed(ask, [item for item in items if _of(item).user == ask.part("user")])
+
+
+async def close_connections_of_user(ask: Ask) -> Response:
+    """Close all connections of a user."""
+    ask.begin()
+    for each in list(ask.hub.connections.values()):
+        if each.user == ask.part("user"):
+            _close(ask, each)
+    return nothing()
+
+
+async def channels_of_connection(ask: Ask) -> Response:
+    """List the channels of a connection."""
+    found = _connection(ask)
+    items = [Item(channel.producer.name, found.vhost, channel) for channel in found.channels.values()]
+    return await listed(ask, items)
+
+
+async def channels(ask: Ask) -> Response:
+    """List channels, all or of a virtual host."""
+    return await listed(ask, collect(ask.hub, "channels", ask.vhost_or_all()))
+
+
+async def channel(ask: Ask) -> Response:
+    """Show a channel."""
+    for item in collect(ask.hub, "channels", None):
+        if item.name == ask.part("name") and isinstance(item.thing, Channel):
+            return one(ask, shapes.channel_in_full(item.thing, ask.hub))
+    raise not_found()
+
+
+async def consumers(ask: Ask) -> Response:
+    """List consumers, all or of a virtual host."""
+    return await listed(ask, collect(ask.hub, "consumers", ask.vhost_or_all()))
+
+
+async def why(ask: Ask) -> Response:
+    """Say why nothing moves, as `penstock why --json` does: of a queue, connection, channel or user."""
+    subjects: shapes.Shape = {name: ask.query[name] for name in SUBJECTS if name in ask.query}
+    return told(answer(ask.control(subjects), ask.hub))
+
+
+def _of(item: Item) -> Connection:
+    assert isinstance(item.thing, Connection)
+    return item.thing
+
+
+def _connection(ask: Ask) -> Connection:
+    for found in ask.hub.connections.values():
+        if found.vhost is not None and found.name() == ask.part("name"):
+            return found
+    raise not_found()
+
+
+def _close(ask: Ask, found: Connection) -> None:
+    found.close(320, f"CONNECTION_FORCED - {ask.request.headers.get('x-reason') or REASON}", 0)

@@ -1,0 +1,144 @@
+"""Lists: some objects at a time, so that no list keeps the broker from its work, however long it is.
+
+The query is RabbitMQ's: `columns`, `sort`, `sort_reverse`, and for pages `page`, `page_size` and `name`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from starlette.responses import Response, StreamingResponse
+
+from penstock.adapter.hub import Hub
+from penstock.adapter.listing import Item, shape
+from penstock.adapter.shapes import Shape
+from penstock.core.queue import Queue
+from penstock.server.http.ask import Ask, HttpError, bad, told
+
+AT_ONCE: Final = 50
+"""Objects that are shaped between two looks at the sockets: a millisecond or two."""
+PAGE_DEFAULT: Final = 100
+PAGE_MOST: Final = 500
+"""Objects of a page, as in RabbitMQ."""
+
+Making = Callable[[Hub, Item], Shape]
+
+
+async def listed(ask: Ask, items: list[Item], making: Making = shape) -> Response:
+    """Answer with a list, or with one page of it where the query asks for one."""
+    total = len(items)
+    page = _number(ask, "page", 0)
+    if ask.query.get("name") and page:
+        if ask.flag("use_regex"):
+            raise bad("use_regex is not supported: an expression may take for ever; `name` finds a part of the name")
+        wanted = ask.query["name"].lower()
+        items = [item for item in items if wanted in item.name.lower()]
+    items = await _sorted(ask, items, making)
+    if not page:
+        return StreamingResponse(_stream(ask, items, making), media_type="application/json")
+    size = _number(ask, "page_size", PAGE_DEFAULT)
+    if not 1 <= size <= PAGE_MOST:
+        raise bad(f"page_size must be between 1 and {PAGE_MOST}, not {size}")
+    pages = max((len(items) + size - 1) // size, 1)
+    if page > pages:
+        reason = f"page out of range, page: {page} page size: {size}, len: {len(items)}"
+        raise HttpError(400, "page_out_of_range", reason)
+    shown = items[(page - 1) * size : page * size]
+    answer: Shape = {
+        "filtered_count": len(items),
+        "item_count": len(shown),
+        "items": [chosen(ask, making(ask.hub, item)) for item in shown],
+        "page": page,
+        "page_count": pages,
+        "page_size": size,
+        "total_count": total,
+    }
+    return told(answer)
+
+
+def one(ask: Ask, content: Shape) -> Response:
+    """Answer with one object."""
+    return told(chosen(ask, content))
+
+
+def chosen(ask: Ask, content: Shape) -> Shape:
+    """Return the columns that are asked for, or all: a.b is b of a."""
+    columns = ask.query.get("columns")
+    if not columns:
+        return content
+    found: Shape = {}
+    for column in columns.split(","):
+        source: object = content
+        target = found
+        names = column.split(".")
+        for name in names[:-1]:
+            source = source.get(name) if isinstance(source, dict) else None
+            if not isinstance(source, dict):
+                break
+            inner = target.setdefault(name, {})
+            assert isinstance(inner, dict)
+            target = inner
+        if isinstance(source, dict) and names[-1] in source:
+            target[names[-1]] = source[names[-1]]
+    return found
+
+
+async def _sorted(ask: Ask, items: list[Item], making: Making) -> list[Item]:
+    """Return the items in the order that the query asks for."""
+    column = ask.query.get("sort")
+    reverse = ask.flag("sort_reverse")
+    if not column:
+        return items
+    if column == "name":
+        return sorted(items, key=lambda item: item.name, reverse=reverse)
+    keys: list[tuple[int, str | float]] = []
+    async for slice_ in _slices(items):
+        ask.look()
+        keys += [_key(making(ask.hub, item), column) for item in slice_]
+    order = sorted(range(len(items)), key=keys.__getitem__, reverse=reverse)
+    return [items[index] for index in order]
+
+
+def _key(content: Shape, column: str) -> tuple[int, str | float]:
+    """Return what an object is sorted by: numbers before texts, and what lacks it first."""
+    value: object = content
+    for name in column.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    if isinstance(value, (bool, int, float)):
+        return 1, float(value)
+    return (0, "") if value is None else (2, str(value))
+
+
+async def _stream(ask: Ask, items: list[Item], making: Making) -> AsyncIterator[bytes]:
+    """Write a list, some objects at a time; what was deleted meanwhile is left out."""
+    before = "["
+    async for slice_ in _slices(items):
+        ask.look()
+        texts = [
+            json.dumps(chosen(ask, making(ask.hub, item)), separators=(",", ":"), ensure_ascii=False)
+            for item in slice_
+            if not (isinstance(item.thing, Queue) and item.thing.deleted)
+        ]
+        if texts:
+            yield (before + ",".join(texts)).encode()
+            before = ","
+    yield b"[]" if before == "[" else b"]"
+
+
+async def _slices(items: list[Item]) -> AsyncIterator[list[Item]]:
+    for start in range(0, len(items), AT_ONCE):
+        if start:
+            await asyncio.sleep(0)
+        yield items[start : start + AT_ONCE]
+
+
+def _number(ask: Ask, name: str, otherwise: int) -> int:
+    value = ask.query.get(name)
+    if not value:
+        return otherwise
+    if not value.isdecimal() or len(value) > 9 or int(value) < 1:
+        raise bad(f"{name} must be a whole number from 1, not {value}")
+    return int(value)

@@ -1,0 +1,224 @@
+"""The broker as a whole: what it is, how it is, and who may log in. There is one node."""
+
+from __future__ import annotations
+
+import os
+import resource
+from pathlib import Path
+
+from starlette.responses import Response
+
+from penstock.adapter.hub import Hub
+from penstock.adapter.shapes import API_VERSION, Shape, depths, exchange_types
+from penstock.flow.level import UNLIMITED
+from penstock.server.http.ask import Ask, bad, not_found, told
+from penstock.server.http.lists import one
+
+PROTOCOLS = ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp")
+ADMINISTRATOR = ["administrator"]
+"""The tag of every user: there are no permissions yet."""
+
+
+async def overview(ask: Ask) -> Response:
+    """Say what the broker is and how much there is of everything."""
+    hub = ask.hub
+    vhosts = list(hub.broker.vhosts.values())
+    ready, unacked, total = depths(vhosts)
+    open_ones = [connection for connection in hub.connections.values() if connection.vhost is not None]
+    found: Shape = {
+        "management_version": API_VERSION,
+        "rabbitmq_version": API_VERSION,
+        "product_name": "Penstock",
+        "product_version": hub.control.version,
+        "cluster_name": hub.node,
+        "node": hub.node,
+        "rates_mode": "none",
+        "sample_retention_policies": {},
+        "disable_stats": False,
+        "enable_queue_totals": False,
+        "exchange_types": exchange_types(),
+        "queue_totals": {"messages": total, "messages_ready": ready, "messages_unacknowledged": unacked},
+        "object_totals": {
+            "channels": sum(len(connection.channels) for connection in open_ones),
+            "connections": len(open_ones),
+            "consumers": sum(len(channel.consumers) for each in open_ones for channel in each.channels.values()),
+            "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
+            "queues": sum(len(vhost.queues) for vhost in vhosts),
+        },
+        "statistics_db_event_queue": 0,
+        "listeners": [
+            {"node": hub.node, "protocol": protocol, "ip_address": host, "port": port, "socket_opts": {}}
+            for protocol, host, port in ask.shell.listeners
+        ],
+        "contexts": _contexts(ask),
+    }
+    return one(ask, found)
+
+
+def _contexts(ask: Ask) -> list[Shape]:
+    return [
+        {"node": ask.hub.node, "description": "Penstock's HTTP API", "path": "/", "ip": host, "port": str(port)}
+        for protocol, host, port in ask.shell.listeners
+        if protocol == "http"
+    ]
+
+
+async def nodes(ask: Ask) -> Response:
+    """List the one node."""
+    return told([_node(ask)])
+
+
+async def node(ask: Ask) -> Response:
+    """Show the one node."""
+    if ask.part("name") != ask.hub.node:
+        raise not_found()
+    return one(ask, _node(ask))
+
+
+def _node(ask: Ask) -> Shape:
+    hub = ask.hub
+    memory = hub.broker.gates.memory
+    limit = UNLIMITED if memory is None else int(memory.thresholds.stop.bytes)
+    return {
+        "name": hub.node,
+        "type": "ram",
+        "running": True,
+        "os_pid": str(os.getpid()),
+        "uptime": round((ask.shell.loop.time() - ask.shell.started) * 1000),
+        "processors": os.cpu_count() or 1,
+        "mem_used": _resident_bytes(),
+        "mem_limit": None if limit >= UNLIMITED else limit,
+        "mem_alarm": _memory_alarm(hub),
+        "disk_free_alarm": False,
+        "fd_total": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        "sockets_used": len(ask.shell.transports),
+        "rates_mode": "none",
+        "partitions": [],
+        "exchange_types": exchange_types(),
+        "auth_mechanisms": [
+            {"name": "PLAIN", "description": "SASL PLAIN authentication mechanism", "enabled": True},
+            {"name": "AMQPLAIN", "description": "QPid AMQPLAIN mechanism", "enabled": True},
+        ],
+        "applications": [{"name": "penstock", "description": "Penstock", "version": hub.control.version}],
+        "contexts": _contexts(ask),
+        "enabled_plugins": [],
+    }
+
+
+def _memory_alarm(hub: Hub) -> bool:
+    memory = hub.broker.gates.memory
+    return memory is not None and not memory.gate.open
+
+
+def _resident_bytes() -> int:
+    """Return the memory that this process has in use: now, or at most until now where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+async def cluster_name(ask: Ask) -> Response:
+    """Name the one node as the cluster that it is."""
+    return told({"name": ask.hub.node})
+
+
+async def empty(ask: Ask) -> Response:
+    """List nothing: there is none of it here."""
+    return told([])
+
+
+# Users
+
+
+async def whoami(ask: Ask) -> Response:
+    """Say who asks."""
+    return told({"name": ask.user, "tags": ADMINISTRATOR})
+
+
+async def users(ask: Ask) -> Response:
+    """List users, without their passwords."""
+    return told([_user(name) for name in ask.hub.users.names()])
+
+
+async def user(ask: Ask) -> Response:
+    """Show a user."""
+    return told(_user(_known(ask)))
+
+
+async def permissions(ask: Ask) -> Response:
+    """List permissions, all, of a virtual host or of a user: everybody may do everything."""
+    vhost = ask.vhost_or_all()
+    names = [_known(ask)] if "user" in ask.request.path_params else ask.hub.users.names()
+    vhosts = list(ask.hub.broker.vhosts) if vhost is None else [vhost.name]
+    return told([_permission(name, each) for name in names for each in vhosts])
+
+
+async def permission(ask: Ask) -> Response:
+    """Show what a user may do in a virtual host."""
+    vhost = ask.vhost_or_all()
+    return told(_permission(_known(ask), "/" if vhost is None else vhost.name))
+
+
+def _known(ask: Ask) -> str:
+    name = ask.part("user")
+    if name not in ask.hub.users.names():
+        raise not_found()
+    return name
+
+
+def _user(name: str) -> Shape:
+    return {"name": name, "tags": ADMINISTRATOR, "limits": {}}
+
+
+def _permission(name: str, vhost: str) -> Shape:
+    return {"user": name, "vhost": vhost, "configure": ".*", "write": ".*", "read": ".*"}
+
+
+# Health
+
+
+async def healthy(ask: Ask) -> Response:
+    """Say that it is well: whoever answers is."""
+    return told({"status": "ok"})
+
+
+async def alone(ask: Ask) -> Response:
+    """Say that no other node depends on this one."""
+    return told({"status": "ok", "reason": "single node cluster"})
+
+
+async def aliveness(ask: Ask) -> Response:
+    """Say whether a virtual host is there."""
+    ask.vhost_or_all()
+    return told({"status": "ok"})
+
+
+async def alarms(ask: Ask) -> Response:
+    """Say whether the node's memory gate is closed: RabbitMQ's memory alarm."""
+    if not _memory_alarm(ask.hub):
+        return told({"status": "ok"})
+    alarm = {"node": ask.hub.node, "resource": "memory"}
+    return told({"status": "failed", "reason": "There are alarms in effect", "alarms": [alarm]}, 503)
+
+
+async def port_listener(ask: Ask) -> Response:
+    """Say whether somebody listens on a port."""
+    said = ask.part("port")
+    if not said.isdecimal() or len(said) > 5:
+        raise bad("Invalid port")
+    ports = [port for _, _, port in ask.shell.listeners]
+    if int(said) in ports:
+        return told({"status": "ok", "port": int(said)})
+    answer = {"status": "failed", "reason": "No active listener", "missing": int(said), "ports": ports}
+    return told(answer, 503)
+
+
+async def protocol_listener(ask: Ask) -> Response:
+    """Say whether a protocol is spoken."""
+    said = ask.part("protocol")
+    protocol = "amqp" if said.lower() in PROTOCOLS else said
+    spoken = sorted({each for each, _, _ in ask.shell.listeners})
+    if protocol in spoken:
+        return told({"status": "ok", "protocol": protocol})
+    return told({"status": "failed", "reason": "No active listener", "missing": said, "protocols": spoken}, 503)

@@ -1,0 +1,193 @@
+"""Queues, exchanges and bindings: what there is, declaring and deleting."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from penstock.adapter import shapes
+from penstock.adapter.listing import Item, bindings_to, collect, shape_binding
+from penstock.core.exchange import Binding, Exchange
+from penstock.core.queue import Queue
+from penstock.core.vhost import VirtualHost
+from penstock.errors import AccessRefused, ResourceLocked
+from penstock.server.http.ask import DEFAULT_EXCHANGE, Ask, bad, flag, not_found, nothing, short, table, text
+from penstock.server.http.lists import listed, one
+from penstock.wire.amqp091.codec import CodecError, encode_table
+
+
+def arguments_of(fields: shapes.Shape) -> dict[str, object]:
+    """Return the arguments of a declaration. Raises HttpError (400) for what AMQP could not carry."""
+    arguments = table(fields, "arguments")
+    try:
+        encode_table(arguments)
+    except CodecError as error:
+        raise bad(f"arguments: {error.reason}") from None
+    return arguments
+
+
+# Queues
+
+
+async def queues(ask: Ask) -> Response:
+    """List queues, all or of a virtual host."""
+    return await listed(ask, collect(ask.hub, "queues", ask.vhost_or_all()))
+
+
+async def queue(ask: Ask) -> Response:
+    """Show a queue."""
+    return one(ask, shapes.queue_in_full(ask.queue(), ask.hub))
+
+
+async def declare_queue(ask: Ask) -> Response:
+    """Declare a queue: 201 if it is new, 204 if it is there as it is asked for."""
+    fields = await ask.fields()
+    vhost, name = ask.vhost(), short(ask.part("name"), "a queue's name")
+    there = name in vhost.queues
+    if name.startswith("amq.") and not there:
+        raise AccessRefused(f"queue name '{name}' contains the reserved prefix amq.*")
+    found = vhost.declare_queue(
+        name, arguments_of(fields), flag(fields, "durable"), flag(fields, "auto_delete"), None, None
+    )
+    ask.hub.broker.use(found)
+    return nothing(204 if there else 201)
+
+
+async def delete_queue(ask: Ask) -> Response:
+    """Delete a queue; if-empty=true and if-unused=true are conditions."""
+    ask.begin()
+    found = ask.queue()
+    if found.owner is not None:
+        raise ResourceLocked(f"queue '{found.name}' is exclusive: it belongs to the connection that declared it")
+    ask.hub.broker.delete_queue(found, ask.flag("if-unused"), ask.flag("if-empty"))
+    return nothing()
+
+
+# Exchanges
+
+
+async def exchanges(ask: Ask) -> Response:
+    """List exchanges, all or of a virtual host."""
+    return await listed(ask, collect(ask.hub, "exchanges", ask.vhost_or_all()))
+
+
+async def exchange(ask: Ask) -> Response:
+    """Show an exchange."""
+    return one(ask, shapes.exchange_of(ask.vhost(), ask.exchange()))
+
+
+async def declare_exchange(ask: Ask) -> Response:
+    """Declare an exchange: 201 if it is new, 204 if it is there as it is asked for."""
+    fields = await ask.fields()
+    vhost, name = ask.vhost(), short(ask.exchange_name(), "an exchange's name")
+    there = name in vhost.exchanges
+    if name == "":
+        raise AccessRefused("the default exchange cannot be declared")
+    vhost.declare_exchange(
+        name,
+        text(fields, "type", "direct"),
+        arguments_of(fields),
+        flag(fields, "durable"),
+        flag(fields, "auto_delete"),
+        flag(fields, "internal"),
+    )
+    return nothing(204 if there else 201)
+
+
+async def delete_exchange(ask: Ask) -> Response:
+    """Delete an exchange; if-unused=true is a condition."""
+    ask.begin()
+    ask.vhost().delete_exchange(ask.exchange().name, ask.flag("if-unused"))
+    return nothing()
+
+
+# Bindings
+
+
+async def all_bindings(ask: Ask) -> Response:
+    """List bindings, all or of a virtual host."""
+    return await listed(ask, collect(ask.hub, "bindings", ask.vhost_or_all()), shape_binding)
+
+
+async def bindings_of_queue(ask: Ask) -> Response:
+    """List the bindings that lead to a queue."""
+    return await listed(ask, bindings_to(ask.vhost(), ask.queue(), None), shape_binding)
+
+
+async def bindings_from_exchange(ask: Ask) -> Response:
+    """List the bindings that lead from an exchange."""
+    source, vhost = ask.exchange(), ask.vhost()
+    if source.name == "":
+        items = [Item(queue.name, vhost, queue) for queue in vhost.queues.values()]
+    else:
+        items = [Item(source.name, vhost, binding) for binding in source.bindings]
+    return await listed(ask, items, shape_binding)
+
+
+async def bindings_to_exchange(ask: Ask) -> Response:
+    """List the bindings that lead to an exchange."""
+    return await listed(ask, bindings_to(ask.vhost(), None, ask.exchange()), shape_binding)
+
+
+async def bindings_between(ask: Ask) -> Response:
+    """List the bindings from an exchange to a queue or exchange."""
+    return await listed(ask, _between(ask), shape_binding)
+
+
+async def binding(ask: Ask) -> Response:
+    """Show a binding, by its key."""
+    return one(ask, shape_binding(ask.hub, _named(ask)))
+
+
+async def bind(ask: Ask) -> Response:
+    """Bind a queue or an exchange to an exchange; says where the binding is."""
+    fields = await ask.fields()
+    vhost, source, name = ask.vhost(), ask.exchange_name("source"), ask.part("destination")
+    key, arguments = short(text(fields, "routing_key"), "a routing key"), arguments_of(fields)
+    found, target = _destination(vhost, ask.part("kind"), name)
+    vhost.bind(source, found, target, key, arguments)
+    where = quote(shapes.properties_key(key, arguments), safe="")
+    return nothing(201, {"Location": f"{quote(name, safe='')}/{where}"})
+
+
+async def unbind(ask: Ask) -> Response:
+    """Remove a binding, by its key."""
+    ask.begin()
+    item = _named(ask)
+    thing = item.thing
+    if not isinstance(thing, Binding):
+        raise AccessRefused("operation not permitted on the default exchange")
+    ask.vhost().unbind(thing.source.name, thing.queue, thing.exchange, thing.key, thing.arguments)
+    return nothing()
+
+
+def _destination(vhost: VirtualHost, kind: str, name: str) -> tuple[Queue | None, Exchange | None]:
+    if kind == "q":
+        return vhost.queue(name), None
+    if kind == "e":
+        return None, vhost.exchange("" if name == DEFAULT_EXCHANGE else name)
+    raise not_found()
+
+
+def _between(ask: Ask) -> list[Item]:
+    vhost, source = ask.vhost(), ask.exchange("source")
+    found, target = _destination(vhost, ask.part("kind"), ask.part("destination"))
+    if source.name == "":
+        return [] if found is None else [Item(found.name, vhost, found)]
+    return [
+        Item(source.name, vhost, each) for each in source.bindings if each.queue is found and each.exchange is target
+    ]
+
+
+def _named(ask: Ask) -> Item:
+    wanted = ask.part("key")
+    for item in _between(ask):
+        thing = item.thing
+        if isinstance(thing, Binding):
+            key = shapes.properties_key(thing.key, thing.arguments)
+        else:
+            key = shapes.properties_key(item.name, {})
+        if key == wanted:
+            return item
+    raise not_found()

@@ -1,0 +1,108 @@
+"""Virtual hosts, definitions, and what of RabbitMQ's policies is ours."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+from starlette.responses import Response, StreamingResponse
+
+from penstock.adapter import definitions, hosting, shapes
+from penstock.adapter.listing import PAGE_MOST, collect
+from penstock.core.vhost import VirtualHost
+from penstock.names.values import shown
+from penstock.server.http.ask import Ask, bad, not_found, nothing, told
+from penstock.server.http.lists import listed, one
+
+
+async def vhosts(ask: Ask) -> Response:
+    """List virtual hosts."""
+    return await listed(ask, collect(ask.hub, "vhosts", None))
+
+
+async def vhost(ask: Ask) -> Response:
+    """Show a virtual host."""
+    found = ask.vhost_or_all()
+    assert found is not None
+    return one(ask, shapes.virtual_host(found, ask.hub))
+
+
+async def declare_vhost(ask: Ask) -> Response:
+    """Make a virtual host: 201 if it is new, 204 if it is there. What the body says about it is not kept."""
+    await ask.fields()
+    return nothing(201 if hosting.declare_vhost(ask.hub, ask.part("vhost")) else 204)
+
+
+async def delete_vhost(ask: Ask) -> Response:
+    """Delete a virtual host and all that is in it; its connections are closed."""
+    ask.begin()
+    if ask.part("vhost") not in ask.hub.broker.vhosts:
+        raise not_found()
+    hosting.delete_vhost(ask.hub, ask.part("vhost"))
+    return nothing()
+
+
+async def export(ask: Ask) -> Response:
+    """Give the definitions, of all virtual hosts or of one, some things at a time."""
+    return StreamingResponse(_export(ask, ask.vhost_or_all()), media_type="application/json")
+
+
+async def _export(ask: Ask, only: VirtualHost | None) -> AsyncIterator[bytes]:
+    head = definitions.head(ask.hub)
+    yield _json(head)[:-1]
+    for section in definitions.SECTIONS:
+        if only is not None and section == "vhosts":
+            continue
+        items = definitions.collect(ask.hub, section, only)
+        before = b""
+        yield b',"' + section.encode() + b'":['
+        for start in range(0, len(items), PAGE_MOST):
+            ask.look()
+            part = [
+                _json(definitions.plainly(each, thing, only is None))
+                for each, thing in items[start : start + PAGE_MOST]
+            ]
+            yield before + b",".join(part)
+            before = b","
+            await asyncio.sleep(0)
+        yield b"]"
+    yield b"}"
+
+
+def _json(content: object) -> bytes:
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+async def import_(ask: Ask) -> Response:
+    """Import definitions: everything or nothing, and what is wrong is told with line and key (400)."""
+    only = ask.vhost_or_all()
+    kind = ask.request.headers.get("content-type", "")
+    if kind.startswith("multipart/"):
+        raise bad("definitions are read from a body in JSON, not from a form")
+    body = await ask.body()
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        line = body.count(b"\n", 0, error.start) + 1
+        raise bad(f"line {line}: not UTF-8; nothing was imported") from None
+    definitions.import_text(ask.hub, text, None if only is None else only.name)
+    return nothing()
+
+
+async def policies(ask: Ask) -> Response:
+    """List the settings of queues by pattern as policies: those that were set by command, and those of the file."""
+    only = ask.vhost_or_all()
+    hosts = list(ask.hub.broker.vhosts) if only is None else [only.name]
+    return told(
+        [
+            {
+                "vhost": host,
+                **definitions.policy(entry.pattern),
+                "definition": {word.alias: shown(word.given) for word in {**entry.file, **entry.command}.values()},
+            }
+            for entry in ask.hub.broker.table.entries()
+            if entry.scope == "queue"
+            for host in hosts
+        ]
+    )
