@@ -70,6 +70,11 @@ class BrokerProcess:
     def port(self) -> int:
         return int(self.addresses[0].rpartition(":")[2])
 
+    @property
+    def http(self) -> str:
+        """URL of the HTTP API; it was asked for with --http."""
+        return next(address for address in self.addresses if address.startswith("http://"))
+
     def log(self) -> str:
         """Return what it has written to standard error so far."""
         return self._log.read_text()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.brokers import BrokerProcess, serving, some_name
+from tests.server.web import Web
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +32,18 @@ def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 def name(request: pytest.FixtureRequest) -> str:
     """A name that no other test uses, for a queue or an exchange."""
     return some_name("q")
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker with its HTTP API, for all tests of that."""
+    with serving(tmp_path_factory.mktemp("served"), "--http", "127.0.0.1:0") as process:
+        yield process
+        assert process.process.poll() is None, process.log()
+        assert "Traceback" not in process.log()
+
+
+@pytest.fixture
+def web(served: BrokerProcess) -> Web:
+    """A client of it."""
+    return Web(served.http)

@@ -6,7 +6,6 @@ No server of uvicorn's runs: that would take the signals, and look ten times a s
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import logging
 from collections.abc import Callable
@@ -28,7 +27,7 @@ HEAD_BYTES: Final = 64 * 1024
 """Request line and headers together; more is answered with 400."""
 IDLE_S: Final = 15
 """Seconds until the next request must have come, headers and all."""
-LEAVE_S: Final = 1.0
+LEAVE_S: Final = 0.5
 """Seconds that answers under way get when the broker stops."""
 
 
@@ -106,11 +105,11 @@ class HttpListener:
             self._server.close()
         for connection in list(self._state.connections):
             connection.shutdown()
-        tasks = list(self._state.tasks)
-        if tasks:
-            await asyncio.wait(tasks, timeout=LEAVE_S)
-        for task in tasks:
-            task.cancel()
+        await self._wait_for_answers()
         for connection in list(self._state.connections):
-            with contextlib.suppress(AttributeError):
-                connection.transport.abort()
+            connection.transport.abort()  # Whoever waits for something hears that the client has gone.
+        await self._wait_for_answers()
+
+    async def _wait_for_answers(self) -> None:
+        if self._state.tasks:
+            await asyncio.wait(list(self._state.tasks), timeout=LEAVE_S)

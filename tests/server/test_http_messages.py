@@ -1,0 +1,207 @@
+"""Publishing through the gates, taking and purging over HTTP."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import threading
+
+import pytest
+
+from tests.brokers import BrokerProcess, eventually, in_background
+from tests.server.web import Answer, Web
+
+EVERYTHING = {
+    "content_type": "text/plain",
+    "content_encoding": "utf-8",
+    "headers": {"a": 1, "b": "t", "c": [1, {"d": None}], "e": True},
+    "delivery_mode": 2,
+    "priority": 3,
+    "correlation_id": "c",
+    "reply_to": "r",
+    "expiration": "100000",
+    "message_id": "m",
+    "timestamp": 1700000000,
+    "type": "t",
+    "user_id": "guest",
+    "app_id": "a",
+    "cluster_id": "cl",
+}
+
+
+def declare(web: Web, name: str, **arguments: object) -> None:
+    web.do("PUT", f"/queues/%2F/{name}", {"arguments": arguments}, status=201)
+
+
+def gate(web: Web, name: str) -> dict[str, int]:
+    found: dict[str, int] = web.get(f"/queues/%2F/{name}")["penstock"]["gate"]
+    return found
+
+
+def test_a_message_comes_back_with_all_that_it_had(web: Web, name: str) -> None:
+    declare(web, name)
+    assert web.publish(name, "grüße", properties=EVERYTHING).json == {"routed": True}
+    assert web.publish(name, base64.b64encode(b"\xff\xfe").decode(), payload_encoding="base64").status == 200
+    first, second = web.take(name)
+    assert first["properties"] == EVERYTHING
+    assert (first["payload"], first["payload_encoding"], first["payload_bytes"]) == ("grüße", "string", 7)
+    assert (first["exchange"], first["routing_key"], first["message_count"]) == ("", name, 1)
+    assert (second["payload"], second["payload_encoding"]) == ("//4=", "base64")
+    assert second["properties"] == []
+    assert [message["redelivered"] for message in web.take(name)] == [True, True]
+    assert web.take(name, truncate=2, encoding="base64", count=1)[0]["payload"] == base64.b64encode(b"gr").decode()
+
+
+def test_ack_modes_put_back_or_take_out(web: Web, name: str) -> None:
+    dead = f"{name}-dead"
+    declare(web, dead)
+    declare(web, name, **{"dead-letter-exchange": "", "dead-letter-routing-key": dead})
+    for number in range(4):
+        web.publish(name, str(number))
+    assert [each["payload"] for each in web.take(name, "reject_requeue_true", 2)] == ["0", "1"]
+    assert [each["payload"] for each in web.take(name, "ack_requeue_false", 1)] == ["0"]
+    assert [each["payload"] for each in web.take(name, "reject_requeue_false", 2)] == ["1", "2"]
+    assert web.get(f"/queues/%2F/{name}")["messages"] == 1
+    eventually(lambda: len(web.take(dead)) == 2, "what was rejected is a dead letter")
+    assert [each["payload"] for each in web.take(name, "ack_requeue_false", 0)] == []
+    web.do("DELETE", f"/queues/%2F/{name}/contents")
+    assert web.take(name) == []
+
+
+def test_unroutable_is_told_and_an_unknown_exchange_is_an_error(web: Web, name: str) -> None:
+    assert web.publish(name).json == {"routed": False}
+    assert web.publish(name, exchange=name).status == 404
+    control = web.publish("status", exchange="penstock.control")
+    assert (control.status, control.json["error"]) == (401, "not_authorised")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"properties": {"delivery_mode": "2"}}, "'delivery_mode' must be a whole number from 0 to 255"),
+        ({"properties": {"headers": []}}, "'headers' must be an object"),
+        ({"properties": {"type": 1}}, "'type' must be a string"),
+        ({"properties": {"type": "t" * 300}}, "the properties cannot be sent"),
+        ({"properties": {"headers": {"k": 1 << 70}}}, "the properties cannot be sent"),
+        ({"properties": {"user_id": "other"}}, "authenticated user was 'guest'"),
+        ({"payload_encoding": "hex"}, "payload_encoding must be string or base64"),
+        ({"payload_encoding": "base64", "payload": "$"}, "not base64"),
+        ({"payload": 5}, "'payload' must be a string"),
+        ({"payload": "\ud800"}, "half a character"),
+    ],
+)
+def test_a_publish_that_cannot_be_meant_is_refused(web: Web, name: str, change: dict[str, object], reason: str) -> None:
+    declare(web, name)
+    answer = web.publish(name, **change)
+    assert (answer.status, answer.json["error"]) == (400, "bad_request")
+    assert reason in answer.reason
+    assert web.get(f"/queues/%2F/{name}")["messages"] == 0
+
+
+def test_keys_that_must_be_there_are_named(web: Web, name: str) -> None:
+    declare(web, name)
+    lacking = web.ask("POST", "/exchanges/%2F/amq.default/publish", {"routing_key": name, "payload": "x"})
+    assert lacking.reason == "[{key_missing,properties}]"
+    for body in ({"count": 1}, {"count": "x", "ackmode": "ack_requeue_true", "encoding": "auto"},
+                 {"count": 1, "ackmode": "maybe", "encoding": "auto"},
+                 {"count": 1, "ackmode": "ack_requeue_true", "encoding": "hex"}):  # fmt: skip
+        assert web.ask("POST", f"/queues/%2F/{name}/get", body).status == 400
+    assert web.ask("POST", "/queues/%2F/nothing/get", {"count": 1, "ackmode": "ack_requeue_true",
+                                                        "encoding": "auto"}).status == 404  # fmt: skip
+
+
+def test_a_queue_that_rejects_says_so(web: Web, name: str) -> None:
+    declare(web, name, **{"x-max-length": 1, "x-overflow": "reject-publish"})
+    assert web.publish(name).status == 200
+    answer = web.publish(name)
+    assert (answer.status, answer.json["error"]) == (400, "bad_request")
+    assert "rejected Unable to publish message." in answer.reason
+    assert "its overflow policy reject" in answer.reason
+
+
+def test_what_can_never_fit_is_refused_at_once(web: Web, name: str) -> None:
+    declare(web, name, **{"capacity-bytes": 1000})
+    answer = web.publish(name, "x" * 2000)
+    assert answer.status == 400
+    assert "can never fit" in answer.reason
+
+
+def test_a_publish_is_held_until_its_deadline_and_the_answer_says_by_what(web: Web, name: str) -> None:
+    declare(web, name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0.3})
+    assert web.publish(name).status == 200
+    answer = web.publish(name)
+    assert (answer.status, answer.json["error"], answer.headers["retry-after"]) == (503, "held_too_long", "1")
+    assert f"queue '{name}' holds 1 messages" in answer.reason
+    queue = web.get(f"/queues/%2F/{name}")["penstock"]
+    assert (queue["depth"]["messages"], queue["refused"], queue["gate"]["blocked"]) == (1, 1, 0)
+
+
+def test_a_held_publish_passes_when_there_is_room(web: Web, name: str) -> None:
+    declare(web, name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 20})
+    web.publish(name, "first")
+    answers: list[Answer] = []
+    with in_background(lambda: answers.append(web.publish(name, "second"))):
+        why = eventually(lambda: [each for each in web.get(f"/penstock/why?queue={name}")["sentences"]
+                                  if "1 publish is held" in each], "it is held")  # fmt: skip
+        assert why[0].startswith("http(guest@127.0.0.1:")
+        assert web.get(f"/queues/%2F/{name}")["penstock"]["gate"]["blocked"] == 1
+        web.take(name, "ack_requeue_false", 1)
+    assert answers[0].json == {"routed": True}
+    assert [each["payload"] for each in web.take(name)] == ["second"]
+
+
+def test_between_stop_and_capacity_the_answer_is_withheld(web: Web, name: str) -> None:
+    declare(web, name, **{"capacity-messages": 9, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 20})
+    web.publish(name, "first")
+    answered = threading.Event()
+    with in_background(lambda: (web.publish(name, "second"), answered.set())[0]):  # type: ignore[func-returns-value]
+        eventually(lambda: web.get(f"/queues/%2F/{name}")["messages"] == 2, "it is in the queue")
+        assert not answered.is_set()
+        web.do("DELETE", f"/queues/%2F/{name}/contents")
+        assert answered.wait(20)
+
+
+def test_who_goes_away_while_held_leaves_no_trace(served: BrokerProcess, web: Web, name: str) -> None:
+    declare(web, name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 0})
+    web.publish(name, "first")
+    body = b'{"properties":{},"routing_key":"%b","payload":"x","payload_encoding":"string"}' % name.encode()
+    host, port = web.address.split(":")
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(
+            b"POST /api/exchanges/%%2F/amq.default/publish HTTP/1.1\r\nHost: x\r\nAuthorization: %b\r\n"
+            b"Content-Length: %d\r\n\r\n%b" % (web.login.encode(), len(body), body)
+        )
+        gate = eventually(
+            lambda: (found := web.get(f"/queues/%2F/{name}")["penstock"]["gate"])["waiting"] and found, "it"
+        )
+        assert gate["blocked"] == 1
+    eventually(lambda: web.get(f"/queues/%2F/{name}")["penstock"]["gate"]["waiting"] == 0, "it is forgotten")
+    web.do("DELETE", f"/queues/%2F/{name}/contents")
+    assert web.publish(name, "next").status == 200
+    assert [each["payload"] for each in web.take(name)] == ["next"]
+
+
+def test_a_queue_that_goes_while_a_publish_is_held_answers_it(web: Web, name: str) -> None:
+    declare(web, name, **{"capacity-messages": 1, "stop-messages": 1, "resume-messages": 0, "hold-deadline": 20})
+    web.publish(name, "first")
+    answers: list[Answer] = []
+    with in_background(lambda: answers.append(web.publish(name, "second"))):
+        eventually(lambda: web.get(f"/queues/%2F/{name}")["penstock"]["gate"]["waiting"], "it is held")
+        web.do("DELETE", f"/queues/%2F/{name}")
+    assert answers[0].status == 400
+    assert "was deleted" in answers[0].reason
+
+
+def test_an_operator_holds_publishes_by_http_too(served: BrokerProcess, web: Web, name: str) -> None:
+    from penstock.client import Connection
+    from penstock.client.control import Control
+
+    declare(web, name, **{"hold-deadline": 20})
+    with Connection(served.url) as connection, Control(connection) as control:
+        control.block("queue", name, "stocktaking")
+        with in_background(lambda: web.publish(name)):  # type: ignore[arg-type,return-value]
+            held = eventually(lambda: [each for each in web.get(f"/penstock/why?queue={name}")["sentences"]
+                                       if "stocktaking" in each], "it is held")  # fmt: skip
+            assert held
+            control.unblock("queue", name)
+    assert len(web.take(name)) == 1

@@ -1,0 +1,169 @@
+"""Queues, exchanges, bindings and virtual hosts over HTTP, on a real port."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from penstock.client import Connection
+from tests.brokers import BrokerProcess, eventually
+from tests.server.web import Web
+
+
+def test_a_queue_is_declared_once_and_is_then_there_as_it_was_asked_for(web: Web, name: str) -> None:
+    body = {"durable": True, "arguments": {"x-max-length": 100, "hold-deadline": 5}}
+    web.do("PUT", f"/queues/%2F/{name}", body, status=201)
+    web.do("PUT", f"/queues/%2F/{name}", body, status=204)
+    queue = web.get(f"/queues/%2F/{name}")
+    assert queue["name"] == name
+    assert queue["durable"] is True
+    assert queue["arguments"] == {"x-max-length": 100, "hold-deadline": 5}
+    assert queue["penstock"]["capacity"] == {"messages": 100, "bytes": None}
+    assert queue["penstock"]["gate"]["open"] is True
+    assert queue["consumer_details"] == []
+    differs = web.ask("PUT", f"/queues/%2F/{name}", {"durable": False})
+    assert (differs.status, differs.json["error"]) == (400, "bad_request")
+    assert "inequivalent arg 'durable'" in differs.reason
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b"{", "not_json"),
+        (b"[]", "not_json"),
+        ({"durable": "yes"}, "'durable' must be true or false"),
+        ({"arguments": [1]}, "'arguments' must be an object"),
+        ({"arguments": {"x-max-length": "many"}}, "x-max-length"),
+        ({"arguments": {"capacity-bites": 1}}, "did you mean capacity-bytes?"),
+        ({"arguments": {"k": 1 << 70}}, "arguments"),
+        (b'{"arguments": {"k": "\\ud800"}}', "half a character"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_a_sentence_and_nothing_is_declared(
+    web: Web, name: str, body: object, reason: str
+) -> None:
+    answer = web.ask("PUT", f"/queues/%2F/{name}", body)
+    assert (answer.status, answer.json["error"]) == (400, "bad_request")
+    assert reason in answer.reason
+    assert web.ask("GET", f"/queues/%2F/{name}").status == 404
+
+
+def test_reserved_and_unknown_names_are_told_apart(web: Web, name: str) -> None:
+    assert web.ask("PUT", "/queues/%2F/amq.mine", {}).status == 401
+    assert web.ask("PUT", f"/queues/nowhere/{name}", {}).json["error"] == "not_found"
+    assert web.ask("PUT", "/exchanges/%2F/amq.mine", {"type": "direct"}).status == 401
+    assert web.ask("DELETE", "/exchanges/%2F/amq.direct").status == 401
+    assert web.ask("PUT", f"/queues/%2F/{'n' * 256}", {}).status == 400
+    missing = web.ask("GET", "/queues/%2F/nothing-of-that-name")
+    assert (missing.status, missing.json) == (404, {"error": "Object Not Found", "reason": "Not Found"})
+
+
+def test_names_may_have_slashes_blanks_and_letters_of_any_script(web: Web, name: str) -> None:
+    odd = f"{name}/a b/größe%2F"
+    web.do("PUT", f"/queues/%2F/{quote(odd, safe='')}", {}, status=201)
+    assert web.get(f"/queues/%2F/{quote(odd, safe='')}")["name"] == odd
+    web.do("DELETE", f"/queues/%2F/{quote(odd, safe='')}")
+
+
+def test_conditions_of_deleting_are_kept(web: Web, name: str) -> None:
+    web.do("PUT", f"/queues/%2F/{name}", {}, status=201)
+    assert web.publish(name).json == {"routed": True}
+    assert "not empty" in web.ask("DELETE", f"/queues/%2F/{name}?if-empty=true").reason
+    web.do("DELETE", f"/queues/%2F/{name}")
+    assert web.ask("DELETE", f"/queues/%2F/{name}").status == 404
+
+
+def test_an_exclusive_queue_is_seen_and_left_alone(served: BrokerProcess, web: Web) -> None:
+    with Connection(served.url) as connection:
+        mine = connection.channel().queue_declare(exclusive=True)[0]
+        queue = web.get(f"/queues/%2F/{mine}")
+        assert queue["exclusive"] is True
+        assert queue["owner_pid_details"]["peer_host"] == "127.0.0.1"
+        assert "exclusive" in web.ask("DELETE", f"/queues/%2F/{mine}").reason
+        assert web.ask("DELETE", f"/queues/%2F/{mine}/contents").status == 400
+
+
+def test_a_list_has_pages_names_columns_and_an_order(web: Web, name: str) -> None:
+    for number in range(7):
+        web.do("PUT", f"/queues/%2F/{name}-{number}", {}, status=201)
+    web.publish(f"{name}-3")
+    page = web.get(f"/queues/%2F?page=2&page_size=3&name={name.upper()}&columns=name")
+    assert page["items"] == [{"name": f"{name}-{number}"} for number in (3, 4, 5)]
+    counts = ("filtered_count", "item_count", "page", "page_count", "page_size")
+    assert [page[key] for key in counts] == [7, 3, 2, 3, 3]
+    assert page["total_count"] >= 7
+    first = web.get(
+        f"/queues/%2F?page=1&name={name}&sort=messages&sort_reverse=true&columns=name,penstock.depth.messages"
+    )
+    assert first["items"][0] == {"name": f"{name}-3", "penstock": {"depth": {"messages": 1}}}
+    names = [queue["name"] for queue in web.get("/queues?columns=name")]
+    assert names == sorted(names)
+    assert web.get("/queues?sort=name&sort_reverse=true&columns=name")[-1]["name"] == names[0]
+    assert web.ask("GET", "/queues?page=99").json["error"] == "page_out_of_range"
+    for query in ("page=0", "page=x", "page=1&page_size=501", "page=1&name=x&use_regex=true"):
+        assert web.ask("GET", f"/queues?{query}").status == 400, query
+    assert web.ask("GET", "/queues/nowhere").status == 404
+
+
+def test_a_list_longer_than_a_slice_is_whole_json(web: Web) -> None:
+    web.do("PUT", "/vhosts/many", status=201)
+    for number in range(120):
+        web.do("PUT", f"/queues/many/q{number:03}", {}, status=201)
+    assert [queue["name"] for queue in web.get("/queues/many")] == [f"q{number:03}" for number in range(120)]
+    assert len(web.get("/bindings/many")) == 120
+    assert len(web.get("/definitions/many")["queues"]) == 120
+    web.do("DELETE", "/vhosts/many")
+
+
+def test_bindings_in_all_their_forms(web: Web, name: str) -> None:
+    web.do("PUT", f"/exchanges/%2F/{name}", {"type": "topic", "durable": True}, status=201)
+    web.do("PUT", f"/exchanges/%2F/{name}", {"type": "topic", "durable": True}, status=204)
+    web.do("PUT", f"/queues/%2F/{name}", {}, status=201)
+    between = f"/bindings/%2F/e/{name}/q/{name}"
+    made = web.do("POST", between, {"routing_key": "a.#"}, status=201)
+    assert made.headers["location"] == f"{name}/a.%2523"
+    web.do("POST", between, {}, status=201)
+    web.do("POST", between, {"routing_key": "b", "arguments": {"k": 1}}, status=201)
+    web.do("POST", f"/bindings/%2F/e/amq.direct/e/{name}", {"routing_key": "x y"}, status=201)
+    found = {each["properties_key"]: each for each in web.get(between)}
+    assert found["a.%23"]["routing_key"] == "a.#"
+    assert found["~"] == {
+        "source": name, "vhost": "/", "destination": name, "destination_type": "queue", "routing_key": "",
+        "arguments": {}, "properties_key": "~",
+    }  # fmt: skip
+    with_arguments = next(key for key in found if key.startswith("b~"))
+    assert web.get(f"{between}/{quote(with_arguments, safe='')}")["arguments"] == {"k": 1}
+    assert len(web.get(f"/queues/%2F/{name}/bindings")) == 4  # and the one to the default exchange
+    assert len(web.get(f"/exchanges/%2F/{name}/bindings/source")) == 3
+    assert web.get(f"/exchanges/%2F/{name}/bindings/destination")[0]["routing_key"] == "x y"
+    assert web.get(f"/bindings/%2F/e/amq.direct/e/{name}")[0]["destination_type"] == "exchange"
+    assert web.get(f"/bindings/%2F/e/amq.default/q/{name}")[0]["routing_key"] == name
+    web.do("DELETE", f"{between}/a.%2523")
+    assert web.ask("DELETE", f"{between}/a.%2523").status == 404
+    assert web.ask("DELETE", f"/bindings/%2F/e/amq.default/q/{name}/{name}").status == 401
+    assert web.ask("POST", f"/bindings/%2F/e/{name}/q/nothing", {}).reason == "no queue 'nothing' in vhost '/'"
+    assert "in use" in web.ask("DELETE", f"/exchanges/%2F/{name}?if-unused=true").reason
+    web.do("DELETE", f"/exchanges/%2F/{name}")
+    assert web.get(f"/queues/%2F/{name}/bindings")[0]["source"] == ""
+
+
+def test_a_vhost_comes_and_goes_with_all_that_is_in_it(served: BrokerProcess, web: Web, name: str) -> None:
+    web.do("PUT", f"/vhosts/{name}", status=201)
+    web.do("PUT", f"/vhosts/{name}", {"description": "d"}, status=204)
+    web.do("PUT", f"/queues/{name}/q", {}, status=201)
+    assert web.get(f"/vhosts/{name}")["messages"] == 0
+    connection = Connection(served.url + name)
+    channel = connection.channel()
+    channel.publish(b"x", routing_key="q")
+    eventually(lambda: web.get(f"/vhosts/{name}")["messages"] == 1, "the message is counted")
+    assert [each["vhost"] for each in web.get(f"/vhosts/{name}/connections")] == [name]
+    web.do("DELETE", f"/vhosts/{name}")
+    with pytest.raises(Exception, match=f"vhost '{name}' is deleted"):
+        channel.queue_declare("q")
+    assert web.ask("GET", f"/vhosts/{name}").status == 404
+    assert web.ask("DELETE", f"/vhosts/{name}").status == 404
+    assert name not in [vhost["name"] for vhost in web.get("/vhosts")]
+    web.do("PUT", f"/vhosts/{name}", status=201)
+    assert web.get(f"/queues/{name}") == []
+    web.do("DELETE", f"/vhosts/{name}")

@@ -1,0 +1,75 @@
+"""A client of the HTTP API: the standard library's, so that nothing is done for the server that it should do itself."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+
+@dataclass
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def reason(self) -> str:
+        return str(self.json["reason"])
+
+
+class Web:
+    """Asks one API, a connection for each request."""
+
+    def __init__(self, url: str, user: str = "guest", password: str = "guest") -> None:
+        self.address = urlsplit(url).netloc
+        self.login = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+    def ask(
+        self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None, login: bool = True
+    ) -> Answer:
+        """Ask for a path below /api; a body that is no bytes is sent as JSON."""
+        sent = {"Authorization": self.login} if login else {}
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+        connection = http.client.HTTPConnection(self.address, timeout=30)
+        try:
+            connection.request(method, f"/api{path}", body=body, headers={**sent, **(headers or {})})
+            answer = connection.getresponse()
+            return Answer(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str) -> Any:
+        """Return what there is at a path."""
+        answer = self.ask("GET", path)
+        assert answer.status == 200, (path, answer)
+        return answer.json
+
+    def do(self, method: str, path: str, body: object = None, status: int = 204) -> Answer:
+        """Change something, and expect that status."""
+        answer = self.ask(method, path, body)
+        assert answer.status == status, (method, path, answer)
+        return answer
+
+    def publish(self, key: str, payload: str = "x", exchange: str = "amq.default", **more: Any) -> Answer:
+        """Publish a message to an exchange of the virtual host /."""
+        body = {"properties": {}, "routing_key": key, "payload": payload, "payload_encoding": "string", **more}
+        return self.ask("POST", f"/exchanges/%2F/{quote(exchange, safe='')}/publish", body)
+
+    def take(self, queue: str, ackmode: str = "ack_requeue_true", count: int = 1000, **more: Any) -> list[Any]:
+        """Take messages of a queue of the virtual host /."""
+        body = {"ackmode": ackmode, "count": count, "encoding": "auto", **more}
+        answer = self.ask("POST", f"/queues/%2F/{quote(queue, safe='')}/get", body)
+        assert answer.status == 200, answer
+        found: list[Any] = answer.json
+        return found
