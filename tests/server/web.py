@@ -39,8 +39,9 @@ class Web:
     ) -> Answer:
         """Ask for a path below /api; a body that is no bytes is sent as JSON."""
         sent = {"Authorization": self.login} if login else {}
-        if body is not None and not isinstance(body, bytes):
-            body = json.dumps(body).encode()
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+            body = body if isinstance(body, bytes) else json.dumps(body).encode()
         connection = http.client.HTTPConnection(self.address, timeout=30)
         try:
             connection.request(method, f"/api{path}", body=body, headers={**sent, **(headers or {})})

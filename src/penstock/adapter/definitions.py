@@ -39,17 +39,25 @@ Undo = Callable[[], None]
 # Out
 
 
-def head(hub: Hub) -> Shape:
-    """Return what an export says about itself. Users and permissions are in the settings file, not here."""
-    return {
+def head(hub: Hub, everywhere: bool) -> Shape:
+    """Return what an export says about itself, of all virtual hosts or of one.
+
+    Users and permissions are in the settings file, not here.
+    """
+    about: Shape = {
         "rabbit_version": API_VERSION,
-        "rabbitmq_version": API_VERSION,
         "product_name": "Penstock",
         "product_version": hub.control.version,
+        "parameters": [],
+    }
+    if not everywhere:
+        return about
+    return {
+        **about,
+        "rabbitmq_version": API_VERSION,
         "users": [],
         "permissions": [],
         "topic_permissions": [],
-        "parameters": [],
         "global_parameters": [],
     }
 
@@ -104,8 +112,7 @@ def plainly(vhost: VirtualHost, thing: object, named: bool) -> Shape:
             "arguments": plain(thing.arguments),
         }
     if isinstance(thing, Said):
-        definition = {word.alias: plain(word.given) for word in thing.command.values()}
-        return {**found, **policy(thing.pattern), "definition": definition}
+        return {**found, **policy(thing.pattern), "definition": definition(thing.command)}
     return {"name": vhost.name}
 
 
@@ -114,11 +121,16 @@ def policy(pattern: str) -> Shape:
     return {"name": pattern, "pattern": regex_of(pattern), "apply-to": "queues", "priority": 0}
 
 
+def definition(words: dict[str, Word]) -> Shape:
+    """Return what settings say, by the names by which they were given."""
+    return {word.alias: plain(word.given) for word in words.values()}
+
+
 def answer_export(hub: Hub, request: Request) -> Shape:
     """definitions.export {section, after, everywhere}: the head, where no section is named; else a page of it."""
     only = None if request.fields.get("everywhere") is True else request.vhost
     if request.fields.get("section") is None:
-        return {**head(hub), "sections": list(SECTIONS)}
+        return {**head(hub, only is None), "sections": list(SECTIONS)}
     section = request.text("section")
     if section not in SECTIONS:
         raise PreconditionFailed(f"'section' must be one of {', '.join(SECTIONS)}, not '{section}'")

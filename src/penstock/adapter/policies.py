@@ -63,10 +63,13 @@ def pattern_of(name: str, regex: str) -> str:
 
 def regex_of(pattern: str) -> str:
     """Return the regular expression that matches what one of our patterns does."""
-    if pattern == "#":
+    words = pattern.split(".")
+    if all(word == "#" for word in words):
         return ".*"
     found = "^"
-    for number, word in enumerate(pattern.split(".")):
+    for number, word in enumerate(words):
+        if word == "#" and number and words[number - 1] == "#":
+            continue  # Any number of words, twice, is any number of words.
         if word == "#":
             found += "(.*\\.)?" if number == 0 else "(\\..*)?"
             continue

@@ -100,9 +100,10 @@ def queue_of(queue: Queue, hub: Hub) -> Shape:
         "consumers": len(consumers),
         "exclusive_consumer_tag": exclusive,
         "single_active_consumer_tag": None,
-        "message_stats": {"publish": int(queue.tail)},
         "penstock": view,
     }
+    if queue.tail:
+        found["message_stats"] = {"publish": int(queue.tail)}
     if isinstance(queue.owner, Connection):
         found["owner_pid_details"] = _connection_details(queue.owner)
     return found
@@ -237,7 +238,7 @@ def channel_of(channel: Channel, hub: Hub) -> Shape:
     stats: Shape = {"deliver_get": int(channel.next_tag) - 1}
     if producer.confirming:
         stats["publish"] = int(producer.withheld.published)
-    return {
+    found: Shape = {
         "name": producer.name,
         "number": int(channel.number),
         "user": connection.user,
@@ -252,11 +253,13 @@ def channel_of(channel: Channel, hub: Hub) -> Shape:
         "messages_unacknowledged": channel.unsettled(),
         "messages_unconfirmed": unconfirmed,
         "state": "running",
-        "message_stats": stats,
         "penstock": {
             name: view[name] for name in ("held", "withheld", "waits_at", "blocked_by", "times_blocked", "blocked_s")
         },
     }
+    if any(stats.values()):
+        found["message_stats"] = stats
+    return found
 
 
 def channel_in_full(channel: Channel, hub: Hub) -> Shape:

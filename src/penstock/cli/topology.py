@@ -337,4 +337,6 @@ def import_(file: Path, here: bool, as_json: bool, url: str) -> None:
 
 
 def _counted(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "nothing"
+    one = {name: "policy" if name == "policies" else name.removesuffix("s") for name in counts}
+    told = [f"1 {one[name]}" if count == 1 else f"{count:,} {name}" for name, count in counts.items() if count]
+    return ", ".join(told) or "nothing"

@@ -100,7 +100,7 @@ def _node(ask: Ask) -> Shape:
             {"name": "AMQPLAIN", "description": "QPid AMQPLAIN mechanism", "enabled": True},
         ],
         "applications": [{"name": "penstock", "description": "Penstock", "version": hub.control.version}],
-        "contexts": _contexts(ask),
+        "contexts": [{name: item for name, item in each.items() if name != "node"} for each in _contexts(ask)],
         "enabled_plugins": [],
     }
 

@@ -11,7 +11,6 @@ from starlette.responses import Response, StreamingResponse
 from penstock.adapter import definitions, hosting, shapes
 from penstock.adapter.listing import PAGE_MOST, collect
 from penstock.core.vhost import VirtualHost
-from penstock.names.values import shown
 from penstock.server.http.ask import Ask, bad, not_found, nothing, told
 from penstock.server.http.lists import listed, one
 
@@ -49,7 +48,7 @@ async def export(ask: Ask) -> Response:
 
 
 async def _export(ask: Ask, only: VirtualHost | None) -> AsyncIterator[bytes]:
-    head = definitions.head(ask.hub)
+    head = definitions.head(ask.hub, only is None)
     yield _json(head)[:-1]
     for section in definitions.SECTIONS:
         if only is not None and section == "vhosts":
@@ -99,7 +98,9 @@ async def policies(ask: Ask) -> Response:
             {
                 "vhost": host,
                 **definitions.policy(entry.pattern),
-                "definition": {word.alias: shown(word.given) for word in {**entry.file, **entry.command}.values()},
+                "definition": {
+                    word.alias: shapes.plain(word.given) for word in {**entry.file, **entry.command}.values()
+                },
             }
             for entry in ask.hub.broker.table.entries()
             if entry.scope == "queue"

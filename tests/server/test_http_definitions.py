@@ -1,0 +1,176 @@
+"""Definitions over HTTP: out in RabbitMQ's format, and in again, everything or nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.client import Connection
+from penstock.client.control import Control
+from tests.brokers import BrokerProcess, serving
+from tests.server.web import Web
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker of its own: definitions are about the whole of it."""
+    with serving(tmp_path, "--http", "127.0.0.1:0") as process:
+        yield process
+        assert "Traceback" not in process.log()
+
+
+@pytest.fixture
+def its(alone: BrokerProcess) -> Web:
+    return Web(alone.http)
+
+
+TOPOLOGY: dict[str, Any] = {
+    "vhosts": [{"name": "/"}, {"name": "eu"}],
+    "queues": [
+        {"vhost": "/", "name": "orders", "durable": True, "auto_delete": False, "arguments": {"x-max-length": 10}},
+        {"vhost": "eu", "name": "größe", "durable": False, "auto_delete": False, "arguments": {}},
+    ],
+    "exchanges": [
+        {"vhost": "/", "name": "logs", "type": "topic", "durable": True, "auto_delete": False, "internal": False,
+         "arguments": {}},
+    ],
+    "bindings": [
+        {"vhost": "/", "source": "amq.fanout", "destination": "logs", "destination_type": "exchange",
+         "routing_key": "", "arguments": {}},
+        {"vhost": "/", "source": "logs", "destination": "orders", "destination_type": "queue", "routing_key": "a.#",
+         "arguments": {"k": 1}},
+    ],
+    "policies": [
+        {"vhost": vhost, "name": "orders.#", "pattern": "^orders(\\..*)?$", "apply-to": "queues", "priority": 0,
+         "definition": {"hold-deadline": 7, "message-ttl": 60000}}
+        for vhost in ("/", "eu")
+    ],
+}  # fmt: skip
+
+
+def declared(web: Web) -> dict[str, Any]:
+    found = web.get("/definitions")
+    return {section: found[section] for section in TOPOLOGY}
+
+
+def test_what_was_imported_is_exported_and_imported_again_without_a_change(alone: BrokerProcess, its: Web) -> None:
+    its.do("POST", "/definitions", TOPOLOGY)
+    assert declared(its) == TOPOLOGY
+    its.do("POST", "/definitions", its.get("/definitions"))
+    assert declared(its) == TOPOLOGY
+    with Connection(alone.url) as connection, Control(connection) as control:
+        shown = {each["setting"]: each["value"] for each in control.show("queue", "orders")}
+        assert control.export_definitions() == its.get("/definitions")
+    assert shown["hold-deadline"] == 7
+    policy = its.get("/policies/%2F")[0]
+    assert (policy["name"], policy["vhost"], policy["definition"]["hold-deadline"]) == ("orders.#", "/", 7)
+
+
+def test_a_vhosts_definitions_are_for_any_vhost(its: Web) -> None:
+    its.do("POST", "/definitions", TOPOLOGY)
+    of_one = its.get("/definitions/eu")
+    assert of_one["queues"] == [{"name": "größe", "durable": False, "auto_delete": False, "arguments": {}}]
+    assert "vhosts" not in of_one
+    its.do("POST", "/definitions/%2F", {**of_one, "policies": []})
+    assert its.get("/queues/%2F/gr%C3%B6%C3%9Fe")["vhost"] == "/"
+    assert its.ask("POST", "/definitions/nowhere", of_one).status == 404
+
+
+def test_a_file_of_rabbitmqs_is_read_with_what_is_not_ours_passed_over(alone: BrokerProcess, its: Web) -> None:
+    file = {
+        "rabbit_version": "3.10.8",
+        "rabbitmq_version": "3.10.8",
+        "product_name": "RabbitMQ",
+        "product_version": "3.10.8",
+        "users": [{"name": "guest", "password_hash": "x", "tags": ["administrator"]}],
+        "permissions": [{"user": "guest", "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"}],
+        "topic_permissions": [],
+        "parameters": [],
+        "global_parameters": [{"name": "internal_cluster_id", "value": "c"}],
+        "policies": [
+            {"vhost": "/", "name": "all", "pattern": ".*", "apply-to": "all", "priority": 3,
+             "definition": {"max-length": 100, "ha-mode": "all"}},
+        ],
+        "queues": [{"vhost": "/", "name": "q", "durable": True, "auto_delete": False, "arguments": []}],
+    }  # fmt: skip
+    its.do("POST", "/definitions", file)
+    assert its.get("/queues/%2F/q")["penstock"]["capacity"]["messages"] == 100
+    assert "not imported were 1 users, 1 permissions" in alone.log()
+
+
+def changed(**sections: Any) -> dict[str, Any]:
+    return {**json.loads(json.dumps(TOPOLOGY)), **sections}
+
+
+QUEUE = {"vhost": "/", "name": "new"}
+POLICY = {"vhost": "/", "name": "p", "pattern": "^orders$", "definition": {"max-length": 5}}
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        (changed(queus=[]), "queus: unknown key; did you mean queues?"),
+        (changed(queues={}), "queues: must be a list, not {}"),
+        (changed(queues=[QUEUE, "x"]), 'queues[1]: must be an object, not "x"'),
+        (changed(queues=[QUEUE, {**QUEUE, "durabel": True}]), "queues[1].durabel: unknown key; did you mean durable?"),
+        (changed(queues=[{**QUEUE, "durable": 1}]), "queues[0].durable: must be true or false, not 1"),
+        (changed(queues=[{"name": "new"}]), "queues[0]: lacks 'vhost'"),
+        (changed(queues=[{**QUEUE, "vhost": "nowhere"}]), "queues[0]: no vhost 'nowhere'"),
+        (changed(queues=[QUEUE, {**QUEUE, "durable": True}]), "queues[1]: inequivalent arg 'durable'"),
+        (changed(queues=[{**QUEUE, "arguments": {"capacity-bytes": -1}}]), "queues[0]: queue 'new'"),
+        (changed(queues=[{**QUEUE, "arguments": {"k": 1 << 70}}]), "queues[0].arguments"),
+        (changed(exchanges=[{"vhost": "/", "name": "e", "type": "odd"}]), "unknown exchange type 'odd'"),
+        (changed(bindings=[{**TOPOLOGY["bindings"][1], "destination": "none"}]), "bindings[0]: no queue 'none'"),
+        (changed(bindings=[{**TOPOLOGY["bindings"][0], "destination_type": "q"}]), "must be queue or exchange"),
+        (changed(policies=[POLICY]), "policies[0].vhost: a pattern counts in all virtual hosts"),
+        (changed(policies=[{**POLICY, "vhost": v, "pattern": "[ab]"} for v in ("/", "eu")]), "policies[0].pattern"),
+        (changed(policies=[{**POLICY, "vhost": v, "definition": {"max-lenght": 5}} for v in ("/", "eu")]),
+         "policies[0].definition: "),
+        (changed(policies=[{**POLICY, "vhost": v, "apply-to": "exchanges"} for v in ("/", "eu")]), "for queues"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_its_line_and_nothing_is_imported(its: Web, file: Any, reason: str) -> None:
+    before = its.get("/definitions")
+    text = json.dumps(file, indent=2, ensure_ascii=False)
+    answer = its.ask("POST", "/definitions", text.encode())
+    assert (answer.status, answer.json["error"]) == (400, "bad_request")
+    assert reason in answer.reason
+    assert answer.reason.endswith("; nothing was imported")
+    assert its.get("/definitions") == before
+    assert its.get("/bindings") == []
+    line = int(answer.reason.split()[1].rstrip(","))
+    key = answer.reason.split(", ")[1].split(":")[0].split(".")[-1]
+    if not key.endswith("]"):
+        assert f'"{key}"' in text.splitlines()[line - 1]
+
+
+def test_what_is_no_json_is_told_with_its_line(its: Web) -> None:
+    answer = its.ask("POST", "/definitions", b'{\n  "queues": [\n    {,\n  ]\n}')
+    assert answer.reason.startswith("line 3, column 6: ")
+    assert its.ask("POST", "/definitions", b"[]").reason.startswith("line 1: definitions are an object")
+    assert its.ask("POST", "/definitions", b"{}\xff").reason == "line 1: not UTF-8; nothing was imported"
+    assert "nested" in its.ask("POST", "/definitions", b"[" * 100_000).reason
+    assert "half a character" in its.ask("POST", "/definitions", b'{"explanation": "\\ud800"}').reason
+    assert (
+        its.ask(
+            "POST",
+            "/definitions",
+            b"x",
+        ).status
+        == 400
+    )
+
+
+def test_an_import_that_fails_at_its_end_takes_back_settings_and_leaves_what_was_there(its: Web) -> None:
+    its.do("PUT", "/queues/%2F/orders", {"durable": True, "arguments": {"x-max-length": 10}}, status=201)
+    its.publish("orders", "kept")
+    broken = changed(policies=[*TOPOLOGY["policies"], *[{**POLICY, "vhost": v, "pattern": "("} for v in ("/", "eu")]])
+    assert its.ask("POST", "/definitions", broken).status == 400
+    assert [message["payload"] for message in its.take("orders")] == ["kept"]
+    assert its.get("/policies") == []
+    assert [vhost["name"] for vhost in its.get("/vhosts")] == ["/"]
+    assert [queue["name"] for queue in its.get("/queues")] == ["orders"]
