@@ -260,7 +260,7 @@ class Control:
 
     def export_definitions(self, everywhere: bool = True) -> dict[str, Any]:
         """What is declared, of all virtual hosts or of this connection's, in RabbitMQ's format."""
-        found = self._object("definitions.export", {})
+        found = self._object("definitions.export", {"everywhere": everywhere})
         for section in found.pop("sections"):
             found[section] = []
             after: int | None = 0
