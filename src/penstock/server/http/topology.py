@@ -8,7 +8,8 @@ from starlette.responses import Response
 
 from penstock.adapter import shapes
 from penstock.adapter.listing import Item, bindings_to, collect, shape_binding
-from penstock.core.exchange import Binding, Exchange
+from penstock.core.binding import Binding
+from penstock.core.exchange import Exchange
 from penstock.core.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, ResourceLocked
@@ -121,7 +122,7 @@ async def bindings_from_exchange(ask: Ask) -> Response:
     if source.name == "":
         items = [Item(queue.name, vhost, queue) for queue in vhost.queues.values()]
     else:
-        items = [Item(source.name, vhost, binding) for binding in source.bindings]
+        items = [Item(source.name, vhost, binding) for binding in source.bindings.values()]
     return await listed(ask, items, shape_binding)
 
 
@@ -176,7 +177,9 @@ def _between(ask: Ask) -> list[Item]:
     if source.name == "":
         return [] if found is None else [Item(found.name, vhost, found)]
     return [
-        Item(source.name, vhost, each) for each in source.bindings if each.queue is found and each.exchange is target
+        Item(source.name, vhost, each)
+        for each in source.bindings.values()
+        if each.queue is found and each.exchange is target
     ]
 
 
