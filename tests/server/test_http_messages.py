@@ -5,10 +5,11 @@ from __future__ import annotations
 import base64
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 
-from tests.brokers import BrokerProcess, eventually, in_background
+from tests.brokers import BrokerProcess, eventually, in_background, serving
 from tests.server.web import Answer, Web
 
 EVERYTHING = {
@@ -190,6 +191,16 @@ def test_a_queue_that_goes_while_a_publish_is_held_answers_it(web: Web, name: st
         web.do("DELETE", f"/queues/%2F/{name}")
     assert answers[0].status == 400
     assert "was deleted" in answers[0].reason
+
+
+def test_a_users_rate_counts_all_that_comes_by_http(tmp_path: Path) -> None:
+    settings = tmp_path / "penstock.toml"
+    settings.write_text("[user.guest]\nrate-messages = 0.01\nburst-messages = 2\n")
+    with serving(tmp_path, "--http", "127.0.0.1:0", "--config", str(settings)) as broker:
+        web = Web(broker.http)
+        declare(web, "q", **{"hold-deadline": 0.2})
+        assert [web.publish("q").status for _ in range(3)] == [200, 200, 503]
+        assert web.get("/queues/%2F/q")["messages"] == 2
 
 
 def test_an_operator_holds_publishes_by_http_too(served: BrokerProcess, web: Web, name: str) -> None:

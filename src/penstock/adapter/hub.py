@@ -30,6 +30,7 @@ from penstock.adapter.words import because
 from penstock.core.broker import Broker
 from penstock.core.effects import Blocked, Cancelled, Crossed, Effect, Grown, Refused, Returned, Slow, Unblocked
 from penstock.core.holding import Holding
+from penstock.core.origin import Origin
 from penstock.core.queue import Queue
 from penstock.wire.amqp091 import spec
 
@@ -63,6 +64,7 @@ class Hub:
         """Single messages, published by somebody who has no channel, of which it is known what has become of them."""
         self.published = Holding(PUBLICATIONS_BYTES)
         """What waits of such messages."""
+        self._without_connection: dict[str, Origin] = {}
         self.touched: list[Connection] = []
         """Connections with something to write."""
         self.server_properties: dict[str, object] = {
@@ -115,11 +117,11 @@ class Hub:
             more = True
         self.tell()
         for producer in self.broker.take_confirming():
-            if isinstance(producer, Publication):
-                producer.tell_outcome()
-            else:
-                assert isinstance(producer, ChannelProducer)
+            if isinstance(producer, ChannelProducer):
                 producer.channel.tell_confirms()
+            else:
+                assert isinstance(producer, Publication)
+                producer.tell_outcome()
         return more or self.broker.pending()
 
     def take_touched(self) -> list[Connection]:
@@ -134,6 +136,15 @@ class Hub:
         if done:
             self.publications = []
         return done
+
+    def origin_without_connection(self, user: str) -> Origin:
+        """Return where a user's single messages come from: all of them, so that a rate is one for all."""
+        origin = self._without_connection.get(user)
+        if origin is None:
+            origin = Origin(user, "http")
+            self._without_connection[user] = origin
+            self.broker.gates.enter(origin)
+        return origin
 
     def take_unblocked(self) -> list[Connection]:
         """Take the connections that nothing blocks any more: reading from them may go on."""

@@ -17,7 +17,6 @@ from penstock.adapter.amqp091.header import FIXED_OCTETS
 from penstock.core import road
 from penstock.core.holding import Held
 from penstock.core.message import OVERHEAD
-from penstock.core.origin import Origin
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.route import Route
@@ -36,9 +35,7 @@ class Publication(Producer):
     """One message on its way; `hub.publications` gets it when it is known what has become of it."""
 
     def __init__(self, hub: Hub, user: str, peer: str) -> None:
-        origin = Origin(user, f"http {peer}")
-        hub.broker.gates.enter(origin)
-        super().__init__(hub.broker, f"http({user}@{peer})", hub.published, origin)
+        super().__init__(hub.broker, f"http({user}@{peer})", hub.published, hub.origin_without_connection(user))
         self.hub = hub
         self.confirming = True
         self.routed: bool = True
@@ -81,8 +78,6 @@ class Publication(Producer):
         """Leave no trace: it has been answered, or nobody waits for the answer any more."""
         self.done = True
         self.depart()
-        if self.origin is not None:
-            self.broker.gates.leave(self.origin)
 
     # What becomes of it
 

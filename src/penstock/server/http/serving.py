@@ -62,6 +62,17 @@ class BoundedProtocol(H11Protocol):
         self.waiting_since = self.loop.time()
         super().on_response_complete()
 
+    def send_400_response(self, msg: str) -> None:
+        """See `H11Protocol`: what is malformed in the middle of a request ends it, whatever its handler still says."""
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if cycle.response_started:
+                self.transport.abort()
+                return
+        super().send_400_response(msg)
+
     def _be_patient(self) -> None:
         self._unset_keepalive_if_required()
         if not self.transport.is_closing():
