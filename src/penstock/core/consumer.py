@@ -41,6 +41,8 @@ class Consumer:
         self.exclusive = exclusive
         self.credit = Credit(window, window_bytes)
         """Its own prefetch (basic.qos with global=false) and byte window."""
+        self.shared = session.credit
+        """That of all consumers of its session (basic.qos with global=true)."""
         self.pace: Pace | None = None
         """How fast it is given messages; None is as fast as it takes them."""
         self.arguments: dict[str, object] = {}

@@ -69,7 +69,7 @@ class Session:
             queue.settle(count, charge, now)
         else:
             consumer.credit.spend(count, charge)
-            self.credit.spend(count, charge)
+            consumer.shared.spend(count, charge)
             queue.unacked(count, charge)
             self._batches.append(batch)
         return batch
@@ -83,6 +83,7 @@ class Session:
         if not queue.available():
             return None
         consumer = Consumer("", self, queue, no_ack, False, 0)
+        consumer.shared = Credit()  # Who asks for one message gets it, and others as many as before (RabbitMQ).
         return self.take(consumer, 1, now)
 
     # Settling
@@ -147,6 +148,10 @@ class Session:
         if self._front >= len(self._batches):
             return []
         return self.requeue(0, True)
+
+    def has_unsettled(self) -> bool:
+        """Tell whether there is any delivery that is not settled."""
+        return self._front < len(self._batches)
 
     def unsettled(self) -> int:
         """Return how many deliveries are not settled."""
@@ -232,7 +237,7 @@ class Session:
 
     def _count_out(self, consumer: Consumer, count: i64, charge: i64) -> None:
         consumer.credit.restore(count, charge)
-        self.credit.restore(count, charge)
+        consumer.shared.restore(count, charge)
         consumer.queue.unacked(-count, -charge)
 
     def _find(self, tag: i64) -> tuple[Batch, int]:

@@ -26,6 +26,10 @@ class Credit:
         self.out_bytes: i64 = 0
         """Charges of what is out."""
 
+    def bounded(self) -> bool:
+        """Tell whether there is any bound."""
+        return self.window != NO_WINDOW or self.window_bytes >= 0
+
     def left(self) -> i64:
         """Return how many more may go out; never negative, for a window may be made smaller while in use."""
         if self.window == NO_WINDOW:

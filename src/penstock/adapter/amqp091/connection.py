@@ -172,7 +172,7 @@ class Connection(Intake):
     def publishes_only(self) -> bool:
         """Tell whether it neither consumes nor has anything to acknowledge or to commit."""
         for channel in self.channels.values():
-            if channel.consumers or channel.credit.out or channel.transaction is not None:
+            if channel.consumers or channel.has_unsettled() or channel.transaction is not None:
                 return False
         return True
 

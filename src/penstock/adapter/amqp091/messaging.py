@@ -46,6 +46,10 @@ def qos(channel: Channel, args: dict[str, object]) -> None:
     else:
         channel.prefetch = count
         channel.prefetch_bytes = size
+        if channel.credit.bounded():
+            channel.credit.window = 0  # RabbitMQ: what is for consumers takes the place of what was for the channel.
+            channel.credit.window_bytes = UNBOUNDED
+            channel.mark_queues()
     channel.send(spec.BASIC_QOS_OK, {})
 
 

@@ -1,0 +1,140 @@
+"""Channels: numbers, order, what closes them and what closes the connection."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from pamqp import base, commands
+
+from tests.compat.test_reply_to import content
+from tests.server.peer import METHOD, Peer, open_peer, publish_frames, raw_frame
+
+Open, OpenOk = commands.Channel.Open, commands.Channel.OpenOk
+Close, CloseOk = commands.Channel.Close, commands.Channel.CloseOk
+CLOSE = Close(200, "bye", 0, 0)
+QOS = commands.Basic.Qos()
+
+
+def refused(peer: Peer, channel: int) -> tuple[int, str, int]:
+    """Code, text and method of the close that must come next."""
+    close = peer.expect(channel, Close if channel else commands.Connection.Close)
+    return close.reply_code or 0, close.reply_text or "", (close.class_id or 0) << 16 | (close.method_id or 0)
+
+
+def test_a_number_may_be_used_again_when_its_channel_is_closed(peer: Peer) -> None:
+    for _ in range(3):
+        peer.ask(1, CLOSE, CloseOk)
+        peer.ask(1, Open(), OpenOk)
+    assert peer.is_well()
+
+
+@pytest.mark.parametrize(
+    ("channel", "method", "said"),
+    [
+        (1, Open(), "second 'channel.open' seen"),
+        (7, QOS, "expected 'channel.open'"),
+        (7, commands.Basic.Ack(1), "expected 'channel.open'"),
+        (7, CLOSE, "expected 'channel.open'"),
+        (7, CloseOk(), "expected 'channel.open'"),
+        (2, commands.Connection.Open("/"), "expected 'channel.open'"),
+        (0, QOS, "unexpected method in connection state running"),
+        (0, Open(), "unexpected method in connection state running"),
+        (0, commands.Connection.Open("/"), "unexpected method in connection state running"),
+        (0, commands.Connection.TuneOk(0, 0, 0), "unexpected method in connection state running"),
+    ],
+)
+def test_a_method_that_its_channel_does_not_expect_is_504(
+    peer: Peer, channel: int, method: base.Frame, said: str
+) -> None:
+    peer.send(channel, method)
+    assert refused(peer, 0) == (504, f"CHANNEL_ERROR - {said}", method.index)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        CloseOk(),
+        OpenOk(),
+        commands.Queue.DeclareOk("q", 0, 0),
+        commands.Basic.GetEmpty(),
+        commands.Basic.CancelOk("c"),
+        commands.Confirm.SelectOk(),
+        commands.Connection.Close(200, "", 0, 0),
+        commands.Connection.Open("/"),
+    ],
+    ids=lambda method: method.name,
+)
+def test_a_method_that_no_client_sends_on_a_channel_is_503(peer: Peer, method: base.Frame) -> None:
+    peer.send(1, method)
+    assert refused(peer, 0) == (503, "COMMAND_INVALID - unimplemented method", method.index)
+
+
+def test_after_an_error_everything_is_ignored_until_close_ok(peer: Peer, name: str) -> None:
+    peer.send(1, commands.Basic.Ack(9), commands.Queue.Declare(queue=name, exclusive=True), QOS)
+    peer.say(publish_frames(1, "", name, b"x"))
+    assert refused(peer, 1) == (406, "PRECONDITION_FAILED - unknown delivery tag 9", commands.Basic.Ack.index)
+    peer.send(1, CloseOk())
+    peer.channel(1)
+    peer.send(1, commands.Queue.Declare(queue=name, passive=True))
+    assert refused(peer, 1) == (404, f"NOT_FOUND - no queue '{name}' in vhost '/'", commands.Queue.Declare.index)
+
+
+def test_both_sides_may_close_a_channel_at_once(peer: Peer) -> None:
+    peer.send(1, commands.Basic.Ack(9), CLOSE)
+    peer.expect(1, Close)
+    peer.expect(1, CloseOk)
+    peer.send(1, CloseOk())
+    peer.channel(1)
+    assert peer.is_well()
+
+
+def test_a_channel_that_waits_for_close_ok_cannot_be_opened(peer: Peer) -> None:
+    peer.send(1, commands.Basic.Ack(9))
+    peer.expect(1, Close)
+    peer.send(1, Open())
+    assert refused(peer, 0) == (504, "CHANNEL_ERROR - second 'channel.open' seen", Open.index)
+
+
+def test_an_error_of_one_channel_leaves_the_others_alone(peer: Peer) -> None:
+    peer.channel(2)
+    queue = peer.declare(channel=2)
+    peer.send(1, commands.Basic.Ack(9))
+    assert peer.refused(1)[0] == 406
+    peer.say(publish_frames(2, "", queue, b"x"))
+    peer.ask(2, commands.Basic.Get(queue=queue), commands.Basic.GetOk)
+    assert content(peer)[1] == b"x"
+
+
+def test_as_many_channels_as_were_agreed(at: tuple[str, int], ours: bool) -> None:
+    with open_peer(at, channel_max=3) as peer:
+        for number in (2, 3):
+            peer.channel(number)
+        peer.send(4, Open())
+        code, text, _ = refused(peer, 0)
+        assert code == 530
+        if ours:  # RabbitMQ counts the channels, and minds no number.
+            assert text == "NOT_ALLOWED - channel 4 is above the agreed channel_max of 3"
+        else:
+            assert "negotiated channel_max (3)" in text
+
+
+def test_access_request_of_amqp_0_8_is_answered(peer: Peer) -> None:
+    peer.say(raw_frame(METHOD, 1, struct.pack(">HH", 30, 10) + b"\x05/data\x1f"))
+    kind, channel, payload = peer.read_frame()
+    assert (kind, channel, payload) == (METHOD, 1, struct.pack(">HHH", 30, 11, 1))
+
+
+def test_a_secret_is_updated(peer: Peer) -> None:
+    peer.ask(0, commands.Connection.UpdateSecret("new", "rotation"), commands.Connection.UpdateSecretOk)
+    assert peer.is_well()
+
+
+@pytest.mark.parametrize("asked", [0, 1])
+def test_heartbeats_come_as_the_client_asks(at: tuple[str, int], asked: int) -> None:
+    with open_peer(at, heartbeat=asked) as peer:
+        try:
+            frames = {peer.read_frame(2.5)}
+        except TimeoutError:
+            frames = set()
+        assert frames == ({(8, 0, b"")} if asked else set())
