@@ -5,6 +5,7 @@ With PENSTOCK_BESIDE=rabbitmq both answer, and every field of ours is looked for
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -203,3 +204,19 @@ def test_messages_look_the_same_when_they_are_taken(sides: list[Side]) -> None:
         )
         side.web.do("DELETE", "/queues/%2F/taken")
     assert all(theirs == answers[0] for theirs in answers[1:]), answers
+
+
+def test_definitions_go_from_one_to_the_other(sides: list[Side]) -> None:
+    """In both directions, and then nothing is missing; vhost by vhost too."""
+    for giver in sides:
+        for taker in sides:
+            given = giver.web.get("/definitions")
+            assert taker.web.do("POST", "/definitions", given)
+            assert taker.web.do("POST", "/definitions/other", {**giver.web.get("/definitions/%2F"), "policies": []})
+            for section in ("queues", "exchanges", "bindings"):
+                wanted = {json.dumps(each, sort_keys=True) for each in given[section]}
+                there = {json.dumps(each, sort_keys=True) for each in taker.web.get("/definitions")[section]}
+                assert wanted <= there
+    for side in sides:
+        side.web.do("DELETE", "/queues/other/shapes")
+        side.web.do("DELETE", "/exchanges/other/shapes")
