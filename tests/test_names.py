@@ -7,12 +7,12 @@ import pytest
 from penstock.errors import NotImplementedHere, PreconditionFailed
 from penstock.names import (
     ALIASES,
-    NOT_YET,
     OURS,
     OVERFLOW_ALIASES,
     SCOPES,
     WITHOUT_EFFECT,
     read_arguments,
+    read_features,
     read_pattern,
     read_settings,
 )
@@ -108,18 +108,32 @@ def test_two_names_for_the_same_thing_that_agree_are_no_contradiction() -> None:
     assert read_arguments("q", {"x-max-length": 5, "qpid.max_count": 5})["capacity-messages"].number == 5
 
 
-@pytest.mark.parametrize("name", sorted(NOT_YET))
-def test_what_would_lose_or_reorder_messages_if_it_were_ignored_is_refused(name: str) -> None:
-    with pytest.raises(NotImplementedHere, match=name):
-        read_arguments("q", {name: 1})
-
-
 def test_what_has_nothing_to_do_with_flow_control_is_left_alone() -> None:
     arguments: dict[str, object] = dict.fromkeys(WITHOUT_EFFECT, "lazy")
     arguments |= {"x-queue-type": "classic", "x-my-own": 5, "colour": "red"}
     assert read_arguments("q", arguments) == {}
-    with pytest.raises(NotImplementedHere, match="use classic"):
-        read_arguments("q", {"x-queue-type": "quorum"})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"x-max-priority": 256}, "x-max-priority=256 is not between 0 and 255"),
+        ({"x-max-priority": -1}, "x-max-priority=-1 is not between 0 and 255"),
+        ({"x-max-priority": "5"}, "x-max-priority='5' is not a whole number"),
+        ({"x-single-active-consumer": 1}, "x-single-active-consumer=1 is neither true nor false"),
+        ({"x-queue-type": "lazy"}, "x-queue-type=lazy is not known; known are classic and quorum"),
+        ({"x-queue-type": "quorum", "x-max-priority": 5}, "invalid arg 'x-max-priority' for a queue of type quorum"),
+    ],
+)
+def test_what_a_queue_cannot_be_is_refused_in_a_sentence(arguments: dict[str, object], said: str) -> None:
+    with pytest.raises(PreconditionFailed) as caught:
+        read_features("q", arguments)
+    assert f"queue 'q': {said}" in str(caught.value)
+
+
+def test_a_stream_is_refused_with_what_to_use_instead() -> None:
+    with pytest.raises(NotImplementedHere, match="a cursor reads a queue again and again"):
+        read_features("q", {"x-queue-type": "stream"})
 
 
 @pytest.mark.parametrize(

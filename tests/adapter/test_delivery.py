@@ -55,7 +55,7 @@ def test_a_delivery_carries_tag_address_and_redelivered_and_goes_on_for_another_
         Message(first, content(b"three", 3, 4096), 1, 3, 0.0),
     ]
     assert messages[2] is not None
-    messages[2].redelivered = True
+    messages[2].returns = 1
     out = BytesWriter()
     write_deliveries(out, DeliveryHead(3, "ctag"), messages, 40, 4096)
     frames = cut(out.getvalue())
@@ -116,5 +116,7 @@ def test_a_publish_that_comes_in_any_pieces_is_the_same(size: int) -> None:
     whole.declare("q")
     whole.say(data)
     expected = whole.hub.broker.vhosts["/"].queues["q"]
-    assert [(m.content, m.charge) for m in queue.ready] == [(m.content, m.charge) for m in expected.ready]
+    assert [(m.content, m.charge) for m in queue.backlog.ready] == [
+        (m.content, m.charge) for m in expected.backlog.ready
+    ]
     assert queue.messages == 3

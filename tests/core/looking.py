@@ -262,7 +262,9 @@ class Looking:
 
 def see(queue: Queue) -> Seen:
     """Look at a queue from outside."""
-    messages = [message for _, message in sorted(queue.returned, key=lambda entry: entry[0])] + list(queue.ready)
+    messages = [message for _, message in sorted(queue.backlog.returned, key=lambda entry: entry[0])] + list(
+        queue.backlog.ready
+    )
     waiting = [(int(message.sequence), message.content, int(message.charge)) for message in messages]
     assert waiting == sorted(waiting), "messages are out of order"
     gone = (int(queue.settled), int(queue.dropped), int(queue.expired))

@@ -161,7 +161,7 @@ class Rig(Looking):
     def get(self, reader: Reader, name: str, no_ack: bool) -> bool:
         """Get one message, as basic.get does; what is too old goes first."""
         queue = self.real[name]
-        queue.expire(self.broker.now)
+        queue.expire(self.broker.now, self.broker.now)
         return self.deliver(reader.session.get(queue, no_ack, self.broker.now), reader)
 
     def next_batch(self) -> bool:
@@ -177,11 +177,13 @@ class Rig(Looking):
         session = reader.session
         if not tags:
             with pytest.raises(PreconditionFailed):
-                session.requeue(tag, multiple) if requeue else session.acknowledge(tag, multiple, self.broker.now)
+                session.requeue(tag, multiple, self.broker.now) if requeue else session.acknowledge(
+                    tag, multiple, self.broker.now
+                )
             self.look()
             return
         if requeue:
-            for queue in session.requeue(tag, multiple):
+            for queue in session.requeue(tag, multiple, self.broker.now):
                 self.broker.mark(queue)
         else:
             session.acknowledge(tag, multiple, self.broker.now)
@@ -192,7 +194,7 @@ class Rig(Looking):
         self.look()
 
     def recover(self, reader: Reader) -> None:
-        for queue in reader.session.recover():
+        for queue in reader.session.recover(self.broker.now):
             self.broker.mark(queue)
         self._all_back(reader)
         self._more_room(reader)

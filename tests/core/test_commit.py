@@ -43,7 +43,7 @@ def test_a_commit_stands_in_line_and_nobody_passes_whom_it_waits_behind(house: H
     for _ in range(6):
         house.take("a")
     house.take("a")
-    assert [int(m.charge) for m in house.vhost.queues["a"].ready] == [30]
+    assert [int(m.charge) for m in house.vhost.queues["a"].backlog.ready] == [30]
     assert client.told() == 1
     assert told(after) == [(1, 1, True)]
 
@@ -121,7 +121,7 @@ def test_what_was_published_before_tx_select_stays_in_line_and_goes_first(house:
     transaction.commit()
     assert house.depth("a") == 1
     house.take("a")
-    assert [int(m.charge) for m in house.vhost.queues["a"].ready] == [2]
+    assert [int(m.charge) for m in house.vhost.queues["a"].backlog.ready] == [2]
     transaction.end()
     plain.leave()
     house.take("a")
@@ -142,7 +142,7 @@ def test_saying_goodbye_rolls_back_commits_and_keeps_what_was_published_before(h
     plain.leave()
     assert plain.leaving
     house.take("a")
-    assert [int(m.charge) for m in house.vhost.queues["a"].ready] == [2]
+    assert [int(m.charge) for m in house.vhost.queues["a"].backlog.ready] == [2]
     house.take("a")
     assert (house.depth("a"), house.broker.lingering.messages) == (0, 0)
 

@@ -201,7 +201,7 @@ def test_an_address_is_empty_whichever_way_its_messages_left(way: str) -> None:
     now, session = house.broker.now, house.session
     if way == "expire":
         house.broker.begin(now + 2)
-        queue.expire(house.broker.now)
+        queue.expire(house.broker.now, house.broker.now)
     elif way == "ring":
         assert int(depth.messages) == 2
         queue.purge(now)
@@ -215,7 +215,7 @@ def test_an_address_is_empty_whichever_way_its_messages_left(way: str) -> None:
             session.acknowledge(3, True, now)
             session.acknowledge(5, True, now)
         elif way == "requeue":
-            session.requeue(0, True)
+            session.requeue(0, True, 0.0)
             assert int(depth.messages) == 5
             queue.purge(now)
         else:

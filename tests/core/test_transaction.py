@@ -38,7 +38,7 @@ def test_nothing_goes_in_before_the_commit_and_everything_in_order_with_it(house
     assert (house.depth("a"), house.depth("b")) == (0, 0)
     assert (client.producer.holding.messages, client.producer.holding.bytes) == (4, 10)
     assert client.commit()
-    assert [int(message.charge) for message in house.vhost.queues["a"].ready] == [1, 2, 4]
+    assert [int(message.charge) for message in house.vhost.queues["a"].backlog.ready] == [1, 2, 4]
     assert house.depth("b") == 1
     assert client.producer.holding.messages == 0
 
@@ -100,7 +100,7 @@ def test_what_is_refused_leaves_and_what_is_put_back_comes_again(house: House, c
     assert house.vhost.queues["a"].available() == 1
     assert client.commit()
     assert house.vhost.queues["a"].available() == 2
-    assert int(house.vhost.queues["a"].pull().sequence) == 2
+    assert int(house.vhost.queues["a"].backlog.pull().sequence) == 2
 
 
 def test_recover_puts_back_what_the_transaction_has_not_settled(house: House, client: Client) -> None:
@@ -270,7 +270,7 @@ def test_drop_head_makes_room_and_keeps_the_last(house: House, client: Client) -
     house.publish_now("a", 9)
     client.publish("a", 1, 2, 3, 4, 5)
     assert client.commit()
-    assert [int(message.charge) for message in house.vhost.queues["a"].ready] == [3, 4, 5]
+    assert [int(message.charge) for message in house.vhost.queues["a"].backlog.ready] == [3, 4, 5]
     client.get("a")
     client.get("a")
     client.get("a")

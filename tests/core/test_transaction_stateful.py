@@ -246,7 +246,7 @@ class Transactions(RuleBasedStateMachine):
         counted.looks += 1
         self.house.broker.effects()
         for index, queue in enumerate(self.queues):
-            for message in queue.ready:
+            for message in queue.backlog.ready:
                 if message.sequence > self.upto[index]:
                     key = (message.content.decode(), id(queue))
                     self.seen[key] = self.seen.get(key, 0) + 1
@@ -256,7 +256,7 @@ class Transactions(RuleBasedStateMachine):
             theirs = [d for c in self.clients for d in c.session.deliveries(1, c.session.next_tag) if d[1] is queue]
             assert queue.unacked_messages == len(theirs)
             assert queue.messages == queue.available() + len(theirs)
-            here = [*queue.ready, *[entry[1] for entry in queue.returned], *[d[2] for d in theirs]]
+            here = [*queue.backlog.ready, *[entry[1] for entry in queue.backlog.returned], *[d[2] for d in theirs]]
             assert int(queue.bytes) == sum(int(message.charge) for message in here)
         for who, client in enumerate(self.clients):
             self.account(client)

@@ -75,4 +75,4 @@ def test_a_held_publish_does_not_go_into_a_queue_that_was_declared_anew_under_th
     again = bench.declare()
     bench.publish(other, 1)  # It takes the same route, which is found again.
     assert (3, 3, False) in bench.told(producer)
-    assert [int(message.sequence) for message in again.ready] == [1]
+    assert [int(message.sequence) for message in again.backlog.ready] == [1]

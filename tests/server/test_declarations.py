@@ -62,12 +62,11 @@ def test_arguments_that_cannot_be_meant_are_406(peer: Peer, arguments: dict[str,
     assert peer.refused(1)[0] == 404, "nothing is created"
 
 
-@pytest.mark.parametrize("argument", ["x-dead-letter-strategy", "x-max-priority", "x-single-active-consumer"])
-def test_what_must_not_be_ignored_is_540_until_it_is_built(broker: BrokerProcess, argument: str) -> None:
+def test_a_stream_is_540_with_what_to_use_instead(broker: BrokerProcess) -> None:
     with open_peer(broker) as peer:
-        peer.send(1, commands.Queue.Declare(queue="later", arguments={argument: 5}))
+        peer.send(1, commands.Queue.Declare(queue="later", arguments={"x-queue-type": "stream"}))
         code, text = peer.refused(0)
-        assert (code, argument in text) == (540, True), text
+        assert (code, "a cursor reads a queue again and again" in text) == (540, True), text
 
 
 def test_a_message_larger_than_its_queues_capacity_is_311_and_other_channels_live(peer: Peer) -> None:

@@ -10,6 +10,7 @@ from penstock.core.broker import Broker
 from penstock.core.consumer import Consumer
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
+from penstock.core.rotation import waits_behind
 from penstock.core.sender import Sender
 from penstock.core.vhost import VirtualHost
 from penstock.flow.gate import Gate
@@ -137,6 +138,9 @@ def obstacles(consumer: Consumer) -> list[str]:
     assert isinstance(session, Channel)
     found = consumer.obstacles(session.broker.now)
     queue = consumer.queue
+    behind = waits_behind(consumer)
+    if behind:
+        found.append(behind)
     if queue.messages == 0:
         found.append("the queue is empty")
     elif queue.available() == 0:

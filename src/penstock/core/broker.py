@@ -36,11 +36,12 @@ from penstock.core.effects import (
 )
 from penstock.core.gates import Gates
 from penstock.core.holding import Holding
-from penstock.core.lifetime import Lifetime
+from penstock.core.lifetime import EXPIRED_AT_ONCE, Lifetime
 from penstock.core.pace import Pace, Watch
 from penstock.core.patience import renew
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
+from penstock.core.rotation import add, remove, whose_turn
 from penstock.core.route import Route
 from penstock.core.sender import Sender
 from penstock.core.session import Session
@@ -78,6 +79,9 @@ class Broker:
         self.gates = Gates(self)
         self.unroutable: i64 = 0
         self.deaths = Deaths()
+        self.offered: float = 0.0
+        """What came before then (monotonic seconds) has been offered to the consumers that were there."""
+        self._ran: float = 0.0
         self._dirty: deque[Queue] = deque()
         self._confirming: list[Producer] = []
         self._effects: list[Effect] = []
@@ -107,7 +111,7 @@ class Broker:
                 sooner_or_later[id(queue)] = queue
             queue.adopt(settings, self.now)
             self.vhosts[queue.vhost].see_to_letters(queue)
-            self._watch_lifetime(queue)
+            self.watch_lifetime(queue)
             self.mark(queue)
         self.gates.apply(plan)
         if sooner_or_later:
@@ -134,6 +138,8 @@ class Broker:
 
     def run(self, turns: int) -> bool:
         """Do what is due and give up to `turns` turns; returns whether there are more to give."""
+        self.offered = self._ran
+        self._ran = self.now
         self.deadlines.run(self.now)
         self.deaths.bury()
         self.settle_crossings()
@@ -190,19 +196,19 @@ class Broker:
 
         It does not expire meanwhile.
         """
-        lifetime = self._watch_lifetime(queue)
+        lifetime = self.watch_lifetime(queue)
         if lifetime is not None:
             lifetime.used = self.now
             self._look_after(lifetime)
 
-    def _watch_lifetime(self, queue: Queue) -> Lifetime | None:
+    def watch_lifetime(self, queue: Queue) -> Lifetime | None:
         """Return who looks after what expires in a queue, made when it is first needed; None while nothing does."""
         lifetime = queue.lifetime
         if isinstance(lifetime, Lifetime):
             self._look_after(lifetime)
             return lifetime
         settings = queue.settings
-        if settings.message_ttl_s == NEVER and settings.expires_s == NEVER:
+        if settings.message_ttl_s == NEVER and settings.expires_s == NEVER and not queue.backlog.has_mortals():
             return None
         lifetime = Lifetime(self, queue)
         queue.lifetime = lifetime
@@ -223,8 +229,7 @@ class Broker:
         if queue.consumers and (consumer.exclusive or queue.consumers[0].exclusive):
             raise AccessRefused(f"queue '{queue.name}' in vhost '{queue.vhost}' in exclusive use")
         session.consumers[consumer.tag] = consumer
-        queue.consumers.append(consumer)
-        queue.used = True
+        add(queue, consumer)
         if terms is not None:
             if terms.max_rate > 0:
                 consumer.pace = Pace(self, consumer, terms.max_rate)
@@ -242,7 +247,7 @@ class Broker:
         if consumer is None or consumer not in consumer.queue.consumers:
             return
         queue = consumer.queue
-        queue.consumers.remove(consumer)
+        remove(queue, consumer)
         if not queue.consumers and queue.auto_delete and not queue.deleted:
             self.delete_queue(queue)
         else:
@@ -250,7 +255,7 @@ class Broker:
 
     def end_session(self, session: Session) -> None:
         """Close the consuming side of a session: everything it has not settled goes back to where it was."""
-        for queue in session.recover():
+        for queue in session.recover(self.now):
             self.mark(queue)
         for tag in list(session.consumers):
             self.cancel(session, tag)
@@ -272,7 +277,7 @@ class Broker:
         if queue.lifetime is not None:
             self.deadlines.drop(queue.lifetime)
         for consumer in list(queue.consumers):
-            queue.consumers.remove(consumer)
+            remove(queue, consumer)
             consumer.session.consumers.pop(consumer.tag, None)
             self._effects.append(Cancelled(consumer))
         for cursor in queue.cursors:
@@ -287,29 +292,22 @@ class Broker:
                     self._effects.append(Grown(queue))
             return None
         if isinstance(queue.lifetime, Lifetime):
-            queue.expire(self.now)
+            fresh = queue.expire(self.now, self.offered, EXPIRED_AT_ONCE)
             self._look_after(queue.lifetime)
-        consumers = queue.consumers
+            if not fresh:
+                self.deadlines.add(queue.lifetime, self.now)
+                return None  # The others expire in the next turn, and nobody gets any of them.
         available = queue.available()
         if available == 0:
             return None
-        count: i64 = len(consumers)
-        # In a rotation nobody gets more than an equal share: of ten messages and two consumers, five each.
-        share = (available + count - 1) // count if count > 1 else available
-        tried: i64 = 0
-        while tried < count:
-            if queue.following >= count:
-                queue.following = 0
-            consumer = consumers[queue.following]
-            queue.following += 1
-            room = consumer.room(self.now)
-            if room > 0:
-                batch = consumer.session.take(consumer, room if room < share else share, self.now)
-                if consumer.pace is not None:
-                    consumer.pace.took(batch.left, self.now)
-                return batch
-            tried += 1
-        return None
+        turn = whose_turn(queue, available, self.now)
+        if turn is None:
+            return None
+        consumer = turn.consumer
+        batch = consumer.session.take(consumer, turn.room, self.now)
+        if consumer.pace is not None:
+            consumer.pace.took(batch.left, self.now)
+        return batch
 
     # What happened (called by producers and queues)
 

@@ -173,7 +173,7 @@ class Commit(Held):
         for settlement in self.settlements:
             self.transaction.taken.discard(settlement.tag)
             if settlement.how == REQUEUE:
-                for queue in session.requeue(settlement.tag, False):
+                for queue in session.requeue(settlement.tag, False, broker.now):
                     broker.mark(queue)
             elif settlement.how == DISCARD:
                 session.discard(settlement.tag, False, broker.now)

@@ -33,6 +33,7 @@ class Consumer:
         exclusive: bool,
         window: i64,
         window_bytes: i64 = UNBOUNDED,
+        priority: i64 = 0,
     ) -> None:
         self.tag = tag
         self.session = session
@@ -47,6 +48,13 @@ class Consumer:
         """How fast it is given messages; None is as fast as it takes them."""
         self.arguments: dict[str, object] = {}
         self.delivered: i64 = 0
+        self.priority: i64 = priority
+        """Those with a higher one are served first, as long as they have room (RabbitMQ's x-priority)."""
+        self.following: i64 = 0
+        self.share: i64 = 0
+        """Whose turn it is among those of its priority, and how many messages each gets in this round.
+
+        Kept by the first of them."""
 
     def room(self, now: float) -> i64:
         """Return how many messages it may get now."""
@@ -99,7 +107,7 @@ class Consumer:
         return found
 
     def _next_fits(self) -> bool:
-        oldest = self.queue.oldest()
+        oldest = self.queue.backlog.next()
         return oldest is None or self.takes(0, 0, oldest.charge)
 
 

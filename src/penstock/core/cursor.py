@@ -66,7 +66,7 @@ class Cursor:
             for queue in queues:
                 _check_readable(queue, self.name)
             for queue in queues:
-                _merge_returned(queue)
+                queue.backlog.line_up()
                 self.positions[queue.name] = Position(queue, _initial(queue, starting[queue.name]))
                 queue.cursors.append(self)
         self.token += 1
@@ -110,7 +110,7 @@ class Cursor:
                 f"cursor '{self.name}' has settled queue '{queue}' up to {position.settled}; "
                 f"the messages {start + 1} to {position.settled} are gone"
             )
-        ready = position.queue.ready
+        ready = position.queue.backlog.ready
         index = _index_after(position.queue, start)
         end = start
         count: i64 = 0
@@ -135,7 +135,7 @@ class Cursor:
             )
         found: list[Message] = []
         size: i64 = 0
-        for message in islice(position.queue.ready, _index_after(position.queue, lo), None):
+        for message in islice(position.queue.backlog.ready, _index_after(position.queue, lo), None):
             if message.sequence > hi or len(found) >= rows or (found and size + message.charge > bytes):
                 break
             found.append(message)
@@ -175,6 +175,11 @@ def _check_readable(queue: Queue, cursor: str) -> None:
             f"queue '{queue.name}' has {len(queue.consumers)} consumers and {queue.unacked_messages} unacknowledged "
             f"messages; cursor '{cursor}' can only read a queue that nobody consumes from"
         )
+    if queue.features.max_priority:
+        raise PreconditionFailed(
+            f"queue '{queue.name}' has priorities, and cursor '{cursor}' reads messages in the order they came; "
+            "use a queue without x-max-priority"
+        )
     if isinstance(queue.overflow, DropHead):
         raise PreconditionFailed(
             f"queue '{queue.name}' has the overflow policy {queue.overflow.name} and would drop "
@@ -183,19 +188,8 @@ def _check_readable(queue: Queue, cursor: str) -> None:
         )
 
 
-def _merge_returned(queue: Queue) -> None:
-    """Bring messages that came back into the one order that a cursor reads; they are all older than the others."""
-    for _, message in sorted(queue.returned, key=_sequence_of, reverse=True):
-        queue.ready.appendleft(message)
-    queue.returned.clear()
-
-
-def _sequence_of(entry: tuple[int, Message]) -> int:
-    return entry[0]
-
-
 def _initial(queue: Queue, starting: int | str) -> i64:
-    oldest = queue.oldest()
+    oldest = queue.backlog.next()
     earliest = queue.tail if oldest is None else oldest.sequence - 1
     if starting == "earliest":
         return earliest
@@ -217,7 +211,7 @@ def _let_go(queue: Queue, now: float) -> None:
         settled = cursor.positions[queue.name].settled
         if settled < passed:
             passed = settled
-    ready = queue.ready
+    ready = queue.backlog.ready
     messages: i64 = 0
     size: i64 = 0
     while ready and ready[0].sequence <= passed:
@@ -235,7 +229,7 @@ def _index_after(queue: Queue, sequence: i64) -> int:
 
     Usually there are no gaps and it is one look.
     """
-    ready = queue.ready
+    ready = queue.backlog.ready
     if not ready or ready[0].sequence > sequence:
         return 0
     low = int(sequence - ready[0].sequence + 1)
@@ -245,7 +239,7 @@ def _index_after(queue: Queue, sequence: i64) -> int:
 
 
 def _bisect_after(queue: Queue, sequence: i64) -> int:
-    ready = queue.ready
+    ready = queue.backlog.ready
     low, high = 0, len(ready)
     while low < high:
         middle = (low + high) // 2

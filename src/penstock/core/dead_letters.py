@@ -211,7 +211,9 @@ class DeadLetters(Sender):
                 vhost.resolve(route, writer.headers(message.content), from_within=True)
         except NotFound:
             return None
-        return None if route.control else route
+        if route.control:
+            return None
+        return route if route.copies is not None else route.variant(message.address.priority, NEVER)
 
     def _kept(self, exchange: str, key: str) -> Route:
         """Return the route that was taken last, if it is this one; else make it."""
@@ -263,8 +265,12 @@ def _with_copies(exchange: str, message: Message, writer: LetterWriter) -> Route
     address = message.address
     copies = writer.copies(message.content)
     if isinstance(address, BlindAddress):
-        return Route(BlindAddress(exchange, address.routing_key, address.blind), False, [*copies, *address.blind])
-    return Route(Address(exchange, address.routing_key), False, copies) if copies else None
+        return Route(
+            BlindAddress(exchange, address.routing_key, address.blind, address.priority),
+            False,
+            [*copies, *address.blind],
+        )
+    return Route(Address(exchange, address.routing_key, address.priority), False, copies) if copies else None
 
 
 def _in_a_circle(queue: str, deaths: list[tuple[str, str]]) -> bool:

@@ -10,6 +10,7 @@ from penstock.core import road
 from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.share import share_of
+from penstock.flow.deadlines import NEVER
 from penstock.flow.gate import Gate
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def put_in(
         if share is not None:
             share.enter(now)
         queue.enqueue(route.address, content, charge, now, share)
+        if route.address.ttl_s != NEVER:
+            broker.watch_lifetime(queue)
         broker.mark(queue)
         road.note_closed(closed, route, queue)
     return refused

@@ -9,7 +9,9 @@ from mypy_extensions import mypyc_attr
 REJECTED: Final = "rejected"
 EXPIRED: Final = "expired"
 MAXLEN: Final = "maxlen"
-"""Reasons, as RabbitMQ writes them: a consumer refused it, it was too old, its queue had no room."""
+DELIVERY_LIMIT: Final = "delivery_limit"
+"""Reasons, as RabbitMQ writes them: a consumer refused it, it was too old, its queue had no room, it came back from
+consumers too often."""
 
 
 class Death:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.core.queue import Queue
 from penstock.flow.deadlines import NEVER, Party
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
+
+EXPIRED_AT_ONCE: Final = 1000
+"""Messages of a queue that expire in one turn of the broker at most; the others follow in the next, so nobody waits."""
 
 
 class Lifetime(Party):
@@ -22,12 +25,9 @@ class Lifetime(Party):
         """When the queue was last used."""
 
     def next_look(self) -> float:
-        """Return when something expires: the oldest message, or the queue; infinity for nothing."""
+        """Return when something expires: a message, or the queue; infinity for nothing."""
         settings = self.queue.settings
-        when = NEVER
-        oldest = self.queue.oldest()
-        if oldest is not None and settings.message_ttl_s != NEVER and not self.queue.cursors:
-            when = oldest.arrived + settings.message_ttl_s
+        when = NEVER if self.queue.cursors else self.queue.backlog.due(settings.message_ttl_s)
         if settings.expires_s != NEVER and self._unused():
             when = min(when, self.used + settings.expires_s)
         return when
@@ -36,10 +36,11 @@ class Lifetime(Party):
         """See `Party.on_deadline`."""
         if self.queue.deleted:
             return NEVER
-        self.queue.expire(now)
+        self.queue.expire(now, self.broker.offered, EXPIRED_AT_ONCE)
         if self._unused() and self.used + self.queue.settings.expires_s <= now:
             self.broker.delete_queue(self.queue)
             return NEVER
+        self.broker.mark(self.queue)
         return self.next_look()
 
     def _unused(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.core.holding import HeldPublish
-from penstock.core.message import Message, SharedMessage
+from penstock.core.message import MarkedMessage, Message
 from penstock.core.overflow import HOLD, REFUSE
 from penstock.core.queue import Queue
 from penstock.core.route import Route
@@ -210,7 +210,7 @@ def shares_of(settlements: list[Settlement]) -> list[tuple[Share, int]]:
     shares: dict[int, tuple[Share, int]] = {}
     for settlement in settlements:
         message = settlement.message
-        if isinstance(message, SharedMessage) and settlement.frees():
+        if isinstance(message, MarkedMessage) and message.share is not None and settlement.frees():
             share = message.share
             before = shares.get(id(share))
             shares[id(share)] = (share, 1 if before is None else before[1] + 1)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i16, i64, mypyc_attr
+
+from penstock.flow.deadlines import NEVER
 
 if TYPE_CHECKING:
     from penstock.core.share import Share
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 OVERHEAD: Final = 240
 """Octets charged for each message besides properties and body: what the broker really holds in memory for one
 (record, bytes object, frames, place in the queue), measured by bench/memory.py and rounded up."""
+RETURNS_MAX: Final = 32767
+"""Above it, what came back is not counted any more."""
 
 BLIND_OVERHEAD: Final = 320
 BLIND_KEY_OVERHEAD: Final = 64
@@ -23,13 +27,20 @@ BLIND_KEY_OVERHEAD: Final = 64
 
 
 class Address:
-    """The exchange and routing key that a message was published with; shared by all messages of a route."""
+    """The exchange and routing key that a message was published with; shared by all messages of a route.
 
-    __slots__ = ("exchange", "routing_key", "encoded", "encoded_redelivered")
+    So are the priority and the time to live that it asked for.
+    """
 
-    def __init__(self, exchange: str, routing_key: str) -> None:
+    __slots__ = ("exchange", "routing_key", "priority", "ttl_s", "encoded", "encoded_redelivered")
+
+    def __init__(self, exchange: str, routing_key: str, priority: i64 = 0, ttl_s: float = NEVER) -> None:
         self.exchange = exchange
         self.routing_key = routing_key
+        self.priority: i64 = priority
+        """0 (the default) to 255; matters to queues with priorities."""
+        self.ttl_s = ttl_s
+        """Seconds that it may stay in a queue (its `expiration`); infinity is as long as the queue lets it."""
         self.encoded: bytes = b""
         """Room for the adapter's encoded form (it repeats in every delivery); empty until it is needed."""
         self.encoded_redelivered: bytes = b""
@@ -44,8 +55,10 @@ class BlindAddress(Address):
 
     __slots__ = ("blind",)
 
-    def __init__(self, exchange: str, routing_key: str, blind: list[str]) -> None:
-        super().__init__(exchange, routing_key)
+    def __init__(
+        self, exchange: str, routing_key: str, blind: list[str], priority: i64 = 0, ttl_s: float = NEVER
+    ) -> None:
+        super().__init__(exchange, routing_key, priority, ttl_s)
         self.blind = blind
 
     def charge(self) -> i64:
@@ -57,7 +70,7 @@ class BlindAddress(Address):
 class Message:
     """One message in one queue; the content is shared by the queues that a fan-out put it in."""
 
-    __slots__ = ("address", "content", "charge", "sequence", "arrived", "redelivered")
+    __slots__ = ("address", "content", "charge", "sequence", "arrived", "returns")
 
     def __init__(self, address: Address, content: bytes, charge: i64, sequence: i64, arrived: float) -> None:
         self.address = address
@@ -68,16 +81,47 @@ class Message:
         """The queue's own number of the message: 1, 2, 3 ..., never reused."""
         self.arrived = arrived
         """When the broker took it: seconds of the caller's monotonic clock."""
-        self.redelivered: bool = False
+        self.returns: i16 = 0
+        """How often it came back from a consumer unsettled; no further than RETURNS_MAX."""
+
+    @property
+    def redelivered(self) -> bool:
+        """Whether it has been with a consumer before."""
+        return self.returns > 0
 
 
-class SharedMessage(Message):
-    """A message that counts with its address as well as with its queue."""
+class MarkedMessage(Message):
+    """A message with something of its own: a part in its address's sum, or a time to live."""
 
-    __slots__ = ("share",)
+    __slots__ = ("share", "expires", "expiry", "ghost")
 
     def __init__(
-        self, address: Address, content: bytes, charge: i64, sequence: i64, arrived: float, share: Share
+        self, address: Address, content: bytes, charge: i64, sequence: i64, arrived: float, share: Share | None
     ) -> None:
         super().__init__(address, content, charge, sequence, arrived)
         self.share = share
+        self.expires: float = arrived + address.ttl_s
+        """When it is too old: seconds of the same clock, infinity for never."""
+        self.expiry: Expiry | None = None
+        """Its entry in the backlog's list of what expires; None while it is not in there."""
+        self.ghost: bool = False
+        """Whether it has expired and only keeps its place until somebody comes by."""
+
+    def leave_ghost(self) -> MarkedMessage:
+        """Return a message that is what this one was, and leave an empty one in its place."""
+        left = MarkedMessage(self.address, self.content, self.charge, self.sequence, self.arrived, self.share)
+        left.returns = self.returns
+        self.content = b""
+        self.share = None
+        self.expiry = None
+        self.ghost = True
+        return left
+
+
+class Expiry:
+    """A message in the list of what expires; emptied when it leaves before."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, message: MarkedMessage) -> None:
+        self.message: MarkedMessage | None = message

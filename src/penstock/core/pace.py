@@ -66,7 +66,7 @@ class Watch(Party):
             return NEVER
         settled = consumer.settled() - self._settled
         took_s = now - self._since
-        oldest = consumer.queue.oldest()
+        oldest = consumer.queue.backlog.next()
         kept_waiting = oldest is not None and oldest.arrived <= self._since
         paced = consumer.pace is not None and consumer.pace.bucket.rate <= self.rate
         slow = kept_waiting and not paced and float(settled) < self.rate * took_s

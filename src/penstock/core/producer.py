@@ -98,7 +98,7 @@ class Producer(Sender):
                 queue.bytes = size
                 sequence = queue.tail + 1
                 queue.tail = sequence
-                queue.ready.append(Message(route.address, content, charge, sequence, broker.now))
+                route.lane.append(Message(route.address, content, charge, sequence, broker.now))
                 if not queue.dirty:
                     broker.mark(queue)
                 if self.confirming:

@@ -1,9 +1,8 @@
 """A queue: messages in order, a depth that never passes its capacity, and a gate that its depth closes and opens.
 
-Theory of operation. A message gets the next sequence number when it comes in and keeps it. `ready` holds messages
-that were never delivered, in order. Messages that come back (requeued, or their channel closed) go to `returned`, a
-heap by sequence; everything in it is older than everything in `ready`, because deliveries leave from the front.
-Delivered and unsettled messages are kept by the session that they went to and still count in the depth.
+Theory of operation. A message gets the next sequence number when it comes in and keeps it. What waits for delivery is
+kept, in order, by the backlog. Delivered and unsettled messages are kept by the session that they went to and still
+count in the depth.
 
 The accounting has one hot path: `easy_messages` and `easy_bytes` say up to which depth a message may come in without
 anybody having to look at thresholds, gates or waiters; `roomy_messages` and `roomy_bytes` up to which depth who is
@@ -13,24 +12,26 @@ for the gate is closed or somebody waits at it. Whoever changes one of those cal
 
 from __future__ import annotations
 
-import heapq
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.core.backlog import Backlog
 from penstock.core.consumer import Consumer
-from penstock.core.letters import EXPIRED, MAXLEN, REJECTED
+from penstock.core.letters import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
 from penstock.core.membership import Membership
-from penstock.core.message import Address, Message, SharedMessage
+from penstock.core.message import RETURNS_MAX, Address, MarkedMessage, Message
 from penstock.core.overflow import ACCEPT, HOLD
-from penstock.core.settings import Settings
+from penstock.core.priorities import Priorities
+from penstock.core.settings import NOT_SAID, Settings
 from penstock.core.share import Share
 from penstock.core.untold import Untold
-from penstock.flow.deadlines import Party
+from penstock.flow.deadlines import NEVER, Party
 from penstock.flow.gate import Gate, Guarded
+from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import Pool
 from penstock.flow.turns import Turns
+from penstock.names import QUORUM_DELIVERY_LIMIT, Features
 
 if TYPE_CHECKING:
     from penstock.core.cursor import Cursor
@@ -42,10 +43,11 @@ NOTHING_EASY: Final = -1
 class Queue(Guarded):
     """One queue. Only its broker and the sessions of that broker touch it."""
 
-    def __init__(self, vhost: str, name: str, settings: Settings, turns: Turns) -> None:
+    def __init__(self, vhost: str, name: str, settings: Settings, turns: Turns, features: Features) -> None:
         self.turns = turns
         self.vhost = vhost
         self.name = name
+        self.features = features
         self.settings = settings
         self.thresholds = settings.thresholds
         self.overflow = settings.overflow
@@ -66,8 +68,7 @@ class Queue(Guarded):
         self.reserved_bytes: i64 = 0
         """Room that is set aside for credit that was granted (see Reservation)."""
 
-        self.ready: deque[Message] = deque()
-        self.returned: list[tuple[int, Message]] = []
+        self.backlog = Priorities(features.max_priority) if features.max_priority else Backlog()
         self.messages: i64 = 0
         self.bytes: i64 = 0
         self.unacked_messages: i64 = 0
@@ -81,9 +82,9 @@ class Queue(Guarded):
         self.watched: bool = False
 
         self.consumers: list[Consumer] = []
-        self.following: i64 = 0  # index of the consumer whose turn it is
-        self.used: bool = False
-        """Whether it ever had a consumer: only then auto-delete applies (AMQP 0-9-1 section 1.7.2.1)."""
+        self.ranked: bool = False
+        """Whether any of them has a priority (see rotation.py)."""
+        self.used: bool = False  # Whether it ever had a consumer: only then auto-delete applies (section 1.7.2.1).
         self.cursors: list[Cursor] = []
         """The cursors that read this queue; empty while it is used in the ordinary way."""
         self.dirty: bool = False
@@ -109,12 +110,12 @@ class Queue(Guarded):
         """Take a message whose admission has been decided; may close the gate. `share` is its part in its address."""
         if not self.fits(charge):
             self.overflow.make_room(self, charge, now)
-        if share is None:
+        if share is None and address.ttl_s == NEVER:
             self.append(address, content, charge, now)
         else:
-            self.shared = True
+            self.shared = self.shared or share is not None
             self.tail += 1
-            self.ready.append(SharedMessage(address, content, charge, self.tail, now, share))
+            self.backlog.append(MarkedMessage(address, content, charge, self.tail, now, share))
             self.messages += 1
             self.bytes += charge
         self.review(now)
@@ -122,7 +123,7 @@ class Queue(Guarded):
     def append(self, address: Address, content: bytes, charge: i64, now: float) -> None:
         """Put a message at the end, where that crosses nothing (see `easy_messages`, `roomy_messages`)."""
         self.tail += 1
-        self.ready.append(Message(address, content, charge, self.tail, now))
+        self.backlog.lane(address.priority).append(Message(address, content, charge, self.tail, now))
         self.messages += 1
         self.bytes += charge
 
@@ -182,18 +183,7 @@ class Queue(Guarded):
 
     def available(self) -> i64:
         """Return how many messages could be delivered now."""
-        return len(self.ready) + len(self.returned)
-
-    def pull(self) -> Message:
-        """Take the oldest message for delivery; it still counts until it is settled."""
-        message = heapq.heappop(self.returned)[1] if self.returned else self.ready.popleft()
-        return message
-
-    def oldest(self) -> Message | None:
-        """Return the oldest message that is not with a consumer."""
-        if self.returned:
-            return self.returned[0][1]
-        return self.ready[0] if self.ready else None
+        return self.backlog.available()
 
     def settle(self, messages: i64, bytes: i64, now: float) -> None:
         """Forget messages that are done with; may open the gate, or make room for who waits."""
@@ -212,20 +202,24 @@ class Queue(Guarded):
         self.unacked_messages += messages
         self.unacked_bytes += bytes
 
-    def requeue(self, message: Message) -> None:
-        """Put a delivered message back where it was."""
-        message.redelivered = True
-        heapq.heappush(self.returned, (int(message.sequence), message))
+    def requeue(self, message: Message, now: float) -> None:
+        """Put a delivered message back where it was; one that has come back too often dies."""
+        if message.returns < RETURNS_MAX:
+            message.returns += 1
+        if i64(message.returns) > self.delivery_limit() and not self.deleted:
+            self._bury(message, DELIVERY_LIMIT, now)
+        else:
+            self.backlog.put_back(message)
 
     def let_go(self, messages: list[Message | None], now: float) -> None:
         """Take messages that leave off their address's sum; for queues with `shared`."""
         for message in messages:
-            if isinstance(message, SharedMessage):
+            if isinstance(message, MarkedMessage) and message.share is not None:
                 message.share.leave(now)
 
     def drop_oldest(self, now: float) -> None:
         """Drop the oldest message that is not with a consumer (drop-head); the caller is about to review."""
-        message = self.pull()
+        message = self.backlog.pull()
         if self.shared:
             self.let_go([message], now)
         self.messages -= 1
@@ -238,9 +232,24 @@ class Queue(Guarded):
 
     def reject(self, message: Message, now: float) -> None:
         """A consumer that had it does not want it, nor that anybody else gets it."""
+        self._bury(message, REJECTED, now)
+
+    def delivery_limit(self) -> i64:
+        """Return how often a message may come back from consumers; UNLIMITED is as often as it likes."""
+        limit = self.settings.delivery_limit
+        if limit != NOT_SAID:
+            return limit
+        return QUORUM_DELIVERY_LIMIT if self.features.quorum else UNLIMITED
+
+    def counts_returns(self) -> bool:
+        """Tell whether its consumers are told how often a message came back: where that is limited, or might be."""
+        return self.features.quorum or self.settings.delivery_limit != NOT_SAID
+
+    def _bury(self, message: Message, reason: str, now: float) -> None:
+        """A message that waits no more, and is with nobody, has died: it goes, or keeps its place as a letter."""
         if self.dead_letters is not None:
             self.unacked(1, message.charge)
-            self.dead_letters.die(message, REJECTED, True)
+            self.dead_letters.die(message, reason, True)
             return
         if self.shared:
             self.let_go([message], now)
@@ -275,33 +284,27 @@ class Queue(Guarded):
         messages = self.messages - self.unacked_messages
         size = self.bytes - self.unacked_bytes
         if self.shared:
-            self.let_go([*self.ready, *[entry[1] for entry in self.returned]], now)
-        self.ready.clear()
-        self.returned.clear()
+            self.let_go(list(self.backlog.messages()), now)
+        self.backlog.clear()
         self.settle(messages, size, now)
         return int(messages)
 
-    def expire(self, now: float) -> None:
-        """Drop messages older than the queue's message TTL; what a cursor reads does not expire under it."""
+    def expire(self, now: float, offered: float, most: i64 = UNLIMITED) -> bool:
+        """Drop up to `most` messages that are too old and came before `offered`; returns whether that was all of them.
+
+        What a cursor reads does not expire under it.
+        """
         if self.cursors:
-            return
-        oldest = self.oldest()
-        messages: i64 = 0
-        size: i64 = 0
-        while oldest is not None and oldest.arrived + self.settings.message_ttl_s <= now:
-            self.pull()
+            return True
+        ttl_s = self.settings.message_ttl_s
+        while most > 0:
+            message = self.backlog.take_due(now, ttl_s, offered)
+            if message is None:
+                return True
+            most -= 1
             self.expired += 1
-            if self.dead_letters is not None:
-                self.unacked(1, oldest.charge)
-                self.dead_letters.die(oldest, EXPIRED, True)
-            else:
-                if self.shared:
-                    self.let_go([oldest], now)
-                messages += 1
-                size += oldest.charge
-            oldest = self.oldest()
-        if messages:
-            self.settle(messages, size, now)
+            self._bury(message, EXPIRED, now)
+        return False
 
     # Thresholds
 

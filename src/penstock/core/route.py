@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.message import Address
+from penstock.core.message import Address, Message
+from penstock.flow.deadlines import NEVER
 
 if TYPE_CHECKING:
     from penstock.core.exchange import Exchange
     from penstock.core.queue import Queue
     from penstock.flow.gate import Gate
+
+NOWHERE: Final[deque[Message]] = deque(maxlen=0)
+"""The lane of a route that leads to no one queue."""
+VARIANTS_KEPT: Final = 1024
+"""Variants of one route that are remembered; at the bound all are forgotten and made again."""
 
 
 class Route:
@@ -27,6 +34,8 @@ class Route:
         "by_headers",
         "control",
         "gates",
+        "lane",
+        "variants",
         "_through",
         "_versions",
         "_era",
@@ -49,6 +58,10 @@ class Route:
         """Whether it leads to the broker itself (control operations)."""
         self.gates: list[Gate] = []
         """The gates of its address; empty for most."""
+        self.lane: deque[Message] = NOWHERE
+        """Where in `only` its messages go to the end of."""
+        self.variants: dict[tuple[int, float], Route] = {}
+        """The same route for messages with a priority (0 to 255) or a time to live (seconds) of their own."""
         self._through: list[Exchange] = []
         """The exchanges that had a part in it."""
         self._versions: i64 = 0
@@ -58,11 +71,18 @@ class Route:
     def lead_to(self, queues: list[Queue], through: list[Exchange], epoch: i64, era: i64) -> None:
         """Set the queues found through these exchanges; `era` counts the comings and goings of exchanges."""
         self.queues = queues
-        self.only = queues[0] if len(queues) == 1 and not self.by_headers and not self.gates else None
         self.epoch = epoch
         self._through = through
         self._versions = _versions(through)
         self._era = era
+        self.variants.clear()
+        address = self.address
+        if len(queues) == 1 and not self.by_headers and not self.gates and address.ttl_s == NEVER:
+            self.only = queues[0]
+            self.lane = queues[0].backlog.lane(address.priority)
+        else:
+            self.only = None
+            self.lane = NOWHERE
 
     def stands(self, epoch: i64, era: i64) -> bool:
         """Tell whether it was found already and still is right: what changed since did not concern it."""
@@ -70,6 +90,24 @@ class Route:
             return False
         self.epoch = epoch
         return True
+
+    def variant(self, priority: i64, ttl_s: float) -> Route:
+        """Return the same route for messages that have these; 0 and infinity are as if they had none."""
+        if priority == self.address.priority and ttl_s == self.address.ttl_s:
+            return self
+        key = (int(priority), ttl_s)
+        found = self.variants.get(key)
+        if found is None:
+            if len(self.variants) >= VARIANTS_KEPT:
+                self.variants.clear()
+            address = self.address
+            found = Route(Address(address.exchange, address.routing_key, priority, ttl_s), self.mandatory)
+            found.by_headers = self.by_headers
+            found.control = self.control
+            found.gates = self.gates
+            found.lead_to(self.queues, [], self.epoch, self._era)
+            self.variants[key] = found
+        return found
 
 
 def _versions(exchanges: list[Exchange]) -> i64:

@@ -49,13 +49,14 @@ class Session:
             room = available
         messages: list[Message | None] = []
         charge: i64 = 0
-        returned = queue.returned
-        ready = queue.ready
+        backlog = queue.backlog
+        ready = backlog.ready
+        plain = backlog.plain()
         weighs = consumer.weighs()
         while room > 0 and charge < BATCH_BYTES:
             if weighs and messages and not self._one_more(consumer, len(messages), charge):
                 break
-            message = queue.pull() if returned else ready.popleft()
+            message = ready.popleft() if plain else backlog.pull()
             messages.append(message)
             charge += message.charge
             room -= 1
@@ -75,7 +76,7 @@ class Session:
         return batch
 
     def _one_more(self, consumer: Consumer, messages: i64, bytes: i64) -> bool:
-        oldest = consumer.queue.oldest()
+        oldest = consumer.queue.backlog.next()
         return oldest is not None and consumer.takes(messages, bytes, oldest.charge)
 
     def get(self, queue: Queue, no_ack: bool, now: float) -> Batch | None:
@@ -124,7 +125,7 @@ class Session:
         self._settle_one(batch, index)
         batch.consumer.queue.reject(message, now)
 
-    def requeue(self, tag: i64, multiple: bool) -> list[Queue]:
+    def requeue(self, tag: i64, multiple: bool, now: float) -> list[Queue]:
         """Put deliveries back where they were; returns the queues that got something."""
         touched: list[Queue] = []
         if multiple:
@@ -133,21 +134,21 @@ class Session:
                 batch = self._batches[self._front]
                 if batch.first > last:
                     break
-                self._requeue_batch(batch, last, touched)
+                self._requeue_batch(batch, last, touched, now)
                 if batch.left:
                     break
                 self._advance()
             self._advance_over_settled()
         else:
             batch, index = self._find(tag)
-            self._requeue_one(batch, index, touched)
+            self._requeue_one(batch, index, touched, now)
         return touched
 
-    def recover(self) -> list[Queue]:
+    def recover(self, now: float) -> list[Queue]:
         """Put back everything that is not settled (basic.recover, or the session ends)."""
         if self._front >= len(self._batches):
             return []
-        return self.requeue(0, True)
+        return self.requeue(0, True, now)
 
     def has_unsettled(self) -> bool:
         """Tell whether there is any delivery that is not settled."""
@@ -267,7 +268,7 @@ class Session:
         self._count_out(batch.consumer, 1, message.charge)
         self._advance_over_settled()
 
-    def _requeue_batch(self, batch: Batch, last: i64, touched: list[Queue]) -> None:
+    def _requeue_batch(self, batch: Batch, last: i64, touched: list[Queue], now: float) -> None:
         for index in range(len(batch.messages)):
             if batch.first + index <= last and batch.messages[index] is not None:
                 message = batch.messages[index]
@@ -275,19 +276,19 @@ class Session:
                 batch.messages[index] = None
                 batch.left -= 1
                 batch.charge -= message.charge
-                self._put_back(batch.consumer, message, touched)
+                self._put_back(batch.consumer, message, touched, now)
 
-    def _requeue_one(self, batch: Batch, index: int, touched: list[Queue]) -> None:
+    def _requeue_one(self, batch: Batch, index: int, touched: list[Queue], now: float) -> None:
         message = batch.messages[index]
         assert message is not None
         self._settle_one(batch, index)
-        batch.consumer.queue.requeue(message)
+        batch.consumer.queue.requeue(message, now)
         if batch.consumer.queue not in touched:
             touched.append(batch.consumer.queue)
 
-    def _put_back(self, consumer: Consumer, message: Message, touched: list[Queue]) -> None:
+    def _put_back(self, consumer: Consumer, message: Message, touched: list[Queue], now: float) -> None:
         self._count_out(consumer, 1, message.charge)
-        consumer.queue.requeue(message)
+        consumer.queue.requeue(message, now)
         if consumer.queue not in touched:
             touched.append(consumer.queue)
 

@@ -24,7 +24,7 @@ from penstock.core.marks import (
 from penstock.core.overflow import POLICIES, OverflowPolicy
 from penstock.errors import PreconditionFailed
 from penstock.flow.deadlines import NEVER
-from penstock.flow.level import Level, Thresholds
+from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.names import Word
 from penstock.names.words import RABBITMQS_LENGTH
 
@@ -50,6 +50,10 @@ __all__ = [
 ]
 
 
+NOT_SAID: Final = -1
+"""A delivery limit that nobody gave: it depends on the type of the queue."""
+
+
 class Settings:
     """One queue's resolved settings."""
 
@@ -66,6 +70,8 @@ class Settings:
         """Seconds that the queue may stay unused; infinity is for ever."""
         self.consumer_timeout_s: float = DEFAULT_CONSUMER_TIMEOUT_S
         """Seconds in which a delivery must be acknowledged, or its channel is closed; infinity is for ever."""
+        self.delivery_limit: i64 = NOT_SAID
+        """How often a message may come back from consumers; UNLIMITED is as often as it likes."""
         self.dead_letter_exchange: str | None = None
         """Where messages go that die in the queue; None: nowhere."""
         self.dead_letter_routing_key: str | None = None
@@ -108,6 +114,9 @@ def resolve(queue: str, words: dict[str, Word], defaults: Defaults) -> Settings:
     settings.expires_s = _time(words.get("expires"), 0.001)
     if "consumer-timeout" in words:
         settings.consumer_timeout_s = _time(words["consumer-timeout"], 0.001)
+    limit = words.get("delivery-limit")
+    if limit is not None:
+        settings.delivery_limit = UNLIMITED if limit.none else limit.number
     _consumers(settings, words)
     _dead_letters(queue, settings, words)
     return settings

@@ -91,7 +91,7 @@ class Transaction:
         """Put back at once every delivery that no transaction of the session has settled (basic.recover)."""
         for number, _, _ in self.session.deliveries(1, self.session.next_tag - 1):
             if number not in self.taken:
-                for queue in self.session.requeue(number, False):
+                for queue in self.session.requeue(number, False, self.producer.broker.now):
                     self.producer.broker.mark(queue)
 
     # How it ends

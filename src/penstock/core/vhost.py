@@ -16,7 +16,7 @@ from penstock.core.route import Route
 from penstock.core.routing import CONTROL_EXCHANGE, Search
 from penstock.core.table import SettingsTable
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError, ResourceLocked
-from penstock.names import read_arguments
+from penstock.names import Features, check_flags, read_arguments, read_features
 
 if TYPE_CHECKING:
     from penstock.core.gates import Gates
@@ -108,8 +108,10 @@ class VirtualHost:
             raise ResourceError(
                 f"vhost '{self.name}' has {QUEUES_MAX} queues, the most it may have; '{name}' was not declared"
             )
+        features = read_features(name, arguments)
+        check_flags(name, features, durable, auto_delete, owner is not None)
         settings = self.table.queue(self.name, name, read_arguments(name, arguments))
-        queue = Queue(self.name, name, settings, self.turns)
+        queue = Queue(self.name, name, settings, self.turns, features)
         queue.arguments = arguments
         queue.durable = durable
         queue.auto_delete = auto_delete
@@ -126,7 +128,7 @@ class VirtualHost:
         Who replies is never held back by who asked: what would pass its capacity is refused.
         """
         settings = self.table.queue(self.name, address, read_arguments(address, {"overflow": "reject"}))
-        queue = Queue(self.name, address, settings, self.turns)
+        queue = Queue(self.name, address, settings, self.turns, Features())
         queue.auto_delete = True
         self.replies[address] = queue
         self.gates.place_queue(queue)

@@ -5,6 +5,7 @@ pattern and gives them back under our words, with borders and special values tra
 name they came would do (docs/decisions/0011-a-value-means-what-its-name-means.md).
 """
 
+from penstock.names.features import QUORUM_DELIVERY_LIMIT, Features, check_flags, read_features, read_priority
 from penstock.names.reading import (
     check_scope,
     read_arguments,
@@ -13,20 +14,24 @@ from penstock.names.reading import (
     read_settings,
 )
 from penstock.names.values import BROKER, Word
-from penstock.names.words import ALIASES, NOT_YET, OURS, OVERFLOW_ALIASES, SCOPES, WITHOUT_EFFECT
+from penstock.names.words import ALIASES, OURS, OVERFLOW_ALIASES, SCOPES, WITHOUT_EFFECT
 
 __all__ = [
     "ALIASES",
     "BROKER",
-    "NOT_YET",
     "OURS",
     "OVERFLOW_ALIASES",
+    "QUORUM_DELIVERY_LIMIT",
     "SCOPES",
     "WITHOUT_EFFECT",
+    "Features",
     "Word",
+    "check_flags",
     "check_scope",
     "read_arguments",
     "read_consume_arguments",
+    "read_features",
     "read_pattern",
+    "read_priority",
     "read_settings",
 ]

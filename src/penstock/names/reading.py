@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 from typing import Final
 
-from penstock.errors import NotImplementedHere, PreconditionFailed
+from penstock.errors import PreconditionFailed
+from penstock.names.features import FEATURES
 from penstock.names.values import Word, read_value, shown
 from penstock.names.words import (
     ALIASES,
     FLOW_PREFIXES,
-    NOT_YET,
     OURS,
     SCOPED_ALIASES,
     SCOPES,
@@ -151,11 +151,7 @@ def _add(words: dict[str, Word], thing: str, ours: str, word: Word) -> None:
 
 
 def _check_unknown(thing: str, name: str, value: object) -> None:
-    if name in NOT_YET:
-        raise NotImplementedHere(f"{thing}: {name} is not supported by this version of Penstock")
-    if name == "x-queue-type" and value not in ("classic", "default"):
-        raise NotImplementedHere(f"{thing}: x-queue-type={value} is not supported; use classic")
-    if name in WITHOUT_EFFECT or name == "x-queue-type":
+    if name in WITHOUT_EFFECT or name in FEATURES:
         return
     if name.removeprefix("x-").startswith(FLOW_PREFIXES) or name.startswith((*FLOW_PREFIXES, "x-max")):
         near = difflib.get_close_matches(name, [*OURS, *ALIASES], n=1)

@@ -49,6 +49,7 @@ SCOPES: Final[dict[str, dict[str, str]]] = {
         "hold-deadline": SECONDS,
         "message-ttl": MILLISECONDS,
         "expires": MILLISECONDS,
+        "delivery-limit": COUNT,
         "dead-letter-exchange": NAME,
         "dead-letter-routing-key": NAME,
         "consumer-timeout": MILLISECONDS,
@@ -173,9 +174,11 @@ NEGATIVE_IS_NONE: Final = frozenset(
         "x-consumer-window-bytes",
         "consumerWindowSize",
         "default-consumer-window-size",
+        "delivery-limit",
+        "x-delivery-limit",
     }
 )
-"""-1 is "no limit" by these names: Broker-J's and Artemis', and ours for what Artemis' users know by -1."""
+"""-1 is "no limit" by these names: Broker-J's, Artemis' and RabbitMQ's, and ours for what their users know by -1."""
 
 OVERFLOW_ALIASES: Final = {
     "producer_flow_control": "block",  # Broker-J
@@ -205,18 +208,10 @@ REFUSED_POLICIES: Final = {
 SLOW_POLICIES: Final = {"notify": "notify", "cancel": "cancel", "kill": "cancel"}
 """KILL is Artemis' word; it kills the consumer's connection, we cancel the consumer."""
 
-NOT_YET: Final = frozenset(
-    {
-        "x-dead-letter-strategy",
-        "x-max-priority",
-        "x-single-active-consumer",
-        "x-delivery-limit",
-    }
+WITHOUT_EFFECT: Final = frozenset(
+    {"x-queue-mode", "x-queue-version", "x-queue-master-locator", "x-ha-policy", "x-dead-letter-strategy"}
 )
-"""Arguments whose silent neglect would lose or reorder messages: refused until they are built."""
-
-WITHOUT_EFFECT: Final = frozenset({"x-queue-mode", "x-queue-version", "x-queue-master-locator", "x-ha-policy"})
-"""RabbitMQ arguments that only choose how it stores a queue; accepted, and nothing depends on them."""
+"""RabbitMQ arguments that only choose how it stores a queue, or to keep dead letters, as is done here in any case."""
 
 FLOW_PREFIXES: Final = (
     "qpid.",

@@ -15,6 +15,8 @@ from penstock.adapter.amqp091.copies import BCC, may_name_copies, route_with_cop
 from penstock.adapter.amqp091.delivery import DeliveryHead, write_confirm, write_content, write_deliveries
 from penstock.adapter.amqp091.header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, flags_of
 from penstock.adapter.amqp091.overdue import Overdue
+from penstock.adapter.amqp091.particulars import PARTICULARS, variant_of
+from penstock.adapter.amqp091.raw import counted
 from penstock.core.broker import Broker
 from penstock.core.consumer import Batch
 from penstock.core.message import OVERHEAD
@@ -132,7 +134,10 @@ class Channel(Session):
         if head is None:
             head = DeliveryHead(self.number, tag)
             self._heads[tag] = head
-        write_deliveries(connection.out, head, batch.messages, batch.first, connection.frame_max)
+        messages = batch.messages
+        if batch.consumer.queue.counts_returns():
+            messages = [None if message is None else counted(message) for message in messages]
+        write_deliveries(connection.out, head, messages, batch.first, connection.frame_max)
         if not batch.consumer.no_ack:
             self.await_settlement(batch)
         connection.touch()
@@ -224,7 +229,7 @@ class Channel(Session):
         charge = self._content_size + OVERHEAD
         route = self._drop_content()
         self.vhost.find_again(route)
-        if flags_of(content) & (CLAIMS | HEADERS_FLAG):
+        if flags_of(content) & (CLAIMS | PARTICULARS | HEADERS_FLAG):
             self.publish_looking(route, content, charge)
         elif route.only is not None:
             self.producer.publish(route, content, charge)
@@ -252,7 +257,9 @@ class Channel(Session):
         self.producer.publish(route, content, charge)
 
     def publish_looking(self, route: Route, content: bytes, charge: i64) -> None:
-        """Take a publish with properties to look into: claims, or headers that may name more routing keys (CC, BCC).
+        """Take a publish with properties to look into.
+
+        Claims, a priority or expiration, or headers that may name more routing keys (CC, BCC).
 
         Raises PreconditionFailed (406).
         """
@@ -261,8 +268,12 @@ class Channel(Session):
             checked = check_claims(self, content)
             charge += len(checked) - len(content)
             content = checked
+        if flags & PARTICULARS:
+            route = variant_of(route, content)
         if flags & HEADERS_FLAG and may_name_copies(content, FLAGS_AT, header_end(content)):
             self._publish_copies(route, content, charge)
+        elif route.only is not None:
+            self.producer.publish(route, content, charge)
         else:
             self.publish(route, content, charge)
 

@@ -6,17 +6,16 @@ the death and taken off, or the message would die again where it goes.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
-from penstock.adapter.amqp091.content import FRAME_PAYLOAD_MAX, header_payload, properties_of
+from penstock.adapter.amqp091.content import properties_of
 from penstock.adapter.amqp091.copies import CC, copies_of
-from penstock.adapter.amqp091.raw import EXPIRATION, HEADERS, entries_of, payload_of, properties_in, with_payload
+from penstock.adapter.amqp091.raw import EXPIRATION, Rewriting
 from penstock.adapter.control import Control
 from penstock.core.letters import Death, LetterWriter
 from penstock.wire.amqp091.codec import CodecError
 from penstock.wire.amqp091.fields import EPOCH, FieldReader
-from penstock.wire.amqp091.fields_out import write_longstr, write_shortstr, write_unsigned, write_value
 
 DEATHS_KEPT: Final = 64
 """Entries of x-death; there is one for each queue and reason, and beyond these the oldest is left out."""
@@ -32,32 +31,27 @@ class DeathWriter(LetterWriter):
 
     def write(self, content: bytes, death: Death) -> bytes | None:
         """See `LetterWriter.write`; None: the headers cannot be read, or what is written would not fit into a frame."""
-        payload = header_payload(content)
-        properties = properties_in(payload)
         try:
-            headers = entries_of(properties[HEADERS])
+            message = Rewriting(content)
+            deaths = _deaths(message.headers)
         except CodecError:
             return None
-        expiration = properties[EXPIRATION][1:].decode(errors="replace") if properties[EXPIRATION] else None
-        deaths = _deaths(headers)
+        octets = message.properties[EXPIRATION]
+        expiration = octets[1:].decode(errors="replace") if octets else None
         past = _take(deaths, death.queue, death.reason)
         deaths.insert(0, self._begun(death, expiration, copies_of(content)) if past is None else _once_more(past))
         ours: Entry = {f"x-last-death-{what}": value for what, value in _told(death).items()}
-        if "x-first-death-reason" not in headers:
+        if "x-first-death-reason" not in message.headers:
             ours = {f"x-first-death-{what}": value for what, value in _told(death).items()} | ours
         if death.rerouted:
-            headers.pop(CC, None)
-        table = b"".join(octets for name, octets in headers.items() if name != "x-death" and name not in ours)
-        table += _encoded({"x-death": list(deaths[:DEATHS_KEPT]), **ours})
-        properties[HEADERS] = len(table).to_bytes(4, "big") + table
-        properties[EXPIRATION] = b""
-        written = payload_of(payload, properties)
-        return with_payload(content, written) if len(written) <= FRAME_PAYLOAD_MAX else None
+            message.headers.pop(CC, None)
+        message.properties[EXPIRATION] = b""
+        return message.written({"x-death": list(deaths[:DEATHS_KEPT]), **ours})
 
     def deaths(self, content: bytes) -> list[tuple[str, str]]:
         """See `LetterWriter.deaths`."""
         try:
-            found = _deaths(entries_of(properties_in(header_payload(content))[HEADERS]))
+            found = _deaths(Rewriting(content).headers)
         except CodecError:
             return []
         return [(str(entry.get("queue")), str(entry.get("reason"))) for entry in found]
@@ -112,34 +106,3 @@ def _deaths(headers: dict[str, bytes]) -> list[Entry]:
     reader.shortstr()
     value = reader.value(1)
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
-
-
-def _encoded(entries: Entry) -> bytes:
-    out = bytearray()
-    for name, value in entries.items():
-        write_shortstr(out, name)
-        _write(out, value, 1)
-    return bytes(out)
-
-
-def _write(out: bytearray, value: object, depth: int) -> None:
-    """Write a value with the types that RabbitMQ gives them: whole numbers have 64 bits here."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        out += b"l" + value.to_bytes(8, "big", signed=True)
-    elif isinstance(value, str):
-        out += b"S"
-        write_longstr(out, value)
-    elif isinstance(value, datetime):
-        out += b"T"
-        write_unsigned(out, int(value.timestamp()), 8)
-    elif isinstance(value, list):
-        octets = bytearray()
-        for each in value:
-            _write(octets, each, depth + 1)
-        out += b"A"
-        write_longstr(out, octets)
-    elif isinstance(value, dict):
-        out += b"F"
-        write_longstr(out, _encoded(value))
-    else:
-        write_value(out, value, depth)

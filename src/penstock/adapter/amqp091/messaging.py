@@ -11,12 +11,13 @@ from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.claims import REPLY_TO
 from penstock.adapter.amqp091.declaring import named_queue
 from penstock.adapter.amqp091.delivery import short, write_u16
+from penstock.adapter.amqp091.raw import counted
 from penstock.core.consumer import Batch, Consumer
 from penstock.core.load import ACKNOWLEDGE, DISCARD, REQUEUE
 from penstock.core.terms import Terms
 from penstock.errors import NotAllowed, NotImplementedHere, PreconditionFailed, ResourceLocked
 from penstock.flow.credit import UNBOUNDED
-from penstock.names import read_consume_arguments
+from penstock.names import read_consume_arguments, read_priority
 from penstock.wire.amqp091 import spec
 
 
@@ -66,7 +67,8 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
     terms = Terms(queue.settings, read_consume_arguments(tag, arguments))
     no_ack, exclusive = arg.flag(args, "no_ack"), arg.flag(args, "exclusive")
     window_bytes = terms.narrowed(channel.prefetch_bytes)
-    consumer = Consumer(tag, channel, queue, no_ack, exclusive, channel.prefetch, window_bytes)
+    priority = read_priority(tag, arguments)
+    consumer = Consumer(tag, channel, queue, no_ack, exclusive, channel.prefetch, window_bytes, priority)
     consumer.arguments = arguments
     channel.broker.consume(channel, consumer, terms)
     channel.connection.review_hold_bound()
@@ -91,7 +93,7 @@ def get(channel: Channel, args: dict[str, object]) -> None:
         raise ResourceLocked(
             f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; delete the cursor first"
         )
-    queue.expire(channel.broker.now)
+    queue.expire(channel.broker.now, channel.broker.now)
     channel.broker.use(queue)
     batch = channel.get(queue, arg.flag(args, "no_ack"), channel.broker.now)
     if batch is None:
@@ -101,7 +103,8 @@ def get(channel: Channel, args: dict[str, object]) -> None:
             channel.await_settlement(batch)
         message = batch.messages[0]
         assert message is not None
-        channel.send_content(_get_ok(channel, batch), message.content)
+        told = counted(message) if queue.counts_returns() else message
+        channel.send_content(_get_ok(channel, batch), told.content)
 
 
 def _get_ok(channel: Channel, batch: Batch) -> bytes:
@@ -151,7 +154,7 @@ def _refuse(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
         channel.transaction.settle(tag, multiple, REQUEUE if requeue else DISCARD)
         return
     if requeue:
-        for queue in channel.requeue(tag, multiple):
+        for queue in channel.requeue(tag, multiple, channel.broker.now):
             channel.broker.mark(queue)
     else:
         channel.discard(tag, multiple, channel.broker.now)
@@ -174,7 +177,7 @@ def recover_async(channel: Channel, args: dict[str, object]) -> None:
     if channel.transaction is not None:
         channel.transaction.recover()
         return
-    for queue in channel.recover():
+    for queue in channel.recover(channel.broker.now):
         channel.broker.mark(queue)
 
 

@@ -2,15 +2,53 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final
 
-from penstock.adapter.amqp091.content import header_end
+from penstock.adapter.amqp091.content import FRAME_PAYLOAD_MAX, header_end, header_payload
 from penstock.adapter.amqp091.header import FIXED_OCTETS, SHORTSTR, SIZES, TABLE
+from penstock.core.message import Message
+from penstock.wire.amqp091.codec import CodecError
 from penstock.wire.amqp091.fields import FieldReader
+from penstock.wire.amqp091.fields_out import write_longstr, write_shortstr, write_unsigned, write_value
 
 HEADERS: Final = 2
 EXPIRATION: Final = 7
 """Places of two properties in the order of their flags (AMQP 0-9-1 section 1.8.1)."""
+
+
+class Rewriting:
+    """One message's header, taken apart. Raises CodecError if its headers cannot be read."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self._payload = header_payload(content)
+        self.properties = properties_in(self._payload)
+        """The octets of each property in the order of their flags, empty where it is not there."""
+        self.headers = entries_of(self.properties[HEADERS])
+        """The octets of each entry of the headers, by its name; those that are taken out are left out."""
+
+    def written(self, added: dict[str, object]) -> bytes | None:
+        """Return the message with these headers too; None where its content header would not fit into a frame."""
+        table = b"".join([octets for name, octets in self.headers.items() if name not in added]) + _encoded(added)
+        self.properties[HEADERS] = len(table).to_bytes(4, "big") + table if table else b""
+        payload = payload_of(self._payload, self.properties)
+        return with_payload(self.content, payload) if len(payload) <= FRAME_PAYLOAD_MAX else None
+
+
+def counted(message: Message) -> Message:
+    """Return a message that tells how often it came back, as RabbitMQ's quorum queues do (x-delivery-count)."""
+    if message.returns == 0:
+        return message
+    try:
+        content = Rewriting(message.content).written({"x-delivery-count": int(message.returns)})
+    except CodecError:
+        return message
+    if content is None:
+        return message
+    told = Message(message.address, content, message.charge, message.sequence, message.arrived)
+    told.returns = message.returns
+    return told
 
 
 def properties_in(payload: bytes) -> list[bytes]:
@@ -58,3 +96,34 @@ def entries_of(table: bytes) -> dict[str, bytes]:
 def with_payload(content: bytes, payload: bytes) -> bytes:
     """Return a message with another payload in its header frame."""
     return content[:3] + len(payload).to_bytes(4, "big") + payload + content[header_end(content) - 1 :]
+
+
+def _encoded(entries: dict[str, object]) -> bytes:
+    out = bytearray()
+    for name, value in entries.items():
+        write_shortstr(out, name)
+        _write(out, value, 1)
+    return bytes(out)
+
+
+def _write(out: bytearray, value: object, depth: int) -> None:
+    """Write a value with the types that RabbitMQ gives them: whole numbers have 64 bits here."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        out += b"l" + value.to_bytes(8, "big", signed=True)
+    elif isinstance(value, str):
+        out += b"S"
+        write_longstr(out, value)
+    elif isinstance(value, datetime):
+        out += b"T"
+        write_unsigned(out, int(value.timestamp()), 8)
+    elif isinstance(value, list):
+        octets = bytearray()
+        for each in value:
+            _write(octets, each, depth + 1)
+        out += b"A"
+        write_longstr(out, octets)
+    elif isinstance(value, dict):
+        out += b"F"
+        write_longstr(out, _encoded(value))
+    else:
+        write_value(out, value, depth)

@@ -1,0 +1,192 @@
+"""What waits in a queue for delivery, in order.
+
+Theory of operation. `ready` holds messages that were never delivered, in order. Messages that come back (requeued, or
+their channel closed) go to `returned`, a heap by sequence; everything in it is older than everything in `ready`,
+because deliveries leave from the front.
+
+A message with a time of its own (its `expiration`) is also in `mortal`, a heap by that time, so that it leaves when it
+is due wherever it stands. One that expires in the middle leaves a *ghost* in its place: an empty message that is passed
+over, and swept out when there are as many ghosts as messages. The entry of a message that has been delivered meanwhile
+is idle, holds nothing, and is swept out likewise. So nothing is ever searched for.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.core.message import Expiry, MarkedMessage, Message
+from penstock.flow.deadlines import NEVER
+
+SWEPT_FROM: Final = 256
+"""Fewer ghosts or idle entries than these stay where they are."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Backlog:
+    """First in, first out. Its depth is counted by the queue, not here."""
+
+    def __init__(self) -> None:
+        self.ready: deque[Message] = deque()
+        self.returned: list[tuple[int, Message]] = []
+        self.mortal: list[tuple[float, int, Expiry]] = []
+        self.ghosts: i64 = 0
+        self.idle: i64 = 0
+
+    def lane(self, priority: i64) -> deque[Message]:
+        """Return where a message with this priority goes to the end of."""
+        return self.ready
+
+    def plain(self) -> bool:
+        """Tell whether what comes next is simply the first of `ready`, one after the other."""
+        return not self.returned and not self.mortal and self.ghosts == 0
+
+    def available(self) -> i64:
+        """Return how many messages could be delivered now."""
+        return len(self.ready) + len(self.returned) - self.ghosts
+
+    def has_mortals(self) -> bool:
+        """Tell whether any message in it may have a time of its own."""
+        return len(self.mortal) > 0
+
+    def append(self, message: Message) -> None:
+        """Put a message at the end."""
+        self.ready.append(message)
+        if isinstance(message, MarkedMessage) and message.expires != NEVER:
+            self._list(message)
+
+    def pull(self) -> Message:
+        """Take the next message for delivery; there must be one."""
+        while True:
+            message = heapq.heappop(self.returned)[1] if self.returned else self.ready.popleft()
+            if not isinstance(message, MarkedMessage):
+                return message
+            if message.ghost:
+                self.ghosts -= 1
+                continue
+            if message.expiry is not None:
+                message.expiry.message = None
+                message.expiry = None
+                self.idle += 1
+                self._sweep_idle()
+            return message
+
+    def next(self) -> Message | None:
+        """Return the next message for delivery, None if there is none."""
+        while True:
+            if self.returned:
+                message = self.returned[0][1]
+            elif self.ready:
+                message = self.ready[0]
+            else:
+                return None
+            if not (isinstance(message, MarkedMessage) and message.ghost):
+                return message
+            self._drop_next()
+
+    def put_back(self, message: Message) -> None:
+        """Put a delivered message back where it was."""
+        heapq.heappush(self.returned, (int(message.sequence), message))
+        if isinstance(message, MarkedMessage) and message.expires != NEVER:
+            self._list(message)
+
+    def messages(self) -> list[Message]:
+        """Return all that wait, in no particular order."""
+        found: list[Message] = []
+        for message in [*self.ready, *[entry[1] for entry in self.returned]]:
+            if not (isinstance(message, MarkedMessage) and message.ghost):
+                found.append(message)
+        return found
+
+    def clear(self) -> None:
+        """Forget all that wait."""
+        self.ready.clear()
+        self.returned.clear()
+        for _, _, expiry in self.mortal:
+            expiry.message = None  # It holds its message, which holds it.
+        self.mortal.clear()
+        self.ghosts = 0
+        self.idle = 0
+
+    def line_up(self) -> None:
+        """Bring all into the one order of `ready`, for who reads that (a cursor)."""
+        waiting = self.messages()
+        waiting.sort(key=_sequence_of)
+        self.ready.clear()
+        self.ready.extend(waiting)
+        self.returned.clear()
+        self.ghosts = 0
+
+    # Expiring; times in seconds of the broker's monotonic clock
+
+    def due(self, ttl_s: float) -> float:
+        """Return when the next message expires, with a queue's message TTL (infinity: none); infinity for never."""
+        message = self.next()
+        when = NEVER if message is None else message.arrived + ttl_s
+        mortal = self.mortal
+        while mortal and mortal[0][2].message is None:
+            heapq.heappop(mortal)
+            self.idle -= 1
+        if mortal and mortal[0][0] < when:
+            when = mortal[0][0]
+        return when
+
+    def take_due(self, now: float, ttl_s: float, offered: float) -> Message | None:
+        """Take a message out that has expired by `now`; None if there is none left.
+
+        One that came after `offered` has not: even with a time to live of 0 it may go to who waits for it.
+        """
+        message = self.next()
+        if message is None:
+            return None
+        if message.arrived + ttl_s <= now and message.arrived <= offered:
+            return self.pull()
+        if self.due(ttl_s) > now or not self.mortal:
+            return None
+        mortal = self.mortal[0][2].message
+        assert mortal is not None
+        if mortal.arrived > offered:
+            return None
+        if mortal is message:
+            return self.pull()
+        heapq.heappop(self.mortal)
+        self.ghosts += 1
+        dead = mortal.leave_ghost()
+        self._sweep_ghosts()
+        return dead
+
+    def _list(self, message: MarkedMessage) -> None:
+        message.expiry = Expiry(message)
+        heapq.heappush(self.mortal, (message.expires, int(message.sequence), message.expiry))
+
+    def _drop_next(self) -> None:
+        if self.returned:
+            heapq.heappop(self.returned)
+        else:
+            self.ready.popleft()
+        self.ghosts -= 1
+
+    def _sweep_ghosts(self) -> None:
+        if self.ghosts > SWEPT_FROM and self.ghosts * 2 > len(self.ready) + len(self.returned):
+            kept = [each for each in self.ready if not (isinstance(each, MarkedMessage) and each.ghost)]
+            self.ready.clear()
+            self.ready.extend(kept)
+            self.returned[:] = [
+                entry for entry in self.returned if not (isinstance(entry[1], MarkedMessage) and entry[1].ghost)
+            ]
+            heapq.heapify(self.returned)
+            self.ghosts = 0
+
+    def _sweep_idle(self) -> None:
+        if self.idle > SWEPT_FROM and self.idle * 2 > len(self.mortal):
+            kept = [entry for entry in self.mortal if entry[2].message is not None]
+            heapq.heapify(kept)
+            self.mortal[:] = kept
+            self.idle = 0
+
+
+def _sequence_of(message: Message) -> int:
+    return int(message.sequence)

@@ -1,0 +1,116 @@
+"""The backlog of a queue with priorities (x-max-priority): a line for each, the highest first."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.core.backlog import Backlog
+from penstock.core.message import Message
+from penstock.flow.deadlines import NEVER
+
+PRIORITY_MAX: Final = 255
+"""The highest that a message may have: an octet (AMQP 0-9-1 section 1.8.1)."""
+
+
+class Priorities(Backlog):
+    """Messages with a higher priority than the queue's highest count as that; without one as 0 (as in RabbitMQ)."""
+
+    def __init__(self, highest: i64) -> None:
+        super().__init__()
+        self.highest: i64 = highest
+        self.lines: list[Backlog] = []
+        """One for each priority that was met, from the highest to the lowest."""
+        self._priorities: list[int] = []
+
+    def lane(self, priority: i64) -> deque[Message]:
+        """See `Backlog.lane`."""
+        return self._line(priority).ready
+
+    def plain(self) -> bool:
+        """See `Backlog.plain`."""
+        return False
+
+    def available(self) -> i64:
+        """See `Backlog.available`."""
+        found: i64 = 0
+        for line in self.lines:
+            found += line.available()
+        return found
+
+    def has_mortals(self) -> bool:
+        """See `Backlog.has_mortals`."""
+        for line in self.lines:
+            if line.has_mortals():
+                return True
+        return False
+
+    def append(self, message: Message) -> None:
+        """See `Backlog.append`."""
+        self._line(message.address.priority).append(message)
+
+    def pull(self) -> Message:
+        """See `Backlog.pull`."""
+        for line in self.lines:
+            if line.ready or line.returned:
+                if line.plain():
+                    return line.ready.popleft()
+                if line.available():
+                    return line.pull()
+        raise AssertionError("nothing is available")
+
+    def next(self) -> Message | None:
+        """See `Backlog.next`."""
+        for line in self.lines:
+            message = line.next()
+            if message is not None:
+                return message
+        return None
+
+    def put_back(self, message: Message) -> None:
+        """See `Backlog.put_back`."""
+        self._line(message.address.priority).put_back(message)
+
+    def messages(self) -> list[Message]:
+        """See `Backlog.messages`."""
+        found: list[Message] = []
+        for line in self.lines:
+            found.extend(line.messages())
+        return found
+
+    def clear(self) -> None:
+        """See `Backlog.clear`."""
+        for line in self.lines:
+            line.clear()
+
+    def due(self, ttl_s: float) -> float:
+        """See `Backlog.due`."""
+        when = NEVER
+        for line in self.lines:
+            due = line.due(ttl_s)
+            if due < when:
+                when = due
+        return when
+
+    def take_due(self, now: float, ttl_s: float, offered: float) -> Message | None:
+        """See `Backlog.take_due`."""
+        for line in self.lines:
+            message = line.take_due(now, ttl_s, offered)
+            if message is not None:
+                return message
+        return None
+
+    def _line(self, priority: i64) -> Backlog:
+        if priority > self.highest:
+            priority = self.highest
+        at: i64 = 0
+        for known in self._priorities:
+            if known <= priority:
+                break
+            at += 1
+        if at == len(self._priorities) or self._priorities[at] != priority:
+            self._priorities.insert(at, int(priority))
+            self.lines.insert(at, Backlog())
+        return self.lines[at]

@@ -1,0 +1,167 @@
+"""Priorities of messages and of consumers, and the single active consumer."""
+
+from __future__ import annotations
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import ChannelClosedByBroker
+
+from tests.brokers import eventually
+from tests.compat.conversations import Taker, depth, take, take_all
+
+pytestmark = pytest.mark.clients
+
+
+def of(priority: int) -> pika.BasicProperties:
+    return pika.BasicProperties(priority=priority)
+
+
+@pytest.fixture
+def queue(channel: BlockingChannel, name: str) -> str:
+    channel.queue_declare(name, exclusive=True, arguments={"x-max-priority": 5})
+    channel.confirm_delivery()
+    return name
+
+
+def publish(channel: BlockingChannel, queue: str, *priorities: int) -> None:
+    for at, priority in enumerate(priorities):
+        channel.basic_publish("", queue, f"{priority}{chr(97 + at)}".encode(), of(priority))
+
+
+def test_the_highest_comes_first_and_equals_in_order(channel: BlockingChannel, queue: str) -> None:
+    publish(channel, queue, 1, 5, 0, 5, 3, 1)
+    channel.basic_publish("", queue, b"none")
+    assert take_all(channel, queue) == [b"5b", b"5d", b"3e", b"1a", b"1f", b"0c", b"none"]
+
+
+def test_what_is_above_the_highest_counts_as_that(channel: BlockingChannel, queue: str) -> None:
+    publish(channel, queue, 5, 9, 255, 4)
+    assert take_all(channel, queue) == [b"5a", b"9b", b"255c", b"4d"]
+
+
+def test_without_x_max_priority_nothing_is_overtaken(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name, exclusive=True)
+    channel.confirm_delivery()
+    publish(channel, name, 1, 5, 3)
+    found = []
+    for _ in range(3):
+        properties, _, body = take(channel, name)
+        found.append((body, properties.priority))
+    assert found == [(b"1a", 1), (b"5b", 5), (b"3c", 3)]
+
+
+def test_what_is_given_back_returns_to_its_place(channel: BlockingChannel, queue: str) -> None:
+    publish(channel, queue, 2, 2, 1, 5)
+    tags = [take(channel, queue, auto_ack=False)[1].delivery_tag for _ in range(3)]
+    for tag in reversed(tags):
+        assert tag is not None
+        channel.basic_nack(tag, requeue=True)
+    eventually(lambda: depth(channel, queue) == 4, "all are back")
+    assert take_all(channel, queue) == [b"5d", b"2a", b"2b", b"1c"]
+
+
+def test_a_consumer_gets_them_by_priority_as_well(channel: BlockingChannel, queue: str) -> None:
+    publish(channel, queue, 0, 5, 1, 4, 2, 3)
+    taker = Taker(channel, queue, auto_ack=True)
+    assert taker.wait_for(6) == [b"5b", b"4d", b"3f", b"2e", b"1c", b"0a"]
+
+
+def test_a_full_ring_drops_what_would_be_delivered_first(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name, exclusive=True, arguments={"x-max-priority": 5, "x-max-length": 2})
+    channel.confirm_delivery()
+    publish(channel, name, 1, 5, 3)
+    eventually(lambda: depth(channel, name) == 2, "one is dropped")
+    assert take_all(channel, name) == [b"3c", b"1a"]
+
+
+def test_messages_with_priorities_expire_each_in_its_line(channel: BlockingChannel, queue: str, ours: bool) -> None:
+    channel.basic_publish("", queue, b"stays", of(1))
+    channel.basic_publish("", queue, b"short", pika.BasicProperties(priority=5, expiration="30"))
+    channel.basic_publish("", queue, b"high", of(4))
+    if ours:  # RabbitMQ notices when somebody takes it.
+        eventually(lambda: depth(channel, queue) == 2, "the short one expires")
+    else:
+        channel.connection.sleep(0.2)
+    assert take_all(channel, queue) == [b"high", b"stays"]
+
+
+@pytest.mark.parametrize("value", [-1, 256, "5", 1.5])
+def test_a_highest_priority_that_cannot_be_is_406(channel: BlockingChannel, name: str, value: object) -> None:
+    if isinstance(value, float):
+        pytest.skip("pika cannot send it")
+    with pytest.raises(ChannelClosedByBroker) as caught:
+        channel.queue_declare(name, exclusive=True, arguments={"x-max-priority": value})
+    assert caught.value.reply_code == 406
+
+
+# Consumers
+
+
+def test_a_consumer_with_a_higher_priority_gets_everything_as_long_as_it_has_room(
+    connection: pika.BlockingConnection, name: str
+) -> None:
+    low, high = connection.channel(), connection.channel()
+    low.queue_declare(name, exclusive=True)
+    high.basic_qos(prefetch_count=2)
+    second = Taker(low, name)
+    first = Taker(high, name, arguments={"x-priority": 10})
+    for number in range(5):
+        low.basic_publish("", name, str(number).encode())
+    second.wait_for(3)
+    first.wait_for(2)
+    assert (first.bodies, second.bodies) == ([b"0", b"1"], [b"2", b"3", b"4"])
+
+
+def test_a_negative_priority_comes_last_and_equals_take_turns(connection: pika.BlockingConnection, name: str) -> None:
+    channel = connection.channel()
+    channel.queue_declare(name, exclusive=True)
+    last = Taker(connection.channel(), name, arguments={"x-priority": -1})
+    ones = [Taker(connection.channel(), name) for _ in range(2)]
+    for number in range(6):
+        channel.basic_publish("", name, str(number).encode())
+    for one in ones:
+        one.wait_for(3)
+    assert sorted(ones[0].bodies + ones[1].bodies) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+    assert last.bodies == []
+
+
+@pytest.mark.parametrize("value", ["high", True])
+def test_a_consumers_priority_that_cannot_be_is_406(channel: BlockingChannel, name: str, value: object) -> None:
+    channel.queue_declare(name, exclusive=True)
+    with pytest.raises(ChannelClosedByBroker) as caught:
+        channel.basic_consume(name, lambda *_: None, arguments={"x-priority": value})
+    assert caught.value.reply_code == 406
+
+
+def test_only_one_consumer_is_active_and_the_next_follows_when_it_is_cancelled(
+    connection: pika.BlockingConnection, name: str
+) -> None:
+    channel = connection.channel()
+    channel.queue_declare(name, exclusive=True, arguments={"x-single-active-consumer": True})
+    first, second, third = (Taker(connection.channel(), name, auto_ack=True) for _ in range(3))
+    for number in range(4):
+        channel.basic_publish("", name, str(number).encode())
+    assert first.wait_for(4) == [b"0", b"1", b"2", b"3"]
+    assert second.bodies + third.bodies == []
+    first.channel.basic_cancel(first.tag)
+    channel.basic_publish("", name, b"4")
+    assert second.wait_for(1) == [b"4"]
+    second.channel.close()
+    channel.basic_publish("", name, b"5")
+    assert third.wait_for(1) == [b"5"]
+
+
+def test_an_active_consumer_without_room_is_waited_for(connection: pika.BlockingConnection, name: str) -> None:
+    channel = connection.channel()
+    channel.queue_declare(name, exclusive=True, arguments={"x-single-active-consumer": True})
+    busy = connection.channel()
+    busy.basic_qos(prefetch_count=1)
+    first, second = Taker(busy, name), Taker(connection.channel(), name)
+    for number in range(2):
+        channel.basic_publish("", name, str(number).encode())
+    first.wait_for(1)
+    assert depth(channel, name) == 1
+    busy.basic_ack(first.tags[0])
+    assert first.wait_for(2) == [b"0", b"1"]
+    assert second.bodies == []

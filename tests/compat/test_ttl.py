@@ -1,0 +1,165 @@
+"""Times to live of messages and queues."""
+
+from __future__ import annotations
+
+import time
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import ChannelClosedByBroker
+
+from tests.brokers import eventually
+from tests.compat.conversations import Taker, depth, take, take_all
+
+pytestmark = pytest.mark.clients
+
+
+def lasting(ms: int | str, **more: int) -> pika.BasicProperties:
+    return pika.BasicProperties(expiration=str(ms), **more)
+
+
+def test_a_message_expires_by_its_own_time_and_the_others_stay(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name, exclusive=True)
+    channel.confirm_delivery()
+    channel.basic_publish("", name, b"short", lasting(50))
+    channel.basic_publish("", name, b"stays")
+    eventually(lambda: depth(channel, name) == 1, "the first expires")
+    assert take_all(channel, name) == [b"stays"]
+
+
+def test_a_message_that_is_due_behind_another_is_not_delivered(channel: BlockingChannel, name: str, ours: bool) -> None:
+    channel.queue_declare(name, exclusive=True)
+    channel.confirm_delivery()
+    channel.basic_publish("", name, b"head")
+    channel.basic_publish("", name, b"short", lasting(30))
+    channel.basic_publish("", name, b"tail")
+    if ours:  # RabbitMQ lets it count until it has come to the head.
+        eventually(lambda: depth(channel, name) == 2, "it expires where it stands")
+    else:
+        channel.connection.sleep(0.2)
+    assert take_all(channel, name) == [b"head", b"tail"]
+
+
+def test_the_shorter_of_the_two_times_counts(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name, exclusive=True, arguments={"x-message-ttl": 60_000})
+    channel.confirm_delivery()
+    channel.basic_publish("", name, b"own", lasting(30))
+    eventually(lambda: depth(channel, name) == 0, "its own time is shorter")
+    channel.queue_declare(f"{name}-2", exclusive=True, arguments={"x-message-ttl": 30})
+    channel.basic_publish("", f"{name}-2", b"queue's", lasting(60_000))
+    eventually(lambda: depth(channel, f"{name}-2") == 0, "the queue's time is shorter")
+
+
+def test_what_is_with_a_consumer_does_not_expire_but_is_too_old_when_it_comes_back(
+    channel: BlockingChannel, name: str
+) -> None:
+    channel.queue_declare(name, exclusive=True)
+    channel.basic_publish("", name, b"held", lasting(300))
+    _, method, _ = take(channel, name, auto_ack=False)
+    channel.connection.sleep(0.5)
+    assert method.delivery_tag is not None
+    channel.basic_nack(method.delivery_tag, requeue=True)
+    eventually(lambda: depth(channel, name) == 0, "it has expired")
+    assert take_all(channel, name) == []
+
+
+def test_a_time_of_nothing_reaches_a_consumer_that_waits_and_nobody_else(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name, exclusive=True)
+    channel.confirm_delivery()
+    channel.basic_publish("", name, b"nobody", lasting(0))
+    eventually(lambda: depth(channel, name) == 0, "it is gone")
+    taker = Taker(channel, name, auto_ack=True)
+    channel.basic_publish("", name, b"somebody", lasting(0))
+    assert taker.wait_for(1) == [b"somebody"]
+
+
+def test_a_queue_with_a_time_of_nothing_delivers_to_who_waits(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name, exclusive=True, arguments={"x-message-ttl": 0})
+    channel.confirm_delivery()
+    channel.basic_publish("", name, b"nobody")
+    eventually(lambda: depth(channel, name) == 0, "it is gone")
+    taker = Taker(channel, name, auto_ack=True)
+    channel.basic_publish("", name, b"somebody")
+    assert taker.wait_for(1) == [b"somebody"]
+
+
+@pytest.mark.parametrize("expiration", ["-1", "1.5", "abc", "", "5s", " 5", "99999999999999999999999"])
+def test_an_expiration_that_is_no_number_closes_the_channel(
+    channel: BlockingChannel, name: str, expiration: str
+) -> None:
+    channel.queue_declare(name, exclusive=True)
+    channel.confirm_delivery()
+    with pytest.raises(ChannelClosedByBroker) as caught:
+        channel.basic_publish("", name, b"x", lasting(expiration))
+    assert caught.value.reply_code == 406
+    assert "invalid expiration" in caught.value.reply_text
+    assert depth(channel.connection.channel(), name) == 0
+
+
+def test_a_dead_letter_tells_its_expiration_and_does_not_keep_it(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(f"{name}-dead", exclusive=True)
+    channel.queue_declare(
+        name,
+        exclusive=True,
+        arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"{name}-dead"},
+    )
+    channel.basic_publish("", name, b"old", lasting(30))
+    properties, _, _ = take(channel, f"{name}-dead")
+    assert properties.expiration is None
+    assert properties.headers is not None
+    (entry,) = properties.headers["x-death"]
+    assert (entry["original-expiration"], entry["reason"]) == ("30", "expired")
+
+
+def test_those_behind_one_that_stays_expire_into_the_dead_letter_exchange(
+    channel: BlockingChannel, name: str, ours: bool
+) -> None:
+    if not ours:
+        pytest.skip("RabbitMQ expires at the head only")
+    channel.queue_declare(f"{name}-dead", exclusive=True)
+    channel.queue_declare(
+        name, exclusive=True, arguments={"x-dead-letter-exchange": "", "x-dead-letter-routing-key": f"{name}-dead"}
+    )
+    channel.basic_publish("", name, b"stays")
+    for number in (3, 1, 2):
+        channel.basic_publish("", name, str(number).encode(), lasting(number * 40))
+    found = [take(channel, f"{name}-dead")[2] for _ in range(3)]
+    assert found == [b"1", b"2", b"3"], "each when it is due"
+    assert take_all(channel, name) == [b"stays"]
+
+
+def test_a_queue_that_nobody_uses_expires(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name, arguments={"x-expires": 200})
+    channel.basic_publish("", name, b"x")
+
+    def gone() -> bool:
+        other = channel.connection.channel()
+        try:
+            other.queue_bind(name, "amq.direct", "looking")  # Neither a use nor a declaration.
+        except ChannelClosedByBroker as error:
+            return error.reply_code == 404
+        other.close()
+        return False
+
+    eventually(gone, "it is gone")
+
+
+def test_a_queue_that_is_consumed_from_does_not_expire(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name, arguments={"x-expires": 200})
+    taker = Taker(channel, name, auto_ack=True)
+    began = time.monotonic()
+    while time.monotonic() < began + 0.6:
+        channel.connection.process_data_events(0.1)
+    channel.basic_publish("", name, b"here")
+    assert taker.wait_for(1) == [b"here"]
+    channel.queue_delete(name)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"x-expires": 0}, {"x-expires": -1}, {"x-expires": "soon"}, {"x-message-ttl": -1}]
+)
+def test_times_that_cannot_be_meant_are_406(channel: BlockingChannel, name: str, arguments: dict[str, object]) -> None:
+    with pytest.raises(ChannelClosedByBroker) as caught:
+        channel.queue_declare(name, exclusive=True, arguments=arguments)
+    assert caught.value.reply_code == 406
