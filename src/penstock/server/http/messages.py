@@ -128,20 +128,20 @@ async def get(ask: Ask) -> Response:
 
 def _take(ask: Ask, queue: Queue, mode: str, count: int, encoding: str, most: int | None) -> list[Shape]:
     broker = ask.hub.broker
-    queue.expire(broker.now)
+    queue.expire(broker.now, broker.now)
     broker.use(queue)
     session = Session()
     found: list[Shape] = []
     size = 0
     while len(found) < count:
-        oldest = queue.oldest()
+        oldest = queue.backlog.next()
         if oldest is None:
             break
         body = body_of(oldest.content)
         size += len(body) if most is None else min(len(body), most)
         if size > GET_BYTES_MOST:
             if not found:
-                session.recover()
+                session.recover(broker.now)
                 raise bad(f"the message has {len(body):,} bytes; an answer has {GET_BYTES_MOST:,}: say truncate")
             break
         batch = session.get(queue, False, broker.now)
@@ -155,7 +155,7 @@ def _take(ask: Ask, queue: Queue, mode: str, count: int, encoding: str, most: in
     elif mode == "reject_requeue_false":
         session.discard(0, True, broker.now)
     else:
-        session.requeue(0, True)
+        session.requeue(0, True, broker.now)
     broker.mark(queue)
     return found
 
