@@ -13,6 +13,10 @@ KNOWN: list[tuple[str, Callable[[Step, Any, Seen, Seen], bool]]] = [
         "An unknown exchange type closes the channel (406), as RabbitMQ 4 does; RabbitMQ 3 the connection (503).",
         lambda step, where, ours, theirs: step.fields.get("exchange_type") == "nonsense",
     ),
+    (
+        "A prefetch in bytes is kept, not refused: RabbitMQ closes the connection (540).",
+        lambda step, where, ours, theirs: bool(step.fields.get("prefetch_size")),
+    ),
 ]
 
 

@@ -23,6 +23,7 @@ TARGET = st.sampled_from(("", "", "", *EXCHANGES, *EXCHANGES, "amq.topic", "amq.
 KEY = st.sampled_from(KEYS)
 FLAG = st.booleans()
 SELDOM = st.integers(0, 7).map(lambda number: number == 0)
+RARELY = st.integers(0, 31).map(lambda number: number == 0)
 TAG = st.sampled_from(("ta", "tb", ""))
 ZERO, UNKNOWN = -1, -2
 
@@ -74,7 +75,7 @@ QUEUE_ARGUMENTS = _some(
 )  # fmt: skip
 DECLARE_QUEUE = st.fixed_dictionaries(
     {"queue": QUEUE_OR_LAST, "passive": SELDOM, "durable": SELDOM, "exclusive": SELDOM, "auto_delete": SELDOM,
-     "arguments": QUEUE_ARGUMENTS}
+     "nowait": SELDOM, "arguments": QUEUE_ARGUMENTS}
 )  # fmt: skip
 PLAIN_QUEUE = st.fixed_dictionaries({"queue": Q})
 BIND_QUEUE = st.fixed_dictionaries(
@@ -100,14 +101,15 @@ PROPERTIES = st.fixed_dictionaries(
               "user_id": st.sampled_from(("guest", "other"))},
 )  # fmt: skip
 PUBLISH = st.fixed_dictionaries(
-    {"exchange": TARGET, "routing_key": st.one_of(KEY, Q), "mandatory": FLAG, "immediate": st.just(False),
+    {"exchange": TARGET, "routing_key": st.one_of(KEY, Q), "mandatory": FLAG, "immediate": RARELY,
      "properties": st.one_of(st.just({}), st.just({}), PROPERTIES)}
 )  # fmt: skip
 PICK = st.sampled_from((0, 0, 0, 1, 1, 2, 3, ZERO, UNKNOWN))
 METHODS: list[tuple[int, str, st.SearchStrategy[dict[str, Any]]]] = [
     (7, "Queue.Declare", DECLARE_QUEUE),
     (3, "Queue.Declare", PLAIN_QUEUE),
-    (1, "Queue.Delete", st.fixed_dictionaries({"queue": QUEUE_OR_LAST, "if_unused": SELDOM, "if_empty": SELDOM})),
+    (1, "Queue.Delete", st.fixed_dictionaries({"queue": QUEUE_OR_LAST, "if_unused": SELDOM, "if_empty": SELDOM,
+                                              "nowait": SELDOM})),
     (1, "Queue.Purge", st.fixed_dictionaries({"queue": QUEUE_OR_LAST})),
     (3, "Queue.Bind", BIND_QUEUE),
     (1, "Queue.Unbind", BIND_QUEUE),
@@ -119,14 +121,15 @@ METHODS: list[tuple[int, str, st.SearchStrategy[dict[str, Any]]]] = [
     (5, "Basic.Publish", st.fixed_dictionaries({"exchange": st.just(""), "routing_key": Q})),
     (4, "Basic.Get", st.fixed_dictionaries({"queue": QUEUE_OR_LAST, "no_ack": FLAG})),
     (4, "Basic.Consume", st.fixed_dictionaries(
-        {"queue": QUEUE_OR_LAST, "consumer_tag": TAG, "no_ack": SELDOM, "exclusive": SELDOM,
-         "arguments": _some(("x-priority", 1), ("x-priority", -1), ("x-priority", "abc"))})),
-    (1, "Basic.Cancel", st.fixed_dictionaries({"consumer_tag": TAG})),
+        {"queue": QUEUE_OR_LAST, "consumer_tag": TAG, "no_ack": SELDOM, "exclusive": SELDOM, "nowait": SELDOM,
+         "no_local": SELDOM, "arguments": _some(("x-priority", 1), ("x-priority", -1), ("x-priority", "abc"))})),
+    (1, "Basic.Cancel", st.fixed_dictionaries({"consumer_tag": TAG, "nowait": SELDOM})),
     (4, "Basic.Ack", st.fixed_dictionaries({"pick": PICK, "multiple": FLAG})),
     (3, "Basic.Nack", st.fixed_dictionaries({"pick": PICK, "multiple": FLAG, "requeue": FLAG})),
     (2, "Basic.Reject", st.fixed_dictionaries({"pick": PICK, "requeue": FLAG})),
     (1, "Basic.Recover", st.fixed_dictionaries({"requeue": FLAG})),
-    (2, "Basic.Qos", st.fixed_dictionaries({"prefetch_count": st.integers(0, 2), "global_": FLAG})),
+    (2, "Basic.Qos", st.fixed_dictionaries({"prefetch_count": st.integers(0, 2), "global_": FLAG,
+                                            "prefetch_size": RARELY.map(int)})),
     (1, "Confirm.Select", st.just({})),
     (1, "Tx.Select", st.just({})),
     (1, "Tx.Commit", st.just({})),
