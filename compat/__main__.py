@@ -119,7 +119,9 @@ def conclude(chosen: list[Suite], found: dict[str, list[Outcome]], output: Path)
         file.writelines(f"{one.as_line()}\n" for outcomes in found.values() for one in outcomes)
     mine = next((outcomes for name, outcomes in found.items() if name != RABBITMQ), [])
     differences = results.differences(mine, found.get(RABBITMQ), EXPLAINED)
-    say(f"\n{results.table({suite.key: suite.title for suite in chosen}, found, differences)}\n")
+    titles = {suite.key: suite.title for suite in chosen}
+    (output / "table.md").write_text(results.page(titles, found, differences))
+    say(f"\n{results.table(titles, found, differences)}\n")
     for one in differences:
         say(one.words())
     stale = results.stale(mine, differences, EXPLAINED)

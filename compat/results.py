@@ -89,6 +89,19 @@ def _counts(outcomes: Iterable[Outcome]) -> list[str]:
     return [str(said.count(word)) for word in (PASSED, FAILED, SKIPPED)]
 
 
+def page(titles: dict[str, str], found: dict[str, list[Outcome]], all_differences: list[Difference]) -> str:
+    """Return the table as docs/compatibility.md has it: for each broker how many of those that ran have passed."""
+    lines = ["| suite | " + " | ".join(found) + " | differ |", "|---" * (len(found) + 2) + "|"]
+    for key, title in titles.items():
+        cells = []
+        for outcomes in found.values():
+            passed, failed, skipped = map(int, _counts(one for one in outcomes if one.suite == key))
+            cells.append(f"{passed} of {passed + failed}" + (f", {skipped} skipped" if skipped else ""))
+        cells.append(str(sum(one.suite == key for one in all_differences)))
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def table(titles: dict[str, str], found: dict[str, list[Outcome]], all_differences: list[Difference]) -> str:
     """Return the table as text: suites down, the brokers' counts across, and how many tests differ."""
     head = ["suite", *(f"{name} {word}" for name in found for word in (PASSED, FAILED, SKIPPED)), "differ"]

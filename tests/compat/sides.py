@@ -37,6 +37,9 @@ class Channel:
     cancels: list[str] = field(default_factory=list)
     confirms: dict[int, str] = field(default_factory=dict)
     """By the number of the publish, in this life of the channel."""
+    confirming: bool = False
+    published: int = 0
+    """Publishes in this life that must be confirmed."""
     tags: list[int] = field(default_factory=list)
     """Delivery tags that the sequence has not settled."""
     declares: list[bool] = field(default_factory=list)
@@ -46,6 +49,7 @@ class Channel:
         self.is_open = False
         self.replies.append(("confirmed", *sorted(self.confirms.items())))
         self.confirms.clear()
+        self.confirming, self.published = False, 0
         self.tags.clear()
         self.declares.clear()
 
@@ -156,6 +160,8 @@ class Wire:
         else:
             if isinstance(method, commands.Channel.OpenOk):
                 channel.is_open = True
+            elif isinstance(method, commands.Confirm.SelectOk):
+                channel.confirming = True
             channel.replies.append((method.name, self.names.told(dict(method))))
 
     def _confirmed(self, channel: Channel, method: commands.Basic.Ack | commands.Basic.Nack) -> None:
@@ -255,6 +261,7 @@ class Side:
                 return
         if step.method == "Basic.Publish":
             self.published += 1
+            channel.published += channel.confirming
             properties = full(step.fields.get("properties", {}), self.prefix)
             body = str(self.published).encode()
             content = publish_frames(number, "", "", body, properties)

@@ -152,7 +152,9 @@ SETTING = st.one_of(
     st.builds(Step, st.sampled_from(CHANNELS), st.just("Queue.Bind"),
               st.fixed_dictionaries({"queue": Q, "exchange": X, "routing_key": KEY})),
 )  # fmt: skip
+STOCK = st.builds(Step, st.sampled_from(CHANNELS), st.just("Basic.Publish"),
+                  st.fixed_dictionaries({"exchange": st.just(""), "routing_key": Q}))  # fmt: skip
 # Lists of lists are longer, and shrink as far.
-SEQUENCE = st.tuples(st.lists(SETTING, max_size=6), st.lists(st.lists(STEP, max_size=9), min_size=1, max_size=9)).map(
-    lambda drawn: [*drawn[0], *(step for steps in drawn[1] for step in steps)]
-)
+SEQUENCE = st.tuples(
+    st.lists(SETTING, max_size=6), st.lists(STOCK, max_size=6), st.lists(st.lists(STEP, max_size=9), max_size=9)
+).map(lambda drawn: [*drawn[0], *drawn[1], *(step for steps in drawn[2] for step in steps)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from compat.results import Outcome, differences, read, stale, table
+from compat.results import Outcome, differences, page, read, stale, table
 
 
 def outcome(broker: str, test: str, result: str, why: str = "") -> Outcome:
@@ -46,3 +46,12 @@ def test_the_worst_that_is_said_of_a_test_counts(tmp_path: Path) -> None:
 def test_the_table_counts_each_suite_on_each_broker() -> None:
     shown = table({"suite": "A suite"}, {"ours": OURS, "theirs": THEIRS}, differences(OURS, THEIRS, {})).splitlines()
     assert shown[1].split() == ["A", "suite", "1", "2", "0", "3", "0", "0", "2"]
+
+
+def test_the_page_says_how_many_passed_of_those_that_ran() -> None:
+    found = {"ours": [*OURS, outcome("ours", "absent", "skipped")], "theirs": THEIRS}
+    assert page({"suite": "A suite"}, found, differences(OURS, THEIRS, {})).splitlines() == [
+        "| suite | ours | theirs | differ |",
+        "|---|---|---|---|",
+        "| A suite | 1 of 3, 1 skipped | 3 of 3 | 2 |",
+    ]

@@ -90,6 +90,7 @@ def test_every_sequence_is_answered_and_the_counts_add_up(ours: Side, steps: lis
             ours.act(step, tag)
             ours.settled(step, tag)
             check(ours.seen())
+            confirmed(ours)
         emptied(ours)
     finally:
         ours.end()
@@ -101,6 +102,13 @@ def check(seen: dict[Any, Any]) -> None:
     assert "the socket was closed without a word" not in said
     closes = [reply for reply in said if reply[0] in ("Channel.Close", "Connection.Close")]
     assert [close for close in closes if close[1] not in CODES] == []
+
+
+def confirmed(ours: Side) -> None:
+    """Every publish of a channel in confirm mode has been answered; that none is twice, `Wire` has seen to."""
+    for wire in ours.wires.values():
+        for channel in wire.channels.values():
+            assert sorted(channel.confirms) == list(range(1, channel.published + 1))
 
 
 def emptied(ours: Side) -> None:
