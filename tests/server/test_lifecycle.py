@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from tests.brokers import GRACE, eventually, in_process, penstock_command, serving
+from tests.brokers import GRACE, BrokerProcess, eventually, in_process, penstock_command, serving
 from tests.server.peer import Peer, open_peer, peer_of, publish_frames
 
 ADDRESS = re.compile(r"amqp://127\.0\.0\.1:\d+")
@@ -28,6 +28,15 @@ def refused(*words: str) -> str:
     assert len(lines) == 1
     assert lines[0].startswith("penstock: ")
     return lines[0].removeprefix("penstock: ")
+
+
+def test_what_comes_after_a_close_does_not_cost_the_client_the_answer(own_broker: BrokerProcess) -> None:
+    with open_peer(own_broker) as peer:
+        peer.send(0, commands.Connection.Close(200, "", 0, 0))
+        peer.expect(0, commands.Connection.CloseOk)
+        assert peer.is_closed()
+        for _ in range(100):  # A socket that was closed altogether would be reset by the first of them.
+            peer.say(publish_frames(1, "", "q", b"x" * 10_000))
 
 
 def test_it_listens_on_every_address_and_names_them_in_its_ready_line(tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ class Shell:
         self.view = memoryview(bytearray(READ_BYTES))
         self.pulse_view = self.view[: hub.policy.pulse_bytes]
         self.transports: dict[int, Transport] = {}
+        self.leaving: set[Transport] = set()
+        """Sockets that are no connections any more: our side is closed, and the peer's not yet."""
         self.emptied = asyncio.Event()
         """Set when the last socket is gone after `close_connections`."""
         self._scheduled = False
@@ -224,7 +226,7 @@ class Shell:
 
     def stop(self) -> None:
         """Give up whoever is still there, and all timers."""
-        for transport in list(self.transports.values()):
+        for transport in [*self.transports.values(), *self.leaving]:
             transport.abort()
         self.hub.tick()
         self._tell()

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 WRITE_HIGH = 1024 * 1024
 WRITE_LOW = 256 * 1024
 """Bytes in the socket's own buffer at which nothing more is written to it, and at which writing goes on."""
+LEAVING_MAX = 1000
+"""Sockets that may be leaving at a time; more are closed at once."""
+LEAVING_S = 5.0
+"""Seconds that a peer gets to read our last words and to close its side; what it still sends is read and dropped."""
 SMALL_RECEIVE_BUFFER = 64 * 1024
 """Sockets that die within a second of not being read (py-amqp's) survive reading in pulses with this buffer."""
 
@@ -33,6 +37,8 @@ class Transport(asyncio.BufferedProtocol):
         self.reading = True
         self.pulse: asyncio.TimerHandle | None = None
         self._socket: asyncio.Transport | None = None
+        self._leaving: asyncio.TimerHandle | None = None
+        """Set once our side of the socket is closed."""
         self._shrunk = False
         self._pulsing = False
         """Its reading is paused but for pulses, since `connection.paused_at`."""
@@ -54,12 +60,17 @@ class Transport(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Something was read."""
+        if self._leaving is not None:
+            return
         assert self.connection is not None
         self.shell.received(self, bytes(self.shell.view[:nbytes]))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
         self._stop_pulsing()
+        if self._leaving is not None:
+            self._leaving.cancel()
+            self.shell.leaving.discard(self)
         self.shell.lost(self)
         self._socket = None
 
@@ -108,10 +119,22 @@ class Transport(asyncio.BufferedProtocol):
             self._socket.resume_reading()
 
     def close(self) -> None:
-        """Close when everything is written."""
+        """Close our side when everything is written, and the socket when the peer has closed its own.
+
+        A socket that is closed while octets come in is reset, and the peer may never read our last words: amqplib,
+        which sends its last acknowledgements after its close, waits for ever then.
+        """
         self._stop_pulsing()
-        if self._socket is not None:
+        if self._socket is None or self._leaving is not None or self._socket.is_closing():
+            return
+        if len(self.shell.leaving) >= LEAVING_MAX or not self._socket.can_write_eof():
             self._socket.close()
+            return
+        self.resume()
+        self._socket.write_eof()
+        self._leaving = self.shell.loop.call_later(LEAVING_S, self.abort)
+        self.shell.leaving.add(self)
+        self.shell.lost(self)
 
     def abort(self) -> None:
         """Give the peer up."""
