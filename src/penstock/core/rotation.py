@@ -36,8 +36,18 @@ def add(queue: Queue, consumer: Consumer) -> None:
 
 
 def remove(queue: Queue, consumer: Consumer) -> None:
-    """Take a consumer away."""
-    queue.consumers.remove(consumer)
+    """Take a consumer away; whose turn it is among the others, it stays."""
+    consumers = queue.consumers
+    at = consumers.index(consumer)
+    first = at
+    while first > 0 and consumers[first - 1].priority == consumer.priority:
+        first -= 1
+    following, share = consumers[first].following, consumers[first].share
+    if at - first < following:
+        following -= 1
+    del consumers[at]
+    if first < len(consumers) and consumers[first].priority == consumer.priority:
+        consumers[first].following, consumers[first].share = following, share
     queue.ranked = any(each.priority != 0 for each in queue.consumers)
 
 
@@ -57,7 +67,8 @@ def whose_turn(queue: Queue, available: i64, now: float) -> Turn | None:
             if head.following == 0 or head.share == 0:
                 head.share = available // size if available > size else 1
             consumer = consumers[first + head.following]
-            head.following += 1
+            # Back to the first at once: who subscribes later stands behind those who were there (as in RabbitMQ).
+            head.following = head.following + 1 if head.following + 1 < size else 0
             room = consumer.room(now)
             if room > 0:
                 return Turn(consumer, room if room < head.share else head.share)
