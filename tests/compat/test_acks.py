@@ -117,6 +117,15 @@ def test_refused_messages_come_back_in_their_old_order_and_are_marked(peer: Peer
     assert [delivered(peer) for _ in range(5)] == expected
 
 
+def test_a_message_with_a_time_to_live_comes_back_as_often_as_it_is_refused(peer: Peer) -> None:
+    queue = peer.declare()
+    peer.say(publish_frames(1, "", queue, b"0", {"expiration": "600000"}))
+    for tag in range(1, 6):
+        peer.is_well()
+        assert got(peer, queue) == (tag, tag > 1, b"0")
+        peer.send(1, Nack(tag))
+
+
 def test_what_is_refused_for_good_is_gone(peer: Peer) -> None:
     queue = taken(peer, 3)
     peer.send(1, Reject(1, requeue=False), Nack(3, multiple=True, requeue=False))

@@ -37,7 +37,7 @@ from penstock.core.effects import (
 from penstock.core.gates import Gates
 from penstock.core.holding import Holding
 from penstock.core.lifetime import EXPIRED_AT_ONCE, Lifetime
-from penstock.core.pace import Pace, Watch
+from penstock.core.pace import Pace, Watch, forget
 from penstock.core.patience import renew
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
@@ -234,8 +234,9 @@ class Broker:
             if terms.max_rate > 0:
                 consumer.pace = Pace(self, consumer, terms.max_rate)
             if terms.slow_rate > 0:
-                watch = Watch(self, consumer, terms.slow_rate, terms.slow_period_s, terms.slow_policy == CANCEL)
-                self.deadlines.add(watch, self.now + terms.slow_period_s)
+                cancels = terms.slow_policy == CANCEL
+                consumer.watch = Watch(self, consumer, terms.slow_rate, terms.slow_period_s, cancels)
+                self.deadlines.add(consumer.watch, self.now + terms.slow_period_s)
         self.mark(queue)
 
     def cancel(self, session: Session, tag: str) -> None:
@@ -248,6 +249,7 @@ class Broker:
             return
         queue = consumer.queue
         remove(queue, consumer)
+        forget(self, consumer)
         if not queue.consumers and queue.auto_delete and not queue.deleted:
             self.delete_queue(queue)
         else:
@@ -278,6 +280,7 @@ class Broker:
             self.deadlines.drop(queue.lifetime)
         for consumer in list(queue.consumers):
             remove(queue, consumer)
+            forget(self, consumer)
             consumer.session.consumers.pop(consumer.tag, None)
             self._effects.append(Cancelled(consumer))
         for cursor in queue.cursors:

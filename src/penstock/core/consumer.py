@@ -11,7 +11,7 @@ from penstock.flow.credit import UNBOUNDED, Credit
 from penstock.flow.level import UNLIMITED
 
 if TYPE_CHECKING:
-    from penstock.core.pace import Pace
+    from penstock.core.pace import Pace, Watch
     from penstock.core.queue import Queue
     from penstock.core.session import Session
 
@@ -46,6 +46,8 @@ class Consumer:
         """That of all consumers of its session (basic.qos with global=true)."""
         self.pace: Pace | None = None
         """How fast it is given messages; None is as fast as it takes them."""
+        self.watch: Watch | None = None
+        """Looks whether it is slow; None where nobody does."""
         self.arguments: dict[str, object] = {}
         self.delivered: i64 = 0
         self.priority: i64 = priority

@@ -125,3 +125,7 @@ class Expiry:
 
     def __init__(self, message: MarkedMessage) -> None:
         self.message: MarkedMessage | None = message
+
+    def __lt__(self, other: Expiry) -> bool:
+        """A message that went out and came back is listed twice, once emptied: it does not matter which is first."""
+        return False

@@ -39,6 +39,14 @@ class Pace(Party):
         return NEVER
 
 
+def forget(broker: Broker, consumer: Consumer) -> None:
+    """Drop the deadlines of a consumer that is gone: at a low rate, or over a long period, they would be far off."""
+    if consumer.pace is not None:
+        broker.deadlines.drop(consumer.pace)
+    if consumer.watch is not None:
+        broker.deadlines.drop(consumer.watch)
+
+
 class Watch(Party):
     """Looks whether a consumer is slow: every period, whether it settled fewer messages a second than it should.
 
