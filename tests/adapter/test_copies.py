@@ -85,4 +85,4 @@ def test_a_message_without_a_channel_has_them_too() -> None:
         vhost, "amq.direct", "a", Properties(headers={"CC": ["b"], "BCC": ["c"]}), b"x"
     )
     assert [int(vhost.queues[name].messages) for name in "abc"] == [1, 1, 1]
-    assert properties_of(vhost.queues["c"].ready[0].content).headers == {"CC": ["b"]}
+    assert properties_of(vhost.queues["c"].backlog.ready[0].content).headers == {"CC": ["b"]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core import changes
+from penstock.core.consumer import Consumer
 from penstock.core.effects import Returned
 from penstock.errors import ContentTooLarge, NotFound, PreconditionFailed, ResourceError
 from penstock.names import read_settings
@@ -64,8 +65,9 @@ def test_acknowledgements_count_in_the_depth_and_the_prefetch_until_the_commit(h
     client.session.credit.window = 2
     for _ in range(3):
         house.publish_now("a", 5)
-    client.get("a")
-    client.ack(client.get("a"), multiple=True)
+    consumer = Consumer("c", client.session, house.vhost.queues["a"], False, False, 0)
+    batch = client.session.take(consumer, 2, house.broker.now)
+    client.ack(int(batch.last()), multiple=True)
     assert (house.depth("a"), client.session.credit.left()) == (3, 0)
     assert client.commit()
     assert (house.depth("a"), client.session.credit.left()) == (1, 2)

@@ -21,6 +21,8 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.core.message import Expiry, MarkedMessage, Message
 from penstock.flow.deadlines import NEVER
 
+NOTHING: Final[deque[Message]] = deque(maxlen=0)
+"""The messages of all queues that have never had any: one of their own takes 600 octets even when it is empty."""
 SWEPT_FROM: Final = 256
 """Fewer ghosts or idle entries than these stay where they are."""
 
@@ -30,7 +32,7 @@ class Backlog:
     """First in, first out. Its depth is counted by the queue, not here."""
 
     def __init__(self) -> None:
-        self.ready: deque[Message] = deque()
+        self.ready: deque[Message] = NOTHING
         self.returned: list[tuple[int, Message]] = []
         self.mortal: list[tuple[float, int, Expiry]] = []
         self.ghosts: i64 = 0
@@ -38,6 +40,8 @@ class Backlog:
 
     def lane(self, priority: i64) -> deque[Message]:
         """Return where a message with this priority goes to the end of."""
+        if self.ready is NOTHING:
+            self.ready = deque()
         return self.ready
 
     def plain(self) -> bool:
@@ -54,7 +58,7 @@ class Backlog:
 
     def append(self, message: Message) -> None:
         """Put a message at the end."""
-        self.ready.append(message)
+        self.lane(0).append(message)
         if isinstance(message, MarkedMessage) and message.expires != NEVER:
             self._list(message)
 
@@ -116,7 +120,8 @@ class Backlog:
         waiting = self.messages()
         waiting.sort(key=_sequence_of)
         self.ready.clear()
-        self.ready.extend(waiting)
+        if waiting:
+            self.lane(0).extend(waiting)
         self.returned.clear()
         self.ghosts = 0
 

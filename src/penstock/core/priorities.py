@@ -27,7 +27,7 @@ class Priorities(Backlog):
 
     def lane(self, priority: i64) -> deque[Message]:
         """See `Backlog.lane`."""
-        return self._line(priority).ready
+        return self._line(priority).lane(0)
 
     def plain(self) -> bool:
         """See `Backlog.plain`."""

@@ -49,6 +49,8 @@ class SettingsTable:
         """Memory of this machine, which shares of it are shares of; 0 where it is not known."""
         self._entries: dict[str, dict[str, Entry]] = {}
         self._patterns: dict[str, Patterns] = {}
+        self._common: dict[str, Settings] = {}
+        """What queues share of which nothing in particular is said, by virtual host."""
         for scope in SCOPES:
             self._entries[scope] = {}
             self._patterns[scope] = Patterns()
@@ -73,6 +75,7 @@ class SettingsTable:
             entry = Entry(scope, pattern)
             entries[pattern] = entry
             self._patterns[scope].add(pattern)
+        self._common.clear()
         before = entry.said(by)
         if by == COMMAND:
             entry.command = words
@@ -140,6 +143,12 @@ class SettingsTable:
 
     def queue(self, vhost: str, queue: str, given: dict[str, Word]) -> Settings:
         """Resolve a queue. Raises PreconditionFailed (406) for what two sources say and cannot both be meant."""
+        if not given and not self.words("queue", queue):
+            common = self._common.get(vhost)
+            if common is None:
+                common = resolve(queue, self.queue_words(vhost, queue, given), self._defaults)
+                self._common[vhost] = common
+            return common
         found = resolve(queue, self.queue_words(vhost, queue, given), self._defaults)
         found.given = given
         return found

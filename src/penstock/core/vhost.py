@@ -45,7 +45,7 @@ LOCKED: Final = (
 )
 """RabbitMQ's words, which its users search for."""
 
-QUEUES_MAX: Final = 50_000
+QUEUES_MAX: Final = 200_000
 EXCHANGES_MAX: Final = 50_000
 BINDINGS_MAX: Final = 500_000
 """How many may exist in a virtual host: a client that declares in a loop meets a bound before the memory does."""

@@ -91,7 +91,8 @@ class GateBook:
         self.closed_s: float = 0.0
         self.blocks: dict[int, Block] = {}
         """By identity of the producer."""
-        self.departed: deque[Block] = deque(maxlen=DEPARTED_KEPT)
+        self.departed: deque[Block] | None = None
+        """Summaries of producers that went away, the last of them; None before the first."""
 
     def closed(self, now: float) -> None:
         """Note a crossing of the stop threshold."""
@@ -117,6 +118,8 @@ class GateBook:
         block = self.blocks.pop(key, None)
         if block is not None:
             block.end(now)
+            if self.departed is None:
+                self.departed = deque(maxlen=DEPARTED_KEPT)
             self.departed.append(block)
 
     def blocked(self) -> dict[int, Block]:
@@ -144,7 +147,7 @@ class GateBook:
             **self.summary(now),
             "producers": [block.plain(now) for block in producers[:PRODUCERS_TOLD]],
             "more_producers": max(len(producers) - PRODUCERS_TOLD, 0),
-            "departed": [block.plain(now) for block in self.departed],
+            "departed": [block.plain(now) for block in self.departed or ()],
         }
 
 

@@ -36,12 +36,18 @@ class Features:
         """Whether it was asked for as a quorum queue: durable, and with a delivery limit."""
 
 
+PLAIN: Final = Features()
+"""What most queues are."""
+
+
 def read_features(queue: str, arguments: dict[str, object]) -> Features:
     """Return what the arguments of a queue.declare say that it is.
 
     Raises PreconditionFailed (406) for what cannot be meant, NotImplementedHere (540) for a stream.
     """
     thing = f"queue '{queue}'"
+    if FEATURES.isdisjoint(arguments):
+        return PLAIN
     features = Features(
         _priority(thing, arguments.get("x-max-priority")),
         _flag(thing, "x-single-active-consumer", arguments.get("x-single-active-consumer")),
