@@ -69,6 +69,23 @@ def test_ack_modes_put_back_or_take_out(web: Web, name: str) -> None:
     assert web.take(name) == []
 
 
+def test_priority_and_expiration_count_as_for_anybody(web: Web, name: str) -> None:
+    declare(web, name, **{"x-max-priority": 5})
+    web.publish(name, "low", properties={"priority": 1})
+    web.publish(name, "high", properties={"priority": 4})
+    web.publish(name, "gone", properties={"expiration": "0", "priority": 5})
+    assert [each["payload"] for each in web.take(name)] == ["high", "low"]
+    assert "invalid expiration 'soon'" in web.publish(name, properties={"expiration": "soon"}).reason
+    assert "fast reply consumer" in web.publish(name, properties={"reply_to": "amq.rabbitmq.reply-to"}).reason
+
+
+def test_how_often_a_message_came_back_is_told_where_it_counts(web: Web, name: str) -> None:
+    web.do("PUT", f"/queues/%2F/{name}", {"durable": True, "arguments": {"x-queue-type": "quorum"}}, status=201)
+    assert web.get(f"/queues/%2F/{name}")["type"] == "quorum"
+    web.publish(name)
+    assert [web.take(name)[0]["properties"] for _ in range(2)] == [[], {"headers": {"x-delivery-count": 1}}]
+
+
 def test_unroutable_is_told_and_an_unknown_exchange_is_an_error(web: Web, name: str) -> None:
     assert web.publish(name).json == {"routed": False}
     assert web.publish(name, exchange=name).status == 404

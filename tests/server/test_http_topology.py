@@ -84,6 +84,17 @@ def test_an_exclusive_queue_is_seen_and_left_alone(served: BrokerProcess, web: W
         assert web.ask("DELETE", f"/queues/%2F/{mine}/contents").status == 400
 
 
+def test_a_single_active_consumer_is_named_and_the_others_wait(served: BrokerProcess, web: Web, name: str) -> None:
+    web.do("PUT", f"/queues/%2F/{name}", {"arguments": {"x-single-active-consumer": True}}, status=201)
+    with Connection(served.url) as connection:
+        channel = connection.channel()
+        first, second = channel.consume(name), channel.consume(name)
+        queue = web.get(f"/queues/%2F/{name}")
+    assert queue["single_active_consumer_tag"] == first
+    states = {each["consumer_tag"]: (each["active"], each["activity_status"]) for each in queue["consumer_details"]}
+    assert states == {first: (True, "single_active"), second: (False, "waiting")}
+
+
 def test_a_list_has_pages_names_columns_and_an_order(web: Web, name: str) -> None:
     for number in range(7):
         web.do("PUT", f"/queues/%2F/{name}-{number}", {}, status=201)

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.adapter.amqp091.channel import headers_of
+from penstock.adapter.amqp091.claims import REPLY_TO
 from penstock.adapter.amqp091.content import header_payload, make_content
 from penstock.adapter.amqp091.copies import BCC, route_with_copies, without_blind_copies
 from penstock.adapter.amqp091.header import FIXED_OCTETS
+from penstock.adapter.amqp091.particulars import variant_of
 from penstock.core import road
 from penstock.core.holding import Held
 from penstock.core.message import OVERHEAD
@@ -59,14 +61,20 @@ class Publication(Producer):
             raise PreconditionFailed(
                 f"user_id property set to '{properties.user_id}' but authenticated user was '{self.origin.user}'"
             )
+        if properties.reply_to == REPLY_TO:
+            raise PreconditionFailed("fast reply consumer does not exist")
         try:
             content = make_content(properties, body)
         except CodecError as error:
             raise PreconditionFailed(f"the properties cannot be sent: {error.reason}") from None
-        route = vhost.route(exchange, key, True)
         headers = headers_of(content)
-        route = route_with_copies(route, headers) or route
+        route = vhost.route(exchange, key, True)
         vhost.resolve(route, headers)
+        route = variant_of(route, content)
+        copied = route_with_copies(route, headers)
+        if copied is not None:
+            route = copied
+            vhost.resolve(route, headers)
         if route.control:
             raise AccessRefused("operations of the broker are asked for by AMQP, with somewhere to reply to")
         charge = len(header_payload(content)) - FIXED_OCTETS + len(body) + OVERHEAD + route.address.charge()

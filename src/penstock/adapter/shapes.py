@@ -99,7 +99,7 @@ def queue_of(queue: Queue, hub: Hub) -> Shape:
         "messages_ram": int(queue.messages),
         "consumers": len(consumers),
         "exclusive_consumer_tag": exclusive,
-        "single_active_consumer_tag": None,
+        "single_active_consumer_tag": consumers[0].tag if consumers and queue.features.single_active else None,
         "penstock": view,
     }
     if queue.tail:
@@ -171,6 +171,8 @@ def consumer_of(consumer: Consumer, hub: Hub) -> Shape:
     channel = consumer.session
     assert isinstance(channel, Channel)
     view = views.consumer_view(consumer)
+    single = consumer.queue.features.single_active
+    active = not single or (bool(consumer.queue.consumers) and consumer.queue.consumers[0] is consumer)
     return {
         "consumer_tag": consumer.tag,
         "queue": {"name": consumer.queue.name, "vhost": consumer.queue.vhost},
@@ -178,8 +180,8 @@ def consumer_of(consumer: Consumer, hub: Hub) -> Shape:
         "ack_required": not consumer.no_ack,
         "exclusive": consumer.exclusive,
         "prefetch_count": int(consumer.credit.window),
-        "active": True,
-        "activity_status": "up",
+        "active": active,
+        "activity_status": ("single_active" if active else "waiting") if single else "up",
         "arguments": plain(consumer.arguments),
         "penstock": {name: view[name] for name in ("unacknowledged", "delivered", "obstacles")},
     }

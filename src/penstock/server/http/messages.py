@@ -10,6 +10,7 @@ from typing import Final
 from starlette.responses import Response
 
 from penstock.adapter.amqp091.content import body_of, properties_of
+from penstock.adapter.amqp091.raw import counted
 from penstock.adapter.publication import Publication
 from penstock.adapter.shapes import Shape, plain
 from penstock.core.message import Message
@@ -147,7 +148,8 @@ def _take(ask: Ask, queue: Queue, mode: str, count: int, encoding: str, most: in
         batch = session.get(queue, False, broker.now)
         assert batch is not None
         left = int(queue.available())
-        found.append(_message(oldest, body, left, encoding, most))
+        told = counted(oldest) if queue.counts_returns() else oldest
+        found.append(_message(told, body, left, encoding, most))
     if not found:
         return found
     if mode == "ack_requeue_false":
