@@ -16,7 +16,7 @@ from tests.brokers import BrokerProcess
 from tests.server.web import Web
 
 ASKED = [(method, path) for path, handlers in TABLE.items() for method in handlers]
-NAMES = ("/", "nothing", "amq.default", "amq.direct", "", "%", "a b", "x" * 300, "ü\x00\ud7ff", "q", "e", "guest")
+NAMES = ("/", "fuzzed", "amq.default", "amq.direct", "", "%", "a b", "x" * 300, "ü\x00\ud7ff", "q", "e", "guest")
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
