@@ -56,6 +56,15 @@ def test_who_joins_later_stands_behind_those_who_were_there(connection: pika.Blo
     assert audience.hears(3) == list("aba")
 
 
+def test_who_joins_in_the_middle_of_a_round_is_the_last_in_turn(connection: pika.BlockingConnection, name: str) -> None:
+    audience = Audience(connection, name)
+    for tag in "ab":
+        audience.joins(tag)
+    audience.hears(1)
+    audience.joins("c")
+    assert audience.hears(6) == list("bacbac")
+
+
 def test_who_leaves_takes_nobody_elses_turn(connection: pika.BlockingConnection, name: str) -> None:
     audience = Audience(connection, name)
     for tag in "abc":

@@ -30,6 +30,13 @@ def add(queue: Queue, consumer: Consumer) -> None:
     if not queue.features.single_active:
         while at > 0 and consumers[at - 1].priority < consumer.priority:
             at -= 1
+        first = at
+        while first > 0 and consumers[first - 1].priority == consumer.priority:
+            first -= 1
+        if first < at and consumers[first].following > 0:
+            # The last in turn stands right before the next one (as in RabbitMQ).
+            at = first + int(consumers[first].following)
+            consumers[first].following += 1
     consumers.insert(at, consumer)
     queue.ranked = queue.ranked or consumer.priority != 0
     queue.used = True
