@@ -6,7 +6,7 @@ because deliveries leave from the front.
 
 A message with a time of its own (its `expiration`) is also in `mortal`, a heap by that time, so that it leaves when it
 is due wherever it stands. One that expires in the middle leaves a *ghost* in its place: an empty message that is passed
-over, and swept out when there are as many ghosts as messages. The entry of a message that has been delivered meanwhile
+over, and swept out when ghosts are a quarter. The entry of a message that has been delivered meanwhile
 is idle, holds nothing, and is swept out likewise. So nothing is ever searched for.
 """
 
@@ -175,7 +175,7 @@ class Backlog:
         self.ghosts -= 1
 
     def _sweep_ghosts(self) -> None:
-        if self.ghosts > SWEPT_FROM and self.ghosts * 2 > len(self.ready) + len(self.returned):
+        if self.ghosts > SWEPT_FROM and self.ghosts * 4 > len(self.ready) + len(self.returned):
             kept = [each for each in self.ready if not (isinstance(each, MarkedMessage) and each.ghost)]
             self.ready.clear()
             self.ready.extend(kept)

@@ -10,7 +10,7 @@ from penstock.flow.deadlines import NEVER, Party
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
 
-EXPIRED_AT_ONCE: Final = 1000
+EXPIRED_AT_ONCE: Final = 500
 """Messages of a queue that expire in one turn of the broker at most; the others follow in the next, so nobody waits."""
 
 

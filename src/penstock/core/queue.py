@@ -294,17 +294,26 @@ class Queue(Guarded):
 
         What a cursor reads does not expire under it.
         """
-        if self.cursors:
-            return True
         ttl_s = self.settings.message_ttl_s
-        while most > 0:
+        messages: i64 = 0
+        size: i64 = 0
+        left = 0 if self.cursors else most
+        while left > 0:
             message = self.backlog.take_due(now, ttl_s, offered)
             if message is None:
-                return True
-            most -= 1
+                break
+            left -= 1
             self.expired += 1
-            self._bury(message, EXPIRED, now)
-        return False
+            if self.dead_letters is not None:
+                self._bury(message, EXPIRED, now)
+            else:
+                if self.shared:
+                    self.let_go([message], now)
+                messages += 1
+                size += message.charge
+        if messages > 0:
+            self.settle(messages, size, now)
+        return left > 0 or len(self.cursors) > 0
 
     # Thresholds
 
