@@ -90,6 +90,7 @@ class Message:
         return self.returns > 0
 
 
+@mypyc_attr(acyclic=True)
 class MarkedMessage(Message):
     """A message with something of its own: a part in its address's sum, or a time to live."""
 
@@ -118,8 +119,9 @@ class MarkedMessage(Message):
         return left
 
 
+@mypyc_attr(acyclic=True)
 class Expiry:
-    """A message in the list of what expires; emptied when it leaves before."""
+    """A message in the list of what expires; emptied when it leaves, for it holds its message, which holds it."""
 
     __slots__ = ("message",)
 
