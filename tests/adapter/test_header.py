@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from penstock.adapter.amqp091.header import UNFIT, property_flags
-from penstock.wire.amqp091.codec import CodecError, Properties, decode_properties, encode_header
+from penstock.adapter.amqp091.header import UNFIT, property_flags, table_fits
+from penstock.wire.amqp091.codec import (
+    CodecError,
+    Properties,
+    decode_properties,
+    decode_table,
+    encode_header,
+    encode_table,
+)
+from tests.wire import strategies
 
 SHORT = st.text(max_size=20)
 NAMES = (
@@ -88,3 +97,37 @@ def test_flags_that_mean_nothing_in_class_basic_do_not_fit() -> None:
     assert not fits(head + b"\x00\x02")
     assert not fits(head + b"\x00")
     assert not fits(head)
+
+
+@given(st.binary(max_size=40))
+@example(b"\x01aZ\x00")
+@example(b"\x01aF\x00\x00\x00\x02\x01a")
+@example(b"\x01aA\x00\x00\x00\x01I")
+@example(b"\x01aS\xff\xff\xff\xff")
+def test_a_headers_table_fits_where_the_codec_can_read_it(entries: bytes) -> None:
+    found = readable(entries)
+    assume(found is not None)
+    assert table_fits(entries, 0, len(entries), 1) == found
+
+
+@given(strategies.tables)
+def test_every_headers_table_that_can_be_written_fits(table: dict[str, object]) -> None:
+    octets = encode_table(table)
+    assert table_fits(octets, 4, len(octets), 1)
+
+
+@pytest.mark.parametrize("depth", [1, 31, 32, 33, 2000])
+def test_a_headers_table_fits_as_deep_as_the_codec_reads(depth: int) -> None:
+    octets = b""
+    for _ in range(depth - 1):
+        octets = b"\x01tF" + len(octets).to_bytes(4, "big") + octets
+    assert table_fits(octets, 0, len(octets), 1) == readable(octets) == (depth <= 32)
+
+
+def readable(entries: bytes) -> bool | None:
+    """Whether the codec reads these octets as a table; None if a name is no UTF-8, where it stops."""
+    try:
+        decode_table(len(entries).to_bytes(4, "big") + entries, 0)
+    except CodecError as error:
+        return None if "UTF-8" in error.reason else False
+    return True

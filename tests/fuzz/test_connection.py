@@ -10,6 +10,8 @@ import gc
 import os
 import time
 
+import pytest
+
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.peer import CLOSED, CLOSING, RUNNING, Peer
 from penstock.adapter.hub import Hub
@@ -169,6 +171,7 @@ def objects() -> int:
     return len(gc.get_objects())
 
 
+@pytest.mark.timeout(0 if SECONDS or INPUTS > 100_000 else 120)
 def test_nothing_that_comes_does_more_than_end_its_connection() -> None:
     """Every input in turn; after each life of the broker its objects are counted."""
     world = World(f"{SEED} 0")

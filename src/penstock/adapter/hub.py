@@ -90,6 +90,7 @@ class Hub:
         self.recorder: Recorder | None = None
         """Makes the flow log's records; None where there is no flow log."""
         self._notes: list[Note] = []
+        self._without_effect: set[str] = set()
         self._notes_dropped: int = 0
 
     # The shell's calls
@@ -201,6 +202,12 @@ class Hub:
             self._notes.append(note)
         else:
             self._notes_dropped += 1
+
+    def note_without_effect(self, argument: str) -> None:
+        """Say in the log that an argument of a declaration means nothing here, once for each."""
+        if argument not in self._without_effect:
+            self._without_effect.add(argument)
+            self.note(f"argument {argument} of a queue is accepted and has no effect: queues are stored in one way")
 
     def note_setting(self, thing: str, change: str) -> None:
         """Log and record a change of the settings of something, while the broker runs: what, and by whom."""

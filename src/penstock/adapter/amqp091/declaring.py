@@ -8,6 +8,7 @@ from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.claims import REPLY_TO
 from penstock.core.queue import Queue
 from penstock.errors import AccessRefused, NotFound, ResourceLocked
+from penstock.names import WITHOUT_EFFECT
 from penstock.wire.amqp091 import spec
 
 
@@ -87,6 +88,9 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
         )
         if exclusive:
             connection.exclusive[name] = queue
+        for argument in queue.arguments:
+            if argument in WITHOUT_EFFECT:
+                connection.hub.note_without_effect(argument)
     channel.broker.use(queue)
     channel.last_queue = queue.name
     answer: dict[str, object] = {

@@ -9,6 +9,8 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.wire.amqp091.fields import NESTING_MAX
+
 FIXED_OCTETS: Final = 12
 """Class, weight and body size, before the property flags (AMQP 0-9-1 section 4.2.6.1)."""
 
@@ -28,10 +30,30 @@ SIZES: Final[list[int]] = [SHORTSTR, SHORTSTR, TABLE, 1, 1, *([SHORTSTR] * 4), 8
 """Octets of each property in flag order, the highest bit first."""
 
 
+LONGSTR: Final = -3
+ARRAY: Final = -4
+UNKNOWN: Final = -5
+
+
+def _value_sizes() -> list[int]:
+    """Return what follows each type of a field value: so many octets, or one of the words above (section 4.2.1)."""
+    sizes = [UNKNOWN] * 256
+    for kinds, size in (
+        (b"V", 0), (b"tbB", 1), (b"su", 2), (b"Iif", 4), (b"D", 5), (b"lLTd", 8),
+        (b"Sx", LONGSTR), (b"F", TABLE), (b"A", ARRAY),
+    ):  # fmt: skip
+        for kind in kinds:
+            sizes[kind] = size
+    return sizes
+
+
+VALUE_SIZES: Final[list[int]] = _value_sizes()
+
+
 def property_flags(data: bytes, pos: i64, end: i64) -> i64:
     """Return the flags at `pos`; `UNFIT` unless the octets from there up to `end` are exactly one property list.
 
-    Lengths are checked, the inside of a headers table is not: who reads it has to expect nonsense in it.
+    A headers table is walked over as well: nonsense in it would be the consumer's trouble, who cannot even refuse it.
     """
     if end - pos < 2:
         return UNFIT
@@ -51,7 +73,9 @@ def property_flags(data: bytes, pos: i64, end: i64) -> i64:
             elif size == TABLE:
                 if pos + 4 > end:
                     return UNFIT
-                size = 4 + ((data[pos] << 24) | (data[pos + 1] << 16) | (data[pos + 2] << 8) | data[pos + 3])
+                size = 4 + _u32(data, pos)
+                if pos + size > end or not table_fits(data, pos + 4, pos + size, 1):
+                    return UNFIT
             pos += size
             if pos > end:
                 return UNFIT
@@ -61,6 +85,47 @@ def property_flags(data: bytes, pos: i64, end: i64) -> i64:
     if pos != end:
         return UNFIT
     return found
+
+
+def table_fits(data: bytes, pos: i64, end: i64, depth: i64) -> bool:
+    """Tell whether the octets from `pos` up to `end` are the entries of a field table, itself lying `depth` deep."""
+    while pos < end:
+        pos += 1 + i64(data[pos])
+        if pos >= end:
+            return False
+        pos = _value_end(data, pos, end, depth)
+        if pos == UNFIT:
+            return False
+    return pos == end
+
+
+def _value_end(data: bytes, pos: i64, end: i64, depth: i64) -> i64:
+    """Return where the typed value at `pos` ends; `UNFIT` if it is none, or goes beyond `end`."""
+    size: i64 = VALUE_SIZES[data[pos]]
+    pos += 1
+    if size >= 0:
+        return pos + size if pos + size <= end else UNFIT
+    if size == UNKNOWN or pos + 4 > end:
+        return UNFIT
+    stop = pos + 4 + _u32(data, pos)
+    pos += 4
+    if stop > end:
+        return UNFIT
+    if size == LONGSTR:
+        return stop
+    if depth >= NESTING_MAX:
+        return UNFIT
+    if size == TABLE:
+        return stop if table_fits(data, pos, stop, depth + 1) else UNFIT
+    while pos < stop:
+        pos = _value_end(data, pos, stop, depth + 1)
+        if pos == UNFIT:
+            return UNFIT
+    return pos
+
+
+def _u32(data: bytes, pos: i64) -> i64:
+    return (i64(data[pos]) << 24) | (data[pos + 1] << 16) | (data[pos + 2] << 8) | data[pos + 3]
 
 
 def flags_of(content: bytes) -> i64:
