@@ -47,6 +47,9 @@ METHODS_AT_ONCE: Final = 256
 LOOKED_AT: Final = CLAIMS | PARTICULARS
 """Flags of properties that the broker acts on."""
 
+DELIVERY_MODE_ALONE: Final = 0x10
+"""The first octet of the property flags of a message that has nothing but a delivery mode: one octet, to be kept."""
+
 _CLASS_BASIC_WEIGHT_0: Final = CLASS_BASIC << 16
 
 
@@ -247,7 +250,9 @@ class Intake:
             return 0
         if route.epoch != channel.vhost.epoch:
             return 0
-        if not (size == 14 and data[head + 19] == 0 and data[head + 20] == 0):
+        if data[head + 20] != 0 or not (
+            (size == 14 and data[head + 19] == 0) or (size == 15 and data[head + 19] == DELIVERY_MODE_ALONE)
+        ):
             flags = property_flags(data, head + FLAGS_AT, body_at - 1)
             if flags < 0:
                 return 0
