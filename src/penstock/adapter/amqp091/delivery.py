@@ -46,8 +46,8 @@ class DeliveryHead:
     def fit(self, message: Message) -> None:
         """Make head and tail those of a message."""
         self.address = message.address
-        self.redelivered = message.redelivered
-        self.tail = address_tail(message.address, message.redelivered)
+        self.redelivered = message.returns > 0
+        self.tail = address_tail(message.address, message.returns > 0)
         method = b"\x00\x3c\x00\x3c" + self.tag
         size = len(method) + 8 + len(self.tail) - 1
         self.head = b"\x01" + int(self.channel).to_bytes(2, "big") + size.to_bytes(4, "big") + method
@@ -64,7 +64,7 @@ def write_deliveries(
     channel: i64 = head.channel
     for message in messages:
         assert message is not None
-        if message.address is not address or message.redelivered != redelivered:
+        if message.address is not address or (message.returns > 0) != redelivered:
             head.fit(message)
             address = head.address
             start = head.head
