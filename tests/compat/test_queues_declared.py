@@ -76,6 +76,13 @@ def test_a_queue_cannot_become_exclusive_nor_cease_to_be(peer: Peer, name: str, 
     peer.ask(1, Delete(queue=name), DeleteOk)
 
 
+def test_an_exclusive_queue_keeps_its_bindings_and_has_no_others_to_lose(peer: Peer, other: Peer, name: str) -> None:
+    peer.declare(name)
+    peer.ask(1, Bind(queue=name, exchange="amq.direct", routing_key=name), commands.Queue.BindOk)
+    assert answer(other, Unbind(queue=name, exchange="amq.direct", routing_key=name)) == (405, LOCKED.format(name))
+    other.ask(1, Unbind(queue=name, exchange="amq.direct", routing_key="another"), commands.Queue.UnbindOk)
+
+
 def test_others_may_publish_to_an_exclusive_queue(peer: Peer, other: Peer, name: str) -> None:
     peer.declare(name)
     other.say(publish_frames(1, "", name, b"x"))

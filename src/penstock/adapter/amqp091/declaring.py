@@ -117,8 +117,9 @@ def queue_unbind(channel: Channel, args: dict[str, object]) -> None:
     vhost = channel.vhost
     source = arg.name(args, "exchange")
     vhost.check_not_default(source)
-    if source in vhost.exchanges and queue in vhost.queues:
-        vhost.unbind(source, vhost.queue(queue, channel.connection), None, key, arg.table(args, "arguments"))
+    target, arguments = vhost.queues.get(queue), arg.table(args, "arguments")
+    if target is not None and source in vhost.exchanges and vhost.source(source).find(target, None, key, arguments):
+        vhost.unbind(source, vhost.queue(queue, channel.connection), None, key, arguments)
     channel.send(spec.QUEUE_UNBIND_OK, {})
 
 
