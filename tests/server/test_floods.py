@@ -100,14 +100,14 @@ def test_100_000_declares_in_one_write_are_all_answered_and_others_are_served(br
 @pytest.mark.slow
 def test_declares_without_end_meet_a_bound_that_names_itself(broker: BrokerProcess) -> None:
     with open_peer(broker) as peer, pulse(broker):
-        declare = [commands.Queue.Declare(queue=f"flood-{n}", exclusive=True, nowait=True) for n in range(51_000)]
+        declare = [commands.Queue.Declare(queue=f"flood-{n}", exclusive=True, nowait=True) for n in range(201_000)]
         writer = say_in_background(peer, b"".join(method_frame(1, each) for each in declare))
-        closed = peer.expect(1, commands.Channel.Close, 60)
+        closed = peer.expect(1, commands.Channel.Close, 100)
         assert closed.reply_code == 506
         assert closed.reply_text is not None
-        assert "has 50000 queues, the most it may have" in closed.reply_text
+        assert "has 200000 queues, the most it may have" in closed.reply_text
         writer.join()
-    eventually(lambda: queues_of(broker) < 10, "the flood's queues are gone with their connection", 30)
+    eventually(lambda: queues_of(broker) < 10, "the flood's queues are gone with their connection", 60)
 
 
 def queues_of(broker: BrokerProcess) -> int:
