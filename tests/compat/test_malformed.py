@@ -106,3 +106,41 @@ def test_a_payload_may_be_as_large_as_frame_max(at: tuple[str, int]) -> None:
         peer.send(1, commands.Basic.Publish(routing_key="nowhere"))
         peer.say(header(4097) + raw_frame(BODY, 1, bytes(4097)))
         assert closed(peer)[0] == 501
+
+
+FIELDS = {
+    "t": b"\x01",
+    "b": b"\xff",
+    "B": b"\xff",
+    "s": b"\xff\xfe",
+    "u": b"\xff\xfe",
+    "I": b"\xff\xff\xff\xfe",
+    "i": b"\xff\xff\xff\xfe",
+    "l": b"\xff" * 8,
+    "f": b"\x3f\x80\x00\x00",
+    "d": b"\x3f\xf0" + bytes(6),
+    "D": b"\x02\x00\x00\x00\x07",
+    "S": b"\x00\x00\x00\x02hi",
+    "x": b"\x00\x00\x00\x02\xff\x00",
+    "T": bytes(7) + b"\x01",
+    "V": b"",
+    "F": b"\x00\x00\x00\x0b\x01aS\x00\x00\x00\x01b\x01cV",
+    "A": b"\x00\x00\x00\x06I\x00\x00\x00\x01V",
+}
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+@pytest.mark.parametrize("depth", [0, 1, 8])
+def test_a_header_of_every_type_arrives_as_it_was_sent(peer: Peer, kind: str, depth: int) -> None:
+    value = kind.encode() + FIELDS[kind]
+    for _ in range(depth):
+        inner = b"\x01n" + value
+        value = b"F" + struct.pack(">I", len(inner)) + inner
+    table = b"\x01h" + value
+    queue = peer.declare()
+    peer.send(1, commands.Basic.Publish(routing_key=queue))
+    peer.say(header(0, flags=b"\x20\x00" + struct.pack(">I", len(table)) + table))
+    peer.ask(1, commands.Basic.Get(queue=queue, no_ack=True), commands.Basic.GetOk)
+    kind_of_frame, _, payload = peer.read_frame()
+    assert kind_of_frame == HEADER
+    assert payload[14:] == struct.pack(">I", len(table)) + table
