@@ -70,7 +70,7 @@ class Publication(Producer):
         headers = headers_of(content)
         route = vhost.route(exchange, key, True)
         vhost.resolve(route, headers)
-        route = variant_of(route, content)
+        route = variant_of(route, content, 0)
         copied = route_with_copies(route, headers)
         if copied is not None:
             route = copied

@@ -44,9 +44,9 @@ class Backlog:
             self.ready = deque()
         return self.ready
 
-    def plain(self) -> bool:
-        """Tell whether what comes next is simply the first of `ready`, one after the other."""
-        return not self.returned and not self.mortal and self.ghosts == 0
+    def run(self) -> deque[Message]:
+        """Return messages that come next simply one after the other; empty where `pull` must be asked."""
+        return NOTHING if self.returned or self.mortal or self.ghosts != 0 else self.ready
 
     def available(self) -> i64:
         """Return how many messages could be delivered now."""

@@ -26,13 +26,23 @@ BLIND_KEY_OVERHEAD: Final = 64
 """Octets charged for an address that only one message has, and for each routing key that is kept with it."""
 
 
+class Told:
+    """Room for the adapter's encoded forms of an address, which repeat in every delivery; empty until needed."""
+
+    __slots__ = ("encoded", "encoded_redelivered")
+
+    def __init__(self) -> None:
+        self.encoded: bytes = b""
+        self.encoded_redelivered: bytes = b""
+
+
 class Address:
     """The exchange and routing key that a message was published with; shared by all messages of a route.
 
     So are the priority and the time to live that it asked for.
     """
 
-    __slots__ = ("exchange", "routing_key", "priority", "ttl_s", "encoded", "encoded_redelivered")
+    __slots__ = ("exchange", "routing_key", "priority", "ttl_s", "told")
 
     def __init__(self, exchange: str, routing_key: str, priority: i64 = 0, ttl_s: float = NEVER) -> None:
         self.exchange = exchange
@@ -41,9 +51,14 @@ class Address:
         """0 (the default) to 255; matters to queues with priorities."""
         self.ttl_s = ttl_s
         """Seconds that it may stay in a queue (its `expiration`); infinity is as long as the queue lets it."""
-        self.encoded: bytes = b""
-        """Room for the adapter's encoded form (it repeats in every delivery); empty until it is needed."""
-        self.encoded_redelivered: bytes = b""
+        self.told = Told()
+        """Shared by those that a client cannot tell apart."""
+
+    def variant(self, priority: i64, ttl_s: float) -> Address:
+        """Return the same address for messages with another priority or time to live."""
+        found = Address(self.exchange, self.routing_key, priority, ttl_s)
+        found.told = self.told
+        return found
 
     def charge(self) -> i64:
         """Return what it adds to the charge of a message: nothing, for it is shared."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.backlog import Backlog
+from penstock.core.backlog import NOTHING, Backlog
 from penstock.core.message import Message
 from penstock.flow.deadlines import NEVER
 
@@ -29,9 +29,12 @@ class Priorities(Backlog):
         """See `Backlog.lane`."""
         return self._line(priority).lane(0)
 
-    def plain(self) -> bool:
-        """See `Backlog.plain`."""
-        return False
+    def run(self) -> deque[Message]:
+        """See `Backlog.run`."""
+        for line in self.lines:
+            if line.available():
+                return line.run()
+        return NOTHING
 
     def available(self) -> i64:
         """See `Backlog.available`."""
@@ -54,11 +57,8 @@ class Priorities(Backlog):
     def pull(self) -> Message:
         """See `Backlog.pull`."""
         for line in self.lines:
-            if line.ready or line.returned:
-                if line.plain():
-                    return line.ready.popleft()
-                if line.available():
-                    return line.pull()
+            if line.available():
+                return line.pull()
         raise AssertionError("nothing is available")
 
     def next(self) -> Message | None:

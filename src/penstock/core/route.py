@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NOWHERE: Final[deque[Message]] = deque(maxlen=0)
 """The lane of a route that leads to no one queue."""
 VARIANTS_KEPT: Final = 1024
-"""Variants of one route that are remembered; at the bound all are forgotten and made again."""
+"""Variants of one route by time to live that are remembered; at the bound all are forgotten and made again."""
 
 
 class Route:
@@ -35,6 +35,7 @@ class Route:
         "control",
         "gates",
         "lane",
+        "ranks",
         "variants",
         "_through",
         "_versions",
@@ -60,8 +61,10 @@ class Route:
         """The gates of its address; empty for most."""
         self.lane: deque[Message] = NOWHERE
         """Where in `only` its messages go to the end of."""
+        self.ranks: dict[int, Route] = {}
+        """The same route for messages with a priority (0 to 255) of their own."""
         self.variants: dict[tuple[int, float], Route] = {}
-        """The same route for messages with a priority (0 to 255) or a time to live (seconds) of their own."""
+        """And for those with a time to live (seconds), whatever their priority."""
         self._through: list[Exchange] = []
         """The exchanges that had a part in it."""
         self._versions: i64 = 0
@@ -75,6 +78,7 @@ class Route:
         self._through = through
         self._versions = _versions(through)
         self._era = era
+        self.ranks.clear()
         self.variants.clear()
         address = self.address
         if len(queues) == 1 and not self.by_headers and not self.gates and address.ttl_s == NEVER:
@@ -91,22 +95,35 @@ class Route:
         self.epoch = epoch
         return True
 
-    def variant(self, priority: i64, ttl_s: float) -> Route:
-        """Return the same route for messages that have these; 0 and infinity are as if they had none."""
-        if priority == self.address.priority and ttl_s == self.address.ttl_s:
+    def rank(self, priority: i64) -> Route:
+        """Return the same route for messages with this priority; 0 is as if they had none."""
+        if priority == self.address.priority:
             return self
+        found = self.ranks.get(int(priority))
+        if found is None:
+            found = self._made_for(priority, self.address.ttl_s)
+            self.ranks[int(priority)] = found
+        return found
+
+    def variant(self, priority: i64, ttl_s: float) -> Route:
+        """Return the same route for messages with these; infinity is as if they had no time to live."""
+        if ttl_s == self.address.ttl_s:
+            return self.rank(priority)
         key = (int(priority), ttl_s)
         found = self.variants.get(key)
         if found is None:
             if len(self.variants) >= VARIANTS_KEPT:
                 self.variants.clear()
-            address = self.address
-            found = Route(Address(address.exchange, address.routing_key, priority, ttl_s), self.mandatory)
-            found.by_headers = self.by_headers
-            found.control = self.control
-            found.gates = self.gates
-            found.lead_to(self.queues, [], self.epoch, self._era)
+            found = self._made_for(priority, ttl_s)
             self.variants[key] = found
+        return found
+
+    def _made_for(self, priority: i64, ttl_s: float) -> Route:
+        found = Route(self.address.variant(priority, ttl_s), self.mandatory)
+        found.by_headers = self.by_headers
+        found.control = self.control
+        found.gates = self.gates
+        found.lead_to(self.queues, [], self.epoch, self._era)
         return found
 
 

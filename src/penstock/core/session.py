@@ -50,13 +50,20 @@ class Session:
         messages: list[Message | None] = []
         charge: i64 = 0
         backlog = queue.backlog
-        ready = backlog.ready
-        plain = backlog.plain()
+        run = backlog.run()
+        left: i64 = len(run)
         weighs = consumer.weighs()
         while room > 0 and charge < BATCH_BYTES:
             if weighs and messages and not self._one_more(consumer, len(messages), charge):
                 break
-            message = ready.popleft() if plain else backlog.pull()
+            if left == 0:
+                run = backlog.run()
+                left = len(run)
+            if left > 0:
+                message = run.popleft()
+                left -= 1
+            else:
+                message = backlog.pull()
             messages.append(message)
             charge += message.charge
             room -= 1

@@ -269,7 +269,7 @@ class Channel(Session):
             charge += len(checked) - len(content)
             content = checked
         if flags & PARTICULARS:
-            route = variant_of(route, content)
+            route = variant_of(route, content, 0)
         if flags & HEADERS_FLAG and may_name_copies(content, FLAGS_AT, header_end(content)):
             self._publish_copies(route, content, charge)
         elif route.only is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from librt.strings import BytesWriter, read_i64_be, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from penstock.core.message import Address, Message
+from penstock.core.message import Address, Message, Told
 from penstock.wire.amqp091.spec import FRAME_BODY, FRAME_END, FRAME_METHOD, FRAME_OVERHEAD
 
 
@@ -20,32 +20,34 @@ def address_tail(address: Address, redelivered: bool) -> bytes:
 
     Redelivered, exchange, routing key, frame end; kept with the address.
     """
-    tail = address.encoded_redelivered if redelivered else address.encoded
+    told = address.told
+    tail = told.encoded_redelivered if redelivered else told.encoded
     if not tail:
         tail = (b"\x01" if redelivered else b"\x00") + short(address.exchange) + short(address.routing_key) + b"\xce"
         if redelivered:
-            address.encoded_redelivered = tail
+            told.encoded_redelivered = tail
         else:
-            address.encoded = tail
+            told.encoded = tail
     return tail
 
 
 class DeliveryHead:
     """The beginning of every basic.deliver to one consumer, for the address of the last message."""
 
-    __slots__ = ("channel", "tag", "address", "redelivered", "head", "tail")
+    __slots__ = ("channel", "tag", "told", "redelivered", "head", "tail")
 
     def __init__(self, channel: i64, tag: str) -> None:
         self.channel: i64 = channel
         self.tag = short(tag)
-        self.address: Address | None = None
+        self.told: Told | None = None
+        """What the last message's address is told as."""
         self.redelivered: bool = False
         self.head: bytes = b""
         self.tail: bytes = b""
 
     def fit(self, message: Message) -> None:
         """Make head and tail those of a message."""
-        self.address = message.address
+        self.told = message.address.told
         self.redelivered = message.returns > 0
         self.tail = address_tail(message.address, message.returns > 0)
         method = b"\x00\x3c\x00\x3c" + self.tag
@@ -57,16 +59,16 @@ def write_deliveries(
     out: BytesWriter, head: DeliveryHead, messages: list[Message | None], tag: i64, frame_max: i64
 ) -> None:
     """Write messages as basic.deliver with consecutive tags."""
-    address = head.address
+    told = head.told
     start = head.head
     tail = head.tail
     redelivered = head.redelivered
     channel: i64 = head.channel
     for message in messages:
         assert message is not None
-        if message.address is not address or (message.returns > 0) != redelivered:
+        if message.address.told is not told or (message.returns > 0) != redelivered:
             head.fit(message)
-            address = head.address
+            told = head.told
             start = head.head
             tail = head.tail
             redelivered = head.redelivered

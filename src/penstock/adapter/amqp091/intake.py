@@ -18,7 +18,7 @@ from mypy_extensions import i64
 from penstock.adapter.amqp091.claims import CLAIMS
 from penstock.adapter.amqp091.copies import may_name_copies
 from penstock.adapter.amqp091.header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, property_flags
-from penstock.adapter.amqp091.particulars import PARTICULARS
+from penstock.adapter.amqp091.particulars import PARTICULARS, variant_of
 from penstock.core.message import OVERHEAD
 from penstock.core.route import Route
 from penstock.errors import BrokerError, FrameError, SyntaxInvalid, UnexpectedFrame
@@ -43,9 +43,6 @@ OUTPUT_LEFT_UNREAD: Final = 1024 * 1024
 
 METHODS_AT_ONCE: Final = 256
 """Declarations and the like that are acted on in one turn; the rest of the input waits for the next."""
-
-LOOKED_AT: Final = CLAIMS | PARTICULARS
-"""Flags of properties that the broker acts on."""
 
 DELIVERY_MODE_ALONE: Final = 0x10
 """The first octet of the property flags of a message that has nothing but a delivery mode: one octet, to be kept."""
@@ -256,9 +253,15 @@ class Intake:
             flags = property_flags(data, head + FLAGS_AT, body_at - 1)
             if flags < 0:
                 return 0
-            if flags & LOOKED_AT or (flags & HEADERS_FLAG and may_name_copies(data, head + FLAGS_AT, body_at)):
+            if flags & CLAIMS or (flags & HEADERS_FLAG and may_name_copies(data, head + FLAGS_AT, body_at)):
                 self._publish_looking(channel, route, data[head:end], size - FIXED_OCTETS + body + OVERHEAD)
                 return end
+            if flags & PARTICULARS:
+                try:
+                    route = variant_of(route, data, head)
+                except BrokerError as error:
+                    self.on_error(int(channel.number), error, BASIC_PUBLISH)
+                    return end
         content = data[head:end]
         if route.only is not None:
             channel.producer.publish(route, content, size - FIXED_OCTETS + body + OVERHEAD)

@@ -1,4 +1,4 @@
-"""Properties of a publish that the broker acts on; here its priority and its expiration, in claims.py the others.
+"""Properties of a publish that the broker acts on: its priority and its expiration.
 
 They are looked for only where the flags of the content header say that they are there.
 """
@@ -9,44 +9,44 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.adapter.amqp091.header import FLAGS_AT, SHORTSTR, SIZES, TABLE, flags_of
+from penstock.adapter.amqp091.header import FLAGS_AT
 from penstock.core.route import Route
 from penstock.errors import PreconditionFailed
 
 PARTICULARS: Final = 0x0900
 """The flags of priority and expiration among those of the properties (AMQP 0-9-1 section 4.2.6.1)."""
-PRIORITY: Final = 4
-EXPIRATION: Final = 7
-"""Their places in the order of the flags."""
 EXPIRATION_MAX: Final = 4294967295
 """Milliseconds: the longest that RabbitMQ takes, some 50 days."""
 
 
-def variant_of(route: Route, content: bytes) -> Route:
-    """Return the route of a content for its priority and expiration; its header was found to be well formed.
+def variant_of(route: Route, data: bytes, frame_at: i64) -> Route:
+    """Return the route of a message whose content header's frame begins there, for its priority and expiration.
 
-    Raises PreconditionFailed (406) for an expiration that is no number of milliseconds, as RabbitMQ does.
+    The header was found to be well formed. Raises PreconditionFailed (406) for an expiration that is no number of
+    milliseconds, as RabbitMQ does.
     """
-    pos: i64 = FLAGS_AT
-    flags = flags_of(content)
+    pos = frame_at + FLAGS_AT
+    flags: i64 = (data[pos] << 8) | data[pos + 1]
     pos += 2
+    if flags & 0x8000:  # content_type
+        pos += 1 + i64(data[pos])
+    if flags & 0x4000:  # content_encoding
+        pos += 1 + i64(data[pos])
+    if flags & 0x2000:  # headers
+        pos += 4 + ((data[pos] << 24) | (data[pos + 1] << 16) | (data[pos + 2] << 8) | data[pos + 3])
+    if flags & 0x1000:  # delivery_mode
+        pos += 1
     priority: i64 = 0
-    ttl_s = route.address.ttl_s
-    place: i64 = 0
-    while place <= EXPIRATION:
-        if flags & (0x8000 >> place):
-            size: i64 = SIZES[place]
-            if size == SHORTSTR:
-                size = 1 + i64(content[pos])
-            elif size == TABLE:
-                size = 4 + i64(int.from_bytes(content[pos : pos + 4], "big"))
-            if place == PRIORITY:
-                priority = content[pos]
-            elif place == EXPIRATION:
-                ttl_s = _seconds(content[pos + 1 : pos + size])
-            pos += size
-        place += 1
-    return route.variant(priority, ttl_s)
+    if flags & 0x0800:
+        priority = data[pos]
+        pos += 1
+    if not flags & 0x0100:
+        return route.rank(priority)
+    if flags & 0x0400:  # correlation_id
+        pos += 1 + i64(data[pos])
+    if flags & 0x0200:  # reply_to
+        pos += 1 + i64(data[pos])
+    return route.variant(priority, _seconds(data[pos + 1 : pos + 1 + data[pos]]))
 
 
 def _seconds(text: bytes) -> float:
