@@ -25,7 +25,12 @@ class Lifetime(Party):
         """When the queue was last used."""
 
     def next_look(self) -> float:
-        """Return when something expires: a message, or the queue; infinity for nothing."""
+        """Return when something expires: a message, or the queue; infinity for nothing.
+
+        Messages may come back to a queue that is deleted; nobody looks at it any more.
+        """
+        if self.queue.deleted:
+            return NEVER
         settings = self.queue.settings
         when = NEVER if self.queue.cursors else self.queue.backlog.due(settings.message_ttl_s)
         if settings.expires_s != NEVER and self._unused():
