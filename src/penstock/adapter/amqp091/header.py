@@ -104,7 +104,9 @@ def _value_end(data: bytes, pos: i64, end: i64, depth: i64) -> i64:
     size: i64 = VALUE_SIZES[data[pos]]
     pos += 1
     if size >= 0:
-        return pos + size if pos + size <= end else UNFIT
+        if pos + size > end:
+            return UNFIT
+        return pos + size
     if size == UNKNOWN or pos + 4 > end:
         return UNFIT
     stop = pos + 4 + _u32(data, pos)
@@ -116,7 +118,9 @@ def _value_end(data: bytes, pos: i64, end: i64, depth: i64) -> i64:
     if depth >= NESTING_MAX:
         return UNFIT
     if size == TABLE:
-        return stop if table_fits(data, pos, stop, depth + 1) else UNFIT
+        if table_fits(data, pos, stop, depth + 1):
+            return stop
+        return UNFIT
     while pos < stop:
         pos = _value_end(data, pos, stop, depth + 1)
         if pos == UNFIT:
