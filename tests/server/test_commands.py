@@ -34,8 +34,14 @@ def listed(broker: BrokerProcess, kind: str, *words: str) -> list[dict[str, Any]
 def started(broker: BrokerProcess, *words: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "penstock", *words, "--url", broker.url]
     return subprocess.Popen(
-        command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=1
-    )
+        command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=1,
+        preexec_fn=_hear_interrupts,
+    )  # fmt: skip
+
+
+def _hear_interrupts() -> None:
+    """Who runs the tests in the background of a shell has SIGINT ignored, and all that he starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_a_topology_is_declared_listed_and_deleted(broker: BrokerProcess, name: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from penstock.client import Connection
 from penstock.client.control import Control
-from tests.brokers import BrokerProcess, serving
+from tests.brokers import BrokerProcess, eventually, serving
 from tests.server.web import Web
 
 
@@ -99,7 +99,7 @@ def test_a_file_of_rabbitmqs_is_read_with_what_is_not_ours_passed_over(alone: Br
     }  # fmt: skip
     its.do("POST", "/definitions", file)
     assert its.get("/queues/%2F/q")["penstock"]["capacity"]["messages"] == 100
-    assert "not imported were 1 users, 1 permissions" in alone.log()
+    eventually(lambda: "not imported were 1 users, 1 permissions" in alone.log(), "what was passed over is logged")
 
 
 def changed(**sections: Any) -> dict[str, Any]:

@@ -27,6 +27,9 @@ class End(asyncio.Transport):
         self.reading = True
         self.ended = False
         self._closing = False
+        self._eof = False
+        self.told_eof = False
+        """Whether its protocol knows that nothing more comes."""
         self._out = bytearray()
         self._inbox = bytearray()
         self._high, self._low = 64 * 1024, 16 * 1024
@@ -72,6 +75,14 @@ class End(asyncio.Transport):
         self._closing = True
         self._move_soon()
 
+    def can_write_eof(self) -> bool:
+        return True
+
+    def write_eof(self) -> None:
+        """Say that nothing more comes, when everything is written; what the other says is still read."""
+        self._eof = True
+        self._move_soon()
+
     def abort(self) -> None:
         """Close at once; what is not written is lost."""
         self._closing = True
@@ -99,6 +110,10 @@ class End(asyncio.Transport):
         if self._paused and len(self._out) <= self._low and not self.ended:
             self._paused = False
             self.protocol.resume_writing()
+        if self._eof and not self._out and not peer.told_eof:
+            peer.told_eof = True
+            if not peer.protocol.eof_received():  # type: ignore[attr-defined]
+                peer.close()
         if self._closing and not self._out:
             self._end()
         elif self._out and (peer.reading or len(peer._inbox) < INBOX_OCTETS):
