@@ -79,17 +79,14 @@ def test_messages_with_priorities_expire_each_in_its_line(channel: BlockingChann
     channel.basic_publish("", queue, b"stays", of(1))
     channel.basic_publish("", queue, b"short", pika.BasicProperties(priority=5, expiration="30"))
     channel.basic_publish("", queue, b"high", of(4))
-    if ours:  # RabbitMQ notices when somebody takes it.
-        eventually(lambda: depth(channel, queue) == 2, "the short one expires")
-    else:
-        channel.connection.sleep(0.2)
+    if not ours:
+        pytest.skip("RabbitMQ 3.10 may deliver it all the same, long after")
+    eventually(lambda: depth(channel, queue) == 2, "the short one expires")
     assert take_all(channel, queue) == [b"high", b"stays"]
 
 
-@pytest.mark.parametrize("value", [-1, 256, "5", 1.5])
+@pytest.mark.parametrize("value", [-1, 256, "5"])
 def test_a_highest_priority_that_cannot_be_is_406(channel: BlockingChannel, name: str, value: object) -> None:
-    if isinstance(value, float):
-        pytest.skip("pika cannot send it")
     with pytest.raises(ChannelClosedByBroker) as caught:
         channel.queue_declare(name, exclusive=True, arguments={"x-max-priority": value})
     assert caught.value.reply_code == 406
