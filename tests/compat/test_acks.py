@@ -269,3 +269,13 @@ def test_a_user_id_must_be_the_users(peer: Peer) -> None:
         406,
         "PRECONDITION_FAILED - user_id property set to 'ada' but authenticated user was 'guest'",
     )
+
+
+@pytest.mark.parametrize("tag", [(1 << 64) - 1, 1 << 63])
+@pytest.mark.parametrize(("method", "bits"), [(80, 0), (80, 1), (90, 0), (90, 1), (120, 0), (120, 3)])
+def test_a_tag_as_large_as_one_may_be_is_no_better_known(peer: Peer, method: int, bits: int, tag: int) -> None:
+    """Acknowledged, rejected, refused; multiple and requeue."""
+    taken(peer, 1)
+    peer.say(raw_frame(METHOD, 1, struct.pack(">HHQB", 60, method, tag, bits)))
+    close = peer.expect(1, commands.Channel.Close)
+    assert (close.reply_code, close.reply_text) == (406, f"PRECONDITION_FAILED - unknown delivery tag {tag}")

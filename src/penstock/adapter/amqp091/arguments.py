@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from penstock.errors import PreconditionFailed
+
+TAG_MAX: Final = (1 << 63) - 1
+"""What a signed number holds; tags are unsigned on the wire."""
+
 
 def text(args: dict[str, object], name: str) -> str:
     """Return a short string."""
@@ -24,6 +31,14 @@ def number(args: dict[str, object], name: str) -> int:
     """Return an integer."""
     value = args[name]
     assert isinstance(value, int)
+    return value
+
+
+def tag(args: dict[str, object]) -> int:
+    """Return a delivery tag. Raises PreconditionFailed (406) for one that no delivery can have: they count from 1."""
+    value = number(args, "delivery_tag")
+    if value > TAG_MAX:
+        raise PreconditionFailed(f"unknown delivery tag {value}")
     return value
 
 

@@ -21,7 +21,7 @@ from penstock.adapter.amqp091.header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG
 from penstock.adapter.amqp091.particulars import PARTICULARS, variant_of
 from penstock.core.message import OVERHEAD
 from penstock.core.route import Route
-from penstock.errors import BrokerError, FrameError, SyntaxInvalid, UnexpectedFrame
+from penstock.errors import BrokerError, FrameError, PreconditionFailed, SyntaxInvalid, UnexpectedFrame
 from penstock.wire.amqp091.spec import (
     BASIC_ACK,
     BASIC_PUBLISH,
@@ -192,7 +192,10 @@ class Intake:
 
     def _acknowledge(self, channel: Channel, number: int, data: bytes, pos: i64) -> None:
         try:
-            channel.acknowledge(read_i64_be(data, pos + 11), data[pos + 19] & 1 != 0, channel.broker.now)
+            tag = read_i64_be(data, pos + 11)
+            if tag < 0:  # It is unsigned on the wire.
+                raise PreconditionFailed(f"unknown delivery tag {int(tag) + (1 << 64)}")
+            channel.acknowledge(tag, data[pos + 19] & 1 != 0, channel.broker.now)
             channel.mark_queues()
         except BrokerError as error:
             self.on_error(number, error, BASIC_ACK)

@@ -131,7 +131,7 @@ def _get_ok(channel: Channel, batch: Batch) -> bytes:
 
 def ack(channel: Channel, args: dict[str, object]) -> None:
     """Settle deliveries; here only those that the fast way of Intake did not take (section 1.8.3.13)."""
-    tag, multiple = arg.number(args, "delivery_tag"), arg.flag(args, "multiple")
+    tag, multiple = arg.tag(args), arg.flag(args, "multiple")
     if channel.transaction is not None:
         channel.transaction.settle(tag, multiple, ACKNOWLEDGE)
         return
@@ -141,12 +141,12 @@ def ack(channel: Channel, args: dict[str, object]) -> None:
 
 def nack(channel: Channel, args: dict[str, object]) -> None:
     """Refuse deliveries, one or a range (an extension of RabbitMQ)."""
-    _refuse(channel, arg.number(args, "delivery_tag"), arg.flag(args, "multiple"), arg.flag(args, "requeue"))
+    _refuse(channel, arg.tag(args), arg.flag(args, "multiple"), arg.flag(args, "requeue"))
 
 
 def reject(channel: Channel, args: dict[str, object]) -> None:
     """Refuse one delivery (section 1.8.3.14)."""
-    _refuse(channel, arg.number(args, "delivery_tag"), False, arg.flag(args, "requeue"))
+    _refuse(channel, arg.tag(args), False, arg.flag(args, "requeue"))
 
 
 def _refuse(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
