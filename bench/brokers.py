@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -185,3 +186,18 @@ STARTERS: dict[str, Callable[[str, Path], Broker]] = {
     INTERPRETED: start_penstock,
     RABBITMQ: start_rabbitmq,
 }
+
+
+def start_all(names: list[str], scratch: Path, stack: ExitStack, say: Callable[[str], None]) -> dict[str, Broker]:
+    """Start those brokers that can be, until the stack unwinds; say in one sentence why another one cannot."""
+    running = {}
+    for name in names:
+        try:
+            broker = STARTERS[name](name, scratch)
+        except BrokerUnavailable as reason:
+            say(f"Without {name}: {reason}")
+            continue
+        stack.callback(broker.stop)
+        say(f"{name}: {broker.title}, port {broker.port}")
+        running[name] = broker
+    return running

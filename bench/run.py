@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench import loadgen, processes, report
-from bench.brokers import STARTERS, Broker, BrokerUnavailable
+from bench.brokers import STARTERS, Broker, start_all
 from bench.report import Measurement, Row
 from bench.scenarios import SCENARIOS, Scenario
 
@@ -74,21 +74,6 @@ def _cpu_of(pids: list[int]) -> float:
 def _cpu_of_children() -> float:
     times = os.times()
     return times.children_user + times.children_system
-
-
-def start_brokers(names: list[str], scratch: Path, stack: ExitStack) -> dict[str, Broker]:
-    """Start those brokers that can be; say in one sentence why another one cannot."""
-    running = {}
-    for name in names:
-        try:
-            broker = STARTERS[name](name, scratch)
-        except BrokerUnavailable as reason:
-            say(f"Without {name}: {reason}")
-            continue
-        stack.callback(broker.stop)
-        say(f"{name}: {broker.title}, port {broker.port}")
-        running[name] = broker
-    return running
 
 
 def possible(scenarios: list[Scenario]) -> list[Scenario]:
@@ -151,7 +136,7 @@ def main() -> int:
         return 1
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-")))
-        brokers = start_brokers(wanted.brokers, scratch, stack)
+        brokers = start_all(wanted.brokers, scratch, stack, say)
         titles = {name: broker.title for name, broker in brokers.items()}
         found = list(measurements(brokers, scenarios, effort))
     if not found:

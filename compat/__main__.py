@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import penstock
-from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, STARTERS, Broker, BrokerUnavailable
+from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, STARTERS, Broker, start_all
 from compat import results, suites
 from compat.explained import EXPLAINED
 from compat.results import FAILED, PASSED, SKIPPED, Outcome
@@ -41,21 +41,6 @@ def arguments() -> argparse.Namespace:
         "--output", type=Path, default=OUTPUT, help="the folder for logs and results (default %(default)s)"
     )
     return parser.parse_args()
-
-
-def start(names: list[str], scratch: Path, stack: ExitStack) -> dict[str, Broker]:
-    """Start those brokers that can be; say in one sentence why another one cannot."""
-    running = {}
-    for name in names:
-        try:
-            broker = STARTERS[name](name, scratch)
-        except BrokerUnavailable as reason:
-            say(f"Without {name}: {reason}")
-            continue
-        stack.callback(broker.stop)
-        say(f"{name}: {broker.title}, port {broker.port}")
-        running[name] = broker
-    return running
 
 
 def run(suite: Suite, broker: Broker, sources: dict[str, Path], output: Path) -> list[Outcome]:
@@ -101,7 +86,7 @@ def main() -> int:
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-compat-")))
         chosen, sources = possible([suite for suite in SUITES if suite.key in wanted.only], scratch / "sources")
-        brokers = start(wanted.brokers, scratch, stack)
+        brokers = start_all(wanted.brokers, scratch, stack, say)
         for suite in chosen:
             if suite.why_not:
                 say(f"{suite.title}: left out are {suite.why_not}")

@@ -87,7 +87,7 @@ class Backlog:
                 message = self.ready[0]
             else:
                 return None
-            if not (isinstance(message, MarkedMessage) and message.ghost):
+            if not _is_ghost(message):
                 return message
             self._drop_next()
 
@@ -101,7 +101,7 @@ class Backlog:
         """Return all that wait, in no particular order."""
         found: list[Message] = []
         for message in [*self.ready, *[entry[1] for entry in self.returned]]:
-            if not (isinstance(message, MarkedMessage) and message.ghost):
+            if not _is_ghost(message):
                 found.append(message)
         return found
 
@@ -131,13 +131,8 @@ class Backlog:
         """Return when the next message expires, with a queue's message TTL (infinity: none); infinity for never."""
         message = self.next()
         when = NEVER if message is None else message.arrived + ttl_s
-        mortal = self.mortal
-        while mortal and mortal[0][2].message is None:
-            heapq.heappop(mortal)
-            self.idle -= 1
-        if mortal and mortal[0][0] < when:
-            when = mortal[0][0]
-        return when
+        mortal = self._first_mortal()
+        return mortal.expires if mortal is not None and mortal.expires < when else when
 
     def take_due(self, now: float, ttl_s: float, offered: float) -> Message | None:
         """Take a message out that has expired by `now`; None if there is none left.
@@ -149,11 +144,8 @@ class Backlog:
             return None
         if message.arrived + ttl_s <= now and message.arrived <= offered:
             return self.pull()
-        if self.due(ttl_s) > now or not self.mortal:
-            return None
-        mortal = self.mortal[0][2].message
-        assert mortal is not None
-        if mortal.arrived > offered:
+        mortal = self._first_mortal()
+        if mortal is None or mortal.expires > now or mortal.arrived > offered:
             return None
         if mortal is message:
             return self.pull()
@@ -162,6 +154,17 @@ class Backlog:
         dead = mortal.leave_ghost()
         self._sweep_ghosts()
         return dead
+
+    def _first_mortal(self) -> MarkedMessage | None:
+        """Return the message whose own time is up first; entries of those that have left are passed over for good."""
+        mortal = self.mortal
+        while mortal:
+            message = mortal[0][2].message
+            if message is not None:
+                return message
+            heapq.heappop(mortal)
+            self.idle -= 1
+        return None
 
     def _list(self, message: MarkedMessage) -> None:
         message.expiry = Expiry(message)
@@ -176,12 +179,10 @@ class Backlog:
 
     def _sweep_ghosts(self) -> None:
         if self.ghosts > SWEPT_FROM and self.ghosts * 4 > len(self.ready) + len(self.returned):
-            kept = [each for each in self.ready if not (isinstance(each, MarkedMessage) and each.ghost)]
+            kept = [each for each in self.ready if not _is_ghost(each)]
             self.ready.clear()
             self.ready.extend(kept)
-            self.returned[:] = [
-                entry for entry in self.returned if not (isinstance(entry[1], MarkedMessage) and entry[1].ghost)
-            ]
+            self.returned[:] = [entry for entry in self.returned if not _is_ghost(entry[1])]
             heapq.heapify(self.returned)
             self.ghosts = 0
 
@@ -191,6 +192,10 @@ class Backlog:
             heapq.heapify(kept)
             self.mortal[:] = kept
             self.idle = 0
+
+
+def _is_ghost(message: Message) -> bool:
+    return isinstance(message, MarkedMessage) and message.ghost
 
 
 def _sequence_of(message: Message) -> int:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
 
 from mypy_extensions import i64
 
 from penstock.core.backlog import NOTHING, Backlog
 from penstock.core.message import Message
 from penstock.flow.deadlines import NEVER
-
-PRIORITY_MAX: Final = 255
-"""The highest that a message may have: an octet (AMQP 0-9-1 section 1.8.1)."""
 
 
 class Priorities(Backlog):

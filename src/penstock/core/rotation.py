@@ -30,9 +30,7 @@ def add(queue: Queue, consumer: Consumer) -> None:
     if not queue.features.single_active:
         while at > 0 and consumers[at - 1].priority < consumer.priority:
             at -= 1
-        first = at
-        while first > 0 and consumers[first - 1].priority == consumer.priority:
-            first -= 1
+        first = _start_of_rank(consumers, at, consumer.priority)
         if first < at and consumers[first].following > 0:
             # The last in turn stands right before the next one (as in RabbitMQ).
             at = first + int(consumers[first].following)
@@ -46,9 +44,7 @@ def remove(queue: Queue, consumer: Consumer) -> None:
     """Take a consumer away; whose turn it is among the others, it stays."""
     consumers = queue.consumers
     at = consumers.index(consumer)
-    first = at
-    while first > 0 and consumers[first - 1].priority == consumer.priority:
-        first -= 1
+    first = _start_of_rank(consumers, at, consumer.priority)
     following, share = consumers[first].following, consumers[first].share
     if at - first < following:
         following -= 1
@@ -94,6 +90,13 @@ def waits_behind(consumer: Consumer) -> str:
     if queue.consumers[0].priority > consumer.priority:
         return f"consumers with a higher priority than {consumer.priority} come first"
     return ""
+
+
+def _start_of_rank(consumers: list[Consumer], at: int, priority: i64) -> int:
+    """Return where those with this priority begin that stand right before a place."""
+    while at > 0 and consumers[at - 1].priority == priority:
+        at -= 1
+    return at
 
 
 def _end_of_rank(consumers: list[Consumer], first: i64, count: i64) -> i64:

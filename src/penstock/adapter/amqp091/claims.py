@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.adapter.amqp091.delivery import short
-from penstock.adapter.amqp091.header import FLAGS_AT, SHORTSTR, SIZES, TABLE
+from penstock.adapter.amqp091.header import FLAGS_AT, flags_of, property_size
 from penstock.errors import PreconditionFailed
 
 if TYPE_CHECKING:
@@ -53,18 +53,13 @@ def check_claims(channel: Channel, content: bytes) -> bytes:
 def _place(content: bytes, wanted: i64) -> i64:
     """Return where a property begins in a content; 0 if it is not there."""
     pos: i64 = FLAGS_AT
-    flags: i64 = (content[pos] << 8) | content[pos + 1]
+    flags = flags_of(content)
     pos += 2
     if not flags & (0x8000 >> wanted):
         return 0
     index: i64 = 0
     while index < wanted:
         if flags & (0x8000 >> index):
-            size: i64 = SIZES[index]
-            if size == SHORTSTR:
-                size = 1 + i64(content[pos])
-            elif size == TABLE:
-                size = 4 + i64(int.from_bytes(content[pos : pos + 4], "big"))
-            pos += size
+            pos += property_size(content, pos, index)
         index += 1
     return pos

@@ -10,9 +10,9 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.adapter.amqp091.content import header_end, header_payload, properties_of
+from penstock.adapter.amqp091.content import header_end, properties_of
 from penstock.adapter.amqp091.header import FLAGS_AT
-from penstock.adapter.amqp091.raw import HEADERS, entries_of, payload_of, properties_in, with_payload
+from penstock.adapter.amqp091.raw import Rewriting
 from penstock.core.message import BlindAddress
 from penstock.core.route import Route
 from penstock.core.values import type_name
@@ -75,8 +75,6 @@ def copies_of(content: bytes) -> list[str]:
 
 def without_blind_copies(content: bytes) -> bytes:
     """Return a message without its BCC, every other octet as it was. Raises CodecError."""
-    payload = header_payload(content)
-    properties = properties_in(payload)
-    table = b"".join(octets for name, octets in entries_of(properties[HEADERS]).items() if name != BCC)
-    properties[HEADERS] = len(table).to_bytes(4, "big") + table
-    return with_payload(content, payload_of(payload, properties))
+    message = Rewriting(content)
+    message.headers.pop(BCC, None)
+    return message.written({})

@@ -46,7 +46,7 @@ class DeathWriter(LetterWriter):
         if death.rerouted:
             message.headers.pop(CC, None)
         message.properties[EXPIRATION] = b""
-        return message.written({"x-death": list(deaths[:DEATHS_KEPT]), **ours})
+        return message.with_headers({"x-death": list(deaths[:DEATHS_KEPT]), **ours})
 
     def deaths(self, content: bytes) -> list[tuple[str, str]]:
         """See `LetterWriter.deaths`."""

@@ -128,6 +128,19 @@ def _value_end(data: bytes, pos: i64, end: i64, depth: i64) -> i64:
     return pos
 
 
+def property_size(data: bytes, pos: i64, place: i64) -> i64:
+    """Return the octets of the property that begins at `pos`, by its place in the order of the flags.
+
+    Its list was found to be well formed.
+    """
+    size: i64 = SIZES[place]
+    if size == SHORTSTR:
+        return 1 + i64(data[pos])
+    if size == TABLE:
+        return 4 + _u32(data, pos)
+    return size
+
+
 def _u32(data: bytes, pos: i64) -> i64:
     return (i64(data[pos]) << 24) | (data[pos + 1] << 16) | (data[pos + 2] << 8) | data[pos + 3]
 

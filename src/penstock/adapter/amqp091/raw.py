@@ -6,11 +6,12 @@ from datetime import datetime
 from typing import Final
 
 from penstock.adapter.amqp091.content import FRAME_PAYLOAD_MAX, header_end, header_payload
-from penstock.adapter.amqp091.header import FIXED_OCTETS, SHORTSTR, SIZES, TABLE
+from penstock.adapter.amqp091.header import FIXED_OCTETS, SIZES, property_size
 from penstock.core.message import Message
 from penstock.wire.amqp091.codec import CodecError
 from penstock.wire.amqp091.fields import FieldReader
 from penstock.wire.amqp091.fields_out import write_longstr, write_shortstr, write_unsigned, write_value
+from penstock.wire.amqp091.spec import FRAME_OVERHEAD
 
 HEADERS: Final = 2
 EXPIRATION: Final = 7
@@ -28,12 +29,19 @@ class Rewriting:
         self.headers = entries_of(self.properties[HEADERS])
         """The octets of each entry of the headers, by its name; those that are taken out are left out."""
 
-    def written(self, added: dict[str, object]) -> bytes | None:
+    def with_headers(self, added: dict[str, object]) -> bytes | None:
         """Return the message with these headers too; None where its content header would not fit into a frame."""
+        content = self.written(added)
+        return content if header_end(content) - FRAME_OVERHEAD <= FRAME_PAYLOAD_MAX else None
+
+    def written(self, added: dict[str, object]) -> bytes:
+        """Return the message with what has been changed, and with these headers too."""
         table = b"".join([octets for name, octets in self.headers.items() if name not in added]) + _encoded(added)
-        self.properties[HEADERS] = len(table).to_bytes(4, "big") + table if table else b""
+        self.properties[HEADERS] = len(table).to_bytes(4, "big") + table
         payload = payload_of(self._payload, self.properties)
-        return with_payload(self.content, payload) if len(payload) <= FRAME_PAYLOAD_MAX else None
+        return (
+            self.content[:3] + len(payload).to_bytes(4, "big") + payload + self.content[header_end(self.content) - 1 :]
+        )
 
 
 def counted(message: Message) -> Message:
@@ -41,7 +49,7 @@ def counted(message: Message) -> Message:
     if message.returns == 0:
         return message
     try:
-        content = Rewriting(message.content).written({"x-delivery-count": int(message.returns)})
+        content = Rewriting(message.content).with_headers({"x-delivery-count": int(message.returns)})
     except CodecError:
         return message
     if content is None:
@@ -60,13 +68,7 @@ def properties_in(payload: bytes) -> list[bytes]:
     found: list[bytes] = []
     pos = FIXED_OCTETS + 2
     for place in range(len(SIZES)):
-        size = 0
-        if flags & (0x8000 >> place):
-            size = int(SIZES[place])
-            if size == SHORTSTR:
-                size = 1 + payload[pos]
-            elif size == TABLE:
-                size = 4 + int.from_bytes(payload[pos : pos + 4], "big")
+        size = int(property_size(payload, pos, place)) if flags & (0x8000 >> place) else 0
         found.append(payload[pos : pos + size])
         pos += size
     return found
@@ -91,11 +93,6 @@ def entries_of(table: bytes) -> dict[str, bytes]:
         reader.value(1)
         found[name] = table[start : reader.pos]
     return found
-
-
-def with_payload(content: bytes, payload: bytes) -> bytes:
-    """Return a message with another payload in its header frame."""
-    return content[:3] + len(payload).to_bytes(4, "big") + payload + content[header_end(content) - 1 :]
 
 
 def _encoded(entries: dict[str, object]) -> bytes:
