@@ -103,8 +103,7 @@ class Anything(RuleBasedStateMachine):
     @rule(turns=st.sampled_from([0, 1, 1000]), batches=st.sampled_from([1, 1000]))
     def pump(self, turns: int, batches: int) -> None:
         """What the outside does once in each pass of its loop."""
-        if turns:
-            self.rig.run(turns)
+        self.rig.run(turns)
         while batches and self.rig.next_batch():
             batches -= 1
             self.rig.look()
@@ -176,6 +175,7 @@ class Anything(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.02, 0.5, 1.0, 2.0, 6.0]), turns=st.sampled_from([0, 1, 1000]))
     def wait(self, seconds: float, turns: int) -> None:
+        self.rig.run(0)  # The pass in which something came is over before time goes on.
         self.now += seconds
         self.rig.broker.begin(self.now)
         self.rig.run(turns)
