@@ -171,3 +171,11 @@ class ConfigError(PenstockError):
 
 class StartError(PenstockError):
     """The broker cannot start; the text says what is in use by whom."""
+
+
+class StoreError(PenstockError):
+    """The store cannot be opened, read or written; the text says which, where and why, and what to do."""
+
+
+class StoreFull(StoreError):
+    """There is no room for what was to be written: nothing of it was, and it may be tried again."""

@@ -1,0 +1,80 @@
+"""What one transaction of the store changes, and what the store gives back when it is opened.
+
+A *row* holds messages, of one group commit; what is in it is the broker's business (adapter/keeping). A *note* says
+what has become of messages in other rows since: settled, come back. A row goes when none of its messages is left, a
+note when all the rows that it is about are gone. A *thing* is something declared (a queue, a binding ...), the newest
+state under its kind and key. A *position* says how far a queue has come. Rows and notes are numbered from one
+sequence, never reused while anything refers to them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """Messages."""
+
+    number: int
+    data: bytes
+    queue: int = 0
+    """The number of the queue whose page it is; 0: messages of any queues."""
+    first: int = 0
+    """Of a page: the sequence of its first message."""
+    messages: int = 0
+    """Of a page: how many messages it holds."""
+    size: int = 0
+    """Of a page: the sum of their charges, in bytes."""
+
+
+class Note(NamedTuple):
+    """What has become of messages in rows."""
+
+    number: int
+    data: bytes
+
+
+class Thing(NamedTuple):
+    """Something declared, as it is now."""
+
+    kind: str
+    key: str
+    data: bytes | None
+    """None: it is no more."""
+
+
+class Position(NamedTuple):
+    """How far a queue has come."""
+
+    queue: int
+    """The queue's number."""
+    tail: int
+    """The last sequence that was given to a message."""
+    delivered: int
+    """The highest sequence that was with a consumer."""
+
+
+class Commit:
+    """One transaction: all of it, or nothing."""
+
+    __slots__ = ("notes", "notes_gone", "positions", "positions_gone", "rows", "rows_gone", "things")
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.rows_gone: list[int] = []
+        """Numbers of rows that are not needed any more."""
+        self.notes: list[Note] = []
+        self.notes_gone: list[int] = []
+        self.things: list[Thing] = []
+        """In the order of their changes; the last of a kind and key counts."""
+        self.positions: list[Position] = []
+        self.positions_gone: list[int] = []
+        """Numbers of queues that are no more."""
+
+    def size(self) -> int:
+        """Return about how many bytes it writes."""
+        return (
+            sum(len(row.data) for row in self.rows)
+            + sum(len(note.data) for note in self.notes)
+            + sum(len(thing.data or b"") for thing in self.things)
+        )

@@ -1,0 +1,76 @@
+"""The interface of a store, whatever keeps the bytes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from penstock.store.commit import Commit, Note, Position, Row, Thing
+
+
+class Usage(NamedTuple):
+    """How much room a store takes, as the file system (or the server) counts it."""
+
+    used: int
+    """Bytes that hold something: what the store takes, less what it can write over."""
+    taken: int
+    """Bytes that it takes from the file system."""
+    free: int | None
+    """Bytes left on the file system for others and for us; None where nobody can say."""
+
+
+class Damage(NamedTuple):
+    """Something in the store that cannot be read."""
+
+    what: str
+    """Which row, note or thing, in words."""
+    why: str
+
+
+class Store(ABC):
+    """Keeps what is committed. One thread at a time uses it; every call may take as long as a disk takes."""
+
+    @abstractmethod
+    def open(self) -> None:
+        """Take hold of it, make or bring up to date its schema.
+
+        Raises StoreError with one sentence: it belongs to somebody else, is of a newer version, is no store, cannot be
+        read or written.
+        """
+
+    @abstractmethod
+    def things(self) -> Iterator[Thing]:
+        """Return everything declared, in the order in which it was."""
+
+    @abstractmethod
+    def positions(self) -> Iterator[Position]:
+        """Return the positions of the queues."""
+
+    @abstractmethod
+    def notes(self) -> Iterator[Note]:
+        """Return the notes, oldest first."""
+
+    @abstractmethod
+    def rows(self) -> Iterator[Row]:
+        """Return the rows that are no pages, oldest first; of pages only what is known without their data (b"")."""
+
+    @abstractmethod
+    def pages(self, queue: int, first: int, most: int) -> list[Row]:
+        """Return the pages of a queue from a first sequence on, in order: at most so many bytes, but at least one."""
+
+    @abstractmethod
+    def commit(self, commit: Commit) -> None:
+        """Write all of it; it is on the disk when this returns.
+
+        Raises StoreFull for want of room, StoreError for anything else; nothing of it was written then, and the same
+        commit may be tried again.
+        """
+
+    @abstractmethod
+    def usage(self) -> Usage:
+        """Return how much room it takes now."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of it; what was committed stays."""
