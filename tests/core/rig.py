@@ -7,6 +7,7 @@ import pytest
 from penstock.core import changes
 from penstock.core.broker import Broker
 from penstock.core.consumer import Batch, Consumer
+from penstock.core.lifetime import expire
 from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.session import Session
@@ -161,7 +162,7 @@ class Rig(Looking):
     def get(self, reader: Reader, name: str, no_ack: bool) -> bool:
         """Get one message, as basic.get does; what is too old goes first."""
         queue = self.real[name]
-        queue.expire(self.broker.now, self.broker.now)
+        expire(queue, self.broker.now, self.broker.now)
         return self.deliver(reader.session.get(queue, no_ack, self.broker.now), reader)
 
     def next_batch(self) -> bool:

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.core.dead_letters import LETTER_DEADLINE_S
 from penstock.core.letters import Death, LetterWriter
+from penstock.core.lifetime import expire
 from penstock.core.message import Address
 from penstock.core.queue import Queue
 from penstock.errors import PreconditionFailed
@@ -97,7 +98,7 @@ def test_expired_messages_go_there_too() -> None:
     house = Morgue(message_ttl=1000)
     house.queue("dead")
     house.put(b"1", b"2")
-    house["work"].expire(house.broker.now + 1.5, house.broker.now)
+    expire(house["work"], house.broker.now + 1.5, house.broker.now)
     house.run()
     assert house.ready("dead") == [b"1|work:expired", b"2|work:expired"]
     assert house.sums("work") == (0, 0, 0)
@@ -239,7 +240,7 @@ def test_two_full_queues_that_send_their_dead_to_each_other_stand_no_longer_than
 def test_a_circle_without_a_rejection_is_dropped() -> None:
     house = Morgue(message_ttl=1000, dead_letter_routing_key="work")
     house.put(b"1")
-    house["work"].expire(house.broker.now + 2, house.broker.now)
+    expire(house["work"], house.broker.now + 2, house.broker.now)
     house.run()
     assert (house.depth("work"), house.lost()) == (0, 1)
 
@@ -253,7 +254,7 @@ def test_a_circle_of_two_with_a_rejection_in_it_goes_on() -> None:
         house.reject(turn)
         assert house.depth("wait") == 1
         house.run(1.5)
-        house["wait"].expire(house.broker.now, house.broker.now)
+        expire(house["wait"], house.broker.now, house.broker.now)
         house.run()
         assert house.depth("work") == 1, "retried"
     assert house.lost() + house.lost("wait") == 0

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.core.effects import Crossed, Unblocked
 from penstock.core.holding import Holding
+from penstock.core.lifetime import expire
 from penstock.core.operator import ADDRESS, CONNECTION, QUEUE, SCOPES, USER, VHOST
 from penstock.core.producer import Producer
 from penstock.core.rates import RateGate
@@ -201,7 +202,7 @@ def test_an_address_is_empty_whichever_way_its_messages_left(way: str) -> None:
     now, session = house.broker.now, house.session
     if way == "expire":
         house.broker.begin(now + 2)
-        queue.expire(house.broker.now, house.broker.now)
+        expire(queue, house.broker.now, house.broker.now)
     elif way == "ring":
         assert int(depth.messages) == 2
         queue.purge(now)

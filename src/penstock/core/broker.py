@@ -36,7 +36,8 @@ from penstock.core.effects import (
 )
 from penstock.core.gates import Gates
 from penstock.core.holding import Holding
-from penstock.core.lifetime import EXPIRED_AT_ONCE, Lifetime
+from penstock.core.journal import Journal
+from penstock.core.lifetime import EXPIRED_AT_ONCE, Lifetime, expire
 from penstock.core.pace import Pace, Watch, forget
 from penstock.core.patience import renew
 from penstock.core.producer import Producer
@@ -79,6 +80,8 @@ class Broker:
         self.gates = Gates(self)
         self.unroutable: i64 = 0
         self.deaths = Deaths()
+        self.journal: Journal | None = None
+        """What must outlive the broker; None where nothing does."""
         self.offered: float = 0.0
         """What came before then (monotonic seconds) has been offered to the consumers that were there."""
         self._ran: float = 0.0
@@ -135,6 +138,12 @@ class Broker:
     def begin(self, now: float) -> None:
         """Set the time (monotonic seconds) of everything that is done until the next call."""
         self.now = now
+        if self.journal is not None:
+            self.journal.step()
+
+    def promises(self) -> i64:
+        """Return a number that grows with everything that somebody may not be told of before it is on the disk."""
+        return 0 if self.journal is None else self.journal.promises
 
     def run(self, turns: int) -> bool:
         """Do what is due and give up to `turns` turns; returns whether there are more to give."""
@@ -295,7 +304,7 @@ class Broker:
                     self._effects.append(Grown(queue))
             return None
         if isinstance(queue.lifetime, Lifetime):
-            fresh = queue.expire(self.now, self.offered, EXPIRED_AT_ONCE)
+            fresh = expire(queue, self.now, self.offered, EXPIRED_AT_ONCE)
             self._look_after(queue.lifetime)
             if not fresh:
                 self.deadlines.add(queue.lifetime, self.now)

@@ -216,7 +216,7 @@ def _let_go(queue: Queue, now: float) -> None:
     size: i64 = 0
     while ready and ready[0].sequence <= passed:
         message = ready.popleft()
-        if queue.shared:
+        if queue.minded:
             queue.let_go([message], now)
         messages += 1
         size += message.charge

@@ -166,7 +166,7 @@ class DeadLetters(Sender):
         """A message that has kept its place leaves the queue that it died in."""
         queue = self.queue
         queue.unacked(-1, -message.charge)
-        if queue.shared:
+        if queue.minded:
             queue.let_go([message], self.broker.now)
         queue.settle(1, message.charge, self.broker.now)
 
@@ -213,7 +213,11 @@ class DeadLetters(Sender):
             return None
         if route.control:
             return None
-        return route if route.copies is not None else route.variant(message.address.priority, NEVER)
+        if route.copies is not None:
+            return route
+        if message.address.persistent:
+            route = route.persistent()
+        return route.variant(message.address.priority, NEVER)
 
     def _kept(self, exchange: str, key: str) -> Route:
         """Return the route that was taken last, if it is this one; else make it."""
@@ -266,11 +270,14 @@ def _with_copies(exchange: str, message: Message, writer: LetterWriter) -> Route
     copies = writer.copies(message.content)
     if isinstance(address, BlindAddress):
         return Route(
-            BlindAddress(exchange, address.routing_key, address.blind, address.priority),
+            BlindAddress(exchange, address.routing_key, address.blind, address.priority, persistent=address.persistent),
             False,
             [*copies, *address.blind],
         )
-    return Route(Address(exchange, address.routing_key, address.priority), False, copies) if copies else None
+    if not copies:
+        return None
+    letters = Address(exchange, address.routing_key, address.priority, persistent=address.persistent)
+    return Route(letters, False, copies)
 
 
 def _in_a_circle(queue: str, deaths: list[tuple[str, str]]) -> bool:

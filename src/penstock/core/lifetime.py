@@ -4,14 +4,45 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import i64
+
+from penstock.core.letters import EXPIRED
 from penstock.core.queue import Queue
 from penstock.flow.deadlines import NEVER, Party
+from penstock.flow.level import UNLIMITED
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
 
 EXPIRED_AT_ONCE: Final = 500
 """Messages of a queue that expire in one turn of the broker at most; the others follow in the next, so nobody waits."""
+
+
+def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> bool:
+    """Drop up to `most` messages that are too old and came before `offered`; returns whether that was all of them.
+
+    What a cursor reads does not expire under it.
+    """
+    ttl_s = queue.settings.message_ttl_s
+    messages: i64 = 0
+    size: i64 = 0
+    left = 0 if queue.cursors else most
+    while left > 0:
+        message = queue.backlog.take_due(now, ttl_s, offered)
+        if message is None:
+            break
+        left -= 1
+        queue.expired += 1
+        if queue.dead_letters is not None:
+            queue.bury(message, EXPIRED, now)
+        else:
+            if queue.minded:
+                queue.let_go([message], now)
+            messages += 1
+            size += message.charge
+    if messages > 0:
+        queue.settle(messages, size, now)
+    return left > 0 or len(queue.cursors) > 0
 
 
 class Lifetime(Party):
@@ -41,7 +72,7 @@ class Lifetime(Party):
         """See `Party.on_deadline`."""
         if self.queue.deleted:
             return NEVER
-        self.queue.expire(now, self.broker.offered, EXPIRED_AT_ONCE)
+        expire(self.queue, now, self.broker.offered, EXPIRED_AT_ONCE)
         if self._unused() and self.used + self.queue.settings.expires_s <= now:
             self.broker.delete_queue(self.queue)
             return NEVER

@@ -13,6 +13,7 @@ from mypy_extensions import i16, i64, mypyc_attr
 from penstock.flow.deadlines import NEVER
 
 if TYPE_CHECKING:
+    from penstock.core.group import Group
     from penstock.core.share import Share
 
 OVERHEAD: Final = 240
@@ -39,24 +40,28 @@ class Told:
 class Address:
     """The exchange and routing key that a message was published with; shared by all messages of a route.
 
-    So are the priority and the time to live that it asked for.
+    So are the priority and the time to live that it asked for, and whether it is to outlive the broker.
     """
 
-    __slots__ = ("exchange", "routing_key", "priority", "ttl_s", "told")
+    __slots__ = ("exchange", "routing_key", "priority", "ttl_s", "persistent", "told")
 
-    def __init__(self, exchange: str, routing_key: str, priority: i64 = 0, ttl_s: float = NEVER) -> None:
+    def __init__(
+        self, exchange: str, routing_key: str, priority: i64 = 0, ttl_s: float = NEVER, persistent: bool = False
+    ) -> None:
         self.exchange = exchange
         self.routing_key = routing_key
         self.priority: i64 = priority
         """0 (the default) to 255; matters to queues with priorities."""
         self.ttl_s = ttl_s
         """Seconds that it may stay in a queue (its `expiration`); infinity is as long as the queue lets it."""
+        self.persistent = persistent
+        """Whether durable queues keep it in the store (delivery mode 2); only looked for where there is one."""
         self.told = Told()
         """Shared by those that a client cannot tell apart."""
 
-    def variant(self, priority: i64, ttl_s: float) -> Address:
-        """Return the same address for messages with another priority or time to live."""
-        found = Address(self.exchange, self.routing_key, priority, ttl_s)
+    def variant(self, priority: i64, ttl_s: float, persistent: bool) -> Address:
+        """Return the same address for messages with others of these."""
+        found = Address(self.exchange, self.routing_key, priority, ttl_s, persistent)
         found.told = self.told
         return found
 
@@ -71,9 +76,15 @@ class BlindAddress(Address):
     __slots__ = ("blind",)
 
     def __init__(
-        self, exchange: str, routing_key: str, blind: list[str], priority: i64 = 0, ttl_s: float = NEVER
+        self,
+        exchange: str,
+        routing_key: str,
+        blind: list[str],
+        priority: i64 = 0,
+        ttl_s: float = NEVER,
+        persistent: bool = False,
     ) -> None:
-        super().__init__(exchange, routing_key, priority, ttl_s)
+        super().__init__(exchange, routing_key, priority, ttl_s, persistent)
         self.blind = blind
 
     def charge(self) -> i64:
@@ -106,7 +117,21 @@ class Message:
 
 
 @mypyc_attr(acyclic=True)
-class MarkedMessage(Message):
+class StoredMessage(Message):
+    """A message that the store keeps, or is about to (see journal.py)."""
+
+    __slots__ = ("group", "place")
+
+    def __init__(self, address: Address, content: bytes, charge: i64, sequence: i64, arrived: float) -> None:
+        super().__init__(address, content, charge, sequence, arrived)
+        self.group: Group | None = None
+        """With what it is written; it holds the message, so this is emptied when the message leaves. None: nowhere."""
+        self.place: i64 = 0
+        """Where in that."""
+
+
+@mypyc_attr(acyclic=True)
+class MarkedMessage(StoredMessage):
     """A message with something of its own: a part in its address's sum, or a time to live."""
 
     __slots__ = ("share", "expires", "expiry", "ghost")
@@ -127,6 +152,11 @@ class MarkedMessage(Message):
         """Return a message that is what this one was, and leave an empty one in its place."""
         left = MarkedMessage(self.address, self.content, self.charge, self.sequence, self.arrived, self.share)
         left.returns = self.returns
+        if self.group is not None:
+            left.group = self.group
+            left.place = self.place
+            left.group.messages[left.place] = left
+            self.group = None
         self.content = b""
         self.share = None
         self.expiry = None

@@ -20,8 +20,9 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.core import road
 from penstock.core.entering import put_in
+from penstock.core.group import Awaiting, Group
 from penstock.core.holding import Held, HeldPublish, Holding
-from penstock.core.message import Message
+from penstock.core.message import Message, StoredMessage
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
 from penstock.core.rates import RateGate
@@ -31,6 +32,7 @@ from penstock.core.sender import Sender
 from penstock.errors import BrokerError, ResourceError
 from penstock.flow.deadlines import NEVER
 from penstock.flow.gate import Gate
+from penstock.flow.level import UNLIMITED
 from penstock.flow.withheld import WITHHELD, Pending, Withheld
 
 if TYPE_CHECKING:
@@ -41,8 +43,18 @@ CLOSE_ENOUGH_S: Final = 0.05
 """What is due within this time is dealt with now: one look at a long outbox instead of many."""
 
 
+class Unwritten:
+    """From which of a producer's publishes on confirmations wait for a group to be on the disk."""
+
+    __slots__ = ("number", "group")
+
+    def __init__(self, number: i64, group: Group) -> None:
+        self.number: i64 = number
+        self.group = group
+
+
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Producer(Sender):
+class Producer(Sender, Awaiting):
     """The publishing side of a session."""
 
     def __init__(self, broker: Broker, name: str, holding: Holding, origin: Origin | None = None) -> None:
@@ -64,6 +76,8 @@ class Producer(Sender):
         """What keeps its publishes until they are committed; None where they go in one by one."""
         self.rate: RateGate | None = None
         """Its own rate; None is no bound."""
+        self.unwritten: deque[Unwritten] = deque()
+        """What its confirmations wait for, oldest first; each group once."""
         if origin is not None:
             broker.gates.join(origin, self)
 
@@ -108,12 +122,38 @@ class Producer(Sender):
                 return
         self._publish_with_care(route, content, charge)
 
+    def publish_stored(self, route: Route, content: bytes, charge: i64) -> None:
+        """Take a persistent publish on its way to one durable queue; the same, but the store must have it as well."""
+        queue = route.stored
+        broker = self.broker
+        if queue is not None and self.plain and not broker.turns.pending:
+            messages = queue.messages + 1
+            size = queue.bytes + charge
+            kept = queue.kept
+            if messages <= queue.easy_messages and size <= queue.easy_bytes and kept is not None:
+                queue.messages = messages
+                queue.bytes = size
+                sequence = queue.tail + 1
+                queue.tail = sequence
+                message = StoredMessage(route.address, content, charge, sequence, broker.now)
+                route.lane.append(message)
+                kept.add(message)
+                if not queue.dirty:
+                    broker.mark(queue)
+                if self.confirming:
+                    self.withheld.published += 1
+                    self.await_disk(self.withheld.published)
+                return
+        self._publish_with_care(route, content, charge)
+
     def _publish_with_care(self, route: Route, content: bytes, charge: i64) -> None:
         row = self.row
-        if row is not None and row.takes(route.only, charge, self.broker):
+        if row is not None and row.takes(route.alone(), charge, self.broker):
             row.queue.append(route.address, content, charge, self.broker.now)
             self.broker.mark(row.queue)
             self.withheld.published += 1
+            if route.stored is not None:
+                self.await_disk(self.withheld.published)
             row.join(self.withheld.published, charge)
             return
         if self.closing is not None:
@@ -153,7 +193,10 @@ class Producer(Sender):
     def accept(self, route: Route, queues: list[Queue], content: bytes, charge: i64, pending: Pending | None) -> None:
         """Put a message into its queues and see to its confirmation."""
         closed: list[Gate] = []
+        promises = self.broker.promises()
         refused = put_in(self.broker, self.own, route, queues, content, charge, closed)
+        if self.confirming and self.broker.promises() != promises:
+            self.await_disk(self.withheld.published + 1 if pending is None else pending.number)
         self.broker.settle_crossings()  # The gate's closing is told before the blocks that come of it.
         for gate in closed:
             self.note_withheld(gate)
@@ -206,6 +249,27 @@ class Producer(Sender):
         last = self.withheld.pending[-1] if self.withheld.pending else None
         if last is not None and last.state == WITHHELD and self._is_ordinary():
             self.row = Row(queue, last, self.entry(queue.gate), self.broker.now)
+
+    # The store
+
+    def await_disk(self, number: i64) -> None:
+        """Let the confirmation of a publish, and of those after it, wait for what is in the open group."""
+        journal = self.broker.journal
+        unwritten = self.unwritten
+        if journal is None or (unwritten and unwritten[len(unwritten) - 1].group is journal.open):
+            return
+        if not unwritten:
+            self.withheld.safe = number - 1
+        unwritten.append(Unwritten(number, journal.open))
+        journal.wait(self)
+
+    def written(self, group: Group) -> None:
+        """See `Awaiting.written`."""
+        unwritten = self.unwritten
+        if unwritten and unwritten[0].group is group:
+            unwritten.popleft()
+            self.withheld.safe = unwritten[0].number - 1 if unwritten else UNLIMITED
+            self.tell()
 
     def deadline_of(self, queues: list[Queue]) -> float:
         """Return until when something may wait that goes into these queues: monotonic seconds."""

@@ -18,9 +18,9 @@ from mypy_extensions import i64
 
 from penstock.core.backlog import Backlog
 from penstock.core.consumer import Consumer
-from penstock.core.letters import DELIVERY_LIMIT, EXPIRED, MAXLEN, REJECTED
+from penstock.core.letters import DELIVERY_LIMIT, MAXLEN, REJECTED
 from penstock.core.membership import Membership
-from penstock.core.message import RETURNS_MAX, Address, MarkedMessage, Message
+from penstock.core.message import RETURNS_MAX, Address, MarkedMessage, Message, StoredMessage
 from penstock.core.overflow import ACCEPT, HOLD
 from penstock.core.priorities import Priorities
 from penstock.core.settings import NOT_SAID, Settings
@@ -36,6 +36,7 @@ from penstock.names import QUORUM_DELIVERY_LIMIT, Features
 if TYPE_CHECKING:
     from penstock.core.cursor import Cursor
     from penstock.core.dead_letters import DeadLetters
+    from penstock.core.group import Kept
 
 NOTHING_EASY: Final = -1
 
@@ -62,12 +63,13 @@ class Queue(Guarded):
         self.gates: list[Gate] = [self.gate]
         """What a message on its way into this queue must pass: its own gate, its pools', the operator's."""
         self.membership = Membership(self)
-        self.shared: bool = False
-        """Whether any message in it counts with its address as well: each one that leaves must be looked at."""
+        self.minded: bool = False
+        """Whether each message that leaves must be looked at: some count with their address too, or are stored."""
+        self.kept: Kept | None = None
+        """What it is in the store; None where it does not outlive the broker."""
         self.reserved_messages: i64 = 0
         self.reserved_bytes: i64 = 0
         """Room that is set aside for credit that was granted (see Reservation)."""
-
         self.backlog = Priorities(features.max_priority) if features.max_priority else Backlog()
         self.messages: i64 = 0
         self.bytes: i64 = 0
@@ -80,7 +82,6 @@ class Queue(Guarded):
         self.roomy_messages: i64 = NOTHING_EASY
         self.roomy_bytes: i64 = NOTHING_EASY
         self.watched: bool = False
-
         self.consumers: list[Consumer] = []
         self.ranked: bool = False
         """Whether any of them has a priority (see rotation.py)."""
@@ -92,7 +93,6 @@ class Queue(Guarded):
         """Looks after what expires here; None while nothing does."""
         self.dead_letters: DeadLetters | None = None
         """Sees to the messages that die here; None where they are dropped."""
-
         self.highest_messages: i64 = 0
         self.highest_bytes: i64 = 0
         self.dropped: i64 = 0
@@ -113,9 +113,12 @@ class Queue(Guarded):
         if share is None and address.ttl_s == NEVER:
             self.append(address, content, charge, now)
         else:
-            self.shared = self.shared or share is not None
+            self.minded = self.minded or share is not None
             self.tail += 1
-            self.backlog.append(MarkedMessage(address, content, charge, self.tail, now, share))
+            message = MarkedMessage(address, content, charge, self.tail, now, share)
+            if address.persistent and self.kept is not None:
+                self.kept.add(message)
+            self.backlog.append(message)
             self.messages += 1
             self.bytes += charge
         self.review(now)
@@ -123,7 +126,12 @@ class Queue(Guarded):
     def append(self, address: Address, content: bytes, charge: i64, now: float) -> None:
         """Put a message at the end, where that crosses nothing (see `easy_messages`, `roomy_messages`)."""
         self.tail += 1
-        self.backlog.lane(address.priority).append(Message(address, content, charge, self.tail, now))
+        if address.persistent and self.kept is not None:
+            message = StoredMessage(address, content, charge, self.tail, now)
+            self.kept.add(message)
+            self.backlog.lane(address.priority).append(message)
+        else:
+            self.backlog.lane(address.priority).append(Message(address, content, charge, self.tail, now))
         self.messages += 1
         self.bytes += charge
 
@@ -207,20 +215,31 @@ class Queue(Guarded):
         if message.returns < RETURNS_MAX:
             message.returns += 1
         if i64(message.returns) > self.delivery_limit() and not self.deleted:
-            self._bury(message, DELIVERY_LIMIT, now)
-        else:
-            self.backlog.put_back(message)
+            self.bury(message, DELIVERY_LIMIT, now)
+            return
+        if self.kept is not None and isinstance(message, StoredMessage):
+            self.kept.journal.came_back(message)
+        self.backlog.put_back(message)
+
+    def keep(self, kept: Kept) -> None:
+        """Be kept in the store, with the persistent messages that come from now on."""
+        self.kept = kept
+        self.minded = True
 
     def let_go(self, messages: list[Message | None], now: float) -> None:
-        """Take messages that leave off their address's sum; for queues with `shared`."""
+        """Messages leave for good: take them off their address's sum, and out of the store; where `minded`."""
+        kept = self.kept
         for message in messages:
-            if isinstance(message, MarkedMessage) and message.share is not None:
-                message.share.leave(now)
+            if isinstance(message, StoredMessage):
+                if kept is not None and message.group is not None:
+                    kept.journal.drop(message)
+                if isinstance(message, MarkedMessage) and message.share is not None:
+                    message.share.leave(now)
 
     def drop_oldest(self, now: float) -> None:
         """Drop the oldest message that is not with a consumer (drop-head); the caller is about to review."""
         message = self.backlog.pull()
-        if self.shared:
+        if self.minded:
             self.let_go([message], now)
         self.messages -= 1
         self.bytes -= message.charge
@@ -232,7 +251,7 @@ class Queue(Guarded):
 
     def reject(self, message: Message, now: float) -> None:
         """A consumer that had it does not want it, nor that anybody else gets it."""
-        self._bury(message, REJECTED, now)
+        self.bury(message, REJECTED, now)
 
     def delivery_limit(self) -> i64:
         """Return how often a message may come back from consumers; UNLIMITED is as often as it likes."""
@@ -245,13 +264,13 @@ class Queue(Guarded):
         """Tell whether its consumers are told how often a message came back: where that is limited, or might be."""
         return self.features.quorum or self.settings.delivery_limit != NOT_SAID
 
-    def _bury(self, message: Message, reason: str, now: float) -> None:
+    def bury(self, message: Message, reason: str, now: float) -> None:
         """A message that waits no more, and is with nobody, has died: it goes, or keeps its place as a letter."""
         if self.dead_letters is not None:
             self.unacked(1, message.charge)
             self.dead_letters.die(message, reason, True)
             return
-        if self.shared:
+        if self.minded:
             self.let_go([message], now)
         self.settle(1, message.charge, now)
 
@@ -283,37 +302,11 @@ class Queue(Guarded):
         """Drop everything that is not with a consumer; returns how many messages that were."""
         messages = self.messages - self.unacked_messages
         size = self.bytes - self.unacked_bytes
-        if self.shared:
+        if self.minded:
             self.let_go(list(self.backlog.messages()), now)
         self.backlog.clear()
         self.settle(messages, size, now)
         return int(messages)
-
-    def expire(self, now: float, offered: float, most: i64 = UNLIMITED) -> bool:
-        """Drop up to `most` messages that are too old and came before `offered`; returns whether that was all of them.
-
-        What a cursor reads does not expire under it.
-        """
-        ttl_s = self.settings.message_ttl_s
-        messages: i64 = 0
-        size: i64 = 0
-        left = 0 if self.cursors else most
-        while left > 0:
-            message = self.backlog.take_due(now, ttl_s, offered)
-            if message is None:
-                break
-            left -= 1
-            self.expired += 1
-            if self.dead_letters is not None:
-                self._bury(message, EXPIRED, now)
-            else:
-                if self.shared:
-                    self.let_go([message], now)
-                messages += 1
-                size += message.charge
-        if messages > 0:
-            self.settle(messages, size, now)
-        return left > 0 or len(self.cursors) > 0
 
     # Thresholds
 

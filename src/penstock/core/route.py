@@ -37,6 +37,9 @@ class Route:
         "lane",
         "ranks",
         "variants",
+        "stored",
+        "looks",
+        "_kept",
         "_through",
         "_versions",
         "_era",
@@ -65,6 +68,12 @@ class Route:
         """The same route for messages with a priority (0 to 255) of their own."""
         self.variants: dict[tuple[int, float], Route] = {}
         """And for those with a time to live (seconds), whatever their priority."""
+        self.stored: Queue | None = None
+        """As `only`, where that queue keeps its messages in the store."""
+        self.looks: bool = False
+        """Whether there is a store, so that the delivery mode of a message matters."""
+        self._kept: Route | None = None
+        """The same route for persistent messages."""
         self._through: list[Exchange] = []
         """The exchanges that had a part in it."""
         self._versions: i64 = 0
@@ -80,13 +89,21 @@ class Route:
         self._era = era
         self.ranks.clear()
         self.variants.clear()
+        self._kept = None
+        self.only = None
+        self.stored = None
+        self.lane = NOWHERE
         address = self.address
         if len(queues) == 1 and not self.by_headers and not self.gates and address.ttl_s == NEVER:
-            self.only = queues[0]
+            if address.persistent and queues[0].kept is not None:
+                self.stored = queues[0]
+            else:
+                self.only = queues[0]
             self.lane = queues[0].backlog.lane(address.priority)
-        else:
-            self.only = None
-            self.lane = NOWHERE
+
+    def alone(self) -> Queue | None:
+        """Return the one queue of a message that needs no more than that, whether it is stored or not."""
+        return self.stored if self.only is None else self.only
 
     def stands(self, epoch: i64, era: i64) -> bool:
         """Tell whether it was found already and still is right: what changed since did not concern it."""
@@ -95,13 +112,22 @@ class Route:
         self.epoch = epoch
         return True
 
+    def persistent(self) -> Route:
+        """Return the same route for messages that are to outlive the broker."""
+        found = self._kept
+        if found is None:
+            address = self.address
+            found = self if address.persistent else self._made_for(address.priority, address.ttl_s, True)
+            self._kept = found
+        return found
+
     def rank(self, priority: i64) -> Route:
         """Return the same route for messages with this priority; 0 is as if they had none."""
         if priority == self.address.priority:
             return self
         found = self.ranks.get(int(priority))
         if found is None:
-            found = self._made_for(priority, self.address.ttl_s)
+            found = self._made_for(priority, self.address.ttl_s, self.address.persistent)
             self.ranks[int(priority)] = found
         return found
 
@@ -114,12 +140,13 @@ class Route:
         if found is None:
             if len(self.variants) >= VARIANTS_KEPT:
                 self.variants.clear()
-            found = self._made_for(priority, ttl_s)
+            found = self._made_for(priority, ttl_s, self.address.persistent)
             self.variants[key] = found
         return found
 
-    def _made_for(self, priority: i64, ttl_s: float) -> Route:
-        found = Route(self.address.variant(priority, ttl_s), self.mandatory)
+    def _made_for(self, priority: i64, ttl_s: float, persistent: bool) -> Route:
+        found = Route(self.address.variant(priority, ttl_s, persistent), self.mandatory)
+        found.looks = self.looks
         found.by_headers = self.by_headers
         found.control = self.control
         found.gates = self.gates

@@ -13,6 +13,7 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.core.consumer import BATCH_BYTES, BATCH_MESSAGES, Batch, Consumer
 from penstock.core.message import Message
 from penstock.core.queue import Queue
+from penstock.core.storing import note_out
 from penstock.errors import PreconditionFailed
 from penstock.flow.credit import Credit
 from penstock.flow.deadlines import NEVER
@@ -72,7 +73,7 @@ class Session:
         self.next_tag += count
         consumer.delivered += count
         if consumer.no_ack:
-            if queue.shared:
+            if queue.minded:
                 queue.let_go(messages, now)
             queue.settle(count, charge, now)
         else:
@@ -80,6 +81,8 @@ class Session:
             consumer.shared.spend(count, charge)
             queue.unacked(count, charge)
             self._batches.append(batch)
+            if queue.kept is not None:
+                note_out(queue.kept, messages)
         return batch
 
     def _one_more(self, consumer: Consumer, messages: i64, bytes: i64) -> bool:
@@ -109,7 +112,7 @@ class Session:
             assert message is not None
             self._settle_one(batch, index)
             queue = batch.consumer.queue
-            if queue.shared:
+            if queue.minded:
                 queue.let_go([message], now)
             queue.settle(1, message.charge, now)
 
@@ -213,7 +216,7 @@ class Session:
                 return
             self._count_out(batch.consumer, batch.left, batch.charge)
             queue = batch.consumer.queue
-            if queue.shared:
+            if queue.minded:
                 queue.let_go(batch.messages, now)
             queue.settle(batch.left, batch.charge, now)
             batch.left = 0
@@ -232,7 +235,7 @@ class Session:
                 charge += message.charge
                 count += 1
             index += 1
-        if batch.consumer.queue.shared:
+        if batch.consumer.queue.minded:
             batch.consumer.queue.let_go(messages[:end], now)
         # Cut the settled part off, so that the next acknowledgement does not walk over it again.
         del messages[:end]

@@ -10,6 +10,7 @@ from penstock.core.binding import EXCHANGE, QUEUE, Binding, Bindings
 from penstock.core.dead_letters import DeadLetters
 from penstock.core.equivalence import check_exchange, check_queue
 from penstock.core.exchange import Exchange, alternate_of, make_exchange
+from penstock.core.group import Kept
 from penstock.core.message import Address
 from penstock.core.queue import Queue
 from penstock.core.route import Route
@@ -116,6 +117,9 @@ class VirtualHost:
         queue.durable = durable
         queue.auto_delete = auto_delete
         queue.owner = owner
+        journal = self.gates.broker.journal
+        if durable and owner is None and journal is not None:
+            queue.keep(Kept(journal, queue, journal.take_number()))
         self.queues[name] = queue
         self.gates.place_queue(queue)
         self.see_to_letters(queue)
@@ -297,6 +301,7 @@ class VirtualHost:
         Raises NotFound (404), AccessRefused (403) if internal, unless the broker itself publishes (`from_within`).
         """
         name = route.address.exchange
+        route.looks = self.gates.broker.journal is not None
         if name == "":
             route.gates = []
             route.lead_to(self._named(route), [], self.epoch, self.era)

@@ -16,6 +16,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.flow.gate import Gate
+from penstock.flow.level import UNLIMITED
 
 HELD: Final = 0
 WITHHELD: Final = 1
@@ -76,6 +77,8 @@ class Withheld:
     def __init__(self) -> None:
         self.published: i64 = 0
         """The number of the last publish."""
+        self.safe: i64 = UNLIMITED
+        """Publishes after this number are not as safe yet as was promised: they are not on the disk."""
         self.pending: deque[Pending] = deque()
         self._told: i64 = 0
         self._refused: list[int] = []
@@ -176,4 +179,5 @@ class Withheld:
         return outcomes
 
     def _clear(self) -> i64:
-        return self.pending[0].first - 1 if self.pending else self.published
+        clear = self.pending[0].first - 1 if self.pending else self.published
+        return clear if clear < self.safe else self.safe

@@ -55,7 +55,7 @@ class Position(NamedTuple):
 
 
 class Commit:
-    """One transaction: all of it, or nothing."""
+    """One transaction: all of it, or nothing. What is new is written first, then what is gone goes."""
 
     __slots__ = ("notes", "notes_gone", "positions", "positions_gone", "rows", "rows_gone", "things")
 

@@ -58,7 +58,9 @@ def route_with_copies(route: Route, headers: dict[str, object]) -> Route | None:
     copies, blind = keys_of(headers, CC), keys_of(headers, BCC)
     address = route.address
     if blind:
-        address = BlindAddress(address.exchange, address.routing_key, blind, address.priority, address.ttl_s)
+        address = BlindAddress(
+            address.exchange, address.routing_key, blind, address.priority, address.ttl_s, address.persistent
+        )
     return Route(address, route.mandatory, copies + blind) if copies or blind else None
 
 

@@ -13,6 +13,7 @@ from penstock.adapter.amqp091.declaring import named_queue
 from penstock.adapter.amqp091.delivery import short, write_u16
 from penstock.adapter.amqp091.raw import counted
 from penstock.core.consumer import Batch, Consumer
+from penstock.core.lifetime import expire
 from penstock.core.load import ACKNOWLEDGE, DISCARD, REQUEUE
 from penstock.core.terms import Terms
 from penstock.errors import NotAllowed, NotImplementedHere, PreconditionFailed, ResourceLocked
@@ -93,7 +94,7 @@ def get(channel: Channel, args: dict[str, object]) -> None:
         raise ResourceLocked(
             f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; delete the cursor first"
         )
-    queue.expire(channel.broker.now, channel.broker.now)
+    expire(queue, channel.broker.now, channel.broker.now)
     channel.broker.use(queue)
     batch = channel.get(queue, arg.flag(args, "no_ack"), channel.broker.now)
     if batch is None:

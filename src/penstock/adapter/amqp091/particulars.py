@@ -1,4 +1,4 @@
-"""Properties of a publish that the broker acts on: its priority and its expiration.
+"""Properties of a publish that the broker acts on: its priority, its expiration, and whether it is persistent.
 
 They are looked for only where the flags of the content header say that they are there.
 """
@@ -15,12 +15,16 @@ from penstock.errors import PreconditionFailed
 
 PARTICULARS: Final = 0x0900
 """The flags of priority and expiration among those of the properties (AMQP 0-9-1 section 4.2.6.1)."""
+PARTICULARS_KEPT: Final = 0x1900
+"""With that of the delivery mode, where there is a store."""
+PERSISTENT: Final = 2
+"""The delivery mode of what is to outlive the broker (section 1.8.1)."""
 EXPIRATION_MAX: Final = 4294967295
 """Milliseconds: the longest that RabbitMQ takes, some 50 days."""
 
 
 def variant_of(route: Route, data: bytes, frame_at: i64) -> Route:
-    """Return the route of a message whose content header's frame begins there, for its priority and expiration.
+    """Return the route of a message whose content header's frame begins there, for what it says of itself.
 
     The header was found to be well formed. Raises PreconditionFailed (406) for an expiration that is no number of
     milliseconds, as RabbitMQ does.
@@ -35,6 +39,8 @@ def variant_of(route: Route, data: bytes, frame_at: i64) -> Route:
     if flags & 0x2000:  # headers
         pos += 4 + ((data[pos] << 24) | (data[pos + 1] << 16) | (data[pos + 2] << 8) | data[pos + 3])
     if flags & 0x1000:  # delivery_mode
+        if data[pos] == PERSISTENT and route.looks:
+            route = route.persistent()
         pos += 1
     priority: i64 = 0
     if flags & 0x0800:

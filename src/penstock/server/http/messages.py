@@ -13,6 +13,7 @@ from penstock.adapter.amqp091.content import body_of, properties_of
 from penstock.adapter.amqp091.raw import counted
 from penstock.adapter.publication import Publication
 from penstock.adapter.shapes import Shape, plain
+from penstock.core.lifetime import expire
 from penstock.core.message import Message
 from penstock.core.queue import Queue
 from penstock.core.session import Session
@@ -129,7 +130,7 @@ async def get(ask: Ask) -> Response:
 
 def _take(ask: Ask, queue: Queue, mode: str, count: int, encoding: str, most: int | None) -> list[Shape]:
     broker = ask.hub.broker
-    queue.expire(broker.now, broker.now)
+    expire(queue, broker.now, broker.now)
     broker.use(queue)
     session = Session()
     found: list[Shape] = []

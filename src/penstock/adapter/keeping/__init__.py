@@ -1,0 +1,1 @@
+"""What must outlive the broker, as octets for the store, and back."""

@@ -1,0 +1,121 @@
+"""What has become of messages in rows that the store has: settled, or come back, as octets."""
+
+from __future__ import annotations
+
+from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, write_i16_be, write_i32_be, write_i64_be
+from mypy_extensions import i32, i64
+
+from penstock.adapter.keeping.rows import FORMAT
+from penstock.core.group import Group
+from penstock.core.group import Note as Reference
+from penstock.core.journal import PLACE_BITS, Journal
+from penstock.core.message import StoredMessage
+from penstock.errors import StoreError
+
+
+def encode_note(journal: Journal, group: Group) -> bytes:
+    """Return a group's note about rows of which something is left; empty where there is nothing to say."""
+    ranges = _settled(journal, group.settled)
+    returned = _returned(journal, group.returned)
+    numbers = list(ranges)
+    numbers += [number for number in returned if number not in ranges]
+    if not numbers:
+        return b""
+    reference = Reference(group.number)
+    out = BytesWriter()
+    out.append(FORMAT)
+    write_i32_be(out, i32(len(numbers)))
+    for number in numbers:
+        journal.noted(reference, number)
+        write_i64_be(out, number)
+        found = ranges.get(number, [])
+        write_i32_be(out, i32(len(found) // 2))
+        for place in found:
+            write_i32_be(out, i32(place))
+        back = returned.get(number, [])
+        write_i32_be(out, i32(len(back)))
+        for message in back:
+            write_i32_be(out, i32(message.place))
+            write_i16_be(out, message.returns)
+    return out.getvalue()
+
+
+def _settled(journal: Journal, settled: list[int]) -> dict[int, list[int]]:
+    """Return for each row that is there still the places that were settled: first, count, first, count ..."""
+    found: dict[int, list[int]] = {}
+    settled.sort()
+    mask = (1 << PLACE_BITS) - 1
+    last = -1
+    for code in settled:
+        number = code >> PLACE_BITS
+        if number not in journal.rows:
+            continue
+        ranges = found.get(number)
+        if ranges is None:
+            ranges = []
+            found[number] = ranges
+        if code == last + 1 and ranges:
+            ranges[-1] += 1
+        else:
+            ranges.append(code & mask)
+            ranges.append(1)
+        last = code
+    return found
+
+
+def _returned(journal: Journal, returned: list[StoredMessage]) -> dict[int, list[StoredMessage]]:
+    found: dict[int, list[StoredMessage]] = {}
+    for message in returned:
+        group = message.group
+        if group is not None and group.sealed and int(group.number) in journal.rows:
+            found.setdefault(int(group.number), []).append(message)
+    return found
+
+
+class Fate:
+    """What notes say of one row's messages."""
+
+    __slots__ = ("settled", "returns", "notes")
+
+    def __init__(self) -> None:
+        self.settled: list[int] = []
+        """First, count, first, count ..."""
+        self.returns: dict[int, int] = {}
+        """How often the message at a place came back."""
+        self.notes: list[Reference] = []
+
+
+def decode_note(number: int, data: bytes, fates: dict[int, Fate]) -> None:
+    """Add what a note says to the fates of rows. Raises StoreError for one that is not well formed."""
+    try:
+        _decode(Reference(number), data, fates)
+    except (IndexError, ValueError):
+        raise StoreError(f"note {number} of the store cannot be read: it is cut short") from None
+
+
+def _decode(reference: Reference, data: bytes, fates: dict[int, Fate]) -> None:
+    if data[0] != FORMAT:
+        raise StoreError(f"note {reference.number} of the store has format {data[0]}; this version reads {FORMAT}")
+    rows: i64 = i64(read_i32_be(data, 1))
+    pos: i64 = 5
+    while rows > 0:
+        rows -= 1
+        number = int(read_i64_be(data, pos))
+        fate = fates.get(number)
+        if fate is None:
+            fate = Fate()
+            fates[number] = fate
+        fate.notes.append(reference)
+        ranges: i64 = i64(read_i32_be(data, pos + 8))
+        pos += 12
+        while ranges > 0:
+            ranges -= 1
+            fate.settled.append(int(read_i32_be(data, pos)))
+            fate.settled.append(int(read_i32_be(data, pos + 4)))
+            pos += 8
+        back: i64 = i64(read_i32_be(data, pos))
+        pos += 4
+        while back > 0:
+            back -= 1
+            fate.returns[int(read_i32_be(data, pos))] = int(read_i16_be(data, pos + 4))
+            pos += 6

@@ -1,0 +1,176 @@
+"""What is written together: a group of the journal, and what it consists of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64, trait
+
+if TYPE_CHECKING:
+    from penstock.core.journal import Journal
+    from penstock.core.message import StoredMessage
+    from penstock.core.queue import Queue
+
+
+@trait
+class Awaiting:
+    """Somebody who has been promised something that is true once a group is on the disk."""
+
+    def written(self, group: Group) -> None:
+        """The group is on the disk."""
+        raise NotImplementedError
+
+
+class Note:
+    """What has become of messages in rows, as the store has it; it goes when the rows that it is about are gone."""
+
+    __slots__ = ("number", "rows")
+
+    def __init__(self, number: i64) -> None:
+        self.number: i64 = number
+        self.rows: i64 = 0
+        """About how many rows that are there still."""
+
+
+class Kept:
+    """What a queue is in the store."""
+
+    __slots__ = ("journal", "queue", "number", "delivered", "touched")
+
+    def __init__(self, journal: Journal, queue: Queue, number: i64) -> None:
+        self.journal = journal
+        self.queue = queue
+        self.number: i64 = number
+        """Its own, never reused: another queue of the same name has another."""
+        self.delivered: i64 = 0
+        """The highest sequence that was with a consumer."""
+        self.touched: Group | None = None
+        """The last group that says how far it has come."""
+
+    def add(self, message: StoredMessage) -> None:
+        """A message that the store must keep has come in."""
+        self.journal.add(self, message)
+
+
+class Run:
+    """Messages of one queue that came one after the other."""
+
+    __slots__ = ("kept", "start", "messages")
+
+    def __init__(self, kept: Kept, start: i64) -> None:
+        self.kept = kept
+        self.start: i64 = start
+        """The place of the first one."""
+        self.messages: list[StoredMessage] = []
+        """Those that are written; filled when the group is sealed."""
+
+
+class Change:
+    """Something that was declared, or has changed, or is no more."""
+
+    __slots__ = ("thing", "gone")
+
+    def __init__(self, thing: object, gone: bool) -> None:
+        self.thing = thing
+        self.gone = gone
+
+
+class Group:
+    """What is written together; then, while any of its messages is left, the row that holds them."""
+
+    __slots__ = (
+        "number",
+        "messages",
+        "runs",
+        "live",
+        "bytes",
+        "size",
+        "settled",
+        "returned",
+        "dead",
+        "touched",
+        "changes",
+        "awaiting",
+        "urgent",
+        "sealed",
+        "notes",
+        "stale",
+        "due",
+    )
+
+    def __init__(self, number: i64) -> None:
+        self.number: i64 = number
+        """Of the row and of the note that come of it."""
+        self.messages: list[StoredMessage | None] = []
+        """By place; None where it is settled."""
+        self.runs: list[Run] = []
+        self.live: i64 = 0
+        """Messages that are not settled."""
+        self.bytes: i64 = 0
+        """Their charges."""
+        self.size: i64 = 0
+        """Charges of what was written."""
+        self.settled: list[int] = []
+        """Messages of other groups, as number << PLACE_BITS | place."""
+        self.returned: list[StoredMessage] = []
+        """Messages of other groups that came back from a consumer."""
+        self.dead: list[Group] = []
+        """Rows of which nothing is left."""
+        self.touched: list[Kept] = []
+        """Queues that have come further."""
+        self.changes: list[Change] = []
+        self.awaiting: list[Awaiting] = []
+        self.urgent: bool = False
+        """Whether it should be written at once: somebody waits, or will not be asked again."""
+        self.sealed: bool = False
+        self.notes: list[Note] = []
+        """What the store has notes about it in."""
+        self.stale: list[int] = []
+        """Numbers of notes that are about no row any more."""
+        self.due: i64 = 0
+        """The number of the group with which what is left of it moves, if it is sparse; 0: it is not."""
+
+    def is_empty(self) -> bool:
+        """Tell whether there is nothing to write and nobody waits."""
+        if self.messages or self.settled or self.returned or self.dead:
+            return False
+        return not (self.touched or self.changes or self.awaiting or self.stale)
+
+    def seal(self) -> None:
+        """Settle what is written and where: fill the runs, give the messages their places for good."""
+        kept: list[StoredMessage | None] = []
+        runs = self.runs
+        for at in range(len(runs)):
+            run = runs[at]
+            end: i64 = runs[at + 1].start if at + 1 < len(runs) else len(self.messages)
+            place = run.start
+            run.start = len(kept)
+            while place < end:
+                message = self.messages[place]
+                if message is not None:
+                    message.place = len(kept)
+                    kept.append(message)
+                    run.messages.append(message)
+                place += 1
+        self.messages = kept
+        self.size = self.bytes
+        self.sealed = True
+
+    def forget_content(self) -> None:
+        """It is on the disk: only what is needed for what is left in it stays."""
+        for run in self.runs:
+            run.messages = []
+        self.settled = []
+        self.returned = []
+        self.dead = []
+        self.touched = []
+        self.changes = []
+        self.awaiting = []
+        self.stale = []
+        if self.live == 0:
+            self.empty()
+
+    def empty(self) -> None:
+        """Nothing of it is left."""
+        self.messages = []
+        self.runs = []

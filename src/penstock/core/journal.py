@@ -1,0 +1,239 @@
+"""What must outlive the broker: gathered in groups here, written by others.
+
+Theory of operation. What happens to durable things goes into the *open* group: messages that came, messages of earlier
+groups that were settled or came back, queues that have come further, things that were declared. A group is closed when
+the store has written the one before it, or when it is large; `take` gives the closed ones away to be written, all of
+each in one transaction, and `written` says that they are on the disk. Until then everybody who was promised something
+waits: a producer's confirmations, a client's declare-ok.
+
+A message knows its group and its place in it. Settled before its group is *sealed* (encoded, to be written) it is
+simply left out: it is never written. Afterwards its group counts how many are left; when none is, the row goes. A group
+of which little is left for long is *sparse*: what is left moves into the open group, as if it had come just now, so
+that nothing keeps a row of a megabyte for one message.
+
+Nothing is ever in two groups that are not written together, so what belongs together (a transaction's parts, a letter
+that leaves one queue for another) is never half there: groups are closed between the broker's steps only.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.core.group import Awaiting, Change, Group, Kept, Note, Run
+
+if TYPE_CHECKING:
+    from penstock.core.message import StoredMessage
+
+GROUP_BYTES: Final = 1024 * 1024
+"""Bytes (charges) at which a group is closed and the next one opened: a row of the store is about as large."""
+TAKEN_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of groups that are written in one transaction, unless a single one is larger."""
+PLACE_BITS: Final = 24
+"""A place in a row is a number of so many bits: 16 million messages, which charges alone keep a group far below."""
+SPARSE_SHARE: Final = 4
+"""A group of which less than this part (a quarter) is left in bytes is sparse."""
+NOTES_MAX: Final = 64
+"""A row about which there are more notes than this is written anew as well."""
+PATIENCE: Final = 64
+"""Groups that a sparse one is left alone for: what is being consumed in order is gone by then."""
+MOVED_BYTES: Final = 256 * 1024
+"""Most that moves out of sparse groups for one transaction."""
+
+
+class Journal:
+    """The groups of one broker."""
+
+    def __init__(self) -> None:
+        self.open = Group(1)
+        self.promises: i64 = 0
+        """Counts what must be on the disk before anybody is told that it has happened."""
+        self.recovering: bool = False
+        """What happens now comes from the store: it is there already."""
+        self.next_queue: i64 = 1
+        """The number of the next queue that is kept; never reused."""
+        self.rows: dict[int, Group] = {}
+        """Sealed groups with messages left in them."""
+        self.writing: list[Group] = []
+        self._closed: deque[Group] = deque()
+        self._sparse: deque[Group] = deque()
+
+    def number_from(self, number: i64) -> None:
+        """Number groups from here on, above all that the store knows; nothing has been gathered yet."""
+        self.open.number = number
+
+    def restore(self, group: Group) -> None:
+        """A row has come back from the store, with what is left of it."""
+        group.sealed = True
+        self.rows[int(group.number)] = group
+        if group.live == 0:
+            self.bury(group)
+        elif group.bytes * SPARSE_SHARE < group.size:
+            self._grows_sparse(group)
+
+    # What happens
+
+    def add(self, kept: Kept, message: StoredMessage) -> None:
+        """A message has come into a queue."""
+        group = self.open
+        message.group = group
+        message.place = len(group.messages)
+        group.messages.append(message)
+        group.live += 1
+        group.bytes += message.charge
+        group.urgent = True
+        self.promises += 1
+        runs = group.runs
+        if not runs or runs[len(runs) - 1].kept is not kept:
+            runs.append(Run(kept, message.place))
+            self.touch(kept)
+
+    def drop(self, message: StoredMessage) -> None:
+        """A message has left its queue for good."""
+        group = message.group
+        if group is None:
+            return
+        message.group = None
+        group.messages[message.place] = None
+        group.live -= 1
+        group.bytes -= message.charge
+        self.promises += 1
+        if not group.sealed:
+            return
+        number = int(group.number)
+        if group.live > 0:
+            self.open.settled.append(number << PLACE_BITS | int(message.place))
+            if group.due == 0 and group.bytes * SPARSE_SHARE < group.size:
+                self._grows_sparse(group)
+        else:
+            self.bury(group)
+
+    def came_back(self, message: StoredMessage) -> None:
+        """A message has come back from a consumer; how often, it knows itself."""
+        group = message.group
+        if group is not None and group.sealed:
+            self.open.returned.append(message)
+
+    def touch(self, kept: Kept) -> None:
+        """A queue has come further: its last sequence, or the last one that was with a consumer."""
+        if kept.touched is not self.open:
+            kept.touched = self.open
+            self.open.touched.append(kept)
+
+    def change(self, thing: object) -> None:
+        """Something that lasts was declared, or has changed."""
+        self._change(thing, False)
+
+    def forget(self, thing: object) -> None:
+        """It is no more."""
+        self._change(thing, True)
+
+    def _change(self, thing: object, gone: bool) -> None:
+        if not self.recovering:
+            self.open.changes.append(Change(thing, gone))
+            self.open.urgent = True
+            self.promises += 1
+
+    def wait(self, awaiting: Awaiting) -> None:
+        """Have somebody told when what has happened until now is on the disk."""
+        self.open.awaiting.append(awaiting)
+        self.open.urgent = True
+
+    def take_number(self) -> i64:
+        """Return the number of a new queue."""
+        number = self.next_queue
+        self.next_queue += 1
+        return number
+
+    # Writing
+
+    def has_urgent(self) -> bool:
+        """Tell whether something should be written at once."""
+        return self.open.urgent or len(self._closed) > 0
+
+    def is_idle(self) -> bool:
+        """Tell whether there is nothing to write, now or later."""
+        return not self._closed and not self.writing and self.open.is_empty()
+
+    def step(self) -> None:
+        """Between two steps of the broker: a group that is large enough is closed."""
+        if self.open.bytes >= GROUP_BYTES or len(self.open.messages) >> (PLACE_BITS - 1):
+            self._close()
+
+    def take(self) -> list[Group]:
+        """Take the groups that are to be written next, in one transaction; none while others are being written."""
+        if self.writing:
+            return []
+        self._move_sparse()
+        if not self.open.is_empty():
+            self._close()
+        size: i64 = 0
+        while self._closed and (not self.writing or size + self._closed[0].bytes <= TAKEN_BYTES):
+            group = self._closed.popleft()
+            size += group.bytes
+            group.seal()
+            if group.live > 0:
+                self.rows[int(group.number)] = group
+            self.writing.append(group)
+        return self.writing
+
+    def written(self) -> None:
+        """What was taken is on the disk: those who wait for it may go on."""
+        groups = self.writing
+        self.writing = []
+        for group in groups:
+            awaiting = group.awaiting
+            group.forget_content()
+            for each in awaiting:
+                each.written(group)
+
+    def _close(self) -> None:
+        self._closed.append(self.open)
+        self.open = Group(self.open.number + 1)
+
+    # Sparse groups
+
+    def noted(self, note: Note, number: int) -> None:
+        """The store has, or will have, a note about a row."""
+        group = self.rows[number]
+        group.notes.append(note)
+        note.rows += 1
+        if group.due == 0 and len(group.notes) > NOTES_MAX:
+            self._grows_sparse(group)
+
+    def _grows_sparse(self, group: Group) -> None:
+        group.due = self.open.number + PATIENCE
+        self._sparse.append(group)
+
+    def _move_sparse(self) -> None:
+        """Move what is left in sparse groups whose time has come."""
+        left: i64 = MOVED_BYTES
+        sparse = self._sparse
+        while sparse and left > 0:
+            group = sparse[0]
+            if group.live > 0:
+                if group.due > self.open.number:
+                    return
+                left -= group.bytes
+                self._move(group)
+            sparse.popleft()
+
+    def _move(self, group: Group) -> None:
+        """Let what is left of a row come anew; the row goes in the same transaction."""
+        runs = group.runs
+        for at in range(len(runs)):
+            end: i64 = runs[at + 1].start if at + 1 < len(runs) else len(group.messages)
+            for message in group.messages[runs[at].start : end]:
+                if message is not None:
+                    self.add(runs[at].kept, message)
+        group.live = 0
+        group.bytes = 0
+        self.bury(group)
+
+    def bury(self, group: Group) -> None:
+        """Nothing is left of a row: it goes, with the next transaction."""
+        group.empty()
+        del self.rows[int(group.number)]
+        self.open.dead.append(group)
