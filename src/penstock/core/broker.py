@@ -35,6 +35,7 @@ from penstock.core.effects import (
     Unblocked,
 )
 from penstock.core.gates import Gates
+from penstock.core.group import Promises
 from penstock.core.holding import Holding
 from penstock.core.journal import Journal
 from penstock.core.lifetime import EXPIRED_AT_ONCE, Lifetime, expire
@@ -80,6 +81,7 @@ class Broker:
         self.gates = Gates(self)
         self.unroutable: i64 = 0
         self.deaths = Deaths()
+        self.promises = Promises()
         self.journal: Journal | None = None
         """What must outlive the broker; None where nothing does."""
         self.offered: float = 0.0
@@ -140,10 +142,6 @@ class Broker:
         self.now = now
         if self.journal is not None:
             self.journal.step()
-
-    def promises(self) -> i64:
-        """Return a number that grows with everything that somebody may not be told of before it is on the disk."""
-        return 0 if self.journal is None else self.journal.promises
 
     def run(self, turns: int) -> bool:
         """Do what is due and give up to `turns` turns; returns whether there are more to give."""

@@ -153,7 +153,7 @@ class Commit(Held):
                 self._turned_away(producer, load)
                 return
         stops = self._road(producer.own)
-        promises = broker.promises()
+        promises = broker.promises.made
         self._settle(producer)
         ignored: list[Gate] = []
         for held in self.publishes:
@@ -166,7 +166,7 @@ class Commit(Held):
         closed = [stop.gate for stop in stops if not stop.gate.open and not stop.gate.often]
         for gate in closed:
             producer.note_withheld(gate)
-        if broker.promises() != promises:
+        if broker.promises.made != promises:
             producer.await_disk(producer.withheld.published + 1 if self.pending is None else self.pending.number)
         producer.confirm(self.pending, closed, None, self.queues, self.charge)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mypy_extensions import i64, trait
+from mypy_extensions import i64, mypyc_attr, trait
 
 if TYPE_CHECKING:
     from penstock.core.journal import Journal
@@ -13,12 +13,25 @@ if TYPE_CHECKING:
 
 
 @trait
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Awaiting:
     """Somebody who has been promised something that is true once a group is on the disk."""
 
     def written(self, group: Group) -> None:
         """The group is on the disk."""
         raise NotImplementedError
+
+
+class Promises:
+    """Counts what nobody is told of before it is on the disk: who compares finds out whether there was any."""
+
+    __slots__ = ("made", "declared")
+
+    def __init__(self) -> None:
+        self.made: i64 = 0
+        """Everything: a commit that had a part in it waits."""
+        self.declared: i64 = 0
+        """Declarations, deletions and purges: their -ok waits."""
 
 
 class Note:

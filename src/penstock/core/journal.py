@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.group import Awaiting, Change, Group, Kept, Note, Run
+from penstock.core.group import Awaiting, Change, Group, Kept, Note, Promises, Run
 
 if TYPE_CHECKING:
     from penstock.core.message import StoredMessage
@@ -46,10 +46,9 @@ MOVED_BYTES: Final = 256 * 1024
 class Journal:
     """The groups of one broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, promises: Promises) -> None:
         self.open = Group(1)
-        self.promises: i64 = 0
-        """Counts what must be on the disk before anybody is told that it has happened."""
+        self.promises = promises
         self.recovering: bool = False
         """What happens now comes from the store: it is there already."""
         self.next_queue: i64 = 1
@@ -84,7 +83,7 @@ class Journal:
         group.live += 1
         group.bytes += message.charge
         group.urgent = True
-        self.promises += 1
+        self.promises.made += 1
         runs = group.runs
         if not runs or runs[len(runs) - 1].kept is not kept:
             runs.append(Run(kept, message.place))
@@ -99,7 +98,7 @@ class Journal:
         group.messages[message.place] = None
         group.live -= 1
         group.bytes -= message.charge
-        self.promises += 1
+        self.promises.made += 1
         if not group.sealed:
             return
         number = int(group.number)
@@ -133,8 +132,13 @@ class Journal:
     def _change(self, thing: object, gone: bool) -> None:
         if not self.recovering:
             self.open.changes.append(Change(thing, gone))
-            self.open.urgent = True
-            self.promises += 1
+            self.promise()
+
+    def promise(self) -> None:
+        """What has just been done is answered when it is on the disk."""
+        self.open.urgent = True
+        self.promises.made += 1
+        self.promises.declared += 1
 
     def wait(self, awaiting: Awaiting) -> None:
         """Have somebody told when what has happened until now is on the disk."""

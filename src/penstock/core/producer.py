@@ -193,9 +193,9 @@ class Producer(Sender, Awaiting):
     def accept(self, route: Route, queues: list[Queue], content: bytes, charge: i64, pending: Pending | None) -> None:
         """Put a message into its queues and see to its confirmation."""
         closed: list[Gate] = []
-        promises = self.broker.promises()
+        promises = self.broker.promises.made
         refused = put_in(self.broker, self.own, route, queues, content, charge, closed)
-        if self.confirming and self.broker.promises() != promises:
+        if self.confirming and self.broker.promises.made != promises:
             self.await_disk(self.withheld.published + 1 if pending is None else pending.number)
         self.broker.settle_crossings()  # The gate's closing is told before the blocks that come of it.
         for gate in closed:

@@ -16,6 +16,7 @@ from penstock.adapter.amqp091.peer import CLOSED, Peer
 from penstock.adapter.hub import Hub
 from penstock.adapter.publication import Publication
 from penstock.server.flowlog import FlowLog
+from penstock.server.keeper import Keeper
 from penstock.server.transport import Transport
 
 READ_BYTES: Final = 256 * 1024
@@ -34,10 +35,18 @@ log = logging.getLogger("penstock")
 class Shell:
     """All sockets of one broker, on one event loop."""
 
-    def __init__(self, hub: Hub, loop: asyncio.AbstractEventLoop, flow_log: FlowLog | None = None) -> None:
+    def __init__(
+        self,
+        hub: Hub,
+        loop: asyncio.AbstractEventLoop,
+        flow_log: FlowLog | None = None,
+        keeper: Keeper | None = None,
+    ) -> None:
         self.hub = hub
         self.loop = loop
         self.flow_log = flow_log
+        self.keeper = keeper
+        """Writes what must outlive the broker; None where nothing does."""
         self.view = memoryview(bytearray(READ_BYTES))
         self.pulse_view = self.view[: hub.policy.pulse_bytes]
         self.transports: dict[int, Transport] = {}
@@ -121,6 +130,8 @@ class Shell:
             if known is not None and not known.done():
                 known.set_result(None)
         self._tell()
+        if self.keeper is not None:
+            self.keeper.turn()
         if more:
             self.schedule()
         self._arm()
@@ -170,6 +181,8 @@ class Shell:
         if transport.full:
             return  # It stays touched; `drained` comes back to it.
         transport.write(connection.take_output())
+        if connection.waits_for_disk():
+            return
         if connection.state == CLOSED:
             transport.close()
         elif not transport.full:

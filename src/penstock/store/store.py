@@ -68,6 +68,10 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def tidy(self) -> bool:
+        """Do a bounded piece of housekeeping; tells whether there is more to do. Raises StoreError."""
+
+    @abstractmethod
     def usage(self) -> Usage:
         """Return how much room it takes now."""
 

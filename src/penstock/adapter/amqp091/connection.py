@@ -24,6 +24,7 @@ from penstock.adapter.amqp091.malformed import Malformed
 from penstock.adapter.amqp091.peer import CLOSED, CLOSING, HEADER, RUNNING, Peer
 from penstock.adapter.policy import Policy
 from penstock.adapter.profiles import UNKNOWN, Profile
+from penstock.core.group import Awaiting, Group
 from penstock.core.holding import Holding
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
@@ -44,7 +45,7 @@ OUTPUT_FULL: Final = 256 * 1024
 """Bytes of output at which deliveries to the connection wait for the next flush."""
 
 
-class Connection(Intake):
+class Connection(Intake, Awaiting):
     """One client."""
 
     def __init__(self, hub: Hub, number: int, peer: Peer) -> None:
@@ -76,6 +77,9 @@ class Connection(Intake):
         self.writable: bool = True
         """Whether deliveries may be written; false while the output is full."""
         self.touched: bool = False
+        self.unwritten: int = 0
+        """How many of its requests have an answer that waits for the disk; nothing is sent meanwhile but heartbeats."""
+        self._beats: bool = False
         self.blocking: int = 0
         """How many (producer, gate) pairs of this connection are blocked."""
         self.to_tell: int = 0
@@ -102,6 +106,9 @@ class Connection(Intake):
     def take_output(self) -> bytes:
         """Take what there is to write; the shell says `drained` when the peer has taken it."""
         self.touched = False
+        if self.unwritten:
+            beat, self._beats = self._beats, False
+            return HEARTBEAT_FRAME if beat else b""
         data = self.out.getvalue()
         self.out.truncate(0)
         if data:
@@ -134,7 +141,11 @@ class Connection(Intake):
             if now - self.last_received > 2 * self.heartbeat_s:
                 return False
             if now - self.last_sent >= self.heartbeat_s / 2 and self.writable:
-                self.out.write(HEARTBEAT_FRAME)
+                if self.unwritten:
+                    self._beats = True
+                    self.last_sent = now
+                else:
+                    self.out.write(HEARTBEAT_FRAME)
                 self.touch()
         return True
 
@@ -175,6 +186,24 @@ class Connection(Intake):
             if channel.consumers or channel.has_unsettled() or channel.transaction is not None:
                 return False
         return True
+
+    # The disk
+
+    def waits_for_disk(self) -> bool:
+        """Tell whether its output waits until what it says is true on the disk."""
+        return self.unwritten > 0
+
+    def await_disk(self, declared: i64) -> None:
+        """Let the output wait if anything was declared or deleted since `Promises.declared` was so much."""
+        journal = self.broker.journal
+        if journal is not None and self.broker.promises.declared != declared:
+            self.unwritten += 1
+            journal.wait(self)
+
+    def written(self, group: Group) -> None:
+        """See `Awaiting.written`."""
+        self.unwritten -= 1
+        self.touch()
 
     # Output
 
@@ -258,12 +287,15 @@ class Connection(Intake):
 
     def control_request(self, channel: Channel, route: Route, content: bytes) -> None:
         """Hand a publish to the control exchange over to the broker's control operations."""
+        declared = self.broker.promises.declared
         self.hub.control.request(channel.vhost, self, route.address.routing_key, content)
+        self.await_disk(declared)
 
     # Methods
 
     def on_method(self, number: int, payload: bytes) -> None:
         """See `Intake.on_method`."""
+        declared = self.broker.promises.declared
         try:
             method = self._decode(payload)
             if number == 0:
@@ -272,6 +304,8 @@ class Connection(Intake):
                 channel_method(self, number, method)
         except BrokerError as error:
             self.on_error(number, error, int.from_bytes(payload[:4], "big"))
+        if len(self.out) > 0:
+            self.await_disk(declared)
 
     def _decode(self, payload: bytes) -> Method:
         try:
