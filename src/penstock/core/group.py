@@ -106,6 +106,7 @@ class Group:
         "awaiting",
         "urgent",
         "sealed",
+        "written",
         "notes",
         "stale",
         "due",
@@ -122,7 +123,7 @@ class Group:
         self.bytes: i64 = 0
         """Their charges."""
         self.size: i64 = 0
-        """Charges of what was written."""
+        """Charges of all that is in it, once it is sealed."""
         self.settled: list[int] = []
         """Messages of other groups, as number << PLACE_BITS | place."""
         self.returned: list[StoredMessage] = []
@@ -136,12 +137,18 @@ class Group:
         self.urgent: bool = False
         """Whether it should be written at once: somebody waits, or will not be asked again."""
         self.sealed: bool = False
+        """Whether what is in it is settled; what leaves from now on leaves with a later one."""
+        self.written: bool = False
         self.notes: list[Note] = []
         """What the store has notes about it in."""
         self.stale: list[int] = []
         """Numbers of notes that are about no row any more."""
         self.due: i64 = 0
         """The number of the group with which what is left of it moves, if it is sparse; 0: it is not."""
+
+    def has_row(self) -> bool:
+        """Tell whether a sealed group has messages to be written."""
+        return self.size > 0
 
     def is_empty(self) -> bool:
         """Tell whether there is nothing to write and nobody waits."""
@@ -150,7 +157,7 @@ class Group:
         return not (self.touched or self.changes or self.awaiting or self.stale)
 
     def seal(self) -> None:
-        """Settle what is written and where: fill the runs, give the messages their places for good."""
+        """Nothing more comes in: fill the runs, give the messages their places for good."""
         kept: list[StoredMessage | None] = []
         runs = self.runs
         for at in range(len(runs)):
@@ -169,8 +176,9 @@ class Group:
         self.size = self.bytes
         self.sealed = True
 
-    def forget_content(self) -> None:
+    def is_written(self) -> None:
         """It is on the disk: only what is needed for what is left in it stays."""
+        self.written = True
         for run in self.runs:
             run.messages = []
         self.settled = []

@@ -6,8 +6,8 @@ the store has written the one before it, or when it is large; `take` gives the c
 each in one transaction, and `written` says that they are on the disk. Until then everybody who was promised something
 waits: a producer's confirmations, a client's declare-ok.
 
-A message knows its group and its place in it. Settled before its group is *sealed* (encoded, to be written) it is
-simply left out: it is never written. Afterwards its group counts how many are left; when none is, the row goes. A group
+A message knows its group and its place in it. Settled while its group is open it is simply left out: it is never
+written. Afterwards, its group being *sealed*, that counts how many are left; when none is, the row goes. A group
 of which little is left for long is *sparse*: what is left moves into the open group, as if it had come just now, so
 that nothing keeps a row of a megabyte for one message.
 
@@ -66,6 +66,7 @@ class Journal:
     def restore(self, group: Group) -> None:
         """A row has come back from the store, with what is left of it."""
         group.sealed = True
+        group.written = True
         self.rows[int(group.number)] = group
         if group.live == 0:
             self.bury(group)
@@ -177,9 +178,6 @@ class Journal:
         while self._closed and (not self.writing or size + self._closed[0].bytes <= TAKEN_BYTES):
             group = self._closed.popleft()
             size += group.bytes
-            group.seal()
-            if group.live > 0:
-                self.rows[int(group.number)] = group
             self.writing.append(group)
         return self.writing
 
@@ -189,13 +187,17 @@ class Journal:
         self.writing = []
         for group in groups:
             awaiting = group.awaiting
-            group.forget_content()
+            group.is_written()
             for each in awaiting:
                 each.written(group)
 
     def _close(self) -> None:
-        self._closed.append(self.open)
-        self.open = Group(self.open.number + 1)
+        group = self.open
+        group.seal()
+        if group.live > 0:
+            self.rows[int(group.number)] = group
+        self._closed.append(group)
+        self.open = Group(group.number + 1)
 
     # Sparse groups
 
@@ -238,6 +240,7 @@ class Journal:
 
     def bury(self, group: Group) -> None:
         """Nothing is left of a row: it goes, with the next transaction."""
-        group.empty()
+        if group.written:
+            group.empty()
         del self.rows[int(group.number)]
         self.open.dead.append(group)

@@ -15,7 +15,7 @@ def encode(journal: Journal, groups: list[Group], wall_offset: float) -> Commit:
     commit = Commit()
     for group in groups:
         number = int(group.number)
-        if group.live > 0:
+        if group.has_row():
             commit.rows.append(Row(number, encode_row(group, wall_offset)))
         note = encode_note(journal, group)
         if note:

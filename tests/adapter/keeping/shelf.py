@@ -1,0 +1,56 @@
+"""A store that is a few dictionaries: what is committed is there, and nothing else."""
+
+from __future__ import annotations
+
+from penstock.adapter.keeping.recovery import Recovery
+from penstock.core.broker import Broker
+from penstock.core.journal import Journal
+from penstock.store.commit import Commit, Position, Thing
+
+WALL = 1_700_000_000.0
+"""Wall time (seconds) at zero of every broker's clock."""
+
+
+class Shelf:
+    """Rows, notes, positions and things, as the transactions so far have left them."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, bytes] = {}
+        self.notes: dict[int, bytes] = {}
+        self.positions: dict[int, Position] = {}
+        self.things: dict[tuple[str, str], bytes] = {}
+
+    def commit(self, commit: Commit) -> None:
+        for row in commit.rows:
+            assert row.number not in self.rows, "a row was written twice"
+            self.rows[row.number] = row.data
+        for note in commit.notes:
+            self.notes[note.number] = note.data
+        for position in commit.positions:
+            self.positions[position.queue] = position
+        for thing in commit.things:
+            self.put(thing)
+        for number in commit.rows_gone:
+            del self.rows[number]
+        for number in commit.notes_gone:
+            del self.notes[number]
+        for number in commit.positions_gone:
+            self.positions.pop(number, None)
+
+    def put(self, thing: Thing) -> None:
+        if thing.data is None:
+            self.things.pop((thing.kind, thing.key), None)
+        else:
+            self.things[thing.kind, thing.key] = thing.data
+
+    def recover(self, broker: Broker, journal: Journal) -> Recovery:
+        """Bring everything but the things back into a broker that has its queues."""
+        recovery = Recovery(broker, journal, WALL)
+        for position in self.positions.values():
+            recovery.position(*position)
+        for number, note in sorted(self.notes.items()):
+            recovery.note(number, note)
+        for number, row in sorted(self.rows.items()):
+            recovery.row(number, row)
+        recovery.finish()
+        return recovery
