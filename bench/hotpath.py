@@ -14,9 +14,11 @@ from dataclasses import dataclass, field
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.peer import Peer
 from penstock.adapter.hub import Hub
+from penstock.adapter.keeping.commits import encode
 from penstock.adapter.policy import Policy
 from penstock.adapter.users import Users
 from penstock.core.broker import Broker
+from penstock.core.journal import Journal
 from penstock.core.queue import Queue
 from penstock.core.settings import Defaults
 from penstock.wire.amqp091 import spec
@@ -32,9 +34,9 @@ PREPARED = 20_000
 CAPACITY = 1 << 40
 
 PUBLISH = method_frame(1, spec.BASIC_PUBLISH, exchange="", routing_key=QUEUE)
-MESSAGE = (
-    PUBLISH + frame(2, 1, encode_header(BODY_OCTETS, Properties(delivery_mode=1))) + frame(3, 1, bytes(BODY_OCTETS))
-)
+BODY = frame(3, 1, bytes(BODY_OCTETS))
+MESSAGE = PUBLISH + frame(2, 1, encode_header(BODY_OCTETS, Properties(delivery_mode=1))) + BODY
+PERSISTENT = PUBLISH + frame(2, 1, encode_header(BODY_OCTETS, Properties(delivery_mode=2))) + BODY
 
 
 @dataclass
@@ -44,6 +46,9 @@ class Bench:
     hub: Hub = field(default_factory=lambda: make_hub())
     delivered: int = 0
     acknowledged: int = 0
+    message: bytes = MESSAGE
+    written: int = 0
+    """Bytes that a store would have written."""
 
     def __post_init__(self) -> None:
         """Log both connections in and declare the queue."""
@@ -90,11 +95,29 @@ class Bench:
                 if not connection.writable:
                     connection.drained()
                     more = True
+            more = self.write() or more
+
+    def write(self) -> bool:
+        """Encode what a store would write now, and say that it is on the disk; tells whether there was any."""
+        journal = self.hub.broker.journal
+        if journal is None or not journal.has_urgent():
+            return False
+        self.written += encode(journal, journal.take(), 0.0).size()
+        journal.written()
+        return True
+
+    def keep(self) -> None:
+        """Make the queue a durable one of a broker with a store, and publish persistent messages from now on."""
+        self.hub.broker.journal = Journal(self.hub.broker.promises)
+        self.call(self.publisher, spec.QUEUE_DELETE, queue=QUEUE)
+        arguments = {"capacity-bytes": CAPACITY}
+        self.call(self.publisher, spec.QUEUE_DECLARE, queue=QUEUE, durable=True, arguments=arguments)
+        self.message = PERSISTENT
 
     def publish(self, messages: int) -> None:
         """Publish in reads of a hundred."""
         for _ in range(messages // BATCH):
-            self.feed(self.publisher, MESSAGE * BATCH)
+            self.feed(self.publisher, self.message * BATCH)
 
     def deliver(self, messages: int) -> None:
         """Subscribe with a prefetch of so many messages, which are then delivered."""
@@ -148,19 +171,28 @@ def confirm(bench: Bench, messages: int) -> None:
     bench.publish(messages)
 
 
+def stored(bench: Bench, messages: int) -> None:
+    """As `through`, but persistent, confirmed, and encoded for the store: all but the disk."""
+    bench.keep()
+    confirm(bench, 0)
+    through(bench, messages)
+
+
 STEPS: dict[str, Callable[[Bench, int], None]] = {
-    step.__name__: step for step in (publish, confirm, deliver, ack, through)
+    step.__name__: step for step in (publish, confirm, deliver, ack, through, stored)
 }
 
 
 def check(step: str, bench: Bench, messages: int) -> None:
     """Fail unless exactly that has happened which the step is about."""
-    published = messages if step in ("publish", "confirm", "through") else PREPARED
-    settled = {"ack": messages, "through": messages}.get(step, 0)
+    published = messages if step in ("publish", "confirm", "through", "stored") else PREPARED
+    settled = {"ack": messages, "through": messages, "stored": messages}.get(step, 0)
     delivered = {"deliver": messages, "ack": PREPARED}.get(step, 0)
     queue = bench.queue
     found = (int(queue.tail), int(queue.messages), int(queue.unacked_messages))
-    if found != (published, published - settled, delivered - settled if step != "through" else 0):
+    if step in ("through", "stored"):
+        delivered = messages
+    if found != (published, published - settled, delivered - settled) or bool(bench.written) != (step == "stored"):
         raise AssertionError(f"{step} of {messages}: sequence, depth and unacknowledged are {found}")
 
 
