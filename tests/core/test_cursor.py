@@ -32,7 +32,7 @@ class Desk:
             self.queue.enqueue(Address("", "q"), b"", charge, 0.0)
 
     def attach(self, name: str = "c", starting: int | str = "earliest") -> Cursor:
-        cursor = Cursor(name)
+        cursor = Cursor("/", name)
         cursor.attach([self.queue], {"q": starting}, 0.0)
         return cursor
 

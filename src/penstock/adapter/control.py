@@ -62,8 +62,9 @@ class Control:
         self.version = version
         self.wall_offset: float = 0.0
         """Added to monotonic seconds it gives seconds since the epoch; set by the shell."""
-        self._cursors: dict[str, Cursor] = {}
-        self._waiting: dict[str, WaitingPlan] = {}
+        self.cursors: dict[tuple[str, str], Cursor] = {}
+        """By virtual host and name."""
+        self._waiting: dict[tuple[str, str], WaitingPlan] = {}
         self._operations: dict[str, Callable[[Request], dict[str, object] | None]] = {
             "cursor.attach": self._attach,
             "cursor.plan": self._plan,
@@ -103,7 +104,7 @@ class Control:
     def look_again(self, queue: Queue) -> None:
         """A queue that a waiting plan reads has changed."""
         for cursor in list(queue.cursors):
-            waiting = self._waiting.get(_key(queue.vhost, cursor.name))
+            waiting = self._waiting.get((queue.vhost, cursor.name))
             if waiting is not None:
                 self.answer_plan(waiting, False)
 
@@ -118,7 +119,7 @@ class Control:
             self._reply(request, "application/json", json.dumps(answer).encode())
         except BrokerError as error:
             self._fail(request, error)
-        self._stop_waiting(request.vhost.name, cursor)
+        self._stop_waiting(cursor)
 
     # Operations
 
@@ -129,20 +130,22 @@ class Control:
         names = request.names("queues")
         starting = request.starting("starting", names)
         queues = [request.vhost.queue(queue, request.connection) for queue in names]
-        key = _key(request.vhost.name, name)
-        cursor = self._cursors.get(key)
+        key = (request.vhost.name, name)
+        cursor = self.cursors.get(key)
         if cursor is None:
-            if len(self._cursors) >= CURSORS_MAX:
+            if len(self.cursors) >= CURSORS_MAX:
                 raise ResourceError(
                     f"there are {CURSORS_MAX} cursors, the most that there may be; delete one that is not used"
                 )
-            cursor = Cursor(name)
+            cursor = Cursor(request.vhost.name, name)
         gone = any(position.queue.deleted for position in cursor.positions.values())
         if gone:
             cursor.delete(self.broker.now)  # Queues of that name today are other queues: the positions mean nothing.
+            self._keep(cursor)  # Even if the attach fails: its token is never given again.
         created = cursor.attach(queues, starting, self.broker.now)
-        self._cursors[key] = cursor
-        self._answer_waiting(key)
+        self.cursors[key] = cursor
+        self._keep(cursor)
+        self._answer_waiting(cursor)
         positions = cursor.positions.values()
         return {
             "token": cursor.token,
@@ -154,15 +157,14 @@ class Control:
 
     def _plan(self, request: Request) -> dict[str, object] | None:
         cursor = self._held_cursor(request)
-        self._answer_waiting(_key(request.vhost.name, cursor.name))
-        for queue, end in request.offsets("settle").items():
-            cursor.settle(queue, end, self.broker.now)
+        self._answer_waiting(cursor)
+        self._settle_up(cursor, request.offsets("settle"))
         answer, found = self._planned(request, cursor)
         wait_ms = min(request.amount("wait_ms", 0), WAIT_MS_MAX)
         if found or wait_ms <= 0:
             return answer
         waiting = WaitingPlan(self, request, cursor)
-        self._waiting[_key(request.vhost.name, cursor.name)] = waiting
+        self._waiting[(cursor.vhost, cursor.name)] = waiting
         cursor.polling = True
         self.broker.deadlines.add(waiting, self.broker.now + wait_ms / 1000)
         return None
@@ -186,6 +188,8 @@ class Control:
             tail[name] = int(position.queue.tail)
             planned_rows += int(count)
             planned_bytes += int(charge)
+        if planned_rows > 0:
+            self._keep(cursor)
         return {"end": end, "tail": tail, "rows": planned_rows, "bytes": planned_bytes}, planned_rows > 0
 
     def _range(self, request: Request) -> None:
@@ -198,16 +202,22 @@ class Control:
 
     def _settle(self, request: Request) -> dict[str, object]:
         cursor = self._held_cursor(request)
+        return {"settled": self._settle_up(cursor, request.offsets("end"))}
+
+    def _settle_up(self, cursor: Cursor, ends: dict[str, int]) -> dict[str, object]:
+        """Settle queues up to these ends; what goes before one that cannot be is settled all the same."""
         settled: dict[str, object] = {}
-        for queue, end in request.offsets("end").items():
-            settled[queue] = int(cursor.settle(queue, end, self.broker.now))
-        return {"settled": settled}
+        try:
+            for queue, end in ends.items():
+                settled[queue] = int(cursor.settle(queue, end, self.broker.now))
+        finally:
+            if settled:
+                self._keep(cursor)
+        return settled
 
     def _delete(self, request: Request) -> dict[str, object]:
         cursor = self._cursor(request)
-        cursor.delete(self.broker.now)
-        self._answer_waiting(_key(request.vhost.name, cursor.name))
-        del self._cursors[_key(request.vhost.name, cursor.name)]
+        self._drop(cursor)
         return {}
 
     def _declare_vhost(self, request: Request) -> dict[str, object]:
@@ -221,11 +231,9 @@ class Control:
 
     def forget_cursors(self, vhost: str) -> None:
         """A virtual host is being deleted: its cursors go with it."""
-        for key in list(self._cursors):
-            if key.startswith(_key(vhost, "")):
-                self._cursors[key].delete(self.broker.now)
-                self._answer_waiting(key)
-                del self._cursors[key]
+        for cursor in list(self.cursors.values()):
+            if cursor.vhost == vhost:
+                self._drop(cursor)
 
     def _why(self, request: Request) -> dict[str, object]:
         return why.answer(request, self.hub)
@@ -241,7 +249,7 @@ class Control:
 
     def _cursor(self, request: Request) -> Cursor:
         name = request.text("cursor")
-        cursor = self._cursors.get(_key(request.vhost.name, name))
+        cursor = self.cursors.get((request.vhost.name, name))
         if cursor is None:
             raise NotFound(f"no cursor '{name}' in vhost '{request.vhost.name}'; attach it first")
         return cursor
@@ -251,14 +259,36 @@ class Control:
         cursor.check(request.number("token"), self.broker.now)
         return cursor
 
-    def _answer_waiting(self, key: str) -> None:
+    def _keep(self, cursor: Cursor) -> None:
+        """Have the journal keep where a cursor stands.
+
+        Numbers are never given again, not even those of messages that are not kept: so the ends of its queues are as
+        safe as what was told of them.
+        """
+        journal = self.broker.journal
+        if journal is None:
+            return
+        journal.change(cursor)
+        for position in cursor.positions.values():
+            kept = position.queue.kept
+            if kept is not None and not position.queue.deleted:
+                journal.touch(kept)
+
+    def _drop(self, cursor: Cursor) -> None:
+        cursor.delete(self.broker.now)
+        self._answer_waiting(cursor)
+        del self.cursors[(cursor.vhost, cursor.name)]
+        if self.broker.journal is not None:
+            self.broker.journal.forget(cursor)
+
+    def _answer_waiting(self, cursor: Cursor) -> None:
         """Answer a plan that waits, whatever there is: its cursor is asked for something else, or by somebody else."""
-        waiting = self._waiting.get(key)
+        waiting = self._waiting.get((cursor.vhost, cursor.name))
         if waiting is not None:
             self.answer_plan(waiting, True)
 
-    def _stop_waiting(self, vhost: str, cursor: Cursor) -> None:
-        waiting = self._waiting.pop(_key(vhost, cursor.name), None)
+    def _stop_waiting(self, cursor: Cursor) -> None:
+        waiting = self._waiting.pop((cursor.vhost, cursor.name), None)
         cursor.polling = False
         if waiting is not None:
             self.broker.deadlines.drop(waiting)
@@ -285,7 +315,3 @@ class Control:
             return
         queue.enqueue(Address("", queue.name), content, charge, self.broker.now)
         self.broker.mark(queue)
-
-
-def _key(vhost: str, cursor: str) -> str:
-    return f"{vhost}\n{cursor}"

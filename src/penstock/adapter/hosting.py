@@ -24,7 +24,9 @@ def declare_vhost(hub: Hub, name: str) -> bool:
         raise PreconditionFailed(f"a virtual host's name has 1 to {NAME_OCTETS} octets, not {len(name.encode())}")
     if len(hub.broker.vhosts) >= VHOSTS_MAX:
         raise ResourceError(f"there are {VHOSTS_MAX} virtual hosts, the most that there may be; '{name}' was not made")
-    hub.broker.add_vhost(name)
+    vhost = hub.broker.add_vhost(name)
+    if hub.broker.journal is not None:
+        hub.broker.journal.change(vhost)
     hub.note(f"[vh({name})] created")
     return True
 
@@ -39,12 +41,12 @@ def delete_vhost(hub: Hub, name: str) -> None:
     broker = hub.broker
     for queue in list(vhost.queues.values()):
         broker.delete_queue(queue)
-    for exchange in vhost.exchanges:
-        broker.gates.forget_address(vhost, exchange)
+    vhost.drop_exchanges()
     broker.gates.bound_vhost(vhost, None)
-    vhost.exchanges.clear()
-    vhost.epoch += 1
+    broker.gates.unblock_vhost(name)
     del broker.vhosts[name]
+    if broker.journal is not None:
+        broker.journal.forget(vhost)
     hub.note(f"[vh({name})] deleted")
 
 

@@ -14,31 +14,36 @@ if TYPE_CHECKING:
 
 def block(hub: Hub, request: Request) -> dict[str, object]:
     """Hold every publish to, or of, the named thing until `unblock`, or each one's deadline. Raises NotFound (404)."""
-    scope, vhost, name = _what(hub, request)
+    scope, vhost, name = _what(hub, request, True)
     reason = request.fields.get("reason")
     gate = hub.broker.gates.block(scope, vhost, name, reason if isinstance(reason, str) else "")
     return {"blocked": gate.gate.name, "reason": gate.reason}
 
 
 def unblock(hub: Hub, request: Request) -> dict[str, object]:
-    """Let them go on, in turn. Raises NotFound (404) for what is not blocked by the operator."""
-    scope, vhost, name = _what(hub, request)
+    """Let them go on, in turn; what is blocked need not be there any more.
+
+    Raises NotFound (404) for what is not blocked by the operator.
+    """
+    scope, vhost, name = _what(hub, request, False)
     gate = hub.broker.gates.unblock(scope, vhost, name)
     return {"unblocked": gate.gate.name}
 
 
-def _what(hub: Hub, request: Request) -> tuple[str, str, str]:
-    """Return scope, virtual host and name of what the request is about, checked to be there."""
+def _what(hub: Hub, request: Request, there: bool) -> tuple[str, str, str]:
+    """Return scope, virtual host and name of what the request is about; `there`: a queue or address must exist."""
     given = [scope for scope in SCOPES if scope in request.fields]
     if len(given) != 1:
         raise PreconditionFailed(f"name exactly one of {', '.join(SCOPES)}; given are {', '.join(given) or 'none'}")
     scope = given[0]
     name = request.text(scope)
     if scope == QUEUE:
-        request.vhost.queue(name, request.connection)
+        if there or name in request.vhost.queues:
+            request.vhost.queue(name, request.connection)
         return scope, request.vhost.name, name
     if scope == ADDRESS:
-        request.vhost.exchange(name)
+        if there:
+            request.vhost.exchange(name)
         return scope, request.vhost.name, name
     if scope == VHOST:
         return scope, hub.broker.vhost(name).name, name

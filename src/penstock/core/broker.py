@@ -39,8 +39,9 @@ from penstock.core.group import Promises
 from penstock.core.holding import Holding
 from penstock.core.journal import Journal
 from penstock.core.lifetime import EXPIRED_AT_ONCE, Lifetime, expire
+from penstock.core.limits import Limits
 from penstock.core.pace import Pace, Watch, forget
-from penstock.core.patience import renew
+from penstock.core.patience import renew, waiting_at
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.rotation import add, remove, whose_turn
@@ -91,11 +92,16 @@ class Broker:
         self._confirming: list[Producer] = []
         self._effects: list[Effect] = []
 
-    def add_vhost(self, name: str) -> VirtualHost:
-        """Make a virtual host."""
+    def add_vhost(self, name: str, limits: Limits | None = None) -> VirtualHost:
+        """Make a virtual host; `limits` are its own, None: what is said about it.
+
+        Raises PreconditionFailed (406) for what is said and cannot be meant together, with nothing made.
+        """
+        if limits is None:
+            limits = self.table.limits("vhost", name)
         vhost = VirtualHost(name, self.turns, self.table, self.gates)
         self.vhosts[name] = vhost
-        self.gates.bound_vhost(vhost, self.table.limits("vhost", name).thresholds)
+        self.gates.bound_vhost(vhost, limits.thresholds)
         for exchange in vhost.exchanges:
             self.gates.place_address(vhost, exchange)
         return vhost
@@ -120,20 +126,8 @@ class Broker:
             self.mark(queue)
         self.gates.apply(plan)
         if sooner_or_later:
-            renew(self._producers_at(sooner_or_later), sooner_or_later, self.now)
+            renew(waiting_at(sooner_or_later, self.gates.origins), sooner_or_later, self.now)
         self.settle_crossings()
-
-    def _producers_at(self, queues: dict[int, Queue]) -> list[Producer]:
-        """Return who may wait because of these queues: all of connections, and those in line that said goodbye."""
-        found: dict[int, Producer] = {}
-        for origin in self.gates.origins:
-            for producer in origin.producers:
-                found[id(producer)] = producer
-        for queue in queues.values():
-            for waiter in [*[entry[2] for entry in queue.gate.waiters], *queue.gate.blocked.values()]:
-                if isinstance(waiter, Producer):
-                    found[id(waiter)] = waiter
-        return list(found.values())
 
     # The outside's calls
 

@@ -14,7 +14,7 @@ from penstock.core.limits import Limits
 from penstock.core.patterns import Patterns
 from penstock.core.queue import Queue
 from penstock.core.settings import Settings
-from penstock.core.table import COMMAND, FILE
+from penstock.core.table import COMMAND, FILE, Entry
 from penstock.core.topics import topic_matches
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound
@@ -50,6 +50,11 @@ def put(broker: Broker, scope: str, pattern: str, words: dict[str, Word]) -> Pla
     said = dict(broker.table.said(scope, pattern, COMMAND))
     said.update(words)
     return _change(broker, COMMAND, [(scope, pattern, said)])
+
+
+def put_all(broker: Broker, entries: list[Said]) -> Plan:
+    """Let these be all that is said by command for their patterns. Raises as `put` does."""
+    return _change(broker, COMMAND, entries)
 
 
 def remove(broker: Broker, scope: str, pattern: str, names: list[str]) -> Plan:
@@ -121,7 +126,22 @@ def _change(broker: Broker, by: str, changes: list[Said]) -> Plan:
             table.put(scope, pattern, by, before)
         raise
     broker.apply_settings(plan)
+    if by == COMMAND:
+        _keep(broker, changes)
     return plan
+
+
+def _keep(broker: Broker, changes: list[Said]) -> None:
+    """Have the journal keep what is said by command now; what the file says it says again after a restart."""
+    journal = broker.journal
+    if journal is None:
+        return
+    for scope, pattern, words in changes:
+        entry = broker.table.entry(scope, pattern)
+        if entry is not None and words:
+            journal.change(entry)
+        else:
+            journal.forget(Entry(scope, pattern))
 
 
 def _emptied_first(said: Said) -> bool:

@@ -37,7 +37,8 @@ class Position:
 class Cursor:
     """One application's durable read position."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, vhost: str, name: str) -> None:
+        self.vhost = vhost
         self.name = name
         self.token: int = 0
         self.positions: dict[str, Position] = {}
@@ -72,8 +73,17 @@ class Cursor:
         self.token += 1
         self.touched = now
         for position in self.positions.values():
-            _let_go(position.queue, now)
+            let_go(position.queue, now)
         return created
+
+    def resume(self, token: int, positions: list[Position]) -> None:
+        """Stand again where it stood before the broker was restarted; queues that are no more are deleted ones."""
+        self.token = token
+        for position in positions:
+            self.positions[position.queue.name] = position
+            if not position.queue.deleted:
+                position.queue.backlog.line_up()
+                position.queue.cursors.append(self)
 
     def check(self, token: int, now: float) -> None:
         """Raise Fenced (409) unless this is the token of the last attach."""
@@ -155,7 +165,7 @@ class Cursor:
             position.settled = end
             if position.planned < end:
                 position.planned = end
-            _let_go(position.queue, now)
+            let_go(position.queue, now)
         return position.settled
 
     def delete(self, now: float) -> None:
@@ -164,7 +174,7 @@ class Cursor:
             queue = position.queue
             if self in queue.cursors:
                 queue.cursors.remove(self)
-                _let_go(queue, now)
+                let_go(queue, now)
         self.positions.clear()
         self.token += 1
 
@@ -202,7 +212,7 @@ def _initial(queue: Queue, starting: int | str) -> i64:
     return starting
 
 
-def _let_go(queue: Queue, now: float) -> None:
+def let_go(queue: Queue, now: float) -> None:
     """Drop what every cursor of the queue has settled."""
     if not queue.cursors:
         return

@@ -26,8 +26,11 @@ class Exchange:
     kind: str = ""
     by_headers: bool = False
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, vhost: str, name: str) -> None:
+        self.vhost = vhost
         self.name = name
+        self.predeclared: bool = False
+        """Whether it is always there, so that nobody has to declare it."""
         self.durable: bool = False
         self.auto_delete: bool = False
         self.internal: bool = False
@@ -82,8 +85,8 @@ class Direct(Exchange):
 
     kind = "direct"
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, vhost: str, name: str) -> None:
+        super().__init__(vhost, name)
         self._by_key: dict[str, dict[Binding, None]] = {}
 
     def match(self, key: str, headers: dict[str, object], found: list[Binding]) -> None:
@@ -122,8 +125,8 @@ class Topic(Exchange):
 
     kind = "topic"
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, vhost: str, name: str) -> None:
+        super().__init__(vhost, name)
         self._topics: Topics[Binding] = Topics()
 
     def match(self, key: str, headers: dict[str, object], found: list[Binding]) -> None:
@@ -143,8 +146,8 @@ class Headers(Exchange):
     kind = "headers"
     by_headers = True
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, vhost: str, name: str) -> None:
+        super().__init__(vhost, name)
         self._demands: dict[Binding, Demand] = {}
 
     def check_binding(self, arguments: dict[str, object]) -> None:
@@ -164,19 +167,19 @@ class Headers(Exchange):
         del self._demands[binding]
 
 
-def make_exchange(kind: str, name: str) -> Exchange:
+def make_exchange(kind: str, vhost: str, name: str) -> Exchange:
     """Make an exchange of a type by its AMQP name.
 
     Raises PreconditionFailed (406) for an unknown type, as RabbitMQ 4 does; before, it closed the connection (503).
     """
     if kind == "direct":
-        return Direct(name)
+        return Direct(vhost, name)
     if kind == "fanout":
-        return Fanout(name)
+        return Fanout(vhost, name)
     if kind == "topic":
-        return Topic(name)
+        return Topic(vhost, name)
     if kind == "headers":
-        return Headers(name)
+        return Headers(vhost, name)
     raise PreconditionFailed(f"unknown exchange type '{kind}'; known are direct, fanout, topic and headers")
 
 

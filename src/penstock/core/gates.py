@@ -130,6 +130,8 @@ class Gates:
             self._place(gate)
         gate.reason = reason
         gate.gate.close(0, 0, self.broker.now)
+        if gate.lasts() and self.broker.journal is not None:
+            self.broker.journal.change(gate)
         return gate
 
     def unblock(self, scope: str, vhost: str, name: str) -> OperatorGate:
@@ -140,7 +142,15 @@ class Gates:
         gate.gate.reopen(0, 0, self.broker.now)
         gate.review(self.broker.now)
         self._lifted.append(gate)
+        if gate.lasts() and self.broker.journal is not None:
+            self.broker.journal.forget(gate)
         return gate
+
+    def unblock_vhost(self, vhost: str) -> None:
+        """Lift what the operator blocked in a virtual host: it is being deleted, and one of that name is another."""
+        for gate in list(self.held.values()):
+            if gate.vhost == vhost and not gate.gate.open:
+                self.unblock(gate.scope, vhost, gate.name)
 
     def clear_lifted(self) -> None:
         """Take those off the roads that are open again and have nobody waiting."""

@@ -41,6 +41,13 @@ class OperatorGate(Guarded):
         if self.gate.open and self.gate.waiters:
             self.turns.enlist(self.gate)
 
+    def lasts(self) -> bool:
+        """Tell whether it is closed again after a restart: whoever closes a gate by hand opens it by hand.
+
+        A connection does not outlive the broker, and its number is another's then.
+        """
+        return self.scope != CONNECTION
+
     def idle(self) -> bool:
         """Tell whether it may be taken off the roads: it is open, and nobody waits at it."""
         return self.gate.open and not self.gate.waiters

@@ -7,11 +7,25 @@ and one that was "for ever" gets an end.
 from __future__ import annotations
 
 from penstock.core import road
+from penstock.core.origin import Origin
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.flow.deadlines import NEVER
 from penstock.flow.gate import Gate
 from penstock.flow.withheld import WITHHELD
+
+
+def waiting_at(queues: dict[int, Queue], origins: list[Origin]) -> list[Producer]:
+    """Return who may wait because of these queues: all of connections, and those in line that said goodbye."""
+    found: dict[int, Producer] = {}
+    for origin in origins:
+        for producer in origin.producers:
+            found[id(producer)] = producer
+    for queue in queues.values():
+        for waiter in [*[entry[2] for entry in queue.gate.waiters], *queue.gate.blocked.values()]:
+            if isinstance(waiter, Producer):
+                found[id(waiter)] = waiter
+    return list(found.values())
 
 
 def renew(producers: list[Producer], queues: dict[int, Queue], now: float) -> None:

@@ -91,6 +91,10 @@ class SettingsTable:
         entry = self._entries[scope].get(pattern)
         return {} if entry is None else entry.said(by)
 
+    def entry(self, scope: str, pattern: str) -> Entry | None:
+        """Return what was said for exactly this pattern; None where nothing was."""
+        return self._entries[scope].get(pattern)
+
     def entries(self) -> list[Entry]:
         """Return all entries, by scope and pattern."""
         found: list[Entry] = []

@@ -10,7 +10,7 @@ from penstock.core.binding import EXCHANGE, QUEUE, Binding, Bindings
 from penstock.core.dead_letters import DeadLetters
 from penstock.core.equivalence import check_exchange, check_queue
 from penstock.core.exchange import Exchange, alternate_of, make_exchange
-from penstock.core.group import Kept
+from penstock.core.lasting import forget, keep
 from penstock.core.message import Address
 from penstock.core.queue import Queue
 from penstock.core.route import Route
@@ -70,8 +70,9 @@ class VirtualHost:
         """Counts exchanges that came and went, a part of those changes."""
         self.bindings = Bindings()
         for exchange, kind in PREDECLARED:
-            self.exchanges[exchange] = make_exchange(kind, exchange)
+            self.exchanges[exchange] = make_exchange(kind, name, exchange)
             self.exchanges[exchange].durable = True
+            self.exchanges[exchange].predeclared = True
         self.exchanges[TRACE_EXCHANGE].internal = True
 
     # Queues
@@ -117,14 +118,16 @@ class VirtualHost:
         queue.durable = durable
         queue.auto_delete = auto_delete
         queue.owner = owner
-        journal = self.gates.broker.journal
-        if durable and owner is None and journal is not None:
-            queue.keep(Kept(journal, queue, journal.take_number()))
-        self.queues[name] = queue
+        self.enter_queue(queue)
+        keep(self.gates.broker.journal, queue)
+        return queue
+
+    def enter_queue(self, queue: Queue) -> None:
+        """Let a queue that has been made be one of the virtual host's; its name is free."""
+        self.queues[queue.name] = queue
         self.gates.place_queue(queue)
         self.see_to_letters(queue)
         self.epoch += 1
-        return queue
 
     def open_replies(self, address: str) -> Queue:
         """Make the queue that direct replies to one consumer go through; it ends with that consumer.
@@ -154,6 +157,7 @@ class VirtualHost:
         if self.replies.pop(queue.name, None) is None:
             del self.queues[queue.name]
         self._drop_bindings_to(QUEUE, queue.name)
+        forget(self.gates.broker.journal, queue)
         self.epoch += 1
         queue.purge(now)
         queue.gate.reopen(queue.messages, queue.bytes, now)
@@ -187,7 +191,7 @@ class VirtualHost:
         Raises PreconditionFailed (406) for a type that there is not, or where it differs; AccessRefused (403) for names
         of the broker.
         """
-        made = make_exchange(kind, name)
+        made = make_exchange(kind, self.name, name)
         self.check_not_default(name)
         exchange = self.exchanges.get(name)
         if exchange is not None:
@@ -203,10 +207,19 @@ class VirtualHost:
         made.auto_delete = auto_delete
         made.internal = internal
         made.arguments = arguments
-        self.exchanges[name] = made
-        self.era += 1
-        self.gates.place_address(self, name)
+        self.enter_exchange(made)
+        keep(self.gates.broker.journal, made)
         return made
+
+    def enter_exchange(self, exchange: Exchange) -> None:
+        """Let an exchange that has been made be one of the virtual host's; its name is free.
+
+        Raises PreconditionFailed (406) for what patterns say about it and cannot be meant together; it is there then,
+        without gates.
+        """
+        self.exchanges[exchange.name] = exchange
+        self.era += 1
+        self.gates.place_address(self, exchange.name)
 
     def delete_exchange(self, name: str, if_unused: bool) -> None:
         """Remove an exchange and its bindings; one that does not exist is no error (as in RabbitMQ)."""
@@ -220,13 +233,23 @@ class VirtualHost:
             raise PreconditionFailed(
                 f"exchange '{name}' in vhost '{self.name}' in use: it has {len(exchange.bindings)} bindings"
             )
-        del self.exchanges[name]
+        self._drop_exchange(exchange)
+        self._drop_bindings_to(EXCHANGE, name)
+
+    def drop_exchanges(self) -> None:
+        """Remove all exchanges and bindings: the virtual host is being deleted, and its queues are gone already."""
+        for exchange in list(self.exchanges.values()):
+            self._drop_exchange(exchange)
+
+    def _drop_exchange(self, exchange: Exchange) -> None:
+        """Remove an exchange and the bindings that begin there."""
+        del self.exchanges[exchange.name]
         self.era += 1
         self.epoch += 1
-        self.gates.forget_address(self, name)
+        self.gates.forget_address(self, exchange.name)
         for binding in list(exchange.bindings.values()):
-            self.bindings.remove(binding)
-        self._drop_bindings_to(EXCHANGE, name)
+            self.take_back(binding)
+        forget(self.gates.broker.journal, exchange)
 
     # Bindings
 
@@ -259,6 +282,7 @@ class VirtualHost:
         binding = Binding(origin, queue, exchange, key, arguments)
         self.bindings.add(binding)
         self.epoch += 1
+        keep(self.gates.broker.journal, binding)
         return binding
 
     def unbind(
@@ -273,6 +297,7 @@ class VirtualHost:
         """Remove a binding as if it had never been made: no exchange is auto-deleted for it."""
         self.bindings.remove(binding)
         self.epoch += 1
+        forget(self.gates.broker.journal, binding)
 
     def _drop_bindings_to(self, kind: str, name: str) -> None:
         for binding in self.bindings.to(kind, name):

@@ -11,6 +11,7 @@ A transaction that fails is tried again until it succeeds: nothing of it is conf
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import queue
 import threading
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.adapter.keeping.commits import encode
 from penstock.adapter.keeping.recovery import Recovery
+from penstock.adapter.keeping.restore import restore
 from penstock.core.broker import Broker
 from penstock.core.journal import Journal
 from penstock.errors import StoreError
@@ -66,8 +68,16 @@ class Keeper:
         hub = shell.hub
         broker = hub.broker
         self._shell = shell
+        hub.begin(shell.loop.time())
         broker.journal = self.journal
         self.journal.recovering = True
+        gc.disable()  # All that comes back stays: to look through it again and again takes longer than all the rest.
+        try:
+            told_of = restore(hub, self.store.things())
+        finally:
+            gc.enable()
+        for sentence in told_of:
+            log.warning("recovering: %s", sentence)
         recovery = Recovery(broker, self.journal, hub.control.wall_offset)
         for position in self.store.positions():
             recovery.position(position.queue, position.tail, position.delivered)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.adapter.keeping.notes import encode_note
 from penstock.adapter.keeping.rows import encode_row
+from penstock.adapter.keeping.things import encode_thing
 from penstock.core.group import Group
 from penstock.core.journal import Journal
 from penstock.core.queue import Queue
@@ -28,6 +29,7 @@ def encode(journal: Journal, groups: list[Group], wall_offset: float) -> Commit:
                     commit.notes_gone.append(int(reference.number))
         commit.notes_gone += group.stale
         for change in group.changes:
+            commit.things.append(encode_thing(change))
             if change.gone and isinstance(change.thing, Queue) and change.thing.kept is not None:
                 commit.positions_gone.append(int(change.thing.kept.number))
         for kept in group.touched:

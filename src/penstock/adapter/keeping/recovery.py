@@ -12,6 +12,7 @@ from mypy_extensions import i16, i64
 from penstock.adapter.keeping.notes import Fate, decode_note
 from penstock.adapter.keeping.rows import ADDRESS, COPY, FORMAT, MESSAGE, NO_TTL, QUEUE, TIME
 from penstock.core.broker import Broker
+from penstock.core.cursor import let_go
 from penstock.core.group import Group, Note, Run
 from penstock.core.journal import Journal
 from penstock.core.message import Address, BlindAddress, MarkedMessage, StoredMessage
@@ -89,6 +90,7 @@ class Recovery:
             found.sort(key=_sequence_of)
             self.messages += len(found)
             restore(queue, found, broker.now)
+            let_go(queue, broker.now)
             broker.watch_lifetime(queue)
             broker.mark(queue)
         broker.settle_crossings()

@@ -1,0 +1,153 @@
+"""What was declared before the broker was restarted, declared again.
+
+In the order in which one thing needs the other, whatever order they come in. What cannot be as it was keeps nothing
+else from coming back: it is told in a sentence, and stays in the store; what holds messages comes back all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from penstock.adapter.keeping import things as kinds
+from penstock.adapter.keeping.fields import Fields, unpack
+from penstock.adapter.keeping.hosted import Hosted
+from penstock.core import changes
+from penstock.core.limits import Limits
+from penstock.core.vhost import VirtualHost
+from penstock.errors import BrokerError, StoreError
+from penstock.names import Word, read_pattern, read_settings
+from penstock.store.commit import Thing
+
+if TYPE_CHECKING:
+    from penstock.adapter.hub import Hub
+
+
+def restore(hub: Hub, things: Iterable[Thing]) -> list[str]:
+    """Declare again what the store has; the journal hears nothing of it.
+
+    What the settings file says is in effect already, and its virtual hosts are there. Positions of queues and messages
+    come afterwards. Returns a sentence for everything that is not as it was, for the log.
+    """
+    journal = hub.broker.journal
+    work = Restoring(hub)
+    before = journal is not None and journal.recovering
+    if journal is not None:
+        journal.recovering = True
+    try:
+        work.run(things)
+    finally:
+        if journal is not None:
+            journal.recovering = before
+    return work.told
+
+
+class Restoring:
+    """One restoring."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.broker = hub.broker
+        self.told: list[str] = []
+        """A sentence for everything that is not as it was."""
+        self._said: list[changes.Said] = []
+        self._hosted = Hosted(hub, self.told)
+
+    def run(self, things: Iterable[Thing]) -> None:
+        """Declare everything."""
+        steps: dict[str, Callable[[Fields], None]] = {
+            kinds.NUMBERS: self._numbers,
+            kinds.VHOST: self._vhost,
+            kinds.SETTINGS: self._settings,
+            kinds.BLOCK: self._block,
+            kinds.EXCHANGE: lambda fields: self._hosted.exchange(self._host(fields), fields),
+            kinds.QUEUE: lambda fields: self._hosted.queue(self._host(fields), fields),
+            kinds.BINDING: lambda fields: self._hosted.binding(self._host(fields), fields),
+            kinds.CURSOR: lambda fields: self._hosted.cursor(self._host(fields), fields),
+        }
+        found: dict[str, list[Thing]] = {kind: [] for kind in steps}
+        for thing in things:
+            if thing.kind in found:
+                found[thing.kind].append(thing)
+            else:
+                self.told.append(f"{thing.kind} '{thing.key}' in the store is of a kind that is not known here")
+        for kind, step in steps.items():
+            for thing in found[kind]:
+                self._one(step, thing)
+            if kind == kinds.SETTINGS:
+                self._say_again()
+
+    def _one(self, step: Callable[[Fields], None], thing: Thing) -> None:
+        if thing.data is None:
+            return
+        try:
+            step(unpack(thing.data))
+        except StoreError as error:
+            self.told.append(f"{thing.kind} '{thing.key}' in the store cannot be read: {error}")
+        except BrokerError as error:
+            self.told.append(f"{thing.kind} '{thing.key}' in the store did not come back: {error}")
+
+    def _numbers(self, fields: Fields) -> None:
+        journal = self.broker.journal
+        if journal is not None:
+            journal.next_queue = max(int(journal.next_queue), fields.number("next"))
+
+    # Virtual hosts
+
+    def _vhost(self, fields: Fields) -> None:
+        name = fields.text("name")
+        if name not in self.broker.vhosts:
+            self._make(name)
+
+    def _host(self, fields: Fields) -> VirtualHost:
+        """Return the virtual host that something is in; it is made where nothing else tells of it."""
+        name = fields.text("vhost")
+        vhost = self.broker.vhosts.get(name)
+        if vhost is None:
+            self.told.append(
+                f"vhost '{name}' is not in the settings file any more, and came back for what is kept in it; "
+                "delete it if that is not needed"
+            )
+            vhost = self._make(name)
+        return vhost
+
+    def _make(self, name: str) -> VirtualHost:
+        try:
+            return self.broker.add_vhost(name)
+        except BrokerError as error:
+            self.told.append(f"{error}; vhost '{name}' came back without limits")
+            return self.broker.add_vhost(name, Limits())
+
+    # What was set by command, and blocked
+
+    def _settings(self, fields: Fields) -> None:
+        scope = fields.text("scope")
+        pattern = read_pattern(scope, fields.text("pattern"))
+        words: dict[str, Word] = {}
+        for name, value in fields.table("settings").items():
+            try:
+                words.update(read_settings(scope, pattern, {name: value}))
+            except BrokerError as error:
+                self.told.append(f"{error}; it was set by command, and is not in effect")
+        if words:
+            self._said.append((scope, pattern, words))
+
+    def _say_again(self) -> None:
+        """Say it all at once, or else one pattern after the other; twice, for one may need another to be possible."""
+        if not self._put(self._said):
+            return
+        for said in [each for each in self._said if self._put([each])]:
+            refused = self._put([said])
+            if refused:
+                self.told.append(f"{refused}; what was set by command for {said[0]} '{said[1]}' is not in effect")
+
+    def _put(self, said: list[changes.Said]) -> str:
+        """Put settings into effect, all or none; returns why they cannot be, empty if they are."""
+        try:
+            changes.put_all(self.broker, said)
+        except BrokerError as error:
+            return str(error)
+        return ""
+
+    def _block(self, fields: Fields) -> None:
+        scope, vhost, name = fields.text("scope"), fields.text("vhost"), fields.text("name")
+        self.broker.gates.block(scope, vhost, name, fields.text("reason"))

@@ -1,0 +1,124 @@
+"""Whatever is declared and lasts, as things of the store: kind, key and data."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.adapter.keeping.fields import pack, plain, plain_table
+from penstock.adapter.keeping.keys import digest, key_of
+from penstock.core.binding import EXCHANGE as TO_EXCHANGE
+from penstock.core.binding import QUEUE as TO_QUEUE
+from penstock.core.binding import Binding
+from penstock.core.cursor import Cursor
+from penstock.core.exchange import Exchange
+from penstock.core.group import Change
+from penstock.core.journal import Journal
+from penstock.core.lasting import number_of, numbers_end
+from penstock.core.operator import OperatorGate
+from penstock.core.queue import Queue
+from penstock.core.table import Entry
+from penstock.core.vhost import VirtualHost
+from penstock.store.commit import Thing
+
+NUMBERS: Final = "numbers"
+"""The first number of queues that has never been given, nor set aside."""
+VHOST: Final = "vhost"
+"""A virtual host that was made while the broker ran; others are in the settings file."""
+SETTINGS: Final = "settings"
+"""What was set by command for one pattern."""
+BLOCK: Final = "block"
+"""What the operator has blocked."""
+EXCHANGE: Final = "exchange"
+QUEUE: Final = "queue"
+BINDING: Final = "binding"
+CURSOR: Final = "cursor"
+
+
+def encode_thing(change: Change) -> Thing:
+    """Return a change as the store has it: the thing as it is now, or that it is no more."""
+    thing = change.thing
+    kind, key = name_of(thing)
+    return Thing(kind, key, None if change.gone else pack(_fields_of(thing)))
+
+
+def name_of(thing: object) -> tuple[str, str]:
+    """Return kind and key."""
+    if isinstance(thing, Queue):
+        return QUEUE, key_of(thing.vhost, thing.name)
+    if isinstance(thing, Exchange):
+        return EXCHANGE, key_of(thing.vhost, thing.name)
+    if isinstance(thing, Binding):
+        return BINDING, _binding_key(thing)
+    if isinstance(thing, Cursor):
+        return CURSOR, key_of(thing.vhost, thing.name)
+    if isinstance(thing, Entry):
+        return SETTINGS, key_of(thing.scope, thing.pattern)
+    if isinstance(thing, OperatorGate):
+        return BLOCK, key_of(thing.scope, thing.vhost, thing.name)
+    if isinstance(thing, VirtualHost):
+        return VHOST, key_of(thing.name)
+    assert isinstance(thing, Journal)
+    return NUMBERS, "queues"
+
+
+def _fields_of(thing: object) -> dict[str, object]:
+    if isinstance(thing, Queue):
+        return {
+            "vhost": thing.vhost,
+            "name": thing.name,
+            "number": number_of(thing),
+            "auto_delete": thing.auto_delete,
+            "arguments": plain_table(thing.arguments),
+        }
+    if isinstance(thing, Exchange):
+        return {
+            "vhost": thing.vhost,
+            "name": thing.name,
+            "type": thing.kind,
+            "auto_delete": thing.auto_delete,
+            "internal": thing.internal,
+            "arguments": plain_table(thing.arguments),
+        }
+    if isinstance(thing, Binding):
+        return _binding(thing)
+    if isinstance(thing, Cursor):
+        return _cursor(thing)
+    if isinstance(thing, Entry):
+        said = {word.alias: plain(word.given) for word in thing.command.values()}
+        return {"scope": thing.scope, "pattern": thing.pattern, "settings": said}
+    if isinstance(thing, OperatorGate):
+        return {"scope": thing.scope, "vhost": thing.vhost, "name": thing.name, "reason": thing.reason}
+    if isinstance(thing, VirtualHost):
+        return {"name": thing.name}
+    assert isinstance(thing, Journal)
+    return {"next": numbers_end(int(thing.next_queue))}
+
+
+def _binding(binding: Binding) -> dict[str, object]:
+    fields: dict[str, object] = {"vhost": binding.source.vhost, "source": binding.source.name}
+    if binding.queue is not None:
+        fields["queue"] = binding.queue.name
+        fields["number"] = number_of(binding.queue)
+    elif binding.exchange is not None:
+        fields["exchange"] = binding.exchange.name
+    fields["key"] = binding.key
+    fields["arguments"] = plain_table(binding.arguments)
+    return fields
+
+
+def _binding_key(binding: Binding) -> str:
+    source = binding.source
+    marked = digest(pack(plain_table(binding.arguments))) if binding.arguments else ""
+    if binding.queue is not None:
+        return key_of(source.vhost, source.name, TO_QUEUE, binding.queue.name, binding.key, marked)
+    assert binding.exchange is not None
+    return key_of(source.vhost, source.name, TO_EXCHANGE, binding.exchange.name, binding.key, marked)
+
+
+def _cursor(cursor: Cursor) -> dict[str, object]:
+    """A queue that is deleted, or not kept, has number 0: it comes back as a deleted one."""
+    positions: list[object] = []
+    for name, position in cursor.positions.items():
+        number = 0 if position.queue.deleted else number_of(position.queue)
+        positions.append([name, number, int(position.initial), int(position.settled), int(position.planned)])
+    return {"vhost": cursor.vhost, "name": cursor.name, "token": cursor.token, "positions": positions}
