@@ -1,0 +1,180 @@
+"""What is declared in a broker, what the store has of it, and what of it can be seen when it has come back."""
+
+from __future__ import annotations
+
+from penstock.adapter import definitions
+from penstock.adapter.hub import Hub
+from penstock.adapter.keeping.commits import encode
+from penstock.adapter.keeping.restore import restore
+from penstock.adapter.keeping.things import NUMBERS, name_of
+from penstock.adapter.origins import queue_settings, scope_settings
+from penstock.core.binding import Binding
+from penstock.core.exchange import Exchange
+from penstock.core.journal import Journal
+from penstock.core.lasting import lasts, number_of
+from penstock.core.queue import Queue
+from penstock.core.vhost import VirtualHost
+from penstock.store.commit import Thing
+from tests.adapter.dialogue import make_hub
+from tests.adapter.keeping.shelf import WALL, Shelf
+
+
+def journaled() -> Hub:
+    """Return a hub with a journal, and the virtual host of the settings file."""
+    hub = make_hub()
+    hub.broker.journal = Journal(hub.broker.promises)
+    return hub
+
+
+class Declared:
+    """What is declared in one broker, and the store that has it."""
+
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.shelf = Shelf()
+
+    def write(self) -> None:
+        """Write whatever the journal has gathered."""
+        journal = self.hub.broker.journal
+        assert journal is not None
+        self.shelf.commit(encode(journal, journal.take(), WALL))
+        journal.written()
+
+    def things(self) -> list[Thing]:
+        """Return what the store has, in the order in which it came."""
+        return [Thing(kind, key, data) for (kind, key), data in self.shelf.things.items()]
+
+    def names(self) -> list[tuple[str, str]]:
+        """Return kind and key of everything that the store has, in order, but for the numbers set aside."""
+        return sorted(name for name in self.shelf.things if name[0] != NUMBERS)
+
+    def tail(self, queue: Queue) -> int:
+        """Return the last sequence of a queue that the store knows of, 0 for none."""
+        position = self.shelf.positions.get(number_of(queue))
+        return 0 if position is None else position.tail
+
+    def restored(self, order: list[Thing] | None = None) -> tuple[Hub, list[str]]:
+        """Return a fresh hub with all of it, and what there was to say."""
+        hub = journaled()
+        told = restore(hub, self.things() if order is None else order)
+        journal = hub.broker.journal
+        assert journal is not None
+        assert not journal.recovering
+        assert journal.take() == [], "what is restored is in the store already"
+        return hub, told
+
+
+def lasting(hub: Hub) -> list[object]:
+    """Return everything that the store must have, and nothing else."""
+    broker = hub.broker
+    found: list[object] = [vhost for name, vhost in broker.vhosts.items() if name != "/"]
+    found += [entry for entry in broker.table.entries() if entry.command]
+    found += [gate for gate in broker.gates.held.values() if not gate.gate.open and gate.scope != "connection"]
+    for vhost in broker.vhosts.values():
+        found += [queue for queue in vhost.queues.values() if lasts(queue)]
+        for exchange in vhost.exchanges.values():
+            found += [thing for thing in [exchange, *exchange.bindings.values()] if lasts(thing)]
+    return [*found, *hub.control.cursors.values()]
+
+
+def names(hub: Hub) -> list[tuple[str, str]]:
+    """Return kind and key of everything that the store must have, in order; each must be there once."""
+    return sorted(name_of(thing) for thing in lasting(hub))
+
+
+def view(hub: Hub) -> dict[str, object]:
+    """Return everything that anybody can see of what lasts; values of tables as texts that tell their types apart."""
+    broker = hub.broker
+    found: dict[str, object] = {}
+    for vhost in broker.vhosts.values():
+        found[f"vhost {vhost.name}"] = scope_settings(broker, "vhost", vhost.name)
+        for exchange in vhost.exchanges.values():
+            bindings = [_binding(binding) for binding in exchange.bindings.values() if lasts(binding)]
+            found[f"bindings {vhost.name!r} {exchange.name!r}"] = sorted(bindings)
+            if lasts(exchange):
+                found[f"exchange {vhost.name!r} {exchange.name!r}"] = _exchange(hub, exchange)
+        for queue in vhost.queues.values():
+            if lasts(queue):
+                found[f"queue {vhost.name!r} {queue.name!r}"] = _queue(hub, queue)
+    for (vhost_name, name), cursor in hub.control.cursors.items():
+        positions: dict[str, tuple[object, ...]] = {}
+        for name_of_queue, position in cursor.positions.items():
+            queue = position.queue
+            number = 0 if queue.deleted else number_of(queue)
+            where = (int(position.initial), int(position.settled), int(position.planned))
+            positions[name_of_queue] = (number, number == 0 or cursor in queue.cursors, *where)
+        found[f"cursor {vhost_name!r} {name!r}"] = (cursor.vhost, cursor.name, cursor.token, positions)
+    for entry in broker.table.entries():
+        found[f"settings {entry.scope} {entry.pattern!r}"] = [
+            (name, word.alias, repr(word.given), word.value()) for name, word in sorted(entry.command.items())
+        ]
+    for key, gate in broker.gates.held.items():
+        if key[0] != "connection" and not gate.gate.open:
+            found[f"block {key!r}"] = (gate.reason, gate.gate.kind, gate.gate.name)
+    return found
+
+
+def differences(before: dict[str, object], after: dict[str, object]) -> dict[str, tuple[object, object]]:
+    """Return what is not the same in two views; nothing at all is as good as an empty list of bindings."""
+    return {
+        name: (before.get(name, []), after.get(name, []))
+        for name in {**before, **after}
+        if before.get(name, []) != after.get(name, [])
+    }
+
+
+def exported(hub: Hub) -> dict[str, list[str]]:
+    """Return what an export of the definitions says of what lasts."""
+    found: dict[str, list[str]] = {}
+    for section in definitions.SECTIONS:
+        found[section] = sorted(
+            repr(definitions.plainly(vhost, thing, True))
+            for vhost, thing in definitions.collect(hub, section, None)
+            if not isinstance(thing, Queue | Exchange | Binding) or lasts(thing)
+        )
+    return found
+
+
+def _exchange(hub: Hub, exchange: Exchange) -> tuple[object, ...]:
+    return (
+        exchange.vhost,
+        exchange.kind,
+        exchange.durable,
+        exchange.auto_delete,
+        exchange.internal,
+        exchange.predeclared,
+        exchange.alternate,
+        repr(exchange.arguments),
+        scope_settings(hub.broker, "address", exchange.name),
+        [(gate.kind, gate.name) for gate in exchange.gates],
+    )
+
+
+def _queue(hub: Hub, queue: Queue) -> tuple[object, ...]:
+    features = queue.features
+    return (
+        number_of(queue),
+        queue.kept is not None and queue.kept.journal is hub.broker.journal,
+        queue.durable,
+        queue.auto_delete,
+        repr(queue.arguments),
+        (features.max_priority, features.single_active, features.quorum),
+        queue_settings(hub.broker, queue),
+        (queue.settings.dead_letter_exchange, queue.settings.dead_letter_routing_key),
+        (queue.dead_letters is not None, queue.lifetime is not None),
+        int(queue.delivery_limit()),
+        [(gate.kind, gate.name, gate.kind == "operator" and gate.open) for gate in queue.gates],
+    )
+
+
+def _binding(binding: Binding) -> str:
+    end: Queue | Exchange | None = binding.queue or binding.exchange
+    assert end is not None
+    number = number_of(end) if isinstance(end, Queue) else 0
+    return repr((binding.source.name, binding.mark[0], end.name, number, binding.key, binding.arguments))
+
+
+def queue_of(vhost: VirtualHost, name: str, **arguments: object) -> Queue:
+    """Declare a durable queue; `capacity_messages=5` is the argument capacity-messages."""
+    table = {key.replace("_", "-"): value for key, value in arguments.items()}
+    return vhost.declare_queue(name, table, True, False, None, None)
