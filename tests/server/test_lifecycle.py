@@ -242,7 +242,7 @@ def test_a_log_that_nobody_reads_does_not_stop_the_broker(tmp_path: Path) -> Non
     assert process.stdout is not None
     assert process.stderr is not None
     try:
-        port = int(process.stdout.readline().rpartition(":")[2])
+        port = int(process.stdout.readline().split()[1].rpartition(":")[2])
 
         for _ in range(900):
             with socket.create_connection(("127.0.0.1", port), GRACE) as connected:

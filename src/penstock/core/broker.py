@@ -87,6 +87,8 @@ class Broker:
         """What must outlive the broker; None where nothing does."""
         self.offered: float = 0.0
         """What came before then (monotonic seconds) has been offered to the consumers that were there."""
+        self.ending: bool = False
+        """It stops: that its consumers go deletes no queue any more, for they will be back."""
         self._ran: float = 0.0
         self._dirty: deque[Queue] = deque()
         self._confirming: list[Producer] = []
@@ -251,7 +253,7 @@ class Broker:
         queue = consumer.queue
         remove(queue, consumer)
         forget(self, consumer)
-        if not queue.consumers and queue.auto_delete and not queue.deleted:
+        if not queue.consumers and queue.auto_delete and not queue.deleted and not self.ending:
             self.delete_queue(queue)
         else:
             self.use(queue)

@@ -119,7 +119,7 @@ class Batch:
     A settled message's place is emptied, so that its memory is not kept by a neighbour.
     """
 
-    __slots__ = ("consumer", "first", "messages", "left", "charge", "at")
+    __slots__ = ("consumer", "first", "messages", "left", "charge", "at", "early")
 
     def __init__(self, consumer: Consumer, first: i64, messages: list[Message | None], charge: i64, at: float) -> None:
         self.consumer = consumer
@@ -132,6 +132,8 @@ class Batch:
         """The sum of their charges."""
         self.at: float = at
         """When they were delivered."""
+        self.early: bool = False
+        """Whether their consumer must not see them before the journal's open group is on the disk (see storing.py)."""
 
     def last(self) -> i64:
         """Return the delivery tag of the last message."""

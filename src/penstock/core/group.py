@@ -48,7 +48,7 @@ class Note:
 class Kept:
     """What a queue is in the store."""
 
-    __slots__ = ("journal", "queue", "number", "delivered", "touched")
+    __slots__ = ("journal", "queue", "number", "delivered", "announcing", "announced", "ahead", "waited", "touched")
 
     def __init__(self, journal: Journal, queue: Queue, number: i64) -> None:
         self.journal = journal
@@ -57,12 +57,28 @@ class Kept:
         """Its own, never reused: another queue of the same name has another."""
         self.delivered: i64 = 0
         """The highest sequence that was with a consumer."""
+        self.announcing: i64 = 0
+        self.announced: i64 = 0
+        """Up to which sequence the store says so: in what is being written, and on the disk (see storing.py)."""
+        self.ahead: i64 = 0
+        """How much further than the truth it says so, for consumption to go on meanwhile."""
+        self.waited: i64 = 0
+        """The number of the last group for which a delivery had to wait."""
         self.touched: Group | None = None
         """The last group that says how far it has come."""
 
     def add(self, message: StoredMessage) -> None:
         """A message that the store must keep has come in."""
         self.journal.add(self, message)
+
+    def announce(self) -> i64:
+        """Return what the store is to say now of how far consumers have come."""
+        if self.delivered + self.ahead == self.announcing:
+            self.ahead = 0  # Nobody has got anything since.
+        self.announcing = self.delivered + self.ahead
+        if self.announced > self.announcing:
+            self.announced = self.announcing
+        return self.announcing
 
 
 class Run:
@@ -179,6 +195,8 @@ class Group:
     def is_written(self) -> None:
         """It is on the disk: only what is needed for what is left in it stays."""
         self.written = True
+        for kept in self.touched:
+            kept.announced = kept.announcing
         for run in self.runs:
             run.messages = []
         self.settled = []

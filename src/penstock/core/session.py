@@ -69,6 +69,8 @@ class Session:
             charge += message.charge
             room -= 1
         batch = Batch(consumer, self.next_tag, messages, charge, now)
+        if queue.kept is not None:
+            batch.early = note_out(queue.kept, messages)
         count = batch.left
         self.next_tag += count
         consumer.delivered += count
@@ -81,8 +83,6 @@ class Session:
             consumer.shared.spend(count, charge)
             queue.unacked(count, charge)
             self._batches.append(batch)
-            if queue.kept is not None:
-                note_out(queue.kept, messages)
         return batch
 
     def _one_more(self, consumer: Consumer, messages: i64, bytes: i64) -> bool:

@@ -1,6 +1,18 @@
-"""What a queue that is kept in the store has to do besides: say how far it has come, and come back."""
+"""What a queue that is kept in the store has to do besides: say how far its consumers have come, and come back.
+
+Theory of operation. A message that a consumer may have seen must come back as a redelivered one, even where the broker
+was killed before its acknowledgement was written. So a consumer sees a message that is on the disk only when the store
+says that it may have: *announced* are all sequences up to a mark. A delivery beyond the mark waits, in its
+connection's output, for the transaction that moves the mark. The first such announcement is exact; while deliveries
+keep running into the mark it moves *ahead* of them, twice as far each time, so that a consumer of a long backlog
+hardly ever waits. What was announced and not delivered comes back as redelivered after a kill, though it was not: that
+is all that is inexact. A message that is not on the disk yet needs no announcement: it is written with one, or not at
+all.
+"""
 
 from __future__ import annotations
+
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -8,16 +20,45 @@ from penstock.core.group import Kept
 from penstock.core.message import MarkedMessage, Message, StoredMessage
 from penstock.core.queue import Queue
 
+AHEAD_MAX: Final = 65_536
+"""Sequences that may be announced without having been delivered."""
+AGAIN: Final = 4
+"""A delivery that waits within so many groups of the last one that did is one too many."""
 
-def note_out(kept: Kept, messages: list[Message | None]) -> None:
-    """Messages went to a consumer that must acknowledge them: after a restart they are redelivered ones."""
-    highest = kept.delivered
+
+def note_out(kept: Kept, messages: list[Message | None]) -> bool:
+    """Messages are about to go to a consumer; returns whether it must not see them before the open group is written."""
+    delivered = kept.delivered
+    on_disk = kept.announced
     for message in messages:
-        if message is not None and message.sequence > highest:
-            highest = message.sequence
-    if highest > kept.delivered:
-        kept.delivered = highest
-        kept.journal.touch(kept)
+        if message is not None and message.sequence > delivered:
+            delivered = message.sequence
+            if isinstance(message, StoredMessage) and message.group is not None and message.group.sealed:
+                on_disk = delivered
+    if delivered == kept.delivered:
+        return False
+    kept.delivered = delivered
+    journal = kept.journal
+    journal.touch(kept)
+    if on_disk > kept.announced:
+        number = journal.open.number
+        again = number - kept.waited <= AGAIN
+        kept.waited = number
+        kept.ahead = min(2 * kept.ahead + len(messages), AHEAD_MAX) if again else 0
+        journal.open.urgent = True
+        return True
+    if kept.ahead > 0 and kept.announced - delivered < kept.ahead // 2:
+        journal.open.urgent = True  # In time, so that nobody waits.
+    return False
+
+
+def announce_exactly(queues: list[Queue]) -> None:
+    """The broker stops: what was announced ahead of deliveries is taken back."""
+    for queue in queues:
+        kept = queue.kept
+        if kept is not None and kept.announced != kept.delivered:
+            kept.ahead = 0
+            kept.journal.touch(kept)
 
 
 def restore(queue: Queue, messages: list[StoredMessage], now: float) -> None:

@@ -22,6 +22,7 @@ from penstock.adapter.keeping.recovery import Recovery
 from penstock.adapter.keeping.restore import restore
 from penstock.core.broker import Broker
 from penstock.core.journal import Journal
+from penstock.core.storing import announce_exactly
 from penstock.errors import StoreError
 from penstock.store.commit import Commit
 from penstock.store.store import Store
@@ -98,6 +99,9 @@ class Keeper:
     async def stop(self) -> None:
         """Write what is left, within `LEAVE_S`, and let go of the store."""
         if self._thread.is_alive():
+            assert self._shell is not None
+            for vhost in self._shell.hub.broker.vhosts.values():
+                announce_exactly(list(vhost.queues.values()))
             self._idle.clear()
             self.turn()
             try:

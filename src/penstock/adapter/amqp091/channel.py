@@ -138,6 +138,8 @@ class Channel(Session):
         if batch.consumer.queue.counts_returns():
             messages = [None if message is None else counted(message) for message in messages]
         write_deliveries(connection.out, head, messages, batch.first, connection.frame_max)
+        if batch.early:
+            connection.hold_output()
         if not batch.consumer.no_ack:
             self.await_settlement(batch)
         connection.touch()

@@ -195,8 +195,13 @@ class Connection(Intake, Awaiting):
 
     def await_disk(self, declared: i64) -> None:
         """Let the output wait if anything was declared or deleted since `Promises.declared` was so much."""
+        if self.broker.promises.declared != declared:
+            self.hold_output()
+
+    def hold_output(self) -> None:
+        """Let the output wait until everything that has happened is on the disk."""
         journal = self.broker.journal
-        if journal is not None and self.broker.promises.declared != declared:
+        if journal is not None:
             self.unwritten += 1
             journal.wait(self)
 

@@ -34,5 +34,5 @@ def encode(journal: Journal, groups: list[Group], wall_offset: float) -> Commit:
                 commit.positions_gone.append(int(change.thing.kept.number))
         for kept in group.touched:
             if not kept.queue.deleted:
-                commit.positions.append(Position(int(kept.number), int(kept.queue.tail), int(kept.delivered)))
+                commit.positions.append(Position(int(kept.number), int(kept.queue.tail), int(kept.announce())))
     return commit

@@ -54,6 +54,7 @@ class Recovery:
         if queue is not None and queue.kept is not None:
             queue.tail = tail
             queue.kept.delivered = delivered
+            queue.kept.announced = delivered
 
     def note(self, number: int, data: bytes) -> None:
         """Take a note. All of them come before the rows. Raises StoreError."""

@@ -148,6 +148,8 @@ def _take(ask: Ask, queue: Queue, mode: str, count: int, encoding: str, most: in
             break
         batch = session.get(queue, False, broker.now)
         assert batch is not None
+        if batch.early and queue.kept is not None:
+            queue.kept.journal.promise()
         left = int(queue.available())
         told = counted(oldest) if queue.counts_returns() else oldest
         found.append(_message(told, body, left, encoding, most))
