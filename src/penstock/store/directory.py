@@ -4,9 +4,31 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 from pathlib import Path
 
 from penstock.errors import StartError
+
+SYSTEM: Path = Path("/var/lib/penstock")
+"""The data directory of a broker that root starts."""
+
+
+def default_directory() -> Path:
+    """Return where the data of a broker is that was not told where: a folder of its user, or of the system for root.
+
+    On macOS ~/Library/Application Support/Penstock. Elsewhere /var/lib/penstock for root (the Filesystem Hierarchy
+    Standard's place for what a service keeps), else penstock in $XDG_DATA_HOME, or in ~/.local/share where that is not
+    set or not absolute (XDG Base Directory Specification). Raises StartError for a user without a home.
+    """
+    try:
+        if sys.platform == "darwin":
+            return Path.home() / "Library" / "Application Support" / "Penstock"
+        if os.geteuid() == 0:
+            return SYSTEM
+        data_home = Path(os.environ.get("XDG_DATA_HOME", ""))
+        return (data_home if data_home.is_absolute() else Path.home() / ".local" / "share") / "penstock"
+    except RuntimeError:
+        raise StartError("no folder for data is known: this user has no home; name one with --data") from None
 
 
 class DataDirectory:
@@ -20,27 +42,63 @@ class DataDirectory:
         self._lock: int | None = None
 
     def lock(self) -> None:
-        """Make the directory if needed and take it.
+        """Make the directory if needed, for its owner alone, and take it.
 
         Raises StartError if another broker holds it or it cannot be used.
         """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self._make()
+            if not os.access(self.path, os.R_OK | os.W_OK | os.X_OK):
+                raise StartError(
+                    f"cannot use data directory '{self.path}': it may not be written by this user; "
+                    "give its owner the right to, or name another with --data"
+                )
             lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise StartError(f"cannot use data directory '{self.path}': {error.strerror}") from None
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = os.read(lock, 32).decode(errors="replace").strip() or "unknown"
-            os.close(lock)
-            raise StartError(f"data directory '{self.path}' is in use by another broker (process {holder})") from None
+        self._take(lock)
         os.ftruncate(lock, 0)
         os.write(lock, str(os.getpid()).encode())
-        self._lock = lock
+
+    def hold(self) -> None:
+        """Take the directory as it is, and write nothing: it may be on a disk that cannot be written any more.
+
+        Raises StartError if it is not there or a broker holds it.
+        """
+        try:
+            self._take(os.open(self.path / "lock", os.O_RDONLY))
+        except FileNotFoundError:
+            if not self.path.is_dir():
+                raise StartError(f"there is no data directory '{self.path}'") from None
+        except OSError as error:
+            raise StartError(f"cannot use data directory '{self.path}': {error.strerror}") from None
 
     def unlock(self) -> None:
         """Let go of the directory."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def _make(self) -> None:
+        missing = [path for path in (self.path, *self.path.parents) if not path.exists()]
+        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in missing:  # It is there after a power failure only if its parent knows of it.
+            synchronise(path.parent)
+
+    def _take(self, lock: int) -> None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            holder = os.read(lock, 32).decode(errors="replace").strip() or "unknown"
+            os.close(lock)
+            raise StartError(f"data directory '{self.path}' is in use by another broker (process {holder})") from None
+        self._lock = lock
+
+
+def synchronise(path: Path) -> None:
+    """Have on the disk what a folder contains, or what is in a file. Raises OSError."""
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)

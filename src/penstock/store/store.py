@@ -24,12 +24,21 @@ class Damage(NamedTuple):
     """Something in the store that cannot be read."""
 
     what: str
-    """Which row, note or thing, in words."""
+    """Which row, page, note or thing, in words; or how many of them."""
     why: str
+    queue: int = 0
+    """The number of the queue whose page it is; 0: nobody knows, or of any queues."""
+    messages: int = 0
+    """How many messages were in it; 0: nobody knows."""
 
 
 class Store(ABC):
     """Keeps what is committed. One thread at a time uses it; every call may take as long as a disk takes."""
+
+    damaged: list[Damage]
+    """What was found damaged since it was opened: `things`, `positions`, `notes`, `rows` and `pages` return what is in
+    order and put the rest here. What is missing altogether is known when one of the first four has been read to its
+    end."""
 
     @abstractmethod
     def open(self) -> None:
@@ -57,19 +66,30 @@ class Store(ABC):
 
     @abstractmethod
     def pages(self, queue: int, first: int, most: int) -> list[Row]:
-        """Return the pages of a queue from a first sequence on, in order: at most so many bytes, but at least one."""
+        """Return the pages of a queue whose first sequence is this or a later one, in order.
+
+        At most so many bytes of data, but at least one page, if there is one.
+        """
 
     @abstractmethod
     def commit(self, commit: Commit) -> None:
         """Write all of it; it is on the disk when this returns.
 
-        Raises StoreFull for want of room, StoreError for anything else; nothing of it was written then, and the same
-        commit may be tried again.
+        Raises StoreFull for want of room, StoreError for anything else. Nothing of it counts then, and the same commit
+        may be tried again, as often as it takes. No other should be written in between: if the process ends first, a
+        disk that failed to say that it has it may still have it, whole.
         """
 
     @abstractmethod
     def tidy(self) -> bool:
-        """Do a bounded piece of housekeeping; tells whether there is more to do. Raises StoreError."""
+        """Do a bounded piece of housekeeping; tells whether there is more to do. Raises StoreError.
+
+        It gives room back that is free: call it while there is nothing else to do, until it returns False.
+        """
+
+    @abstractmethod
+    def check(self) -> list[Damage]:
+        """Read everything, pages too, and return what is damaged. Raises StoreError for anything but damage."""
 
     @abstractmethod
     def usage(self) -> Usage:

@@ -1,0 +1,64 @@
+"""What SQLite's errors mean for a store, in a sentence."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from pathlib import Path
+from typing import Final
+
+from penstock.errors import StoreError, StoreFull
+
+NO_ROOM: Final = 1024 * 1024
+"""Bytes left on a file system at or below which a failed write is put down to want of room: not everything that SQLite
+does with files tells a full disk from a broken one."""
+DAMAGED: Final = "it is damaged; 'penstock repair' saves what can be read"
+
+_REASONS: Final = {
+    sqlite3.SQLITE_CORRUPT: DAMAGED,
+    sqlite3.SQLITE_NOTADB: DAMAGED,
+    sqlite3.SQLITE_ERROR: DAMAGED,  # Our statements are right: a table that they name is not there.
+    sqlite3.SQLITE_BUSY: "another program is using it",
+    sqlite3.SQLITE_LOCKED: "another program is using it",
+    sqlite3.SQLITE_READONLY: "it may only be read; give its owner the right to write it, or another folder with --data",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; it and its folder must be readable and writable",
+    sqlite3.SQLITE_NOMEM: "there is not enough memory",
+    sqlite3.SQLITE_TOOBIG: "a record is larger than the 1,000,000,000 bytes that SQLite takes",
+}
+
+
+def code_of(error: sqlite3.Error) -> int:
+    """Return SQLite's primary result code; 0 where the error is not SQLite's."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Tell whether the file, or the disk below it, is at fault, and not who asks."""
+    return code_of(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
+
+
+def fault(error: sqlite3.Error, path: Path, doing: str, what: str = "the store") -> StoreError:
+    """Return what to raise: StoreFull for want of room, else StoreError; `doing` is "read", "write" or "open"."""
+    code = code_of(error)
+    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and doing != "read" and not _has_room(path)):
+        return StoreFull(f"cannot {doing} {what} '{path}': there is no room left for it on its disk")
+    if code == sqlite3.SQLITE_IOERR:
+        name = getattr(error, "sqlite_errorname", "SQLITE_IOERR")
+        return StoreError(f"cannot {doing} {what} '{path}': the disk fails ({name})")
+    return StoreError(f"cannot {doing} {what} '{path}': {_REASONS.get(code, str(error))}")
+
+
+def refused(error: OSError, path: Path, doing: str, what: str = "the store") -> StoreError:
+    """Return what to raise when the operating system refuses: StoreFull for want of room, else StoreError."""
+    kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreError
+    return kind(f"cannot {doing} {what} '{path}': {error.strerror or error}")
+
+
+def _has_room(path: Path) -> bool:
+    try:
+        system = os.statvfs(path.parent)
+    except OSError:
+        return True
+    return system.f_bavail * system.f_frsize > NO_ROOM

@@ -1,0 +1,190 @@
+"""A database file read page by page, without SQLite: what there is to save when SQLite cannot find its way any more.
+
+Theory of operation. All records of all tables stand in *leaves*, pages of one kind. A leaf that is in use is read
+wherever it is, whether anything still leads to it or not; what a record was in is known by its form and its seal, and
+what is not as it was written does not pass. Pages that are free are passed over: they still hold what was deleted.
+
+The format is https://www.sqlite.org/fileformat2.html, sections 1 and 2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from penstock.store.schema import MAGIC, PAGE_SIZE
+from penstock.store.wal import Log
+
+LEAF: Final = 0x0D
+MAP_ENTRY: Final = 5
+"""Octets that the map of pages (section 1.8) has for each page: what it is, and what leads to it."""
+MAPPED_FREE: Final = 2
+WIDTHS: Final = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0)
+"""Octets of a value of each kind; those above are texts and blobs of any length."""
+Columns = tuple[Any, ...]
+
+
+class Broken(Exception):
+    """Octets that are no record."""
+
+
+class Image:
+    """The file and its log, as one state. Nothing is written. Raises OSError if they cannot be read at all."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("rb")
+        self.page_size = self._find_page_size()
+        self._log = Log(path.with_name(path.name + "-wal"), self.page_size)
+        self._newer: dict[int, int] = {}
+        """Pages and the frames with their newest state."""
+        self.pages = path.stat().st_size // self.page_size
+        end = self._log.end()
+        for number in range(1, end + 1):
+            self._newer[self._log.frame(number).page] = number
+        if end:
+            self.pages = self._log.frame(end).pages or self.pages
+        self._free = self._find_free()
+
+    def __enter__(self) -> Image:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._file.close()
+        self._log.close()
+
+    def page(self, number: int) -> bytes:
+        """Return a page; empty if it is not there or the disk does not give it."""
+        frame = self._newer.get(number)
+        if frame is not None:
+            return self._log.content(frame)
+        try:
+            self._file.seek((number - 1) * self.page_size)
+            found = self._file.read(self.page_size)
+        except OSError:
+            return b""
+        return found if len(found) == self.page_size else b""
+
+    def records(self) -> Iterator[Columns]:
+        """Return the columns of every record of a table whose first column is its key; None for what cannot be read."""
+        for number in range(1, self.pages + 1):
+            if self._free[number]:
+                continue
+            page = self.page(number)
+            begin = 100 if number == 1 else 0
+            if not page or page[begin] != LEAF:
+                continue
+            for cell in range(int.from_bytes(page[begin + 3 : begin + 5], "big")):
+                with contextlib.suppress(Broken, IndexError):  # What is broken is missed in the sums.
+                    yield self._record(page, begin + 8 + 2 * cell)
+
+    def _record(self, page: bytes, pointer: int) -> Columns:
+        at = int.from_bytes(page[pointer : pointer + 2], "big")
+        size, at = _varint(page, at)
+        key, at = _varint(page, at)
+        local = _local(size, self.page_size)
+        payload = page[at : at + local]
+        if local < size:
+            payload += self._long(int.from_bytes(page[at + local : at + local + 4], "big"), size - local)
+        first, *others = _columns(payload)
+        if first is not None:
+            raise Broken  # SQLite's own table of tables; a key stands in front of the record, and not in it.
+        return (key, *others)
+
+    def _long(self, number: int, size: int) -> bytes:
+        """Return what of a record does not fit into its leaf; less where the chain of pages breaks off."""
+        parts = []
+        while size > 0 and number:
+            page = self.page(number)
+            number = int.from_bytes(page[:4], "big")
+            parts.append(page[4 : 4 + size])
+            size -= self.page_size - 4
+        return b"".join(parts)
+
+    def _find_page_size(self) -> int:
+        head = self._file.read(18)
+        size = int.from_bytes(head[16:18], "big")
+        if head.startswith(MAGIC) and size in (512, 1024, 2048, 4096, 8192, 16384, 32768):
+            return size
+        return PAGE_SIZE
+
+    def _find_free(self) -> bytearray:
+        """Return for each page whether it is free: by the list of free pages, or by the map where that is damaged."""
+        free = bytearray(self.pages + 1)
+        listed = 0
+        for number in self._listed():
+            if not 0 < number <= self.pages or free[number]:
+                break
+            free[number] = 1
+            listed += 1
+        if listed == int.from_bytes(self.page(1)[36:40], "big"):
+            return free
+        free = bytearray(self.pages + 1)
+        mapped = self.page_size // MAP_ENTRY
+        for at in range(2, self.pages + 1, mapped + 1):
+            kinds = self.page(at)[: mapped * MAP_ENTRY : MAP_ENTRY]
+            for number, kind in enumerate(kinds[: self.pages - at], at + 1):
+                free[number] = kind == MAPPED_FREE
+        return free
+
+    def _listed(self) -> Iterator[int]:
+        """Return the pages of the list of free pages; 0 where it cannot be gone on with (section 1.5)."""
+        trunk = int.from_bytes(self.page(1)[32:36], "big")
+        while trunk:
+            yield trunk
+            page = self.page(trunk)
+            count = int.from_bytes(page[4:8], "big")
+            if not page or count > self.page_size // 4 - 2:
+                yield 0
+                return
+            yield from (number for (number,) in struct.iter_unpack(">I", page[8 : 8 + 4 * count]))
+            trunk = int.from_bytes(page[:4], "big")
+
+
+def _local(size: int, page_size: int) -> int:
+    """Return how many octets of a record stand in its leaf (section 1.6)."""
+    most = page_size - 35
+    if size <= most:
+        return size
+    least = (page_size - 12) * 32 // 255 - 23
+    some = least + (size - least) % (page_size - 4)
+    return some if some <= most else least
+
+
+def _varint(octets: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for _ in range(8):
+        octet = octets[at]
+        at += 1
+        value = value << 7 | octet & 0x7F
+        if octet < 0x80:
+            return value, at
+    return value << 8 | octets[at], at + 1
+
+
+def _columns(payload: bytes) -> list[Any]:
+    """Return the values of a record (section 2.1); those behind the end of what is there are None."""
+    head, at = _varint(payload, 0)
+    if head > len(payload):
+        raise Broken
+    kinds = []
+    while at < head:
+        kind, at = _varint(payload, at)
+        kinds.append(kind)
+    values = []
+    for kind in kinds:
+        width = (kind - 12) // 2 if kind > 11 else WIDTHS[kind]
+        values.append(_value(kind, payload[at : at + width], width))
+        at += width
+    return values
+
+
+def _value(kind: int, octets: bytes, width: int) -> int | bytes | None:
+    if len(octets) < width or kind in (0, 7, 10, 11):
+        return None  # Numbers with a point, and what SQLite keeps for itself, are nothing that we write.
+    if kind in (8, 9):
+        return kind - 8
+    return octets if kind > 11 else int.from_bytes(octets, "big", signed=True)

@@ -1,0 +1,156 @@
+"""Reading a table record by record, past whatever of it cannot be read."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from penstock.store.faults import is_damage
+from penstock.store.store import Damage
+from penstock.store.tables import ROWS, Table, Unreadable, read_head
+
+WITHOUT_PAGES: Final = "CASE queue WHEN 0 THEN data END"
+"""The data of a row, where it is no page."""
+UNKNOWN: Final = (1 << 62) - 1
+"""Above every key, where nobody knows the highest."""
+
+
+class Sum(NamedTuple):
+    """What the table of sums says of a table."""
+
+    records: int
+    """How many it has."""
+    seals: int
+    """The sum of theirs."""
+    last: int
+    """The highest key that ever was in it."""
+
+
+def read_sum(connection: sqlite3.Connection, table: Table) -> Sum | None:
+    """Return what is known of a table; None if even that cannot be read."""
+    try:
+        found = connection.execute("SELECT count, sum, last FROM sums WHERE name = ?", (table.name,)).fetchone()
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        return None
+    if found is None or not all(type(value) is int for value in found):
+        return None
+    return Sum(*found)
+
+
+def damage_of(table: Table, columns: tuple[Any, ...], why: str) -> Damage:
+    """Return what is to be told of a record whose columns are these; those of a row may be without its data."""
+    if table is not ROWS:
+        return Damage(f"{table.one} {columns[0]}", why)
+    try:
+        head = read_head(columns)
+    except Unreadable:
+        return Damage(f"row {columns[0]}", why)
+    if head.queue == 0:
+        return Damage(f"row {head.number}", why, messages=head.messages)
+    return Damage(f"page {head.number} of queue number {head.queue}", why, head.queue, head.messages)
+
+
+def compare(table: Table, known: Sum | None, count: int, total: int, is_damaged: bool) -> Iterator[Damage]:
+    """Tell what a table lost without a trace: it had what is `known`, and so many with this sum of seals are left."""
+    if known is None:
+        yield Damage(table.name, "how many there were cannot be read")
+    elif count < known.records:
+        yield Damage(f"{known.records - count:,} of {known.records:,} {table.name}", "nothing leads to them any more")
+    elif (count > known.records or total != known.seals) and not is_damaged:
+        yield Damage(table.name, "they are not the ones that were written last")
+
+
+class Reading:
+    """One pass through a table, in the order of its keys. What cannot be read is put into a list, as it is met."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, table: Table, damaged: list[Damage], with_pages: bool = False
+    ) -> None:
+        self._connection = connection
+        self._table = table
+        self._damaged = damaged
+        self._met = 0
+        """How much damage this pass has met."""
+        self._count = 0
+        self._total = 0
+        """How many records could be reached, and the sum of their seals."""
+        columns = list(table.columns)
+        if table is ROWS and not with_pages:
+            columns[-1] = WITHOUT_PAGES
+        stretch = f"FROM {table.name} NOT INDEXED WHERE {table.key} BETWEEN ? AND ? ORDER BY {table.key}"
+        self._all = f"SELECT {', '.join(columns)} {stretch}"
+        self._one = f"SELECT {', '.join(name for name in table.columns if name != 'data')} {stretch} LIMIT 1"
+
+    def records(self) -> Iterator[Any]:
+        """Return what is in order. Raises sqlite3.Error for what is no damage."""
+        known = read_sum(self._connection, self._table)
+        low, high = 0, UNKNOWN if known is None else known.last
+        while low <= high:
+            try:
+                for columns in self._connection.execute(self._all, (low, high)):
+                    if columns[0] < low:
+                        continue  # Out of order: it has been seen, or is missed at the end.
+                    low = columns[0] + 1
+                    yield from self._judged(columns)
+                break
+            except sqlite3.DatabaseError as error:
+                if not is_damage(error):
+                    raise
+                low = self._behind(low, high, str(error))
+        for damage in compare(self._table, known, self._count, self._total, self._met > 0):
+            self._meet(damage)
+
+    def _judged(self, columns: tuple[Any, ...]) -> Iterator[Any]:
+        seal = columns[self._table.columns.index("seal")]
+        self._reach(seal)
+        try:
+            record = self._table.read(columns)
+        except Unreadable as why:
+            self._meet(damage_of(self._table, columns, str(why)))
+        else:
+            yield record
+
+    def _reach(self, seal: object) -> None:
+        self._count += 1
+        if type(seal) is int:
+            self._total += seal
+
+    def _meet(self, damage: Damage) -> None:
+        self._met += 1
+        self._damaged.append(damage)
+
+    def _behind(self, low: int, high: int, why: str) -> int:
+        """Return the key to go on with; the record that follows `low` or everything near it cannot be read."""
+        found, columns = self._probe(low, high)
+        if found and columns is not None:  # It is there, and only its data is not.
+            self._reach(columns[self._table.columns.index("seal")])
+            self._meet(damage_of(self._table, columns, why))
+            return int(columns[0]) + 1
+        unreadable, readable, step = low, high + 1, 1
+        while low + step <= high:
+            if self._probe(low + step, high)[0]:
+                readable = low + step
+                break
+            unreadable = low + step
+            step *= 2
+        while readable - unreadable > 1:
+            middle = (readable + unreadable) // 2
+            if self._probe(middle, high)[0]:
+                readable = middle
+            else:
+                unreadable = middle
+        to = f"to {readable - 1:,}" if readable <= UNKNOWN else "and those after it"
+        self._meet(Damage(f"{self._table.name} {low:,} {to}", why))
+        return readable
+
+    def _probe(self, low: int, high: int) -> tuple[bool, tuple[Any, ...] | None]:
+        """Tell whether the place of a key can be reached, and the first record from there on, all but its data."""
+        try:
+            return True, self._connection.execute(self._one, (low, high)).fetchone()
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            return False, None

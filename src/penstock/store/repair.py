@@ -1,0 +1,128 @@
+"""What can be saved of a damaged store goes into a new one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from penstock.errors import StoreError
+from penstock.store.commit import Commit, Thing
+from penstock.store.directory import DataDirectory
+from penstock.store.faults import refused
+from penstock.store.image import Columns, Image
+from penstock.store.reading import Sum, compare, damage_of
+from penstock.store.sqlite import FILE, SqliteStore
+from penstock.store.store import Damage
+from penstock.store.tables import POSITIONS, ROWS, TABLES, THINGS, Table, Unreadable
+
+COMMIT_BYTES: Final = 8 * 1024 * 1024
+"""How much is saved in one transaction; so much of it is in memory."""
+RECORD_BYTES: Final = 500
+"""What a record takes in memory beside its data, about."""
+
+_BY_COLUMNS: Final = {len(table.columns): table for table in TABLES}
+
+
+class Saved(NamedTuple):
+    """What has become of a damaged store."""
+
+    rows: int
+    notes: int
+    things: int
+    positions: int
+    """How many records of each kind are in the new one."""
+    lost: list[Damage]
+    """What is not."""
+
+
+def repair(source: Path, target: Path) -> Saved:
+    """Save what can be read of the store in one data directory into another, which is made or empty.
+
+    Nothing is written to the source. Raises StoreError or StartError: a broker is using it, it cannot be read at all,
+    the target is not empty or cannot be written.
+    """
+    path = source / FILE
+    held = DataDirectory(source)
+    held.hold()
+    try:
+        return _Repair(path, target).run()
+    except OSError as error:
+        raise refused(error, path, "read") from None
+    finally:
+        held.unlock()
+
+
+class _Repair:
+    def __init__(self, path: Path, target: Path) -> None:
+        if target.exists() and any(target.iterdir()):
+            raise StoreError(f"cannot save '{path}' to '{target}': that folder is not empty")
+        self._path = path
+        self._directory = DataDirectory(target)
+        self._store = SqliteStore(target)
+        self._commit = Commit()
+        self._size = 0
+        self._things: list[tuple[int, Thing]] = []
+        """With their places in the order of declarations, in which they are written at the end."""
+        self._sums: dict[str, Sum] = {}
+        self._found = {table.name: [0, 0] for table in TABLES}
+        """Of each table how many records were met and the sum of their seals."""
+        self._saved = {table.name: 0 for table in TABLES}
+        self._lost: list[Damage] = []
+
+    def run(self) -> Saved:
+        with Image(self._path) as image:
+            self._directory.lock()
+            try:
+                self._store.open()
+                self._save(image)
+                self._store.close()
+            finally:
+                self._directory.unlock()
+        for table in TABLES:
+            count, total = self._found[table.name]
+            is_damaged = self._saved[table.name] < count
+            self._lost += compare(table, self._sums.get(table.name), count, total, is_damaged)
+        kept = self._saved
+        return Saved(kept["rows"], kept["notes"], kept["things"], kept["positions"], self._lost)
+
+    def _save(self, image: Image) -> None:
+        for columns in image.records():
+            table = _BY_COLUMNS.get(len(columns))
+            if table is THINGS and self._is_sum(columns):
+                self._sums[columns[1].decode()] = Sum(*columns[2:])
+            elif table is not None:
+                self._record(table, columns)
+        for _, thing in sorted(self._things, key=lambda each: each[0]):
+            self._add(self._commit.things, thing, len(thing.data or b""))
+        self._store.commit(self._commit)
+
+    def _is_sum(self, columns: Columns) -> bool:
+        name = columns[1]
+        return name in [table.name.encode() for table in TABLES] and all(type(value) is int for value in columns[2:])
+
+    def _record(self, table: Table, columns: Columns) -> None:
+        found = self._found[table.name]
+        found[0] += 1
+        seal = columns[table.columns.index("seal")]
+        found[1] += seal if type(seal) is int else 0
+        try:
+            if table is ROWS and columns[-1] is None:
+                raise Unreadable("not all of it is there")
+            record = table.read(columns)
+        except Unreadable as why:
+            self._lost.append(damage_of(table, columns, str(why)))
+            return
+        self._saved[table.name] += 1
+        if table is THINGS:
+            self._things.append((columns[0], record))
+        elif table is POSITIONS:
+            self._add(self._commit.positions, record, 0)
+        else:
+            self._add(self._commit.rows if table is ROWS else self._commit.notes, record, len(record.data))
+
+    def _add(self, records: list[Any], record: object, size: int) -> None:
+        records.append(record)
+        self._size += size + RECORD_BYTES
+        if self._size >= COMMIT_BYTES:
+            self._store.commit(self._commit)
+            self._commit, self._size = Commit(), 0

@@ -1,0 +1,231 @@
+"""The store in a file: SQLite, with a write-ahead log that is on the disk before a commit returns.
+
+Theory of operation. A commit is one transaction with the number of each record as its key, so that writing one twice is
+writing it once: when a disk fails in the middle and nobody can say how far it came, the same commit is tried again.
+What a failed transaction has left in the log is written over by the next; until then SQLite does not see it. SQLite's
+connection survives most failures; where it does not, it is opened anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.errors import StoreError
+from penstock.store import schema
+from penstock.store.backup import copy
+from penstock.store.commit import Commit, Note, Position, Row, Thing
+from penstock.store.faults import fault, is_damage, refused
+from penstock.store.paging import Pages
+from penstock.store.reading import Reading
+from penstock.store.space import LOG_BYTES, Space, measure
+from penstock.store.store import Damage, Store, Usage
+from penstock.store.tables import NOTES, POSITIONS, ROWS, TABLES, THINGS, Table
+from penstock.store.wal import judge
+from penstock.store.writing import write
+
+FILE: Final = "messages.sqlite"
+"""The file's name in its data directory."""
+CACHE_KIB: Final = 8 * 1024
+"""Memory for pages."""
+
+
+class SqliteStore(Store):
+    """The store of one data directory, which the caller has locked; see `directory.DataDirectory`."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / FILE
+        self.damaged: list[Damage] = []
+        self._space = Space(self.path)
+        self._connection: sqlite3.Connection | None = None
+        self._is_open = False
+
+    # Begin and end
+
+    def open(self) -> None:
+        """Take hold of the file, make it or bring its form up to date. Raises StoreError with one sentence."""
+        try:
+            if schema.recognise(self.path):
+                judge(self.path)
+            else:
+                schema.make(self.path)
+            connection = self._connect()
+            try:
+                schema.bring_up_to_date(connection, self.path)
+                (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            except BaseException:
+                connection.close()
+                raise
+        except OSError as error:
+            raise refused(error, self.path, "open") from None
+        except sqlite3.Error as error:
+            raise fault(error, self.path, "open") from None
+        if mode != b"wal":
+            connection.close()
+            raise StoreError(
+                f"cannot open the store '{self.path}': its file system lets programs share no memory, which SQLite's "
+                "log needs; name a folder on a local disk with --data"
+            )
+        self.damaged = []
+        self._connection = connection
+        self._is_open = True
+
+    def close(self) -> None:
+        """Let go of the file; what is in the log is written back, if the disk lets us."""
+        self._is_open = False
+        self._disconnect()
+
+    def _connect(self) -> sqlite3.Connection:
+        """Return a connection that keeps to our rules. Raises sqlite3.Error."""
+        connection = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
+        try:
+            connection.text_factory = bytes  # What is on the disk may be no text.
+            for pragma in (
+                "synchronous = FULL",
+                "fullfsync = ON",  # On macOS only this reaches the disk; elsewhere it means nothing.
+                "checkpoint_fullfsync = ON",
+                "secure_delete = OFF",  # Debian's SQLite writes zeros over whatever is deleted: twice the work for us.
+                f"cache_size = -{CACHE_KIB}",
+                f"wal_autocheckpoint = {LOG_BYTES // schema.PAGE_SIZE}",
+                f"journal_size_limit = {2 * LOG_BYTES}",
+            ):
+                connection.execute(f"PRAGMA {pragma}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _connected(self) -> sqlite3.Connection:
+        """Return the connection, a new one if the last did not survive. Raises StoreError."""
+        if self._connection is None:
+            if not self._is_open:
+                raise StoreError(f"the store '{self.path}' is not open")
+            try:
+                self._connection = self._connect()
+            except sqlite3.Error as error:
+                raise fault(error, self.path, "open") from None
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.close()
+            self._connection = None
+
+    # Reading
+
+    def things(self) -> Iterator[Thing]:
+        """Return everything declared, in the order in which it was first."""
+        return self._read(THINGS)
+
+    def positions(self) -> Iterator[Position]:
+        """Return the positions of the queues."""
+        return self._read(POSITIONS)
+
+    def notes(self) -> Iterator[Note]:
+        """Return the notes, oldest first."""
+        return self._read(NOTES)
+
+    def rows(self) -> Iterator[Row]:
+        """Return the rows that are no pages, oldest first; of pages only what is known without their data (b"")."""
+        met, pages, total = len(self.damaged), 0, 0
+        for row in self._read(ROWS):
+            if row.queue:
+                pages += 1
+                total += row.number + row.first
+            yield row
+        if len(self.damaged) == met:
+            self._mend_index(pages, total)
+
+    def pages(self, queue: int, first: int, most: int) -> list[Row]:
+        """Return the pages of a queue whose first sequence is this or a later one, in order."""
+        pages = Pages(self._connected())
+        try:
+            return pages.find(queue, first, most)
+        except sqlite3.Error as error:
+            raise fault(error, self.path, "read") from None
+        finally:
+            self._remember(pages)
+
+    def check(self) -> list[Damage]:
+        """Read everything, pages too, and return what is damaged. Raises StoreError for anything but damage."""
+        connection = self._connected()
+        damaged: list[Damage] = []
+        try:
+            for table in TABLES:
+                for _ in Reading(connection, table, damaged, with_pages=True).records():
+                    pass
+            for (said,) in connection.execute("PRAGMA integrity_check(10)"):
+                if said != b"ok":
+                    damaged.append(Damage("the file", said.decode(errors="replace")))
+        except sqlite3.Error as error:
+            if not is_damage(error):
+                raise fault(error, self.path, "read") from None
+            damaged.append(Damage("the file", str(error)))
+        return damaged
+
+    def _read(self, table: Table) -> Iterator[Any]:
+        try:
+            yield from Reading(self._connected(), table, self.damaged).records()
+        except sqlite3.Error as error:
+            raise fault(error, self.path, "read") from None
+
+    def _mend_index(self, count: int, total: int) -> None:
+        pages = Pages(self._connected())
+        try:
+            pages.mend(count, total)
+        except sqlite3.Error as error:
+            raise fault(error, self.path, "write") from None
+        finally:
+            self._remember(pages)
+
+    def _remember(self, pages: Pages) -> None:
+        self.damaged += [damage for damage in pages.damaged if damage not in self.damaged]  # A page is asked for again.
+
+    # Writing
+
+    def commit(self, commit: Commit) -> None:
+        """Write all of it; it is on the disk when this returns. Raises StoreFull or StoreError: it may be retried."""
+        connection = self._connected()
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            write(connection, commit)
+            connection.execute("COMMIT")
+        except BaseException as error:
+            self._roll_back(connection)
+            if isinstance(error, sqlite3.Error):
+                raise fault(error, self.path, "write") from None
+            raise
+
+    def tidy(self) -> bool:
+        """Give back some of what is free; tells whether there is more. Raises StoreError."""
+        try:
+            return self._space.tidy(self._connected())
+        except sqlite3.Error as error:
+            raise fault(error, self.path, "write") from None
+
+    def usage(self) -> Usage:
+        """Return how much room it takes on its file system now."""
+        try:
+            return measure(self._connected(), self.path)
+        except sqlite3.Error as error:
+            raise fault(error, self.path, "read") from None
+
+    def backup(self, target: Path, told: Callable[[int, int], None] | None = None) -> None:
+        """Copy it into an empty folder, in the thread that calls, while another thread goes on using it.
+
+        See `backup.copy`. Raises StoreError.
+        """
+        copy(self.path, target, told)
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        """Forget a transaction that failed; and the connection, if it cannot even read any more."""
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            connection.execute("SELECT count FROM sums").fetchall()
+        except sqlite3.Error:
+            self._disconnect()

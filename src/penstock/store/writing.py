@@ -1,0 +1,70 @@
+"""A commit as statements: each may be done twice, and the second time changes nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterable
+from typing import Final
+
+from penstock.store.commit import Commit, Thing
+from penstock.store.tables import (
+    NOTES,
+    POSITIONS,
+    ROWS,
+    THINGS,
+    Table,
+    encoded,
+    seal_note,
+    seal_position,
+    seal_row,
+    seal_thing,
+)
+
+
+def _insert(table: Table) -> str:
+    """Return the statement that writes a record, whether it is there or not."""
+    changes = ", ".join(f"{name} = excluded.{name}" for name in table.columns[1:])
+    values = ", ".join("?" * len(table.columns))
+    return f"INSERT INTO {table.name} VALUES ({values}) ON CONFLICT ({table.key}) DO UPDATE SET {changes}"
+
+
+INSERT_ROW: Final = _insert(ROWS)
+INSERT_NOTE: Final = _insert(NOTES)
+INSERT_THING: Final = _insert(THINGS)
+INSERT_POSITION: Final = _insert(POSITIONS)
+
+
+def write(connection: sqlite3.Connection, commit: Commit) -> None:
+    """Do what a commit says, what is new first. Raises sqlite3.Error; the transaction is the caller's."""
+    many = connection.executemany
+    if commit.rows:
+        sums = ((row, zlib.crc32(row.data)) for row in commit.rows)
+        many(INSERT_ROW, ((*row[:1], *row[2:], crc, seal_row(row, crc), row.data) for row, crc in sums))
+    if commit.notes:
+        many(INSERT_NOTE, ((note.number, seal_note(note), note.data) for note in commit.notes))
+    for thing in commit.things:
+        _declare(connection, thing)
+    if commit.positions:
+        many(INSERT_POSITION, ((*position, seal_position(position)) for position in commit.positions))
+    _delete(connection, ROWS, commit.rows_gone)
+    _delete(connection, NOTES, commit.notes_gone)
+    _delete(connection, POSITIONS, commit.positions_gone)
+
+
+def _delete(connection: sqlite3.Connection, table: Table, keys: Iterable[int]) -> None:
+    if keys:
+        connection.executemany(f"DELETE FROM {table.name} WHERE {table.key} = ?", ((key,) for key in keys))
+
+
+def _declare(connection: sqlite3.Connection, thing: Thing) -> None:
+    """Write or delete a thing; one that is there keeps its place in the order of declarations."""
+    kind, key = encoded(thing.kind), encoded(thing.key)
+    if thing.data is None:
+        connection.execute("DELETE FROM things WHERE kind = ? AND key = ?", (kind, key))
+        return
+    found = connection.execute("SELECT number FROM things WHERE kind = ? AND key = ?", (kind, key)).fetchone()
+    if found is None:
+        found = connection.execute("SELECT ifnull(max(number), 0) + 1 FROM things").fetchone()
+    seal = seal_thing(found[0], kind, key, thing.data)
+    connection.execute(INSERT_THING, (found[0], kind, key, seal, thing.data))
