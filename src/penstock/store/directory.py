@@ -48,7 +48,8 @@ class DataDirectory:
         """
         try:
             self._make()
-            if not os.access(self.path, os.R_OK | os.W_OK | os.X_OK):
+            rights = os.R_OK | os.W_OK | os.X_OK
+            if not os.access(self.path, rights, effective_ids=os.access in os.supports_effective_ids):
                 raise StartError(
                     f"cannot use data directory '{self.path}': it may not be written by this user; "
                     "give its owner the right to, or name another with --data"

@@ -89,10 +89,10 @@ class Image:
         payload = page[at : at + local]
         if local < size:
             payload += self._long(int.from_bytes(page[at + local : at + local + 4], "big"), size - local)
-        first, *others = _columns(payload)
-        if first is not None:
+        columns = _columns(payload)
+        if not columns or columns[0] is not None:
             raise Broken  # SQLite's own table of tables; a key stands in front of the record, and not in it.
-        return (key, *others)
+        return (key, *columns[1:])
 
     def _long(self, number: int, size: int) -> bytes:
         """Return what of a record does not fit into its leaf; less where the chain of pages breaks off."""

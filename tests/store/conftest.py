@@ -1,0 +1,17 @@
+"""Folders for stores."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Return an empty folder that every user can reach: pytest's own are below one that is closed to others."""
+    folder = Path(tempfile.mkdtemp())
+    yield folder
+    folder.chmod(0o700)
+    shutil.rmtree(folder)

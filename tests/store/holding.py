@@ -1,0 +1,109 @@
+"""Stores for tests: opened, filled, and looked into."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from penstock.store.commit import Commit, Note, Position, Row, Thing
+from penstock.store.sqlite import SqliteStore
+
+
+class Contents(NamedTuple):
+    """All that a store has; pages with their data."""
+
+    things: list[Thing]
+    positions: list[Position]
+    notes: list[Note]
+    rows: list[Row]
+
+
+@contextmanager
+def opened(directory: Path) -> Iterator[SqliteStore]:
+    """Open the store of a directory, and close it."""
+    directory.mkdir(exist_ok=True)
+    store = SqliteStore(directory)
+    store.open()
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def contents(store: SqliteStore) -> Contents:
+    rows = []
+    for row in store.rows():
+        rows += (
+            [row] if row.queue == 0 else [page for page in store.pages(row.queue, row.first, 0) if page[0] == row[0]]
+        )
+    return Contents(list(store.things()), list(store.positions()), list(store.notes()), rows)
+
+
+def committing(**what: list[Any]) -> Commit:
+    """Return a commit with these lists: `committing(rows=[...], notes_gone=[...])`."""
+    commit = Commit()
+    for name, records in what.items():
+        assert hasattr(commit, name)
+        setattr(commit, name, records)
+    return commit
+
+
+def some_octets(number: int, size: int) -> bytes:
+    """Return octets of which no two numbers have the same."""
+    return random.Random(number).randbytes(size)
+
+
+def some_row(number: int, size: int = 1000) -> Row:
+    return Row(number, some_octets(number, size))
+
+
+def some_page(number: int, queue: int, first: int, size: int = 1000) -> Row:
+    return Row(number, some_octets(number, size), queue, first, 10, size + 2400)
+
+
+def some_note(number: int, size: int = 50) -> Note:
+    return Note(number, some_octets(-number, size))
+
+
+def filled(directory: Path) -> Contents:
+    """Make a store with some of everything, deleted ones too; return what is in it. Its log is written back."""
+    with opened(directory) as store:
+        for at in range(1, 31):
+            store.commit(
+                committing(
+                    rows=[some_row(3 * at, 300 * at), some_page(3 * at + 1, 1 + at % 3, 10 * at, 20_000)],
+                    notes=[some_note(3 * at + 2, 5 * at)],
+                    notes_gone=[3 * at - 4] if at % 3 == 0 else [],
+                    rows_gone=[3 * at - 9] if at % 2 else [],
+                    things=[Thing("queue", f"orders.{at % 7}", some_octets(at, 70)), Thing("binding", f"b{at}", b"to")],
+                    positions=[Position(1 + at % 3, 10 * at, 9 * at)],
+                )
+            )
+        found = contents(store)
+        assert store.damaged == []
+        assert [len(each) for each in found] == [37, 3, 20, 47]
+    return found
+
+
+NOBODY = 65534
+
+
+@contextmanager
+def unprivileged(folder: Path) -> Iterator[None]:
+    """Be somebody to whom this folder belongs and whom the modes of files stop; they do not stop root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    os.setegid(NOBODY)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)

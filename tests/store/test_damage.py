@@ -1,0 +1,279 @@
+"""Whatever happens to the file: what comes out is what was written, and what does not come out is told."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import StoreError
+from penstock.store.repair import repair
+from penstock.store.schema import PAGE_SIZE
+from penstock.store.sqlite import FILE, SqliteStore
+from tests.store.holding import Contents, committing, contents, filled, opened, some_note, some_page, some_row
+
+Change = Callable[[bytearray], None]
+
+
+class Subject:
+    """A store that is damaged again and again, each time beginning with the file as it was written."""
+
+    def __init__(self, whole: Path, written: Contents, ever: Contents) -> None:
+        self.directory = whole.parent / "damaged"
+        self.target = whole.parent / "saved"
+        self.written = written
+        self.ever = ever
+        """All that was ever written, also what is gone: nothing else may come out."""
+        self.octets = (whole / FILE).read_bytes()
+        self.pages = len(self.octets) // PAGE_SIZE
+        self.outcomes: dict[str, int] = {"refused": 0, "told": 0, "whole": 0}
+
+    def suffer(self, change: Change) -> None:
+        """Damage the file, open, read, check and repair it."""
+        octets = bytearray(self.octets)
+        change(octets)
+        for folder in (self.directory, self.target):
+            shutil.rmtree(folder, ignore_errors=True)
+        self.directory.mkdir()
+        (self.directory / FILE).write_bytes(octets)
+        self._repair()
+        assert (self.directory / FILE).read_bytes() == octets
+        self.outcomes[self._open()] += 1
+
+    def _open(self) -> str:
+        store = SqliteStore(self.directory)
+        try:
+            store.open()
+        except StoreError as error:
+            told = str(error)
+            assert str(self.directory / FILE) in told
+            return "refused"
+        try:
+            found = contents(store)
+            checked = store.check()
+        finally:
+            store.close()
+        assert_written(found, self.ever)
+        if found != self.written:
+            assert store.damaged
+            assert checked
+        return "told" if store.damaged else "whole"
+
+    def _repair(self) -> None:
+        saved = repair(self.directory, self.target)
+        with opened(self.target) as store:
+            found = contents(store)
+            assert store.check() == []
+        assert_written(found, self.ever)
+        assert (saved.things, saved.positions, saved.notes, saved.rows) == tuple(len(each) for each in found)
+        if found != self.written:
+            assert saved.lost
+
+
+def assert_written(found: Contents, written: Contents) -> None:
+    """Each record is as it was written, in the order in which they were, and none is there twice."""
+    for some, every in zip(found, written, strict=True):
+        there = iter(every)
+        assert all(any(record == each for each in there) for record in some)
+
+
+@pytest.fixture(scope="module")
+def subject(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    whole = tmp_path_factory.mktemp("damage") / "whole"
+    written = filled(whole)
+    return Subject(whole, written, written)
+
+
+def flip(at: int, bit: int) -> Change:
+    def change(octets: bytearray) -> None:
+        octets[at] ^= 1 << bit
+
+    return change
+
+
+def overwrite(at: int, size: int, octet: int) -> Change:
+    def change(octets: bytearray) -> None:
+        octets[at : at + size] = bytes([octet]) * len(octets[at : at + size])
+
+    return change
+
+
+def cut(size: int) -> Change:
+    def change(octets: bytearray) -> None:
+        del octets[size:]
+
+    return change
+
+
+def test_a_bit_of_the_files_header(subject: Subject) -> None:
+    for at in range(100):
+        subject.suffer(flip(at, at % 8))
+
+
+def test_a_bit_at_the_beginning_of_any_page(subject: Subject) -> None:
+    chance = random.Random(1)
+    for page in range(subject.pages):
+        for _ in range(2):
+            subject.suffer(flip(page * PAGE_SIZE + chance.randrange(24), chance.randrange(8)))
+
+
+def test_a_page_of_zeros_or_ones(subject: Subject) -> None:
+    for page in range(subject.pages):
+        subject.suffer(overwrite(page * PAGE_SIZE, PAGE_SIZE, 0xFF if page % 2 else 0))
+
+
+def test_a_file_that_was_cut_off(subject: Subject) -> None:
+    for size in (0, 1, 99, 100, 512, *range(PAGE_SIZE, len(subject.octets), 5 * PAGE_SIZE // 2)):
+        subject.suffer(cut(size))
+
+
+def test_a_page_that_is_as_it_was_earlier(subject: Subject, tmp_path: Path) -> None:
+    """A disk that says that it has written a page, and has not."""
+    newer = tmp_path / "newer"
+    newer.mkdir()
+    (newer / FILE).write_bytes(subject.octets)
+    with opened(newer) as store:
+        store.commit(
+            committing(
+                rows=[some_row(1000), some_page(1001, 2, 5000)], notes=[some_note(1002)], rows_gone=[30, 31],
+                notes_gone=[2], positions_gone=[1],
+            )
+        )  # fmt: skip
+        written = contents(store)
+    assert written.things == subject.written.things
+    both = (
+        sorted({*old, *new}, key=lambda each: each[0])
+        for old, new in zip(subject.written[1:], written[1:], strict=True)
+    )
+    changed = Subject(newer, written, Contents(written.things, *both))
+    for page in range(subject.pages):
+        place = slice(page * PAGE_SIZE, (page + 1) * PAGE_SIZE)
+        if changed.octets[place] != subject.octets[place]:
+            changed.suffer(lambda octets, place=place: octets.__setitem__(place, subject.octets[place]))
+    assert sum(changed.outcomes.values()) > 5
+
+
+@given(places=st.lists(st.tuples(st.integers(0), st.integers(0, 7)), min_size=1, max_size=4))
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_bits_anywhere(subject: Subject, places: list[tuple[int, int]]) -> None:
+    def change(octets: bytearray) -> None:
+        for at, bit in places:
+            octets[at * 7919 % len(octets)] ^= 1 << bit
+
+    subject.suffer(change)
+
+
+def test_each_way_to_end_was_met(subject: Subject) -> None:
+    """After the others of this file: none of them says something because it never comes to what it is about."""
+    assert all(count > 10 for count in subject.outcomes.values()), subject.outcomes
+
+
+def test_a_damaged_row_is_told_by_its_number_and_a_page_with_its_queue(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit(committing(rows=[some_row(1), some_row(2), some_page(3, 7, 100, 30_000), some_page(4, 7, 200)]))
+    spoil(tmp_path, some_row(2).data[500:520])
+    spoil(tmp_path, some_page(3, 7, 100, 30_000).data[15_000:15_020])
+    with opened(tmp_path) as store:
+        assert [row.number for row in store.rows()] == [1, 3, 4]
+        assert [page.number for page in store.pages(7, 0, 1_000_000)] == [4]
+        assert [page.number for page in store.pages(7, 0, 1_000_000)] == [4]
+        told = [(damage.what, damage.why, damage.queue, damage.messages) for damage in store.damaged]
+        checked = [damage.what for damage in store.check()]
+    assert told == [
+        ("row 2", "its checksum is wrong", 0, 0),
+        ("page 3 of queue number 7", "its checksum is wrong", 7, 10),
+    ]
+    assert checked == ["row 2", "page 3 of queue number 7"]
+
+
+def spoil(directory: Path, octets: bytes) -> None:
+    """Find these octets in the file, and change one of them, also where they stood before a page was divided."""
+    file = (directory / FILE).read_bytes()
+    assert octets in file
+    (directory / FILE).write_bytes(file.replace(octets, bytes([octets[0] ^ 1]) + octets[1:]))
+
+
+def test_a_store_goes_on_with_what_is_in_order(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit(committing(rows=[some_row(1), some_row(2)]))
+    spoil(tmp_path, some_row(2).data[500:520])
+    with opened(tmp_path) as store:
+        assert [row.number for row in store.rows()] == [1]
+        store.commit(committing(rows=[some_row(3)], rows_gone=[2]))
+    with opened(tmp_path) as store:
+        assert [row.number for row in store.rows()] == [1, 3]
+        assert store.damaged == []
+        assert store.check() == []
+
+
+def test_a_stretch_that_cannot_be_reached_does_not_hide_what_is_behind_it(tmp_path: Path) -> None:
+    rows = [some_row(number, 1500) for number in range(1000, 1400)]
+    with opened(tmp_path) as store:
+        store.commit(committing(rows=rows))
+    octets = bytearray((tmp_path / FILE).read_bytes())
+    for row in (rows[3], rows[200], rows[398]):
+        page = octets.rindex(row.data) // PAGE_SIZE * PAGE_SIZE
+        assert octets[page] == 0x0D
+        octets[page : page + 8] = bytes(8)
+    (tmp_path / FILE).write_bytes(octets)
+    with opened(tmp_path) as store:
+        numbers = {row.number for row in store.rows()}
+    missing = sorted({row.number for row in rows} - numbers)
+    assert {1003, 1200, 1398} <= set(missing)
+    assert len(missing) <= 3 * 6
+    *stretches, all_told = [damage.what for damage in store.damaged]
+    assert len(stretches) == 3
+    assert all_told == f"{len(missing)} of 400 rows"
+
+
+def test_an_index_of_pages_that_forgets_some_is_made_anew(tmp_path: Path) -> None:
+    pages = [some_page(number, 7, number) for number in range(1, 500)]
+    with opened(tmp_path) as store:
+        store.commit(committing(rows=pages))
+        assert store._connection is not None
+        (root,) = store._connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'pages'").fetchone()
+    octets = bytearray((tmp_path / FILE).read_bytes())
+    count = (root - 1) * PAGE_SIZE + 3
+    assert int.from_bytes(octets[count : count + 2], "big") == len(pages)
+    octets[count : count + 2] = (len(pages) // 2).to_bytes(2, "big")
+    (tmp_path / FILE).write_bytes(octets)
+    with opened(tmp_path) as store:
+        assert len(store.pages(7, 0, 1 << 30)) == len(pages) // 2
+        assert len(list(store.rows())) == len(pages)
+        assert store.pages(7, 0, 1 << 30) == pages
+        assert store.damaged == []
+
+
+def test_what_disappears_while_the_store_is_open_is_told(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit(committing(rows=[some_row(number, 100_000) for number in range(1, 10)]))
+    with opened(tmp_path) as store:
+        os.truncate(store.path, store.path.stat().st_size // 2)
+        assert len(list(store.rows())) < 9
+        assert store.damaged
+        assert store.check()
+
+
+def test_what_nothing_leads_to_any_more_is_saved(tmp_path: Path) -> None:
+    """The page in which all rows begin is gone: SQLite finds none of them."""
+    rows = [some_row(number, 1500) for number in range(1, 400)]
+    with opened(tmp_path / "damaged") as store:
+        store.commit(committing(rows=rows))
+        assert store._connection is not None
+        (root,) = store._connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'rows'").fetchone()
+    octets = bytearray((tmp_path / "damaged" / FILE).read_bytes())
+    octets[(root - 1) * PAGE_SIZE : root * PAGE_SIZE] = bytes(PAGE_SIZE)
+    (tmp_path / "damaged" / FILE).write_bytes(octets)
+    with opened(tmp_path / "damaged") as store:
+        assert list(store.rows()) == []
+        assert [damage.what for damage in store.damaged] == ["rows 0 to 399", "399 of 399 rows"]
+    saved = repair(tmp_path / "damaged", tmp_path / "saved")
+    assert (saved.rows, saved.lost) == (399, [])
+    with opened(tmp_path / "saved") as store:
+        assert list(store.rows()) == rows

@@ -1,0 +1,183 @@
+"""A file is recognised, made, brought up to date or refused with a sentence."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from penstock import __version__
+from penstock.errors import StoreError
+from penstock.store import schema
+from penstock.store.sqlite import FILE, SqliteStore
+from tests.store.holding import contents, filled, opened, unprivileged
+
+
+def refusal(directory: Path) -> str:
+    """Return why the store of a directory is not opened; and that it is as it was."""
+    path = directory / FILE
+    before = path.read_bytes() if path.is_file() else None
+    with pytest.raises(StoreError) as raised:
+        SqliteStore(directory).open()
+    assert (path.read_bytes() if path.is_file() else None) == before
+    return str(raised.value)
+
+
+def change(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def ask(path: Path, question: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(question).fetchall()
+
+
+def test_a_new_file_says_what_it_is_and_who_made_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        path = store.path
+    assert path.read_bytes()[68:72] == b"Pnst"
+    assert ask(path, "PRAGMA user_version") == [(len(schema.MIGRATIONS),)]
+    assert ask(path, "PRAGMA auto_vacuum") == [(2,)]
+    assert ask(path, "PRAGMA page_size") == [(schema.PAGE_SIZE,)]
+    assert ask(path, "PRAGMA journal_mode") == [("wal",)]
+    assert ask(path, "SELECT * FROM about") == [("penstock", __version__)]
+
+
+def test_a_store_of_a_newer_version_is_refused_with_that_version_and_what_to_do(tmp_path: Path) -> None:
+    filled(tmp_path)
+    path = tmp_path / FILE
+    change(path, "PRAGMA user_version = 7", "UPDATE about SET value = '3.2.1'")
+    assert refusal(tmp_path) == (
+        f"the store '{path}' was last opened by Penstock 3.2.1 and has form 7; "
+        f"Penstock {__version__} reads up to form 1: start that version, or a newer one"
+    )
+
+
+def test_a_store_whose_form_cannot_be_is_damaged(tmp_path: Path) -> None:
+    filled(tmp_path)
+    change(tmp_path / FILE, "PRAGMA user_version = -1")
+    assert refusal(tmp_path).endswith("it is damaged; 'penstock repair' saves what can be read")
+
+
+def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / FILE
+    change(path, "CREATE TABLE bookmarks (url)", "PRAGMA application_id = 42")
+    assert refusal(tmp_path) == (
+        f"'{path}' is no store of Penstock but a SQLite database of another program (application id 42); "
+        "name another folder with --data"
+    )
+
+
+@pytest.mark.parametrize("octets", [b"", b"SQLite format 3\x00", b"a letter to the editor\n" * 100])
+def test_a_file_that_is_no_database_or_has_been_cut_off_is_refused(tmp_path: Path, octets: bytes) -> None:
+    (tmp_path / FILE).write_bytes(octets)
+    assert refusal(tmp_path).startswith(f"'{tmp_path / FILE}' is no store of Penstock: it does not begin as a SQLite")
+
+
+def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / FILE).mkdir()
+    assert refusal(tmp_path) == f"cannot open the store '{tmp_path / FILE}': Is a directory"
+
+
+def test_a_log_without_its_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / f"{FILE}-wal").write_bytes(b"what was confirmed")
+    assert "is gone, but its log is there" in refusal(tmp_path)
+    assert (tmp_path / f"{FILE}-wal").read_bytes() == b"what was confirmed"
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    said = refusal(tmp_path / "no" / "where")
+    assert said == f"cannot open the store '{tmp_path / 'no' / 'where' / FILE}': No such file or directory"
+
+
+def test_a_file_without_our_tables_is_damaged(tmp_path: Path) -> None:
+    filled(tmp_path)
+    change(tmp_path / FILE, "DROP TABLE about")
+    assert refusal(tmp_path).endswith("it is damaged; 'penstock repair' saves what can be read")
+
+
+def test_what_a_creation_that_was_interrupted_left_is_made_anew(tmp_path: Path) -> None:
+    (tmp_path / f"{FILE}.new").write_bytes(b"half of")
+    (tmp_path / f"{FILE}.new-journal").write_bytes(b"it")
+    with opened(tmp_path) as store:
+        assert contents(store) == ([], [], [], [])
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+
+
+def test_a_store_of_form_0_is_brought_up_to_date(tmp_path: Path) -> None:
+    """Form 0 is what the first migration starts from: the mark of a store, and nothing in it."""
+    path = tmp_path / FILE
+    change(path, "PRAGMA auto_vacuum = 2", f"PRAGMA application_id = {schema.APPLICATION}", "VACUUM")
+    with opened(tmp_path) as store:
+        assert store.check() == []
+    assert ask(path, "PRAGMA user_version") == [(1,)]
+
+
+def test_migrations_that_a_file_has_not_seen_run_in_order_and_keep_what_is_there(tmp_path: Path) -> None:
+    before = filled(tmp_path)
+    path = tmp_path / FILE
+    migrations = (
+        *schema.MIGRATIONS,
+        lambda connection: connection.execute("CREATE TABLE more (number)"),
+        lambda connection: connection.execute("INSERT INTO more VALUES (3)"),
+    )
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        schema.bring_up_to_date(connection, path, migrations)
+        schema.bring_up_to_date(connection, path, migrations)
+    assert ask(path, "PRAGMA user_version") == [(3,)]
+    assert ask(path, "SELECT * FROM more") == [(3,)]
+    change(path, "PRAGMA user_version = 1")
+    with opened(tmp_path) as store:
+        assert contents(store) == before
+
+
+def test_a_migration_that_fails_leaves_the_file_in_its_old_form(tmp_path: Path) -> None:
+    before = filled(tmp_path)
+    path = tmp_path / FILE
+    migrations = (
+        *schema.MIGRATIONS,
+        lambda connection: connection.execute("DROP TABLE notes"),
+        lambda connection: connection.execute("INSERT INTO nowhere VALUES (3)"),
+    )
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection, pytest.raises(sqlite3.OperationalError):
+        schema.bring_up_to_date(connection, path, migrations)
+    with opened(tmp_path) as store:
+        assert contents(store) == before
+        assert store.check() == []
+
+
+def test_a_file_that_may_only_be_read_is_refused(open_folder: Path) -> None:
+    filled(open_folder)
+    os.chmod(open_folder / FILE, 0o400)
+    with unprivileged(open_folder):
+        said = refusal(open_folder)
+    assert said == (
+        f"cannot open the store '{open_folder / FILE}': it may only be read; "
+        "give its owner the right to write it, or another folder with --data"
+    )
+
+
+def test_a_file_that_may_not_even_be_read_is_refused(open_folder: Path) -> None:
+    filled(open_folder)
+    os.chmod(open_folder / FILE, 0)
+    with unprivileged(open_folder), pytest.raises(StoreError) as raised:
+        SqliteStore(open_folder).open()
+    assert str(raised.value) == f"cannot open the store '{open_folder / FILE}': Permission denied"
+
+
+def test_in_a_folder_that_may_not_be_written_no_file_is_made(open_folder: Path) -> None:
+    os.chmod(open_folder, 0o500)
+    with unprivileged(open_folder):
+        assert refusal(open_folder) == f"cannot open the store '{open_folder / FILE}': Permission denied"
+
+
+def test_in_a_folder_that_may_not_be_written_any_more_no_log_can_be_made(open_folder: Path) -> None:
+    filled(open_folder)
+    os.chmod(open_folder, 0o500)
+    with unprivileged(open_folder):
+        assert refusal(open_folder).startswith(f"cannot open the store '{open_folder / FILE}': ")

@@ -1,0 +1,173 @@
+"""What is committed comes back as it was; what failed may be tried again."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import StoreError, StoreFull
+from penstock.store.commit import Commit, Note, Position, Row, Thing
+from penstock.store.sqlite import SqliteStore
+from tests.store.holding import committing, contents, filled, opened, some_note, some_page, some_row
+
+
+def everything() -> Commit:
+    return committing(
+        rows=[some_row(1), some_page(2, 7, 100)],
+        notes=[some_note(3)],
+        things=[Thing("queue", "orders", b"as it is"), Thing("queue", "old", b""), Thing("queue", "old", None)],
+        positions=[Position(7, 12, 11), Position(8, 1, 0)],
+        positions_gone=[8],
+    )
+
+
+def test_what_is_committed_comes_back_after_reopening(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit(everything())
+    with opened(tmp_path) as store:
+        found = contents(store)
+        assert store.damaged == []
+    assert found.rows == [some_row(1), some_page(2, 7, 100)]
+    assert found.notes == [some_note(3)]
+    assert found.things == [Thing("queue", "orders", b"as it is")]
+    assert found.positions == [Position(7, 12, 11)]
+
+
+def test_what_is_gone_is_gone_and_what_is_both_new_and_gone_too(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit(committing(rows=[some_row(1), some_row(2)], notes=[some_note(3), some_note(4)]))
+        store.commit(committing(rows=[some_row(5)], rows_gone=[1, 5, 99], notes_gone=[4, 98], positions_gone=[3]))
+        found = contents(store)
+    assert (found.rows, found.notes) == ([some_row(2)], [some_note(3)])
+
+
+def test_things_come_in_the_order_in_which_they_were_declared_and_the_newest_state_counts(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit(committing(things=[Thing("queue", name, b"1") for name in ("b", "a", "c")]))
+        store.commit(committing(things=[Thing("queue", "b", b"2"), Thing("exchange", "b", b"3")]))
+        store.commit(committing(things=[Thing("queue", "a", None), Thing("queue", "a", b"4")]))
+        found = [(thing.kind, thing.key, thing.data) for thing in store.things()]
+    assert found == [("queue", "b", b"2"), ("queue", "c", b"1"), ("exchange", "b", b"3"), ("queue", "a", b"4")]
+
+
+def test_names_that_are_no_text_come_back_as_they_were(tmp_path: Path) -> None:
+    thing = Thing("queue", b"\xff\x00\xc3(".decode(errors="surrogateescape"), b"\x00")
+    with opened(tmp_path) as store:
+        store.commit(committing(things=[thing]))
+        assert list(store.things()) == [thing]
+
+
+def test_of_pages_the_rows_tell_all_but_the_data(tmp_path: Path) -> None:
+    page = some_page(2, 7, 100)
+    with opened(tmp_path) as store:
+        store.commit(committing(rows=[page, some_row(1)]))
+        assert list(store.rows()) == [some_row(1), page._replace(data=b"")]
+
+
+def test_pages_come_in_order_up_to_so_many_bytes_but_at_least_one(tmp_path: Path) -> None:
+    pages = [some_page(20 - at, 7, 10 * at) for at in range(5)]
+    with opened(tmp_path) as store:
+        store.commit(committing(rows=[*pages, some_page(50, 8, 0), some_row(51)]))
+        assert store.pages(7, 0, 1_000_000) == pages
+        assert store.pages(7, 0, 3000) == pages[:3]
+        assert store.pages(7, 0, 2999) == pages[:2]
+        assert store.pages(7, 11, 0) == pages[2:3]
+        assert store.pages(7, 41, 1_000_000) == store.pages(9, 0, 1_000_000) == []
+
+
+def test_a_commit_that_is_written_twice_is_written_once(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit(committing(things=[Thing("queue", "old", b"x"), Thing("queue", "orders", b"x")]))
+        store.commit(everything())
+        once = contents(store)
+        store.commit(everything())
+        assert contents(store) == once
+        assert store.check() == []
+
+
+def test_an_empty_commit_is_a_commit(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit(Commit())
+        assert contents(store) == ([], [], [], [])
+
+
+def test_a_full_store_writes_nothing_of_a_commit_and_takes_the_same_one_when_there_is_room(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit(everything())
+        before = contents(store)
+        large = committing(
+            rows=[some_row(10), some_row(11, 1_000_000)], notes_gone=[3], positions=[Position(7, 20, 20)]
+        )
+        bound(store, 40)
+        for _ in range(3):
+            with pytest.raises(StoreFull, match=r"^cannot write the store '.*messages\.sqlite': there is no room left"):
+                store.commit(large)
+            assert contents(store) == before
+        store.commit(committing(rows=[some_row(12, 10)]))  # What fits goes on.
+        bound(store, 1 << 30)
+        store.commit(large)
+        assert [row.number for row in store.rows()] == [1, 2, 10, 11, 12]
+        assert (list(store.notes()), store.check()) == ([], [])
+
+
+def bound(store: SqliteStore, pages: int) -> None:
+    """Let SQLite itself say that the disk is full, beyond so many pages."""
+    assert store._connection is not None
+    store._connection.execute(f"PRAGMA max_page_count = {pages}")
+
+
+def test_a_store_that_another_program_writes_says_so_and_goes_on_after_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        other = sqlite3.connect(store.path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match=r"^cannot write the store '.*': another program is using it$"):
+            store.commit(everything())
+        other.execute("ROLLBACK")
+        other.close()
+        store.commit(everything())
+        assert len(list(store.rows())) == 2
+
+
+def test_a_record_that_cannot_be_meant_leaves_no_transaction_behind(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        with pytest.raises(TypeError):
+            store.commit(committing(rows=[some_row(1)], notes=[Note(2, None)]))  # type: ignore[arg-type]
+        store.commit(committing(rows=[some_row(3)]))
+        assert [row.number for row in store.rows()] == [3]
+
+
+def test_a_store_that_was_never_opened_or_is_closed_says_so(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path)
+    with pytest.raises(StoreError, match=r"is not open$"):
+        store.commit(Commit())
+    store.open()
+    store.close()
+    store.close()
+    with pytest.raises(StoreError, match=r"is not open$"):
+        list(store.rows())
+
+
+def test_rows_are_read_one_at_a_time(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit(committing(rows=[some_row(number) for number in range(1, 4)]))
+        rows = store.rows()
+        assert next(rows) == some_row(1)
+        assert [*rows] == [some_row(2), some_row(3)]
+
+
+def test_a_closed_store_is_one_file_that_only_its_owner_reads(tmp_path: Path) -> None:
+    filled(tmp_path / "data")
+    assert [(path.name, path.stat().st_mode & 0o777) for path in (tmp_path / "data").iterdir()] == [
+        ("messages.sqlite", 0o600)
+    ]
+
+
+def test_an_open_store_can_be_read_by_others_meanwhile(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit(committing(rows=[Row(1, b"x")]))
+        other = sqlite3.connect(f"{store.path.as_uri()}?mode=ro", uri=True)
+        assert other.execute("SELECT number, data FROM rows").fetchall() == [(1, b"x")]
+        other.close()
+        store.commit(committing(rows=[Row(2, b"y")]))
