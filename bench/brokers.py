@@ -79,7 +79,7 @@ def start_penstock(name: str, scratch: Path) -> Broker:
         raise BrokerUnavailable(f"The {name} form was asked for, but `{' '.join(command)} --version` says {version}.")
     with (scratch / f"{name}.log").open("w") as log:
         process = subprocess.Popen(
-            [*command, "serve", "--listen", "127.0.0.1:0"],
+            [*command, "serve", "--listen", "127.0.0.1:0", "--memory"],
             env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
         )  # fmt: skip
     assert process.stdout is not None

@@ -92,7 +92,7 @@ class Demo:
         settings = self.output / SETTINGS
         settings.touch(mode=0o600)
         settings.write_text("[users]\n" + "".join(f'"{user}" = "{word}"\n' for user, word in passwords.items()))
-        words = ("serve", "--listen", "127.0.0.1:0", "--config", str(settings))
+        words = ("serve", "--listen", "127.0.0.1:0", "--memory", "--config", str(settings))
         broker = self.children.start("broker", "penstock", *words)
         ready = self.children.line_from(broker, START_SECONDS)
         if not ready.startswith("ready amqp://"):

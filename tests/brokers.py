@@ -117,7 +117,8 @@ def serving(folder: Path, *options: str, listen: tuple[str, ...] = ("127.0.0.1:0
     listeners = [word for address in listen for word in ("--listen", address)]
     log = folder / f"{some_name('broker')}.log"
     with log.open("w") as errors:
-        words = [sys.executable, "-m", "penstock", "serve", *listeners, *options]
+        memory = [] if "--data" in options else ["--memory"]
+        words = [sys.executable, "-m", "penstock", "serve", *listeners, *memory, *options]
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True)
     assert process.stdout is not None
     try:
@@ -125,7 +126,7 @@ def serving(folder: Path, *options: str, listen: tuple[str, ...] = ("127.0.0.1:0
         assert ready[:1] == ["ready"], (
             f"the broker said {ready}, ended with {process.poll()} and wrote {log.read_text()}"
         )
-        yield BrokerProcess(process, ready[1:], log)
+        yield BrokerProcess(process, [word for word in ready if "://" in word], log)
     finally:
         if process.poll() is None:
             process.terminate()

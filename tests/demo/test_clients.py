@@ -21,7 +21,7 @@ CAPACITY = 64 * 1024
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
     with Children(tmp_path) as children:
-        broker = children.start("broker", "penstock", "serve", "--listen", "127.0.0.1:0")
+        broker = children.start("broker", "penstock", "serve", "--listen", "127.0.0.1:0", "--memory")
         address = children.line_from(broker, 30).split("amqp://")[1].split()[0]
         yield f"amqp://guest:guest@{address}"
 

@@ -82,7 +82,7 @@ def test_a_process_that_fails_ends_the_demo_with_its_last_words(tmp_path: Path):
 
 def test_leaving_ends_a_process_that_would_go_on(tmp_path: Path):
     with Children(tmp_path) as children:
-        child = children.start("broker", "penstock", "serve", "--listen", "127.0.0.1:0")
+        child = children.start("broker", "penstock", "serve", "--listen", "127.0.0.1:0", "--memory")
         children.line_from(child, 30)
         begun = time.monotonic()
     assert child.process.returncode == 0

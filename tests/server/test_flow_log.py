@@ -140,7 +140,9 @@ def test_without_a_directory_there_is_no_flow_log_and_off_means_none(tmp_path: P
 
 def test_a_directory_that_cannot_be_written_is_an_error_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    done = penstock_command("serve", "--listen", "127.0.0.1:0", "--flow-log", str(tmp_path / "file" / "log"))
+    done = penstock_command(
+        "serve", "--memory", "--listen", "127.0.0.1:0", "--flow-log", str(tmp_path / "file" / "log")
+    )
     assert done.returncode == 1
     assert done.stderr == f"penstock: cannot write the flow log to '{tmp_path}/file/log': Not a directory\n"
 

@@ -175,10 +175,10 @@ def test_a_stopping_broker_leaves_at_once_though_a_request_is_held(tmp_path: Pat
 
 
 def test_a_port_that_is_in_use_is_told_in_a_sentence(served: BrokerProcess, web: Web) -> None:
-    done = penstock_command("serve", "--listen", "127.0.0.1:0", "--http", web.address)
+    done = penstock_command("serve", "--memory", "--listen", "127.0.0.1:0", "--http", web.address)
     assert (done.returncode, done.stdout) == (1, "")
     assert "the port is in use" in done.stderr
-    wrong = penstock_command("serve", "--listen", "127.0.0.1:0", "--http", "8080")
+    wrong = penstock_command("serve", "--memory", "--listen", "127.0.0.1:0", "--http", "8080")
     assert wrong.stderr == "penstock: --http 8080 is not HOST:PORT, such as 127.0.0.1:5672\n"
 
 

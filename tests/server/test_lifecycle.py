@@ -62,7 +62,9 @@ def test_ipv6_is_an_address_like_any_other(tmp_path: Path) -> None:
 def test_a_second_broker_on_the_same_port_says_so_and_ends(tmp_path: Path) -> None:
     with serving(tmp_path) as broker:
         place = f"127.0.0.1:{broker.port}"
-        assert refused("serve", "--listen", place).startswith(f"cannot listen on {place}: the port is in use")
+        assert refused("serve", "--memory", "--listen", place).startswith(
+            f"cannot listen on {place}: the port is in use"
+        )
         assert broker.alive()
 
 
@@ -85,11 +87,13 @@ def test_a_data_directory_is_free_again_when_its_broker_is_gone(tmp_path: Path) 
 
 @pytest.mark.parametrize("place", ["5672", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:amqp"])
 def test_an_address_that_is_none_is_named(place: str) -> None:
-    assert refused("serve", "--listen", place) == f"--listen {place} is not HOST:PORT, such as 127.0.0.1:5672"
+    assert (
+        refused("serve", "--memory", "--listen", place) == f"--listen {place} is not HOST:PORT, such as 127.0.0.1:5672"
+    )
 
 
 def test_an_address_of_another_machine_is_an_error_in_one_sentence() -> None:
-    assert refused("serve", "--listen", "192.0.2.1:0").startswith("cannot listen on 192.0.2.1:0: ")
+    assert refused("serve", "--memory", "--listen", "192.0.2.1:0").startswith("cannot listen on 192.0.2.1:0: ")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -202,7 +206,7 @@ def test_a_settings_file_is_obeyed(tmp_path: Path) -> None:
     file.write_text(
         '[broker]\ncapacity-bytes = 12345\nhold-deadline-s = 1\nframe-max = 8192\nlisten = ["127.0.0.1:0"]\n'
     )
-    words = [sys.executable, "-m", "penstock", "serve", "--config", str(file), "--quiet"]
+    words = [sys.executable, "-m", "penstock", "serve", "--config", str(file), "--quiet", "--memory"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -237,7 +241,7 @@ async def test_in_one_process_a_broker_starts_and_leaves_without_a_trace() -> No
 
 def test_a_log_that_nobody_reads_does_not_stop_the_broker(tmp_path: Path) -> None:
     """Standard error is a pipe that is never read: the broker serves and leaves all the same."""
-    words = [sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0"]
+    words = [sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0", "--memory"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None

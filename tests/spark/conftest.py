@@ -14,7 +14,7 @@ from pathlib import Path
 import pika
 import pytest
 
-SERVE = (sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0")
+SERVE = (sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0", "--memory")
 
 SPARK_CONF = {
     "spark.ui.enabled": "false",

@@ -32,8 +32,10 @@ COLLECT_AFTER = 50_000
     "--data",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Data directory (taken and locked; queues are in memory for now).",
+    help="Directory in which durable queues and their persistent messages outlive the broker; default: this user's, "
+    "which the first line says.",
 )
+@click.option("--memory", is_flag=True, help="Keep nothing: everything is gone when the broker stops.")
 @click.option("--http", metavar="HOST:PORT", help="Serve the HTTP API there (docs/http.md); without it none is served.")
 @click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Settings file (TOML).")
 @click.option(
@@ -45,6 +47,7 @@ COLLECT_AFTER = 50_000
 def serve(
     listen: tuple[str, ...],
     data: Path | None,
+    memory: bool,
     http: str | None,
     config: Path | None,
     flow_log: str | None,
@@ -52,18 +55,23 @@ def serve(
 ) -> None:
     """Run a broker until it is told to stop (SIGTERM or Ctrl-C).
 
-    Prints one line that begins with `ready` and the addresses when it accepts connections. Without --listen it listens
-    on 127.0.0.1:5672, where guest/guest may log in.
+    Prints one line when it accepts connections: `ready`, the addresses, and where it keeps what is durable. Without
+    --listen it listens on 127.0.0.1:5672, where guest/guest may log in.
     """
     from penstock.config import Settings, load
     from penstock.server.logs import logging_to_stderr
+    from penstock.store.directory import default_directory
 
     with one_sentence():
         settings = Settings() if config is None else load(config)
         if listen:
             settings = replace(settings, listen=list(listen))
-        if data is not None:
-            settings = replace(settings, data=str(data))
+        if memory:
+            if data is not None:
+                raise click.UsageError("--memory keeps nothing, and --data says where: give one of them")
+            settings = replace(settings, data=None)
+        elif data is not None or settings.data is None:
+            settings = replace(settings, data=str(data or default_directory()))
         if http is not None:
             settings = replace(settings, http=http)
         if flow_log is not None:
@@ -87,7 +95,10 @@ async def _serve(settings: Settings) -> None:
         listeners = [("amqp", *address) for address in broker.addresses]
         listeners += [("http", *address) for address in broker.http_addresses]
         urls = [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}" for scheme, host, port in listeners]
-        print(f"ready {' '.join(urls)}", flush=True)
+        kept = (
+            "keeps nothing that must outlive it" if broker.data is None else f"keeps what is durable in {broker.data}"
+        )
+        print(f"ready {' '.join(urls)} {kept}", flush=True)
         await stopped.wait()
 
 

@@ -29,10 +29,12 @@ from penstock.core.settings import Defaults
 from penstock.errors import BrokerError, ConfigError, StartError
 from penstock.names import BROKER
 from penstock.server.flowlog import FlowLog
+from penstock.server.keeper import Keeper
 from penstock.server.machine import memory_bytes
 from penstock.server.shell import Shell
 from penstock.server.transport import Transport
 from penstock.store.directory import DataDirectory
+from penstock.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from penstock.server.http.serving import HttpListener
@@ -46,9 +48,9 @@ LEAVE_S = 5.0
 class Broker:
     """Use as `async with Broker(listen="127.0.0.1:0") as broker:`; then `broker.url` is where clients connect.
 
-    `listen` is HOST:PORT or several of them; port 0 picks a free one. `data` is a directory (None: memory only).
-    `http` is HOST:PORT of the HTTP API (None: none). `settings` gives everything else. Raises StartError if a port or
-    the directory is in use.
+    `listen` is HOST:PORT or several of them; port 0 picks a free one. `data` is a directory in which what is durable
+    outlives the broker (None: nothing does). `http` is HOST:PORT of the HTTP API (None: none). `settings` gives
+    everything else. Raises StartError if a port or the directory is in use, StoreError for what is in it.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class Broker:
         """Where it serves the HTTP API: host and port."""
         place = data if data is not None else self.settings.data
         self._directory = None if place is None else DataDirectory(Path(place))
+        self._keeper: Keeper | None = None
         self._flow_log = self._make_flow_log()
         self._servers: list[asyncio.Server] = []
         self._shell: Shell | None = None
@@ -81,12 +84,20 @@ class Broker:
         return f"amqp://{_reached(*self.addresses[0])}/"
 
     @property
+    def data(self) -> Path | None:
+        """The directory in which what is durable outlives the broker; None where nothing does."""
+        return None if self._directory is None else self._directory.path
+
+    @property
     def http_url(self) -> str:
         """URL of the HTTP API, without /api. Raises IndexError where it is not served."""
         return f"http://{_reached(*self.http_addresses[0])}"
 
     async def start(self) -> None:
-        """Take the data directory and the ports. Raises StartError, having let go of whatever it took."""
+        """Take the data directory and the ports, and bring back what is kept.
+
+        Raises StartError and StoreError, having let go of whatever it took.
+        """
         if self._directory is not None:
             self._directory.lock()
         loop = asyncio.get_running_loop()
@@ -96,7 +107,13 @@ class Broker:
                 self._flow_log.start()
                 self.hub.recorder = Recorder(self.hub.broker)
                 self.hub.recorder.wall_offset = self.hub.control.wall_offset
-            self._shell = Shell(self.hub, loop, self._flow_log)
+            if self._directory is not None:
+                store = SqliteStore(self._directory.path)
+                store.open()
+                self._keeper = Keeper(store, self.hub.broker)
+            self._shell = Shell(self.hub, loop, self._flow_log, self._keeper)
+            if self._keeper is not None:
+                self._keeper.recover(self._shell)
             for host, port in self._listen:
                 await self._bind(loop, host, port, self._shell)
             if self._http_at is not None:
@@ -116,6 +133,9 @@ class Broker:
             shell.close_connections()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(shell.emptied.wait(), LEAVE_S)
+        if self._keeper is not None:
+            await self._keeper.stop()
+        if shell is not None:
             shell.stop()
         if self._flow_log is not None:
             self._flow_log.stop()

@@ -15,6 +15,7 @@ from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.peer import CLOSED, Peer
 from penstock.adapter.hub import Hub
 from penstock.adapter.publication import Publication
+from penstock.core.group import Awaiting, Group
 from penstock.server.flowlog import FlowLog
 from penstock.server.keeper import Keeper
 from penstock.server.transport import Transport
@@ -30,6 +31,18 @@ LINES_AT_ONCE: Final = 100
 may open and close a thousand times a second, and what is done for one line at a time is slow each time."""
 
 log = logging.getLogger("penstock")
+
+
+class OnDisk(Awaiting):
+    """Somebody on the event loop who waits until something is on the disk."""
+
+    def __init__(self, known: asyncio.Future[None]) -> None:
+        self._known = known
+
+    def written(self, group: Group) -> None:
+        """See `Awaiting.written`."""
+        if not self._known.done():
+            self._known.set_result(None)
 
 
 class Shell:
@@ -142,6 +155,15 @@ class Shell:
         self._publishing[id(publication)] = known
         self.schedule()
         return known
+
+    async def on_disk(self) -> None:
+        """Wait until everything that has been done is on the disk; where nothing is kept that is now."""
+        journal = self.hub.broker.journal
+        if journal is not None:
+            known = self.loop.create_future()
+            journal.wait(OnDisk(known))
+            self.schedule()
+            await known
 
     def forget(self, publication: Publication) -> None:
         """Nobody waits for this one any more."""

@@ -157,10 +157,15 @@ def _endpoint(
         try:
             shell.hub.begin(shell.loop.time())
             ask = Ask(request, shell, budget, login(request, shell.hub))
+            promises = shell.hub.broker.promises
+            declared = promises.declared
             try:
-                return await handlers["GET" if request.method == "HEAD" else request.method](ask)
+                answer = await handlers["GET" if request.method == "HEAD" else request.method](ask)
             finally:
                 ask.end()
+            if promises.declared != declared:
+                await shell.on_disk()
+            return answer
         except HttpError as error:
             if error.status == 405:
                 error.headers = {"Allow": ", ".join(name for name in handlers if name == "GET")}
