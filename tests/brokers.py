@@ -7,6 +7,7 @@ state.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -111,14 +112,20 @@ class BrokerProcess:
         return self.process.wait(GRACE)
 
 
+def _keeping(folder: Path, options: tuple[str, ...]) -> list[str]:
+    """Say where a broker keeps what is durable: nowhere, unless the test says or PENSTOCK_KEEP=1 asks for a store."""
+    if "--data" in options:
+        return []
+    return ["--data", str(folder / some_name("data"))] if os.environ.get("PENSTOCK_KEEP") == "1" else ["--memory"]
+
+
 @contextmanager
 def serving(folder: Path, *options: str, listen: tuple[str, ...] = ("127.0.0.1:0",)) -> Iterator[BrokerProcess]:
     """Run a broker for as long as the context lasts; its log goes to a file in `folder`."""
     listeners = [word for address in listen for word in ("--listen", address)]
     log = folder / f"{some_name('broker')}.log"
     with log.open("w") as errors:
-        memory = [] if "--data" in options else ["--memory"]
-        words = [sys.executable, "-m", "penstock", "serve", *listeners, *memory, *options]
+        words = [sys.executable, "-m", "penstock", "serve", *listeners, *_keeping(folder, options), *options]
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True)
     assert process.stdout is not None
     try:
