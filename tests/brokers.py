@@ -49,9 +49,11 @@ def some_name(prefix: str) -> str:
 class BrokerProcess:
     """One `penstock serve`, started and ready."""
 
-    def __init__(self, process: subprocess.Popen[str], addresses: list[str], log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[str], ready: str, log: Path) -> None:
         self.process = process
-        self.addresses = addresses
+        self.ready = ready
+        """The line with which it said that it is."""
+        self.addresses = [word for word in ready.split() if "://" in word]
         self._log = log
 
     @property
@@ -129,11 +131,11 @@ def serving(folder: Path, *options: str, listen: tuple[str, ...] = ("127.0.0.1:0
         process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True)
     assert process.stdout is not None
     try:
-        ready = process.stdout.readline().split()
-        assert ready[:1] == ["ready"], (
+        ready = process.stdout.readline().strip()
+        assert ready.startswith("ready "), (
             f"the broker said {ready}, ended with {process.poll()} and wrote {log.read_text()}"
         )
-        yield BrokerProcess(process, [word for word in ready if "://" in word], log)
+        yield BrokerProcess(process, ready, log)
     finally:
         if process.poll() is None:
             process.terminate()

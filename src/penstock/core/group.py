@@ -48,7 +48,18 @@ class Note:
 class Kept:
     """What a queue is in the store."""
 
-    __slots__ = ("journal", "queue", "number", "delivered", "announcing", "announced", "ahead", "waited", "touched")
+    __slots__ = (
+        "journal",
+        "queue",
+        "number",
+        "delivered",
+        "announcing",
+        "announced",
+        "ahead",
+        "waited",
+        "waits",
+        "touched",
+    )
 
     def __init__(self, journal: Journal, queue: Queue, number: i64) -> None:
         self.journal = journal
@@ -64,6 +75,8 @@ class Kept:
         """How much further than the truth it says so, for consumption to go on meanwhile."""
         self.waited: i64 = 0
         """The number of the last group for which a delivery had to wait."""
+        self.waits: i64 = 0
+        """How many deliveries in a row had to."""
         self.touched: Group | None = None
         """The last group that says how far it has come."""
 

@@ -3,7 +3,7 @@
 Theory of operation. A message that a consumer may have seen must come back as a redelivered one, even where the broker
 was killed before its acknowledgement was written. So a consumer sees a message that is on the disk only when the store
 says that it may have: *announced* are all sequences up to a mark. A delivery beyond the mark waits, in its
-connection's output, for the transaction that moves the mark. The first such announcement is exact; while deliveries
+connection's output, for the transaction that moves the mark. The first such announcements are exact; while deliveries
 keep running into the mark it moves *ahead* of them, twice as far each time, so that a consumer of a long backlog
 hardly ever waits. What was announced and not delivered comes back as redelivered after a kill, though it was not: that
 is all that is inexact. A message that is not on the disk yet needs no announcement: it is written with one, or not at
@@ -23,7 +23,8 @@ from penstock.core.queue import Queue
 AHEAD_MAX: Final = 65_536
 """Sequences that may be announced without having been delivered."""
 AGAIN: Final = 4
-"""A delivery that waits within so many groups of the last one that did is one too many."""
+WAITS: Final = 16
+"""Deliveries that wait, each within AGAIN groups of the one before, until the mark moves ahead."""
 
 
 def note_out(kept: Kept, messages: list[Message | None]) -> bool:
@@ -41,15 +42,20 @@ def note_out(kept: Kept, messages: list[Message | None]) -> bool:
     journal = kept.journal
     journal.touch(kept)
     if on_disk > kept.announced:
-        number = journal.open.number
-        again = number - kept.waited <= AGAIN
-        kept.waited = number
-        kept.ahead = min(2 * kept.ahead + len(messages), AHEAD_MAX) if again else 0
-        journal.open.urgent = True
+        _wait_less(kept, len(messages))
         return True
     if kept.ahead > 0 and kept.announced - delivered < kept.ahead // 2:
         journal.open.urgent = True  # In time, so that nobody waits.
     return False
+
+
+def _wait_less(kept: Kept, messages: i64) -> None:
+    """A delivery of so many messages must wait: where that goes on and on, announce ahead."""
+    group = kept.journal.open
+    group.urgent = True
+    kept.waits = kept.waits + 1 if group.number - kept.waited <= AGAIN else 1
+    kept.waited = group.number
+    kept.ahead = min(2 * kept.ahead + messages, AHEAD_MAX) if kept.waits > WAITS else 0
 
 
 def announce_exactly(queues: list[Queue]) -> None:

@@ -1,0 +1,228 @@
+"""A broker with a data directory is killed, or stopped, and started again: through real clients, on real files."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+from penstock.store.sqlite import SqliteStore
+from tests.brokers import BrokerProcess, eventually, serving
+
+KEPT = pika.BasicProperties(delivery_mode=2)
+LOST = pika.BasicProperties(delivery_mode=1)
+
+
+class Client:
+    """One channel in confirm mode."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self.connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        self.channel: BlockingChannel = self.connection.channel()
+        self.channel.confirm_delivery()
+
+    def publish(self, queue: str, *bodies: str, properties: pika.BasicProperties = KEPT) -> None:
+        for body in bodies:
+            self.channel.basic_publish("", queue, body.encode(), properties)
+
+    def depth(self, queue: str) -> int:
+        declared: Any = self.channel.queue_declare(queue, passive=True)
+        return int(declared.method.message_count)
+
+    def drain(self, queue: str) -> list[tuple[str, bool]]:
+        """All bodies of a queue, and whether each comes again."""
+        found = []
+        while True:
+            method, _, body = self.channel.basic_get(queue, auto_ack=True)
+            if method is None:
+                return found
+            found.append((body.decode(), bool(method.redelivered)))
+
+
+@contextmanager
+def client_of(broker: BrokerProcess) -> Iterator[Client]:
+    client = Client(broker)
+    try:
+        yield client
+    finally:
+        with contextlib.suppress(pika.exceptions.AMQPError):  # The broker may be dead by now.
+            client.connection.close()
+
+
+def killed(broker: BrokerProcess, how: int = signal.SIGKILL) -> None:
+    broker.process.send_signal(how)
+    broker.process.wait()
+
+
+def test_what_was_confirmed_is_there_after_a_kill_in_order_and_the_rest_is_not(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        client.channel.queue_declare("kept", durable=True)
+        client.channel.queue_declare("lost")
+        client.publish("kept", *[str(number) for number in range(300)])
+        client.publish("kept", "transient", properties=LOST)
+        client.publish("lost", "a", "b")
+        killed(broker)
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        assert client.drain("kept") == [(str(number), False) for number in range(300)]
+        with pytest.raises(pika.exceptions.ChannelClosedByBroker) as refused:
+            client.depth("lost")
+        assert refused.value.reply_code == 404
+
+
+def test_what_a_consumer_had_comes_back_first_and_says_so(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True)
+        client.publish("q", *"abcdef")
+        assert client.channel.basic_get("q")[2] == b"a"
+        method, _, _ = client.channel.basic_get("q")
+        client.channel.basic_ack(method.delivery_tag)
+        assert client.channel.basic_get("q")[2] == b"c"
+        client.publish("q", "g")  # Its confirmation says that the acknowledgement before it is on the disk too.
+        killed(broker)
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        assert client.drain("q") == [
+            ("a", True),
+            ("c", True),
+            ("d", False),
+            ("e", False),
+            ("f", False),
+            ("g", False),
+        ]
+
+
+def test_what_is_declared_comes_back_and_what_was_deleted_does_not(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    arguments = {"x-max-priority": 3, "x-message-ttl": 3_600_000, "x-note": [1, {"a": True}]}
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        channel = client.channel
+        channel.exchange_declare("routes", "topic", durable=True)
+        channel.exchange_declare("passing", "topic", durable=False)
+        channel.queue_declare("gone", durable=True)
+        channel.queue_declare("stays", durable=True, arguments=arguments)
+        channel.queue_bind("stays", "routes", "a.#")
+        channel.queue_bind("stays", "routes", "b.#")
+        channel.queue_unbind("stays", "routes", "b.#")
+        channel.queue_delete("gone")
+        killed(broker)
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        client.channel.exchange_declare("routes", "topic", durable=True)
+        client.channel.queue_declare("stays", durable=True, arguments=arguments)
+        client.channel.basic_publish("routes", "a.b", b"1", KEPT)
+        client.channel.basic_publish("routes", "b.b", b"2", KEPT)
+        assert client.depth("stays") == 1
+        for name, declare in (("gone", "queue_declare"), ("passing", "exchange_declare")):
+            with pytest.raises(pika.exceptions.ChannelClosedByBroker) as refused:
+                getattr(client.connection.channel(), declare)(name, passive=True)
+            assert refused.value.reply_code == 404
+
+
+def test_a_transaction_is_there_in_full_or_not_at_all(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        for name in ("from", "to"):
+            client.channel.queue_declare(name, durable=True)
+        client.publish("from", "1", "2")
+        channel = client.connection.channel()
+        channel.tx_select()
+        for commit in (True, False):
+            method, _, body = channel.basic_get("from")
+            channel.basic_publish("", "to", body + b"!", KEPT)
+            channel.basic_ack(method.delivery_tag)
+            if commit:
+                channel.tx_commit()
+        client.depth("to")
+        killed(broker)
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        assert client.drain("from") == [("2", True)]
+        assert client.drain("to") == [("1!", False)]
+
+
+def test_a_queue_that_comes_back_above_its_stop_threshold_is_closed_before_the_first_publish(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        arguments = {"capacity-messages": 10, "stop-messages": 5, "resume-messages": 2, "hold-deadline": 1}
+        client.channel.queue_declare("q", durable=True, arguments=arguments)
+        client.publish("q", *"abcdef")
+        assert broker.queue("q")["gate"]["open"] is False
+        killed(broker)
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        assert broker.queue("q")["gate"]["open"] is False
+        for _ in range(4):
+            client.channel.basic_get("q", auto_ack=True)
+        assert broker.queue("q")["gate"]["open"] is True
+
+
+def test_what_was_too_old_when_the_broker_came_back_is_gone(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True)
+        expiring = pika.BasicProperties(delivery_mode=2, expiration="300")
+        client.publish("q", "short", properties=expiring)
+        client.publish("q", "long", properties=pika.BasicProperties(delivery_mode=2, expiration="3600000"))
+        published = time.monotonic()
+        killed(broker)
+    threading.Event().wait(max(0.0, published + 0.3 - time.monotonic()))
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        assert client.drain("q") == [("long", False)]
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_an_auto_delete_queue_with_a_consumer_is_there_again(tmp_path: Path, how: int) -> None:
+    data = str(tmp_path / "data")
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True, auto_delete=True)
+        client.channel.basic_qos(prefetch_count=1)
+        client.channel.basic_consume("q", lambda *_: None)
+        client.publish("q", "a", "b")
+        killed(broker, how)
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        assert [body for body, _ in client.drain("q")] == ["a", "b"]
+
+
+def test_after_an_orderly_stop_only_what_was_seen_comes_again(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    seen: list[bytes] = []
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True)
+        client.publish("q", *[str(number) for number in range(500)])
+        client.channel.basic_qos(prefetch_count=7)
+        client.channel.basic_consume("q", lambda channel, method, _, body: seen.append(body))
+        client.connection.process_data_events(0.01)
+        eventually(lambda: client.connection.process_data_events(0.01) or len(seen) == 7, "seven were delivered")
+        broker.stop()
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        assert client.drain("q") == [(str(number), number < 7) for number in range(500)]
+
+
+def test_the_store_is_empty_when_the_queues_are(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with serving(tmp_path, "--data", str(data)) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True)
+        client.publish("q", *["x" * 10_000] * 200)
+        client.drain("q")
+        broker.stop()
+    store = SqliteStore(data)
+    store.open()
+    assert (list(store.rows()), list(store.notes())) == ([], [])
+    store.close()
+    with serving(tmp_path, "--data", str(data)) as broker, client_of(broker) as client:
+        assert client.depth("q") == 0
+
+
+def test_ready_says_where_it_is_kept(tmp_path: Path) -> None:
+    with serving(tmp_path, "--data", str(tmp_path / "data")) as broker:
+        assert re.search(rf"keeps what is durable in {tmp_path}/data$", broker.ready)
+    with serving(tmp_path, "--memory") as broker:
+        assert broker.ready.endswith("keeps nothing that must outlive it")
