@@ -64,34 +64,59 @@ def _read_line(stream: IO[str], deadline: float) -> str:
         return stream.readline() if selector.select(max(0.0, deadline - time.monotonic())) else ""
 
 
-def start_penstock(name: str, scratch: Path) -> Broker:
-    """Start our own broker in the form that is asked for, on a port that it picks."""
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    if name == COMPILED:
-        command = [str(Path(sys.executable).with_name("penstock"))]
-        if not Path(command[0]).exists():
-            raise BrokerUnavailable(f"Penstock is not installed beside {sys.executable}: `make setup` does it.")
-    else:
-        command = [sys.executable, "-m", "penstock"]
-        environment["PYTHONPATH"] = str(ROOT / "src")
-    version = _say_version(command, environment)
-    if f"({name})" not in version:
-        raise BrokerUnavailable(f"The {name} form was asked for, but `{' '.join(command)} --version` says {version}.")
-    with (scratch / f"{name}.log").open("w") as log:
-        process = subprocess.Popen(
-            [*command, "serve", "--listen", "127.0.0.1:0", "--memory"],
-            env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
-        )  # fmt: skip
-    assert process.stdout is not None
-    try:
+class PenstockNode:
+    """Our broker in the form that is asked for, with a data directory of its own; it may be started again and again."""
+
+    def __init__(self, name: str, scratch: Path) -> None:
+        self._environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        if name == COMPILED:
+            self._command = [str(Path(sys.executable).with_name("penstock"))]
+            if not Path(self._command[0]).exists():
+                raise BrokerUnavailable(f"Penstock is not installed beside {sys.executable}: `make setup` does it.")
+        else:
+            self._command = [sys.executable, "-m", "penstock"]
+            self._environment["PYTHONPATH"] = str(ROOT / "src")
+        self.title = _say_version(self._command, self._environment)
+        if f"({name})" not in self.title:
+            asked = f"The {name} form was asked for, but `{' '.join(self._command)} --version` says {self.title}."
+            raise BrokerUnavailable(asked)
+        self.data = scratch / f"{name}-data"
+        self.log = scratch / f"{name}.log"
+
+    def launch(self) -> subprocess.Popen[str]:
+        """Start it; `port` waits until it is ready."""
+        with self.log.open("a") as log:
+            return subprocess.Popen(
+                [*self._command, "serve", "--listen", "127.0.0.1:0", "--data", str(self.data)],
+                env=self._environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
+            )  # fmt: skip
+
+    def port(self, process: subprocess.Popen[str]) -> int:
+        """Wait until it is ready; return the port that it has picked."""
+        assert process.stdout is not None
         line = _read_line(process.stdout, time.monotonic() + READY_SECONDS)
         found = re.match(r"ready .*?amqp://[^\s:]+:(\d+)", line)
         if not found:
-            raise BrokerUnavailable(f"`penstock serve` ({name}) did not get ready; it printed {line.strip()!r}.")
+            raise BrokerUnavailable(f"`penstock serve` did not get ready; it printed {line.strip()!r}, see {self.log}.")
+        return int(found[1])
+
+    def close(self) -> None:
+        """Nothing of it is left but the process."""
+
+
+def start_penstock(name: str, scratch: Path) -> Broker:
+    """Start our own broker in the form that is asked for, on a port that it picks."""
+    return _start(name, PenstockNode(name, scratch))
+
+
+def _start(name: str, node: "PenstockNode | RabbitmqNode") -> Broker:
+    process = node.launch()
+    try:
+        return Broker(name, node.title, node.port(process), process, node.close)
     except BaseException:
         processes.stop(process)
+        node.close()
         raise
-    return Broker(name, version, int(found[1]), process)
 
 
 def _answers(port: int) -> bool:
@@ -107,7 +132,7 @@ def _answers(port: int) -> bool:
 def _rabbitmq_environment(scratch: Path, port: int, epmd_port: int, http_port: int | None) -> dict[str, str]:
     """Return the environment of a node that shares nothing with the system's: ports, directories, cookie, epmd."""
     home = scratch / "rabbitmq"
-    home.mkdir()
+    home.mkdir(exist_ok=True)
     (home / "empty.conf").touch()
     (home / "plugins").write_text("[].\n" if http_port is None else "[rabbitmq_management].\n")
     if http_port is not None:
@@ -146,39 +171,54 @@ def _rabbitmq_title() -> str:
     return f"RabbitMQ {version}, Erlang {erlang}, default settings, no plugins"
 
 
-def start_rabbitmq(name: str, scratch: Path, http_port: int | None = None) -> Broker:
-    """Start a RabbitMQ node of our own, with default settings; the system's service is not touched.
+class RabbitmqNode:
+    """A RabbitMQ node of our own, with default settings; the system's service is not touched.
 
     With `http_port` its management plugin is enabled, and serves its HTTP API there.
     """
-    epmd = shutil.which("epmd")
-    if not RABBITMQ_SCRIPT.exists() or not epmd:
-        raise BrokerUnavailable("RabbitMQ is not installed (Debian: apt-get install rabbitmq-server).")
-    port, epmd_port = processes.free_port(), processes.free_port()
-    environment = _rabbitmq_environment(scratch, port, epmd_port, http_port)
-    # The node would start a daemon that outlives it; a child of ours ends with us.
-    epmd_process = subprocess.Popen([epmd, "-address", "127.0.0.1", "-port", str(epmd_port)], env=environment,
-                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True,
+
+    def __init__(self, scratch: Path, http_port: int | None = None) -> None:
+        epmd = shutil.which("epmd")
+        if not RABBITMQ_SCRIPT.exists() or not epmd:
+            raise BrokerUnavailable("RabbitMQ is not installed (Debian: apt-get install rabbitmq-server).")
+        self.title = _rabbitmq_title()
+        self.data = scratch / "rabbitmq" / "mnesia"
+        self.log = scratch / "rabbitmq.log"
+        self._scratch = scratch
+        self._port, epmd_port = processes.free_port(), processes.free_port()
+        self._environment = _rabbitmq_environment(scratch, self._port, epmd_port, http_port)
+        # The node would start a daemon that outlives it; a child of ours ends with us.
+        self._epmd = subprocess.Popen([epmd, "-address", "127.0.0.1", "-port", str(epmd_port)],
+                                      env=self._environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                      text=True, start_new_session=True)  # fmt: skip
+
+    def launch(self) -> subprocess.Popen[str]:
+        """Start it; `port` waits until it is ready."""
+        with self.log.open("a") as log:
+            return subprocess.Popen([str(RABBITMQ_SCRIPT)], env=self._environment, cwd=self._scratch, text=True,
+                                    stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.PIPE,
                                     start_new_session=True)  # fmt: skip
-    with (scratch / "rabbitmq.log").open("w") as log:
-        process = subprocess.Popen([str(RABBITMQ_SCRIPT)], env=environment, cwd=scratch, text=True, stdout=log,
-                                   stderr=subprocess.STDOUT, stdin=subprocess.PIPE, start_new_session=True)  # fmt: skip
-    broker = Broker(name, _rabbitmq_title(), port, process, lambda: processes.stop(epmd_process))
-    try:
-        _await_rabbitmq(broker, scratch / "rabbitmq.log")
-    except BaseException:
-        broker.stop()
-        raise
-    return broker
+
+    def port(self, process: subprocess.Popen[str]) -> int:
+        """Wait until it is ready; return its port."""
+        deadline = time.monotonic() + READY_SECONDS
+        while not _answers(self._port):
+            if process.poll() is not None or time.monotonic() > deadline:
+                lines = self.log.read_text().strip().splitlines() or ["it printed nothing"]
+                raise BrokerUnavailable(
+                    f"RabbitMQ did not get ready within {READY_SECONDS:.0f} s: {lines[-1].strip()}."
+                )
+            time.sleep(0.2)  # it tells nobody when it listens
+        return self._port
+
+    def close(self) -> None:
+        """End what it needs besides its process."""
+        processes.stop(self._epmd)
 
 
-def _await_rabbitmq(broker: Broker, log: Path) -> None:
-    deadline = time.monotonic() + READY_SECONDS
-    while not _answers(broker.port):
-        if broker.process.poll() is not None or time.monotonic() > deadline:
-            lines = log.read_text().strip().splitlines() or ["it printed nothing"]
-            raise BrokerUnavailable(f"RabbitMQ did not get ready within {READY_SECONDS:.0f} s: {lines[-1].strip()}.")
-        time.sleep(0.2)  # it tells nobody when it listens
+def start_rabbitmq(name: str, scratch: Path, http_port: int | None = None) -> Broker:
+    """Start a RabbitMQ node; see `RabbitmqNode`."""
+    return _start(name, RabbitmqNode(scratch, http_port))
 
 
 STARTERS: dict[str, Callable[[str, Path], Broker]] = {

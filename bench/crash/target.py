@@ -1,0 +1,85 @@
+"""The broker that is killed: started, killed and started again on the same data directory."""
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from bench import processes
+from bench.brokers import RABBITMQ, PenstockNode, RabbitmqNode
+from bench.crash.judge import Promises
+
+PROMISES = {
+    # Its transactions are no units, and it answers purges, tx.commit and acknowledgements before they are on the disk.
+    RABBITMQ: Promises(settled_across_queues=False, transactions=False, wipes=False, dead_letters=False, marks=False),
+}
+"""What is less than all that is judged, by broker."""
+
+
+class Target:
+    """A broker on one data directory."""
+
+    def __init__(self, name: str, scratch: Path) -> None:
+        self.ours = name != RABBITMQ
+        self.promises = PROMISES.get(name, Promises())
+        self.scratch = scratch
+        self.node = PenstockNode(name, scratch) if self.ours else RabbitmqNode(scratch)
+        self.restarts: list[float] = []
+        """Seconds from each start to readiness."""
+        self.kills = 0
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> int:
+        """Start it and wait until it is ready; return its port."""
+        begun = time.monotonic()
+        self._process = self.node.launch()
+        port = self.node.port(self._process)
+        self.restarts.append(time.monotonic() - begun)
+        return port
+
+    def start_and_kill(self, chance: random.Random) -> None:
+        """Start it, and kill it before it is ready, or soon after."""
+        self._process = self.node.launch()
+        time.sleep(chance.uniform(0.0, 1.1 * (self.restarts[-1] if self.restarts else 1.0)))
+        self.kill()
+
+    def stop_and_kill(self, chance: random.Random) -> None:
+        """Ask it to stop, and kill it when it has not long begun."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        time.sleep(chance.uniform(0.0, 0.3))
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill it and all that it has started, at once."""
+        process = self._process
+        if process is None:
+            return
+        self._process = None
+        self.kills += process.poll() is None
+        for pid in processes.tree(process.pid):
+            with contextlib.suppress(ProcessLookupError):  # it ends with its parent
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                stream.close()
+
+    def has_ended(self) -> bool:
+        """Tell whether it has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
+
+    def copy_data(self, to: Path) -> None:
+        """Copy the data directory as it is, while nobody is at work on it."""
+        shutil.rmtree(to, ignore_errors=True)
+        if self.node.data.exists():
+            shutil.copytree(self.node.data, to, symlinks=True)
+
+    def close(self) -> None:
+        """Let go of it; the directory stays."""
+        self.kill()
+        self.node.close()
