@@ -68,7 +68,7 @@ class Builder(Party):
     def _queue(self, link: Link) -> None:
         name = f"{PREFIX}{self.chance.randint(1, MOST_QUEUES)}"
         there = self._is_there("queue", name)
-        changed = [self.history.change("queue", name, there=not there, arguments={})]
+        changed = [self.history.change("queue", name, there=not there)]
         if there:
             changed += self._unbound(2, name)
             link.ask(spec.QUEUE_DELETE, queue=name)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
+from bench.crash.promises import Promises
+
 _CONTENT = random.Random(5).randbytes(1 << 19)
 LARGEST = 200 * 1024
 """Octets of the largest body."""
@@ -140,8 +142,8 @@ class Thing:
 class History:
     """All that there may be in the broker, and what was seen to be wrong while clients were at work."""
 
-    def __init__(self, across: bool = True) -> None:
-        self._across = across
+    def __init__(self, promises: Promises) -> None:
+        self._promises = promises
         self.copies: dict[tuple[str, str], Copy] = {}
         """By queue and message-id, under each of a copy's places."""
         self.wipes: list[Wipe] = []
@@ -180,7 +182,7 @@ class History:
     def assure(self, settlements: Iterable[Settlement], queue: str | None) -> None:
         """An answer has come that waited for the disk: for `queue`, or None, the commit of a transaction."""
         for settlement in settlements:
-            settlement.sure = settlement.sure or self._across or settlement.queue == queue
+            settlement.sure = settlement.sure or self._promises.settled_across_queues or settlement.queue == queue
 
     def delivered(self, queue: str, name: str | None, redelivered: bool, body: bytes) -> Copy | None:
         """Note that a client has got a message while the broker runs; None if it should not exist."""
@@ -197,8 +199,8 @@ class History:
         settlement = copy.settlement
         if settlement is not None and settlement.sure and settlement.queue == queue:
             self.blame("acknowledged back", f"{queue} delivered {name}, whose acknowledgement was surely taken")
-        if copy.delivered == queue and not redelivered:
-            self.blame("duplicate", f"{queue} delivered {name} again and did not say that it was redelivered")
+        if copy.delivered == queue and not redelivered and self._promises.marks:
+            self.blame("unmarked", f"{queue} delivered {name} again and did not say that it was redelivered")
         copy.delivered = queue
         copy.settlement = None
         return copy

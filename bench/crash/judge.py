@@ -9,25 +9,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from bench.crash.history import Copy, Fate, History, Settlement, Transaction, Violation
+from bench.crash.promises import Promises
 
 LATE_NS = 2_000_000_000
 """How long after its time an expired message may still be given out, in ns: brokers look at times in their own turn."""
-
-
-class Promises(NamedTuple):
-    """What a broker promises beyond what is confirmed; what it does not is counted and not judged."""
-
-    settled_across_queues: bool = True
-    """An acknowledgement is surely taken when a later publish *to any queue* on its connection was confirmed, or with
-    tx.commit-ok; otherwise only a confirmation from the acknowledged message's own queue makes it sure."""
-    transactions: bool = True
-    """A transaction is on the disk in full or not at all."""
-    wipes: bool = True
-    """What a purge or deletion took does not come back once that was answered."""
-    dead_letters: bool = True
-    """A message is in its queue or in that for dead letters, always in exactly one of them."""
-    marks: bool = True
-    """A message whose acknowledgement was in doubt comes back marked as redelivered."""
 
 
 class Found(NamedTuple):

@@ -37,6 +37,8 @@ class Party(threading.Thread):
         self.port = port
         self.history = history
         self.chance = chance
+        self.headers = 0.25
+        """The share of its messages that have headers."""
         self.number = 0
         """Of the last message that it has published."""
         self.untold: dict[int, list[Copy]] = {}
@@ -80,7 +82,7 @@ class Party(threading.Thread):
         """Publish another message; returns the link's number of it. The times are its own and its queue's TTL."""
         self.number += 1
         name = f"{self.name}.{self.number}"
-        size, headers = some_size(self.chance), self.chance.random() < 0.25
+        size, headers = some_size(self.chance), self.chance.random() < self.headers
         copies = [
             Copy(name, self.name, self.number, places, size, persistent, headers, now(),
                  lifetime=(lifetime_ms or queue_ms) * 1_000_000, transaction=transaction)
@@ -110,6 +112,7 @@ class Publisher(Party):
         self.road = road
         self.window = chance.choice((1, 10, 1000))
         self.queue_ms = queue_ms
+        self.headers *= not plain
         self.transient = 0.0 if plain else chance.choice((0.0, 0.1, 0.5))
         self.mortal = 0.0 if plain or queue_ms or len(road.places[0]) > 1 else chance.choice((0.0, 0.0, 0.2))
 

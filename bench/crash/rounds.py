@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 from bench.crash import topology
 from bench.crash.changes import Builder, Deleter, Purger
+from bench.crash.cursors import Cursor, CursorWitness, Reader
 from bench.crash.history import Copy, History, Violation
 from bench.crash.judge import Found, Judge, Verdict, carry_on
 from bench.crash.parties import Consumer, Party, Publisher, Transacting
 from bench.crash.target import Target
-from bench.crash.topology import MORTAL, PURGED, QUEUES, ROADS, TIMED, TIMED_MS, TX_IN, WORK, straight
+from bench.crash.topology import MORTAL, PURGED, QUEUES, READ, ROADS, TIMED, TIMED_MS, TX_IN, WORK, straight
 from bench.crash.witness import Witness
 
 LONGEST_LOAD_S = 0.8
@@ -43,8 +44,8 @@ def plan_of(seed: int, number: int) -> tuple[Plan, random.Random]:
     return Plan(str(number), chance.uniform(0.0, longest), chance.random() < 0.15, dies_again), chance
 
 
-def parties(plan: Plan, port: int, history: History, chance: random.Random) -> list[Party]:
-    """Return the clients of a round, not yet started."""
+def parties(plan: Plan, port: int, history: History, chance: random.Random, cursor: Cursor | None) -> list[Party]:
+    """Return the clients of a round, not yet started; without a cursor where the broker knows none."""
     found: list[Party] = []
 
     def place() -> tuple[str, int, History, random.Random]:
@@ -67,6 +68,9 @@ def parties(plan: Plan, port: int, history: History, chance: random.Random) -> l
             found.append(changer(*place()))
     if chance.random() < 0.6:
         found.append(Builder(*place()))
+    if cursor is not None and chance.random() < 0.5:
+        found.append(Publisher(*place(), straight(READ), plain=True))
+        found.append(Reader(*place(), cursor))
     return found
 
 
@@ -77,7 +81,8 @@ class Rounds:
         self.target = target
         self.seed = seed
         self.counts: Counter[str] = Counter()
-        self.history = History(target.promises.settled_across_queues)
+        self.history = History(target.promises)
+        self.cursor = Cursor()
         self._port = 0
 
     def run(self, number: int) -> list[Violation]:
@@ -86,18 +91,23 @@ class Rounds:
         history, target = self.history, self.target
         if not self._port:
             self._port = target.start()
-            witness = Witness(self._port, history)
-            topology.declare(witness.link, history)
+            witness = Witness(self._port, history, target.promises)
+            topology.declare(witness.link, history, target.ours)
             witness.leave()
+            if target.ours:
+                CursorWitness(self._port, history, self.cursor).create()
         self._load(plan, chance)
         if target.node.data.exists():
             target.copy_data(target.scratch / "as-killed")
         for _ in range(plan.dies_again):
             target.start_and_kill(chance)
         self._port = target.start()
-        witness = Witness(self._port, history)
+        witness = Witness(self._port, history, target.promises)
         witness.check_things()
         found = [one for queue in QUEUES if ("queue", queue) in history.things for one in witness.take(queue)]
+        reading = CursorWitness(self._port, history, self.cursor) if target.ours else None
+        if reading is not None:
+            found += reading.take()
         verdict = Judge(history, target.promises, time.monotonic_ns()).judge(found)
         violations = [*history.violations, *verdict.violations]
         self._count(verdict, violations)
@@ -105,12 +115,14 @@ class Rounds:
             self._write_journal(plan, found, violations)
         carry_on(history, verdict)
         witness.settle(verdict, f"{plan.name}.drain", chance)
-        topology.declare(witness.link, history)
+        topology.declare(witness.link, history, target.ours)
         witness.leave()
+        if reading is not None:
+            reading.settle(verdict, chance)
         return violations
 
     def _load(self, plan: Plan, chance: random.Random) -> None:
-        clients = parties(plan, self._port, self.history, chance)
+        clients = parties(plan, self._port, self.history, chance, self.cursor if self.target.ours else None)
         begun = time.monotonic()
         for client in clients:
             client.start()

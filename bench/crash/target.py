@@ -11,11 +11,12 @@ from pathlib import Path
 
 from bench import processes
 from bench.brokers import RABBITMQ, PenstockNode, RabbitmqNode
-from bench.crash.judge import Promises
+from bench.crash.promises import Promises
 
 PROMISES = {
-    # Its transactions are no units, and it answers purges, tx.commit and acknowledgements before they are on the disk.
-    RABBITMQ: Promises(settled_across_queues=False, transactions=False, wipes=False, dead_letters=False, marks=False),
+    # Its transactions are no units; it answers declarations, purges and tx.commit before they are on the disk, and its
+    # dead letters go from queue to queue in memory. It knows up to where a queue was delivered, not which messages.
+    RABBITMQ: Promises(False, False, False, False, declarations=False, marks=False),
 }
 """What is less than all that is judged, by broker."""
 

@@ -27,7 +27,8 @@ QUEUES: dict[str, dict[str, object]] = {
     TX_OUT: {},
     DEAD: {},
 }
-"""Durable, with their arguments; in this order they are drained, so that what goes to the last one is seen there."""
+"""Durable, with their arguments; in this order they are drained, so that what goes to the last one is seen there.
+`READ` is one more, of Penstock only, that is read by a cursor."""
 WORK = [name for name in QUEUES if name.startswith(("work", "fan", "topic"))]
 """Those that consumers take from."""
 EXCHANGES = {"crash.fan": "fanout", "crash.topic": "topic"}
@@ -61,13 +62,13 @@ ROADS = [
 ]
 
 
-def declare(link: Link, history: History) -> None:
+def declare(link: Link, history: History, ours: bool) -> None:
     """Declare everything; what is there already must be as it was declared."""
     for name, kind in EXCHANGES.items():
         thing = history.change("exchange", name, there=True)
         link.ask(spec.EXCHANGE_DECLARE, exchange=name, type=kind, durable=True)
         thing.doubtful = False
-    for name, arguments in QUEUES.items():
+    for name, arguments in (QUEUES | ({READ: {}} if ours else {})).items():
         thing = history.change("queue", name, there=True, arguments=arguments)
         link.ask(spec.QUEUE_DECLARE, queue=name, durable=True, arguments=arguments)
         thing.doubtful = False

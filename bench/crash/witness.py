@@ -4,9 +4,10 @@ import random
 import time
 from typing import cast
 
-from bench.crash.history import Copy, History, Settlement, Thing, now
+from bench.crash.history import Copy, History, Settlement, Thing, Wipe, now
 from bench.crash.judge import Found, Verdict
-from bench.crash.topology import TIMED, TIMED_MS, straight
+from bench.crash.promises import Promises
+from bench.crash.topology import READ, TIMED, TIMED_MS, straight
 from bench.crash.wire import PATIENCE_S, Gone, Link, Refused
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties
@@ -19,7 +20,8 @@ MOST_KEPT = 4 << 20
 class Witness:
     """A client that looks after a restart."""
 
-    def __init__(self, port: int, history: History) -> None:
+    def __init__(self, port: int, history: History, promises: Promises) -> None:
+        self._promises = promises
         self.link = Link(port)
         self.link.ask(spec.CONFIRM_SELECT)
         self.link.on_confirm = self._told
@@ -35,13 +37,18 @@ class Witness:
         for thing in list(self._history.things.values()):
             there = self._look(thing)
             if not thing.doubtful and there != thing.there:
-                kind = "missing" if thing.there else "deleted back"
-                known = "declaration" if thing.there else "deletion"
-                text = f"{' '.join(thing.key)} is {'' if there else 'not '}there, but its {known} was answered"
-                self._history.blame(kind, text)
+                self._undone(thing, there)
             thing.there, thing.doubtful = there, False
             if not there:
                 del self._history.things[thing.key]
+
+    def _undone(self, thing: Thing, there: bool) -> None:
+        if self._promises.declarations:
+            known = "deletion" if there else "declaration"
+            text = f"{' '.join(thing.key)} is {'' if there else 'not '}there, but its {known} was answered"
+            self._history.blame("deleted back" if there else "missing", text)
+        elif thing.key[0] == "queue" and not there:
+            self._history.wipes.append(Wipe(thing.key[1], 0))  # what was in it went with it
 
     def _look(self, thing: Thing) -> bool:
         kind, name = thing.key[:2]
@@ -129,6 +136,8 @@ class Witness:
         for copy, one in verdict.kept:
             queues.setdefault(one.queue, []).append((copy, one))
         for queue, there in queues.items():
+            if queue == READ:
+                continue
             gone = self._chosen(there, chance)
             for copy, _ in gone:
                 copy.settlement = Settlement(queue)

@@ -1,0 +1,202 @@
+"""A queue that is read by a cursor (Penstock only): what is settled stays settled, and no offset is ever used twice."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from bench.crash.history import Copy, History, Settlement, now
+from bench.crash.judge import Found, Verdict
+from bench.crash.parties import Party
+from bench.crash.topology import READ
+from penstock.client import ClientError, Connection, Control, ControlError
+
+CURSOR = "crash"
+MOST_ROWS, MOST_OCTETS = 500, 16 << 20
+"""Of one block."""
+
+
+class Row(NamedTuple):
+    """One row of a block."""
+
+    offset: int
+    name: str
+    body: bytes
+
+
+def rows_of(block: memoryview) -> list[Row]:
+    """Read what is needed of a block (docs/spark.md describes the format)."""
+    head = json.loads(bytes(block[8 : 8 + int.from_bytes(block[4:8], "little")]))
+    count, columns = head["rows"], head["columns"]
+
+    def buffer(column: str, part: str) -> memoryview:
+        start, length = columns[column][part]
+        return block[start : start + length]
+
+    def pieces(column: str) -> list[bytes]:
+        if "all" in columns[column]:
+            return [str(columns[column]["all"]).encode()] * count
+        ends = struct.unpack(f"<{count + 1}i", buffer(column, "offsets"))
+        data = buffer(column, "data")
+        return [bytes(data[start:end]) for start, end in pairwise(ends)]
+
+    if not count:
+        return []
+    offsets = struct.unpack(f"<{count}q", buffer("sequence", "data"))
+    names = [name.decode() for name in pieces("message_id")]
+    return [Row(*row) for row in zip(offsets, names, pieces("value"), strict=True)]
+
+
+class Cursor:
+    """What is known of the cursor."""
+
+    def __init__(self) -> None:
+        self.settled = 0
+        """The offset up to which it was surely settled: cursor.settle was answered."""
+        self.asked = 0
+        """The offset up to which settling was asked for."""
+        self.offsets: dict[str, int] = {}
+        """Where each message was seen, by its name."""
+        self.tails: list[int] = []
+        self._seen_at: list[int] = []
+        """The highest offset that there was, rising, and when each was told; in ns."""
+
+    def saw_tail(self, tail: int) -> None:
+        """The broker has told the highest offset that it has given to a message."""
+        if not self.tails or tail > self.tails[-1]:
+            self.tails.append(tail)
+            self._seen_at.append(now())
+
+    def saw(self, row: Row, copy: Copy, history: History) -> None:
+        """A message has been read."""
+        before = self.offsets.setdefault(row.name, row.offset)
+        if before != row.offset:
+            history.blame("offset", f"{row.name} was read at {before} of {READ}, and now is at {row.offset}")
+        index = bisect_left(self._seen_at, copy.sent)
+        if index and row.offset <= self.tails[index - 1]:
+            used = self.tails[index - 1]
+            history.blame(
+                "offset", f"{row.name} is at {row.offset} of {READ}, and {used} was in use before it was sent"
+            )
+
+    def settle(self, control: Control, token: int, end: int, copies: list[Copy]) -> None:
+        """Settle messages that were read, up to an offset."""
+        settlements = []
+        for copy in copies:
+            copy.settlement = Settlement(READ)
+            settlements.append(copy.settlement)
+        self.asked = max(self.asked, end)
+        control.settle(CURSOR, token, {READ: end})
+        self.settled = max(self.settled, end)
+        for settlement in settlements:
+            settlement.sure = True
+
+    def forget_settled(self) -> None:
+        """Let go of what is known of messages that are settled."""
+        self.offsets = {name: offset for name, offset in self.offsets.items() if offset > self.settled}
+        del self.tails[:-1], self._seen_at[:-1]
+
+
+class Reader(Party):
+    """Reads batch after batch through the cursor and settles what it has read."""
+
+    def __init__(self, name: str, port: int, history: History, chance: random.Random, cursor: Cursor) -> None:
+        super().__init__(name, port, history, chance)
+        self.cursor = cursor
+
+    def act(self) -> None:
+        try:
+            with Connection(url_of(self.port)) as connection, Control(connection) as control:
+                self._read(control)
+        except ControlError as refused:
+            self.history.blame("refused", f"{self.name} {type(self).__name__}: {refused}")
+        except ClientError:
+            return  # the broker is gone
+
+    def _read(self, control: Control) -> None:
+        attached = control.attach(CURSOR, [READ])
+        start, copies = attached.settled[READ], []
+        while True:
+            plan = control.plan(CURSOR, attached.token, {READ: start}, rows=self.chance.randint(1, MOST_ROWS),
+                                bytes=MOST_OCTETS, wait_ms=50)  # fmt: skip
+            self.cursor.saw_tail(plan.tail[READ])
+            for row in read_range(control, attached.token, start, plan.end[READ]):
+                copy = self.history.delivered(READ, row.name, True, row.body)
+                if copy is not None:
+                    self.cursor.saw(row, copy, self.history)
+                    copies.append(copy)
+            start = plan.end[READ]
+            if copies and self.chance.random() < 0.7:
+                self.cursor.settle(control, attached.token, start, copies)
+                copies = []
+
+
+def url_of(port: int) -> str:
+    """Return the URL of the broker."""
+    return f"amqp://guest:guest@127.0.0.1:{port}/"
+
+
+def read_range(control: Control, token: int, start: int, end: int) -> Iterator[Row]:
+    """Read all of (start, end], block by block."""
+    while start < end:
+        block = control.range(CURSOR, token, READ, start, end, rows=MOST_ROWS, bytes=MOST_OCTETS)
+        rows = rows_of(block)
+        if not rows:
+            return
+        yield from rows
+        start = rows[-1].offset
+
+
+class CursorWitness:
+    """Looks at the queue through the cursor after a restart."""
+
+    def __init__(self, port: int, history: History, cursor: Cursor) -> None:
+        self._connection = Connection(url_of(port))
+        self._control = Control(self._connection)
+        self._history = history
+        self._cursor = cursor
+        self._token = 0
+
+    def create(self) -> None:
+        """Make the cursor, and let go of the connection."""
+        self._control.attach(CURSOR, [READ])
+        self._connection.close()
+
+    def take(self) -> list[Found]:
+        """Return all that is not settled."""
+        cursor, control, found = self._cursor, self._control, list[Found]()
+        try:
+            attached = control.attach(CURSOR, [READ])
+        except ControlError as refused:
+            self._history.blame("missing", f"cursor {CURSOR}: {refused}")
+            return found
+        self._token, settled = attached.token, attached.settled[READ]
+        if attached.created:
+            self._history.blame("missing", f"cursor {CURSOR} is not there, but its creation was answered")
+        elif not cursor.settled <= settled <= cursor.asked:
+            asked = f"it was surely settled to {cursor.settled}, and at most {cursor.asked} was asked for"
+            self._history.blame("offset", f"cursor {CURSOR} is settled to {settled}: {asked}")
+        plan = control.plan(CURSOR, self._token, {READ: settled})
+        for row in read_range(control, self._token, settled, plan.end[READ]):
+            copy = self._history.copies.get((READ, row.name))
+            if copy is not None:
+                cursor.saw(row, copy, self._history)
+            # A block tells neither the mark of a redelivery nor the delivery mode.
+            found.append(Found(READ, row.name, True, row.body, None, True, now()))
+        cursor.settled = cursor.asked = settled
+        cursor.saw_tail(plan.tail[READ])
+        return found
+
+    def settle(self, verdict: Verdict, chance: random.Random) -> None:
+        """Settle some of what was found, and let go of the connection."""
+        copies = [copy for copy, one in verdict.kept if one.queue == READ]
+        copies = copies[: int(len(copies) * chance.choice((0.0, 0.5, 1.0, 1.0)))]
+        if copies:
+            self._cursor.settle(self._control, self._token, self._cursor.offsets[copies[-1].name], copies)
+        self._cursor.forget_settled()
+        self._connection.close()
