@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from bench.crash.history import Copy, Fate, History, Settlement, Transaction, Violation
 from bench.crash.promises import Promises
+from bench.crash.topology import DEAD
 
 LATE_NS = 2_000_000_000
 """How long after its time an expired message may still be given out, in ns: brokers look at times in their own turn."""
@@ -78,6 +79,12 @@ class Judge:
         last: dict[tuple[str, str], Copy] = {}
         for one in found:
             copy = self._history.copies.get((one.queue, one.name))
+            if one.queue == DEAD and not self._promises.dead_letters:
+                verdict.counts["dead letters that are not judged"] += 1
+                if copy is not None and copy not in there:
+                    there[copy] = one
+                    verdict.kept.append((copy, one))
+                continue
             if copy is None:
                 text = f"{one.queue} has {one.name!r}, which had left it before this round, or never was in it"
                 verdict.blame("back", text)
@@ -143,6 +150,8 @@ class Judge:
     def expected(self, copy: Copy) -> Expected:
         """Return what must be of a message."""
         transaction, settlement = copy.transaction, copy.settlement
+        if copy.places == (DEAD,) and not self._promises.dead_letters:
+            return Expected(Must.EITHER, "it is a dead letter")
         if transaction is not None and transaction.fate in (Fate.OPEN, Fate.ROLLED_BACK):
             return Expected(Must.BE_GONE, f"{transaction.name} was {transaction.fate.value}")
         if settlement is not None and settlement.stands():

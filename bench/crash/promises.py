@@ -14,7 +14,7 @@ class Promises(NamedTuple):
     wipes: bool = True
     """What a purge or deletion took does not come back once that was answered."""
     dead_letters: bool = True
-    """A message is in its queue or in that for dead letters, always in exactly one of them."""
+    """A message is in its queue or in that for dead letters, always in exactly one of them, and in order."""
     declarations: bool = True
     """What was declared or deleted stays so once that was answered."""
     marks: bool = True
