@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-clients demo bench bench-flow guard lint format lock clean
+.PHONY: help setup test test-clients demo bench bench-flow crash guard lint format lock clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -33,6 +33,9 @@ bench: setup  ## CPU time per message, beside RabbitMQ where it is installed
 
 bench-flow: setup  ## The flow-control scorecard, RabbitMQ beside it where it is installed
 	@$(RUN) -m bench.flow
+
+crash: setup  ## Kill the broker 500 times under load; nothing that it confirmed may be lost (bench/crash)
+	@$(RUN) -m bench.crash
 
 guard: setup  ## Instructions per message, against the recorded values (valgrind)
 	@$(RUN) -m bench.guard

@@ -25,8 +25,9 @@ static struct {
     double rate, warm_up, seconds, stall;
     const char *arguments[16];
     int argument_count, pids[MOST_PIDS], pid_count;
+    bool durable;
 } option = {"127.0.0.1", "5672", "/", "guest", "guest", "bench", "plain", 1, 100, 100, 256, 100, 1000, 0, 1,
-            20000, 0, 1, 3, 30, {0}, 0, {0}, 0};
+            20000, 0, 1, 3, 30, {0}, 0, {0}, 0, false};
 
 /* Times in ns: 64 steps per power of two, so every value is kept to 1.6 %. */
 struct histogram { uint64_t counts[HISTOGRAM], total, largest; };
@@ -346,7 +347,7 @@ static void declare(struct pair *p)
     size_t frame = begin_method(b, 1, QUEUE_DECLARE);
     put16(b, 0);
     put_short(b, p->queue);
-    put8(b, 0);
+    put8(b, option.durable ? 2 : 0);
     size_t table = begin_table(b);
     for (int i = 0; i < option.argument_count; i++) {
         char name[128];
@@ -552,7 +553,7 @@ static const struct option options[] = {
     {"queue", 1, 0, 'q'}, {"argument", 1, 0, 'A'}, {"pairs", 1, 0, 'n'}, {"sizes", 1, 0, 's'}, {"batch", 1, 0, 'b'},
     {"ack", 1, 0, 'a'}, {"prefetch", 1, 0, 'f'}, {"in-flight", 1, 0, 'i'}, {"confirms", 1, 0, 'c'}, {"rate", 1, 0, 'r'},
     {"properties", 1, 0, 'x'}, {"delivery-mode", 1, 0, 'd'}, {"warm-up", 1, 0, 'w'}, {"seconds", 1, 0, 't'},
-    {"stall", 1, 0, 'S'}, {"pid", 1, 0, 'I'}, {"help", 0, 0, '?'}, {0},
+    {"durable", 0, 0, 'D'}, {"stall", 1, 0, 'S'}, {"pid", 1, 0, 'I'}, {"help", 0, 0, '?'}, {0},
 };
 
 static const char usage[] =
@@ -561,6 +562,7 @@ static const char usage[] =
     "  --sizes N|uniform:A:B  octets of a body, at least 16 (100)\n"
     "  --properties none|plain|distinct   plain: delivery-mode; distinct: also content-type, a new message-id each\n"
     "  --delivery-mode 1|2    (1)\n"
+    "  --durable              declare durable queues\n"
     "  --batch N              most messages per write (256)\n"
     "  --ack N                acknowledge `multiple` every N messages; 1: each; 0: a no-ack consumer (100)\n"
     "  --prefetch N           (1000)\n"
@@ -597,6 +599,7 @@ static void set_option(int which, char *value)
     case 'c': option.window = (uint32_t)strtoul(value, NULL, 10); break;
     case 'r': option.rate = strtod(value, NULL); break;
     case 'x': option.properties = value; break;
+    case 'D': option.durable = true; break;
     case 'd': option.delivery_mode = (uint32_t)strtoul(value, NULL, 10); break;
     case 'w': option.warm_up = strtod(value, NULL); break;
     case 't': option.seconds = strtod(value, NULL); break;

@@ -38,6 +38,12 @@ def tree(root: int) -> list[int]:
     return found
 
 
+def resident_mib(pids: list[int]) -> float:
+    """Return the memory that these processes have in use now, in MiB (resident set); they are all running."""
+    pages = sum(int((PROC / str(pid) / "statm").read_text().split()[1]) for pid in pids)
+    return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+
 def pin(pid: int, cores: set[int]) -> None:
     """Let every thread of the process tree run on these cores only."""
     for process in tree(pid):

@@ -15,7 +15,10 @@ ORDER = (COMPILED, INTERPRETED, RABBITMQ)
 
 @dataclass(frozen=True)
 class Measurement:
-    """One broker under one load, once. Latencies in microseconds from publishing to delivery."""
+    """One broker under one load, once.
+
+    Latencies in microseconds from publishing to delivery, and to confirmation where there are any.
+    """
 
     scenario: str
     broker: str
@@ -27,11 +30,17 @@ class Measurement:
     p50: float
     p99: float
     longest: float
+    confirm_p50: float | None = None
+    confirm_p99: float | None = None
+    resident: float | None = None  # MiB of the broker's memory after the load
 
     @classmethod
-    def of(cls, scenario: str, broker: str, repetition: int, result: Result, others: float) -> "Measurement":
+    def of(
+        cls, scenario: str, broker: str, repetition: int, result: Result, others: float, resident: float
+    ) -> "Measurement":
         """Take from the generator's result what the report needs."""
         messages, latency = max(1, result["messages"]), result["latency_us"]
+        confirm = result.get("confirm_us", {})
         return cls(
             scenario,
             broker,
@@ -43,6 +52,9 @@ class Measurement:
             latency["p50"],
             latency["p99"],
             latency["max"],
+            confirm.get("p50"),
+            confirm.get("p99"),
+            resident,
         )
 
 
@@ -56,10 +68,13 @@ class Best:
     p50: float
     p99: float
     longest: float
+    confirm_p50: float | None
+    confirm_p99: float | None
+    resident: float | None
 
     @classmethod
     def of(cls, measurements: Iterable[Measurement]) -> "Best | None":
-        """Return the minimum of every time and the maximum of the rate; None without measurements."""
+        """Return the minimum of every time, the maximum of rate and memory; None without measurements."""
         found = list(measurements)
         if not found:
             return None
@@ -70,6 +85,9 @@ class Best:
             min(m.p50 for m in found),
             min(m.p99 for m in found),
             min(m.longest for m in found),
+            min((m.confirm_p50 for m in found if m.confirm_p50 is not None), default=None),
+            min((m.confirm_p99 for m in found if m.confirm_p99 is not None), default=None),
+            max((m.resident for m in found if m.resident is not None), default=None),
         )
 
 
@@ -117,6 +135,11 @@ def _goals(scenario: Scenario, best: dict[str, Best]) -> Iterable[tuple[str, boo
         yield f"{scenario.rate:,.0f}/s compiled", None if ours is None else ours.rate >= scenario.rate
     if scenario.latency:
         yield "p99 compiled <= RabbitMQ's", None if not ours or not peer else ours.p99 <= peer.p99
+    if scenario.confirmation:
+        met = None
+        if ours and peer and ours.confirm_p99 is not None and peer.confirm_p99 is not None:
+            met = ours.confirm_p99 <= peer.confirm_p99
+        yield "p99 of confirmations compiled <= RabbitMQ's", met
 
 
 def _cell(value: float | None, form: str) -> str:
@@ -150,7 +173,7 @@ def table(rows: list[Row]) -> str:
     text += _aligned(lines)
     text += ["", "Goals"]
     text += _aligned([[row.scenario.title, "; ".join(_goal_words(row))] for row in rows if row.goals] or [["none"]])
-    text += ["", *_latencies(rows)]
+    text += ["", *_latencies(rows), *_confirmations(rows)]
     return "\n".join(text)
 
 
@@ -165,8 +188,27 @@ def _latencies(rows: list[Row]) -> list[str]:
     return ["Microseconds from publishing to delivery (minimum over the repetitions)", *_aligned(lines), ""]
 
 
-def conditions() -> dict[str, object]:
-    """Return what the figures depend on and this program can see."""
+def _confirmations(rows: list[Row]) -> list[str]:
+    lines = [["scenario", "broker", "p50", "p99", "MiB"]]
+    for row in rows:
+        for name, best in row.best.items():
+            if best.confirm_p99 is not None:
+                cells = (_cell(best.confirm_p50, ",.0f"), _cell(best.confirm_p99, ",.0f"), _cell(best.resident, ",.0f"))
+                lines.append([row.scenario.title, name, *cells])
+    if len(lines) == 1:
+        return []
+    head = "Microseconds from publishing to confirmation (minimum over the repetitions), resident memory (most)"
+    return [head, *_aligned(lines), ""]
+
+
+def _file_system(folder: Path) -> str:
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    there = [fields for fields in mounts if folder.resolve().is_relative_to(fields[1])]
+    return max(there, key=lambda fields: len(fields[1]))[2] if there else "?"
+
+
+def conditions(folder: Path) -> dict[str, object]:
+    """Return what the figures depend on and this program can see; the folder is where the brokers write."""
     cpuinfo = Path("/proc/cpuinfo").read_text()
     model = next((line.partition(":")[2].strip() for line in cpuinfo.splitlines() if "model name" in line), "?")
     memory = int(Path("/proc/meminfo").read_text().split()[1]) / 2**20
@@ -176,5 +218,6 @@ def conditions() -> dict[str, object]:
         "memory_gib": round(memory, 1),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
+        "file_system": _file_system(folder),
         "load_before": os.getloadavg(),
     }

@@ -59,7 +59,8 @@ def measure(broker: Broker, scenario: Scenario, repetition: int, effort: Effort)
             processes.pin(broker.process.pid, everything)
     spent = _cpu_of(pids) + _cpu_of_children() - own
     others = max(0.0, processes.busy_seconds() - before - spent) / (time.monotonic() - start)
-    return Measurement.of(scenario.key, broker.name, repetition, result, others)
+    resident = processes.resident_mib(broker.pids())
+    return Measurement.of(scenario.key, broker.name, repetition, result, others, resident)
 
 
 def _cpu_of(pids: list[int]) -> float:
@@ -128,14 +129,16 @@ def main() -> int:
     effort = QUICK if wanted.quick else NORMAL
     effort = Effort(wanted.repeat or effort.repetitions, effort.warm_up, effort.window)
     scenarios = possible([scenario for scenario in SCENARIOS if scenario.key in wanted.only])
-    surroundings = report.conditions()
+    # The brokers' directories stand beside the results: temporary ones are in memory on some machines.
+    wanted.output.parent.mkdir(parents=True, exist_ok=True)
+    surroundings = report.conditions(wanted.output.parent)
     try:
         loadgen.build()
     except loadgen.LoadError as reason:
         say(str(reason))
         return 1
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-bench-")))
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="scratch-", dir=wanted.output.parent)))
         brokers = start_all(wanted.brokers, scratch, stack, say)
         titles = {name: broker.title for name, broker in brokers.items()}
         found = list(measurements(brokers, scenarios, effort))
@@ -145,7 +148,6 @@ def main() -> int:
     surroundings |= {"brokers": titles, "load_after": os.getloadavg(), "effort": asdict(effort)}
     rows = [Row.of(scenario, found) for scenario in scenarios]
     say(f"\n{report.table(rows)}\n{_describe(surroundings, found)}")
-    wanted.output.parent.mkdir(parents=True, exist_ok=True)
     data = {"conditions": surroundings, "rows": [row.as_data() for row in rows], "all": [asdict(m) for m in found]}
     wanted.output.write_text(json.dumps(data, indent=1) + "\n")
     say(f"Written to {wanted.output}.")
@@ -156,7 +158,8 @@ def _describe(about: dict[str, object], found: list[Measurement]) -> str:
     others = sorted(one.others for one in found)
     lines = [
         f"Conditions: {about['processor']}, {about['cores']} cores, {about['memory_gib']} GiB, {about['system']}, "
-        f"CPython {about['python']}; everything on loopback, transient messages, at most 20,000 in flight.",
+        f"CPython {about['python']}; everything on loopback, at most 20,000 in flight, transient messages but where "
+        f"it says persistent, stores on {about['file_system']}.",
         f"Load average before {about['load_before']}, after {about['load_after']}; other processes used "
         f"{others[len(others) // 2]:.1f} cores in the middle, {others[-1]:.1f} at most. "
         f"The generator took at most {max(one.generator * one.rate for one in found) / 1e6:.2f} of a core.",

@@ -8,7 +8,8 @@ class Scenario:
     """One load; the goals are None where nothing is promised.
 
     `compiled` and `interpreted` are the least ratios of RabbitMQ's CPU time per message to ours, `rate` the least
-    messages per second of the compiled broker, `latency` that its p99 is no worse than RabbitMQ's.
+    messages per second of the compiled broker, `latency` that its p99 from publishing to delivery is no worse than
+    RabbitMQ's, `confirmation` the same from publishing to confirmation.
     """
 
     key: str
@@ -18,9 +19,12 @@ class Scenario:
     interpreted: float | None = None
     rate: float | None = None
     latency: bool = False
+    confirmation: bool = False
     one_core: bool = False
 
 
+PERSISTENT = ("--durable", "--delivery-mode", "2", "--sizes", "1024")
+"""Every message is on the disk when it is confirmed."""
 SCENARIOS = (
     Scenario("acks", "100 B, acks of 100", ("--ack", "100"), compiled=20, interpreted=3),
     Scenario(
@@ -36,5 +40,19 @@ SCENARIOS = (
     Scenario("core", "100 B, broker on one core", ("--ack", "100"), rate=1_000_000, one_core=True),
     Scenario(
         "pairs", "100 B, 8 publishers and consumers", ("--ack", "100", "--pairs", "8"), compiled=20, interpreted=3
+    ),
+    Scenario(
+        "persistent",
+        "1 KiB, persistent, confirms, window 1000",
+        (*PERSISTENT, "--ack", "100", "--confirms", "1000"),
+        compiled=8,
+        interpreted=4,
+    ),
+    # A window that is no bound: half a second of messages.
+    Scenario(
+        "steady",
+        "1 KiB, persistent, 10,000 msgs/s",
+        (*PERSISTENT, "--ack", "100", "--confirms", "5000", "--rate", "10000"),
+        confirmation=True,
     ),
 )

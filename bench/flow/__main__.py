@@ -145,8 +145,7 @@ class Card:
     def _rss_mib(self) -> float | None:
         if self.broker is None:
             return None
-        pages = sum(int((processes.PROC / str(pid) / "statm").read_text().split()[1]) for pid in self.broker.pids())
-        return pages * os.sysconf("SC_PAGE_SIZE") / MIB
+        return processes.resident_mib(self.broker.pids())
 
 
 def arguments() -> argparse.Namespace:

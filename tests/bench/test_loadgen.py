@@ -37,6 +37,7 @@ def broker(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         ("--sizes", "300000", "--batch", "4", "--in-flight", "40", "--ack", "7"),
         ("--pairs", "5"),
         ("--confirms", "100"),
+        ("--confirms", "100", "--durable", "--delivery-mode", "2"),
         ("--rate", "2000", "--ack", "1"),
     ],
     ids=" ".join,

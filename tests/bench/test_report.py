@@ -7,11 +7,14 @@ from bench.scenarios import SCENARIOS, Scenario
 
 ACKS = Scenario("acks", "acks", ("--ack", "100"), compiled=20, interpreted=3)
 LATENCY = Scenario("latency", "latency", ("--rate", "10000"), latency=True)
+STEADY = Scenario("steady", "steady", ("--confirms", "5000"), confirmation=True)
 CORE = Scenario("core", "core", (), rate=1_000_000, one_core=True)
 
 
-def measured(scenario: str, broker: str, microseconds: float, rate: float = 1.0, p99: float = 100.0) -> Measurement:
-    return Measurement(scenario, broker, 0, microseconds, rate, 0.1, 0.0, 50.0, p99, 200.0)
+def measured(
+    scenario: str, broker: str, microseconds: float, rate: float = 1.0, p99: float = 100.0, confirm: float | None = None
+) -> Measurement:
+    return Measurement(scenario, broker, 0, microseconds, rate, 0.1, 0.0, 50.0, p99, 200.0, confirm, confirm, 64.0)
 
 
 def test_the_minimum_over_the_repetitions_counts_for_every_broker_alike() -> None:
@@ -42,6 +45,17 @@ def test_latency_is_compared_with_the_peers_of_the_same_run() -> None:
     assert Row.of(LATENCY, found).goals == (("p99 compiled <= RabbitMQ's", True),)
     worse = [*found[1:], measured("latency", "compiled", 30.0, p99=5_401.0)]
     assert Row.of(LATENCY, worse).goals == (("p99 compiled <= RabbitMQ's", False),)
+
+
+def test_confirmations_are_compared_with_the_peers_of_the_same_run() -> None:
+    found = [measured("steady", "compiled", 30.0, confirm=900.0), measured("steady", "rabbitmq", 95.0, confirm=5_400.0)]
+    row = Row.of(STEADY, found)
+    assert row.goals == (("p99 of confirmations compiled <= RabbitMQ's", True),)
+    assert "5,400" in table([row])
+    assert "64" in table([row])
+    worse = [*found[1:], measured("steady", "compiled", 30.0, confirm=5_401.0)]
+    assert Row.of(STEADY, worse).goals == (("p99 of confirmations compiled <= RabbitMQ's", False),)
+    assert Row.of(STEADY, worse[:1]).goals == (("p99 of confirmations compiled <= RabbitMQ's", None),)
 
 
 def test_the_rate_of_one_core_needs_no_peer() -> None:
