@@ -24,7 +24,7 @@ class Purger(Party):
     """Purges a queue that others publish to, and nobody consumes from."""
 
     def act(self) -> None:
-        link = Link(self.port)
+        link = self.connect()
         while True:
             pause(self, link)
             wipe = Wipe(PURGED, now())
@@ -37,7 +37,7 @@ class Deleter(Party):
     """Deletes a queue that others publish to, and declares it again."""
 
     def act(self) -> None:
-        link = Link(self.port)
+        link = self.connect()
         while True:
             pause(self, link)
             wipe, thing = Wipe(MORTAL, now()), self.history.change("queue", MORTAL, there=False)
@@ -55,7 +55,7 @@ class Builder(Party):
     """Declares and deletes queues, exchanges and bindings of its own, with names that are used again."""
 
     def act(self) -> None:
-        link = Link(self.port)
+        link = self.connect()
         while True:
             pause(self, link)
             for _ in range(self.chance.randint(1, 5)):

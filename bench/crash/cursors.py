@@ -8,7 +8,7 @@ import struct
 from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from bench.crash.history import Copy, History, Settlement, now
 from bench.crash.judge import Found, Verdict
@@ -162,10 +162,15 @@ class CursorWitness:
         self._cursor = cursor
         self._token = 0
 
-    def create(self) -> None:
-        """Make the cursor, and let go of the connection."""
-        self._control.attach(CURSOR, [READ])
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
         self._connection.close()
+
+    def create(self) -> None:
+        """Make the cursor."""
+        self._control.attach(CURSOR, [READ])
 
     def take(self) -> list[Found]:
         """Return all that is not settled."""
@@ -193,10 +198,9 @@ class CursorWitness:
         return found
 
     def settle(self, verdict: Verdict, chance: random.Random) -> None:
-        """Settle some of what was found, and let go of the connection."""
+        """Settle some of what was found."""
         copies = [copy for copy, one in verdict.kept if one.queue == READ]
         copies = copies[: int(len(copies) * chance.choice((0.0, 0.5, 1.0, 1.0)))]
         if copies:
             self._cursor.settle(self._control, self._token, self._cursor.offsets[copies[-1].name], copies)
         self._cursor.forget_settled()
-        self._connection.close()

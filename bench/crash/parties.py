@@ -41,6 +41,7 @@ class Party(threading.Thread):
         """The share of its messages that have headers."""
         self.number = 0
         """Of the last message that it has published."""
+        self._links: list[Link] = []
         self.untold: dict[int, list[Copy]] = {}
         """What it published and was not told of, by the link's number."""
 
@@ -56,14 +57,22 @@ class Party(threading.Thread):
         except Exception as error:
             self.history.blame("harness", f"{self.name} {type(self).__name__}: {error!r}")
             raise
+        finally:
+            for link in self._links:
+                link.abort()
 
     def act(self) -> None:
         """Do what it does."""
         raise NotImplementedError
 
+    def connect(self) -> Link:
+        """Connect."""
+        self._links.append(Link(self.port))
+        return self._links[-1]
+
     def confirming(self) -> Link:
         """Connect, in confirm mode."""
-        link = Link(self.port)
+        link = self.connect()
         self.untold.clear()
         link.on_confirm = self.told
         link.ask(spec.CONFIRM_SELECT)
@@ -228,7 +237,7 @@ class Transacting(Party):
     """Takes from one queue and publishes to others in transactions; some are rolled back."""
 
     def act(self) -> None:
-        link = Link(self.port)
+        link = self.connect()
         link.ask(spec.TX_SELECT)
         link.ask(spec.BASIC_QOS, prefetch_count=50)
         link.ask(spec.BASIC_CONSUME, queue=TX_IN)

@@ -5,6 +5,7 @@ import json
 import random
 import time
 from collections import Counter
+from contextlib import ExitStack
 from typing import NamedTuple
 
 from bench.crash import topology
@@ -88,37 +89,47 @@ class Rounds:
     def run(self, number: int) -> list[Violation]:
         """Run a round; return the promises that were broken."""
         plan, chance = plan_of(self.seed, number)
-        history, target = self.history, self.target
         if not self._port:
-            self._port = target.start()
-            witness = Witness(self._port, history, target.promises)
-            topology.declare(witness.link, history, target.ours)
-            witness.leave()
-            if target.ours:
-                CursorWitness(self._port, history, self.cursor).create()
+            self._begin()
         self._load(plan, chance)
-        if target.node.data.exists():
-            target.copy_data(target.scratch / "as-killed")
+        self.target.copy_data(self.target.scratch / "as-killed")
         for _ in range(plan.dies_again):
-            target.start_and_kill(chance)
-        self._port = target.start()
-        witness = Witness(self._port, history, target.promises)
+            self.target.start_and_kill(chance)
+        self._port = self.target.start()
+        with ExitStack() as stack:
+            witness = stack.enter_context(Witness(self._port, self.history, self.target.promises))
+            reader = None
+            if self.target.ours:
+                reader = stack.enter_context(CursorWitness(self._port, self.history, self.cursor))
+            return self._verify(plan, chance, witness, reader)
+
+    def _begin(self) -> None:
+        self._port = self.target.start()
+        with Witness(self._port, self.history, self.target.promises) as witness:
+            topology.declare(witness.link, self.history, self.target.ours)
+        if self.target.ours:
+            with CursorWitness(self._port, self.history, self.cursor) as reader:
+                reader.create()
+
+    def _verify(
+        self, plan: Plan, chance: random.Random, witness: Witness, reader: CursorWitness | None
+    ) -> list[Violation]:
+        """See what is there, judge it, and take some of it away."""
+        history = self.history
         witness.check_things()
         found = [one for queue in QUEUES if ("queue", queue) in history.things for one in witness.take(queue)]
-        reading = CursorWitness(self._port, history, self.cursor) if target.ours else None
-        if reading is not None:
-            found += reading.take()
-        verdict = Judge(history, target.promises, time.monotonic_ns()).judge(found)
+        if reader is not None:
+            found += reader.take()
+        verdict = Judge(history, self.target.promises, time.monotonic_ns()).judge(found)
         violations = [*history.violations, *verdict.violations]
         self._count(verdict, violations)
         if violations:
             self._write_journal(plan, found, violations)
         carry_on(history, verdict)
         witness.settle(verdict, f"{plan.name}.drain", chance)
-        topology.declare(witness.link, history, target.ours)
-        witness.leave()
-        if reading is not None:
-            reading.settle(verdict, chance)
+        if reader is not None:
+            reader.settle(verdict, chance)
+        topology.declare(witness.link, history, self.target.ours)
         return violations
 
     def _load(self, plan: Plan, chance: random.Random) -> None:

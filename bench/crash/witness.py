@@ -2,7 +2,7 @@
 
 import random
 import time
-from typing import cast
+from typing import Self, cast
 
 from bench.crash.history import Copy, History, Settlement, Thing, Wipe, now
 from bench.crash.judge import Found, Verdict
@@ -99,9 +99,13 @@ class Witness:
             raise Gone(None, f"it refused the only message that was on its way, number {number}")
         self._confirmed = number
 
-    def leave(self) -> None:
-        """Close the connection, so that what was not acknowledged is back in its queue."""
-        self.link.close()
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
+        if kind is None:  # what was not acknowledged is back in its queue then
+            self.link.close()
+        self.link.abort()
 
     # -- what is in the queues ---------------------------------------------------------------------------------------
 
