@@ -31,6 +31,7 @@ class Purger(Party):
             self.history.wipes.append(wipe)
             link.ask(spec.QUEUE_PURGE, queue=PURGED)
             wipe.ended, wipe.answered = now(), True
+            self.history.answered("wipe")
 
 
 class Deleter(Party):
@@ -44,6 +45,7 @@ class Deleter(Party):
             self.history.wipes.append(wipe)
             link.ask(spec.QUEUE_DELETE, queue=MORTAL)
             wipe.answered, thing.doubtful = True, False
+            self.history.answered("wipe")
             if self.chance.random() < 0.5:
                 pause(self, link)
             self.history.change("queue", MORTAL, there=True)
@@ -78,6 +80,7 @@ class Builder(Party):
             link.ask(spec.QUEUE_DECLARE, queue=name, durable=True, arguments=arguments)
         for thing in changed:
             thing.doubtful = False
+        self.history.answered("declaration")
 
     def _exchange(self, link: Link) -> None:
         name = f"{PREFIX}{self.chance.randint(1, MOST_QUEUES)}"
@@ -90,6 +93,7 @@ class Builder(Party):
             link.ask(spec.EXCHANGE_DECLARE, exchange=name, type="direct", durable=True)
         for thing in changed:
             thing.doubtful = False
+        self.history.answered("declaration")
 
     def _unbound(self, end: int, name: str) -> list[Thing]:
         keys = [key for key in self._mine("binding") if key[end] == name]
@@ -110,3 +114,4 @@ class Builder(Party):
         method = spec.QUEUE_UNBIND if there else spec.QUEUE_BIND
         link.ask(method, queue=queue, exchange=exchange, routing_key=key)
         thing.doubtful = False
+        self.history.answered("declaration")

@@ -84,7 +84,7 @@ class Cursor:
                 "offset", f"{row.name} is at {row.offset} of {READ}, and {used} was in use before it was sent"
             )
 
-    def settle(self, control: Control, token: int, end: int, copies: list[Copy]) -> None:
+    def settle(self, control: Control, token: int, end: int, copies: list[Copy], history: History) -> None:
         """Settle messages that were read, up to an offset."""
         settlements = []
         for copy in copies:
@@ -95,6 +95,7 @@ class Cursor:
         self.settled = max(self.settled, end)
         for settlement in settlements:
             settlement.sure = True
+        history.answered("settled")
 
     def forget_settled(self) -> None:
         """Let go of what is known of messages that are settled."""
@@ -132,7 +133,7 @@ class Reader(Party):
                     copies.append(copy)
             start = plan.end[READ]
             if copies and self.chance.random() < 0.7:
-                self.cursor.settle(control, attached.token, start, copies)
+                self.cursor.settle(control, attached.token, start, copies, self.history)
                 copies = []
 
 
@@ -202,5 +203,6 @@ class CursorWitness:
         copies = [copy for copy, one in verdict.kept if one.queue == READ]
         copies = copies[: int(len(copies) * chance.choice((0.0, 0.5, 1.0, 1.0)))]
         if copies:
-            self._cursor.settle(self._control, self._token, self._cursor.offsets[copies[-1].name], copies)
+            end = self._cursor.offsets[copies[-1].name]
+            self._cursor.settle(self._control, self._token, end, copies, self._history)
         self._cursor.forget_settled()

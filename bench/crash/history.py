@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import time
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -19,6 +19,10 @@ from bench.crash.promises import Promises
 _CONTENT = random.Random(5).randbytes(1 << 19)
 LARGEST = 200 * 1024
 """Octets of the largest body."""
+
+
+ANSWERS = ("confirmation", "commit", "wipe", "declaration", "settled")
+"""The answers that wait for the disk."""
 
 
 def now() -> int:
@@ -152,6 +156,14 @@ class History:
         self.violations: list[Violation] = []
         self.confirmed = 0
         self.deliveries = 0
+        self.waiting: tuple[str, Callable[[], None]] | None = None
+        """Whom to call at once when an answer of this kind has been read: one of `ANSWERS`."""
+
+    def answered(self, kind: str) -> None:
+        """An answer that had to wait for the disk has been read, and noted."""
+        waiting = self.waiting
+        if waiting is not None and waiting[0] == kind:
+            waiting[1]()
 
     def add(self, copies: Iterable[Copy]) -> None:
         """Note messages before they are sent."""
@@ -170,6 +182,7 @@ class History:
             if positive:
                 copy.taken = at
         self.confirmed += positive
+        self.answered("confirmation")
 
     def committed(self, transaction: Transaction) -> None:
         """tx.commit-ok has come."""
@@ -178,6 +191,7 @@ class History:
         for copy in transaction.published:
             copy.taken = at
         self.assure((copy.settlement for copy in transaction.settled if copy.settlement is not None), None)
+        self.answered("commit")
 
     def assure(self, settlements: Iterable[Settlement], queue: str | None) -> None:
         """An answer has come that waited for the disk: for `queue`, or None, the commit of a transaction."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bench.crash import topology
 from bench.crash.changes import Builder, Deleter, Purger
 from bench.crash.cursors import Cursor, CursorWitness, Reader
-from bench.crash.history import Copy, History, Violation
+from bench.crash.history import ANSWERS, Copy, History, Violation
 from bench.crash.judge import Found, Judge, Verdict, carry_on
 from bench.crash.parties import Consumer, Party, Publisher, Transacting
 from bench.crash.target import Target
@@ -22,6 +22,8 @@ LONGEST_LOAD_S = 0.8
 """A kill comes at a moment uniform over so many seconds from the beginning of the load ..."""
 LONG_LOAD_S = 2.5
 """... or, in one round of ten, so many."""
+LONGEST_WAIT_S = 0.3
+"""Seconds for which an answer of the kind that is struck at is waited for."""
 JOIN_S = 30.0
 """Seconds in which the clients of a dead broker must have noticed."""
 
@@ -33,6 +35,8 @@ class Plan(NamedTuple):
     load_s: float
     stops: bool
     """The broker is asked to stop, and killed while it does."""
+    strikes_on: str
+    """It is killed by the client that is the first to read such an answer; empty: at once."""
     dies_again: int
     """How often it is killed while it recovers."""
 
@@ -42,7 +46,9 @@ def plan_of(seed: int, number: int) -> tuple[Plan, random.Random]:
     chance = random.Random(f"{seed}/{number}")
     longest = LONG_LOAD_S if chance.random() < 0.1 else LONGEST_LOAD_S
     dies_again = chance.choice((1, 1, 2)) if chance.random() < 0.2 else 0
-    return Plan(str(number), chance.uniform(0.0, longest), chance.random() < 0.15, dies_again), chance
+    strikes_on = chance.choice(ANSWERS) if chance.random() < 0.5 else ""
+    stops = not strikes_on and chance.random() < 0.25
+    return Plan(str(number), chance.uniform(0.0, longest), stops, strikes_on, dies_again), chance
 
 
 def parties(plan: Plan, port: int, history: History, chance: random.Random, cursor: Cursor | None) -> list[Party]:
@@ -140,6 +146,10 @@ class Rounds:
         time.sleep(max(0.0, begun + plan.load_s - time.monotonic()))
         if self.target.has_ended():
             self.history.blame("ended", "the broker has ended by itself under load")
+        if plan.strikes_on:
+            self.history.waiting = plan.strikes_on, self.target.strike
+            self.target.has_ended(LONGEST_WAIT_S)
+            self.history.waiting = None
         if plan.stops:
             self.target.stop_and_kill(chance)
         else:

@@ -55,13 +55,20 @@ class Target:
         time.sleep(chance.uniform(0.0, 0.3))
         self.kill()
 
+    def strike(self) -> None:
+        """Send the signal that kills it, from any thread; `kill` does the rest."""
+        process = self._process
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+
     def kill(self) -> None:
         """Kill it and all that it has started, at once."""
         process = self._process
         if process is None:
             return
         self._process = None
-        self.kills += process.poll() is None
+        self.kills += process.poll() in (None, -signal.SIGKILL)
         for pid in processes.tree(process.pid):
             with contextlib.suppress(ProcessLookupError):  # it ends with its parent
                 os.kill(pid, signal.SIGKILL)
@@ -70,9 +77,12 @@ class Target:
             if stream is not None:
                 stream.close()
 
-    def has_ended(self) -> bool:
-        """Tell whether it has ended by itself."""
-        return self._process is not None and self._process.poll() is not None
+    def has_ended(self, within_s: float = 0.0) -> bool:
+        """Tell whether it has ended, or does within so many seconds."""
+        assert self._process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(within_s)
+        return self._process.poll() is not None
 
     def copy_data(self, to: Path) -> None:
         """Copy the data directory as it is, while nobody is at work on it."""
