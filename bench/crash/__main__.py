@@ -121,9 +121,7 @@ def main() -> int:
     say(totals(rounds, failed, time.monotonic() - begun))
     if failed:
         number = failed[0][0]
-        say(
-            f"Round {number} broke promises first: round-{number}.jsonl, the broker's log and its data are in {scratch}"
-        )
+        say(f"Round {number} was the first: its journal, its data as the kill left them and the log are in {scratch}")
         say(f"Once more: python -m bench.crash --broker {wanted.broker} --seed {seed} --first {number} --rounds 1")
         return 1
     shutil.rmtree(scratch)

@@ -90,6 +90,8 @@ class Rounds:
         self.counts: Counter[str] = Counter()
         self.history = History(target.promises)
         self.cursor = Cursor()
+        self._copy = target.scratch / "as-killed"
+        """The data directory as the kill under load has left it; of a round that fails it stays as round-N.data."""
         self._port = 0
 
     def run(self, number: int) -> list[Violation]:
@@ -98,7 +100,7 @@ class Rounds:
         if not self._port:
             self._begin()
         self._load(plan, chance)
-        self.target.copy_data(self.target.scratch / "as-killed")
+        self.target.copy_data(self._copy)
         for _ in range(plan.dies_again):
             self.target.start_and_kill(chance)
         self._port = self.target.start()
@@ -131,6 +133,8 @@ class Rounds:
         self._count(verdict, violations)
         if violations:
             self._write_journal(plan, found, violations)
+            if self._copy.exists():
+                self._copy.rename(self.target.scratch / f"round-{plan.name}.data")
         carry_on(history, verdict)
         witness.settle(verdict, f"{plan.name}.drain", chance)
         if reader is not None:

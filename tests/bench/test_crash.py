@@ -65,7 +65,7 @@ def test_a_broker_that_forgets_is_found_out_and_the_round_can_be_read(forgetful:
     lines = [json.loads(line) for line in (forgetful.scratch / "round-1.jsonl").read_text().splitlines()]
     assert {"plan", "violation", "message"} <= {line["kind"] for line in lines}
     assert lines[0]["seed"] == SEED
-    assert (forgetful.scratch / "as-killed").is_dir()
+    assert (forgetful.scratch / "round-1.data").is_dir()
 
 
 def test_a_round_follows_from_seed_and_number() -> None:
