@@ -147,7 +147,7 @@ class History:
     """All that there may be in the broker, and what was seen to be wrong while clients were at work."""
 
     def __init__(self, promises: Promises) -> None:
-        self._promises = promises
+        self.promises = promises
         self.copies: dict[tuple[str, str], Copy] = {}
         """By queue and message-id, under each of a copy's places."""
         self.wipes: list[Wipe] = []
@@ -196,7 +196,7 @@ class History:
     def assure(self, settlements: Iterable[Settlement], queue: str | None) -> None:
         """An answer has come that waited for the disk: for `queue`, or None, the commit of a transaction."""
         for settlement in settlements:
-            settlement.sure = settlement.sure or self._promises.settled_across_queues or settlement.queue == queue
+            settlement.sure = settlement.sure or self.promises.settled_across_queues or settlement.queue == queue
 
     def delivered(self, queue: str, name: str | None, redelivered: bool, body: bytes) -> Copy | None:
         """Note that a client has got a message while the broker runs; None if it should not exist."""
@@ -213,7 +213,7 @@ class History:
         settlement = copy.settlement
         if settlement is not None and settlement.sure and settlement.queue == queue:
             self.blame("acknowledged back", f"{queue} delivered {name}, whose acknowledgement was surely taken")
-        if copy.delivered == queue and not redelivered and self._promises.marks:
+        if copy.delivered == queue and not redelivered and self.promises.marks:
             self.blame("unmarked", f"{queue} delivered {name} again and did not say that it was redelivered")
         copy.delivered = queue
         copy.settlement = None

@@ -195,7 +195,7 @@ class Consumer(Party):
             )
             if copy is None:
                 continue
-            if not delivery.redelivered:
+            if not delivery.redelivered and self.history.promises.marks:  # else it may have come back out of turn
                 if last.get(copy.publisher, 0) > copy.place:
                     self.history.blame("order", f"{self.queue} gave out {copy.name} after a later one of its publisher")
                 last[copy.publisher] = copy.place
