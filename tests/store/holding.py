@@ -35,8 +35,8 @@ def opened(directory: Path) -> Iterator[SqliteStore]:
 
 
 def contents(store: SqliteStore) -> Contents:
-    rows = []
-    for row in store.rows():
+    rows: list[Row] = []
+    for row in list(store.rows()):
         rows += (
             [row] if row.queue == 0 else [page for page in store.pages(row.queue, row.first, 0) if page[0] == row[0]]
         )

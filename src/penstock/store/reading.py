@@ -81,7 +81,7 @@ class Reading:
         if table is ROWS and not with_pages:
             columns[-1] = WITHOUT_PAGES
         stretch = f"FROM {table.name} NOT INDEXED WHERE {table.key} BETWEEN ? AND ? ORDER BY {table.key}"
-        self._all = f"SELECT {', '.join(columns)} {stretch}"
+        self._all = f"SELECT {', '.join(columns)} {stretch} LIMIT ?"
         self._one = f"SELECT {', '.join(name for name in table.columns if name != 'data')} {stretch} LIMIT 1"
 
     def records(self) -> Iterator[Any]:
@@ -89,8 +89,9 @@ class Reading:
         known = read_sum(self._connection, self._table)
         low, high = 0, UNKNOWN if known is None else known.last
         while low <= high:
+            why = ""
             try:
-                for columns in self._connection.execute(self._all, (low, high)):
+                for columns in self._connection.execute(self._all, (low, high, -1)):
                     if columns[0] < low:
                         continue  # Out of order: it has been seen, or is missed at the end.
                     low = columns[0] + 1
@@ -99,9 +100,25 @@ class Reading:
             except sqlite3.DatabaseError as error:
                 if not is_damage(error):
                     raise
-                low = self._behind(low, high, str(error))
+                why = str(error)
+            first = self._first(low, high)
+            if first is None:
+                low = self._behind(low, high, why)
+            else:
+                low = first[0] + 1
+                yield from self._judged(first)
         for damage in compare(self._table, known, self._count, self._total, self._met > 0):
             self._meet(damage)
+
+    def _first(self, low: int, high: int) -> tuple[Any, ...] | None:
+        """Return the first record: with the one that it cannot read, Python forgets the one before it."""
+        try:
+            found: tuple[Any, ...] | None = self._connection.execute(self._all, (low, high, 1)).fetchone()
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            return None
+        return found if found is not None and found[0] >= low else None
 
     def _judged(self, columns: tuple[Any, ...]) -> Iterator[Any]:
         seal = columns[self._table.columns.index("seal")]

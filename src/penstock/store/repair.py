@@ -64,8 +64,8 @@ class _Repair:
         self._things: list[tuple[int, Thing]] = []
         """With their places in the order of declarations, in which they are written at the end."""
         self._sums: dict[str, Sum] = {}
-        self._found = {table.name: [0, 0] for table in TABLES}
-        """Of each table how many records were met and the sum of their seals."""
+        self._found: dict[str, dict[int, int]] = {table.name: {} for table in TABLES}
+        """Of each table the keys of the records that were met, and their seals."""
         self._saved = {table.name: 0 for table in TABLES}
         self._lost: list[Damage] = []
 
@@ -79,9 +79,9 @@ class _Repair:
             finally:
                 self._directory.unlock()
         for table in TABLES:
-            count, total = self._found[table.name]
-            is_damaged = self._saved[table.name] < count
-            self._lost += compare(table, self._sums.get(table.name), count, total, is_damaged)
+            found = self._found[table.name]
+            is_damaged = self._saved[table.name] < len(found)
+            self._lost += compare(table, self._sums.get(table.name), len(found), sum(found.values()), is_damaged)
         kept = self._saved
         return Saved(kept["rows"], kept["notes"], kept["things"], kept["positions"], self._lost)
 
@@ -102,9 +102,10 @@ class _Repair:
 
     def _record(self, table: Table, columns: Columns) -> None:
         found = self._found[table.name]
-        found[0] += 1
+        if columns[0] in found:
+            return  # The same page in two places.
         seal = columns[table.columns.index("seal")]
-        found[1] += seal if type(seal) is int else 0
+        found[columns[0]] = seal if type(seal) is int else 0
         try:
             if table is ROWS and columns[-1] is None:
                 raise Unreadable("not all of it is there")

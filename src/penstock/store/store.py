@@ -62,7 +62,10 @@ class Store(ABC):
 
     @abstractmethod
     def rows(self) -> Iterator[Row]:
-        """Return the rows that are no pages, oldest first; of pages only what is known without their data (b"")."""
+        """Return the rows that are no pages, oldest first; of pages only what is known without their data (b"").
+
+        Read to its end it also makes sure that `pages` finds all of them.
+        """
 
     @abstractmethod
     def pages(self, queue: int, first: int, most: int) -> list[Row]:
