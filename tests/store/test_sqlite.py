@@ -171,3 +171,14 @@ def test_an_open_store_can_be_read_by_others_meanwhile(tmp_path: Path) -> None:
         assert other.execute("SELECT number, data FROM rows").fetchall() == [(1, b"x")]
         other.close()
         store.commit(committing(rows=[Row(2, b"y")]))
+
+
+def test_a_connection_that_did_not_survive_is_made_anew(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.commit(everything())
+        assert store._connection is not None
+        store._connection.close()
+        with pytest.raises(StoreError, match=r"^cannot write the store '.*': Cannot operate on a closed database\.$"):
+            store.commit(committing(rows=[some_row(10)]))
+        store.commit(committing(rows=[some_row(10)]))
+        assert [row.number for row in store.rows()] == [1, 2, 10]

@@ -23,6 +23,8 @@ LEAF: Final = 0x0D
 MAP_ENTRY: Final = 5
 """Octets that the map of pages (section 1.8) has for each page: what it is, and what leads to it."""
 MAPPED_FREE: Final = 2
+RECORD_MOST: Final = 1_000_000_000
+"""Octets of a record at most, as SQLite has it."""
 WIDTHS: Final = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0)
 """Octets of a value of each kind; those above are texts and blobs of any length."""
 Columns = tuple[Any, ...]
@@ -96,8 +98,11 @@ class Image:
 
     def _long(self, number: int, size: int) -> bytes:
         """Return what of a record does not fit into its leaf; less where the chain of pages breaks off."""
-        parts = []
-        while size > 0 and number:
+        if size > RECORD_MOST:
+            raise Broken
+        parts, seen = [], set()
+        while size > 0 and number and number not in seen:
+            seen.add(number)
             page = self.page(number)
             number = int.from_bytes(page[:4], "big")
             parts.append(page[4 : 4 + size])

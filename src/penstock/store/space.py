@@ -57,7 +57,8 @@ class Space:
         else:
             self._shrinking = free_bytes > FREE_BEGIN and free * 4 > pages
         if self._shrinking:
-            connection.execute(f"PRAGMA incremental_vacuum({STEP_PAGES})").fetchall()
+            # A script runs to its end; execute() would stop after the first page, for it has no columns to give.
+            connection.executescript(f"PRAGMA incremental_vacuum({STEP_PAGES})")
             self._shrunk = True
             return True
         if self._shrunk or _length(self._log) > LOG_KEPT:

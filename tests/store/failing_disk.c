@@ -1,0 +1,75 @@
+/* A disk that fails, for tests: loaded with LD_PRELOAD it lets calls on a store's files fail while a file says so.
+ *
+ * FAILING names that file; in it are words: "sync" lets fsync and fdatasync fail, "write" lets writes fail, each with
+ * EIO; "torn" lets half of a write through and then fails; "late" synchronises, and says EIO then. "log" restricts
+ * them to the log, "file" to the file itself. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+static int says(int fd, const char *word) {
+    char link[64], path[4096], words[256];
+    const char *switch_path = getenv("FAILING");
+    ssize_t length;
+    int control, is_log;
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    length = readlink(link, path, sizeof path - 1);
+    if (switch_path == NULL || length < 0)
+        return 0;
+    path[length] = 0;
+    if (strstr(path, "messages.sqlite") == NULL || strstr(path, "-shm") != NULL)
+        return 0;
+    is_log = strstr(path, "-wal") != NULL;
+    control = open(switch_path, O_RDONLY | O_CLOEXEC);
+    if (control < 0)
+        return 0;
+    length = read(control, words, sizeof words - 1);
+    close(control);
+    if (length < 0)
+        return 0;
+    words[length] = 0;
+    if ((strstr(words, "log") && !is_log) || (strstr(words, "file") && is_log))
+        return 0;
+    return strstr(words, word) != NULL;
+}
+
+static int fail(void) {
+    errno = EIO;
+    return -1;
+}
+
+#define SYNC(name)                                                                                                     \
+    int name(int fd) {                                                                                                 \
+        static int (*real)(int);                                                                                       \
+        if (real == NULL)                                                                                              \
+            real = (int (*)(int))dlsym(RTLD_NEXT, #name);                                                              \
+        if (says(fd, "late")) {                                                                                        \
+            real(fd);                                                                                                  \
+            return fail();                                                                                             \
+        }                                                                                                              \
+        return says(fd, "sync") ? fail() : real(fd);                                                                   \
+    }
+
+#define WRITE(name, offset_type)                                                                                       \
+    ssize_t name(int fd, const void *octets, size_t size, offset_type at) {                                            \
+        static ssize_t (*real)(int, const void *, size_t, offset_type);                                                \
+        if (real == NULL)                                                                                              \
+            real = (ssize_t(*)(int, const void *, size_t, offset_type))dlsym(RTLD_NEXT, #name);                        \
+        if (says(fd, "torn")) {                                                                                        \
+            real(fd, octets, size / 2, at);                                                                            \
+            return fail();                                                                                             \
+        }                                                                                                              \
+        return says(fd, "write") ? fail() : real(fd, octets, size, at);                                                \
+    }
+
+SYNC(fsync)
+SYNC(fdatasync)
+WRITE(pwrite, off_t)
+WRITE(pwrite64, off64_t)

@@ -1,0 +1,217 @@
+"""Disks that are full or fail: nothing counts that was not confirmed, and the same commit goes through when they work.
+
+Real ones where that can be had: a file system of 3 MiB, a limit of the process, and calls of the operating system that
+fail because a library of ours stands before them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from penstock.store.commit import Position
+from tests.store.child import LIVE
+from tests.store.holding import contents, opened, some_row
+
+ROOT = Path(__file__).resolve().parents[2]
+CHILD = [sys.executable, "-m", "tests.store.child"]
+Ask = Callable[[str, int], str]
+
+
+@contextmanager
+def child(directory: Path, *before: str, **environment: str) -> Iterator[Ask]:
+    """Start a process that does what it is asked, see child.py; `before` is put before its command."""
+    command = [*before, *CHILD, str(directory)]
+    every = {**os.environ, **environment}
+    with subprocess.Popen(
+        command, cwd=ROOT, env=every, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        said, told = process.stdin, process.stdout
+        assert said is not None
+        assert told is not None
+        assert told.readline() == "open\n"
+
+        def ask(word: str, number: int) -> str:
+            said.write(f"{word} {number}\n")
+            said.flush()
+            return told.readline().rstrip("\n")
+
+        yield ask
+        said.close()
+    assert process.returncode == 0
+
+
+def assert_only(directory: Path, last: int, first: int = 1) -> None:
+    """The store has what commits up to a last one leave, and is in order."""
+    with opened(directory) as store:
+        found = contents(store)
+        assert store.check() == store.damaged == []
+    assert [row.number for row in found.rows] == [*range(max(first, last - LIVE + 1), last + 1)]
+    assert found.rows == [some_row(row.number, 20_000) for row in found.rows]
+    assert found.positions == [Position(1, last, last)]
+
+
+# A full disk
+
+
+@pytest.fixture
+def own_mounts() -> list[str]:
+    """Return what to put before a command that is to mount something that nobody else sees."""
+    before = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
+    if shutil.which("unshare") is None or subprocess.run([*before, "true"], capture_output=True).returncode != 0:
+        pytest.skip("This process may mount no file system of its own.")
+    return before
+
+
+def test_a_full_file_system_is_told_and_the_same_commit_goes_through_when_there_is_room(
+    tmp_path: Path, own_mounts: list[str]
+) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    script = f'mount -t tmpfs -o size=3m none {small} && head -c 2500000 /dev/zero > {small}/large && exec "$@"'
+    with child(small, *own_mounts, "sh", "-c", script, "sh") as ask:
+        number = 1
+        while (said := ask("commit", number)) == f"done {number}":
+            number += 1
+        assert 1 < number < 30
+        full = f"StoreFull: cannot write the store '{small}/messages.sqlite': there is no room left for it on its disk"
+        assert said == ask("commit", number) == full
+        live = " ".join(str(each) for each in range(max(1, number - LIVE), number))
+        assert ask("numbers", 0) == live
+        assert ask("remove", 0) == "done 0"
+        assert ask("commit", number) == f"done {number}"
+        assert ask("numbers", 0).split()[-1] == str(number)
+
+
+def test_a_file_that_may_not_grow_is_no_full_disk_and_no_crash(tmp_path: Path) -> None:
+    """RLIMIT_FSIZE: the kernel says EFBIG, SQLite SQLITE_IOERR_WRITE; Python ignores SIGXFSZ."""
+    with child(tmp_path, "sh", "-c", 'ulimit -f 400 && exec "$@"', "sh") as ask:
+        number = 1
+        while (said := ask("commit", number)) == f"done {number}":
+            number += 1
+        assert 1 < number < 30
+        expected = (
+            f"StoreError: cannot write the store '{tmp_path}/messages.sqlite': the disk fails (SQLITE_IOERR_WRITE)"
+        )
+        assert said == ask("commit", number) == expected
+        assert ask("numbers", 0).split()[-1] == str(number - 1)
+    with child(tmp_path) as ask:
+        assert ask("commit", number) == f"done {number}"
+    assert_only(tmp_path, number)
+
+
+# A disk that fails
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the library that lets a disk fail, made from failing_disk.c."""
+    compiler = shutil.which("cc")
+    if compiler is None or not sys.platform.startswith("linux"):
+        pytest.skip("Calls of the operating system can be made to fail on Linux, where there is a C compiler.")
+    made = tmp_path_factory.mktemp("library") / "failing_disk.so"
+    source = Path(__file__).with_name("failing_disk.c")
+    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(made), str(source)], check=True)
+    return made
+
+
+class Disk:
+    """A disk that fails when it is told to."""
+
+    def __init__(self, library: Path, switch: Path) -> None:
+        self._switch = switch
+        self.environment = {"LD_PRELOAD": str(library), "FAILING": str(switch)}
+
+    def fail(self, words: str) -> None:
+        self._switch.write_text(words)
+
+    def work(self) -> None:
+        self._switch.unlink()
+
+
+@pytest.fixture
+def disk(library: Path, tmp_path: Path) -> Disk:
+    return Disk(library, tmp_path / "failing")
+
+
+@pytest.mark.parametrize("words", ["log sync", "log write", "log torn", "log late", "sync", "write torn"])
+def test_a_commit_that_the_disk_does_not_take_is_not_confirmed_and_goes_through_later(
+    tmp_path: Path, disk: Disk, words: str
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    with child(data, **disk.environment) as ask:
+        for number in range(1, 8):
+            assert ask("commit", number) == f"done {number}"
+        for number in range(8, 20, 2):
+            disk.fail(words)
+            for _ in range(2):
+                said = ask("commit", number)
+                assert said.startswith(f"StoreError: cannot write the store '{data}/messages.sqlite': the disk fails (")
+                assert ask("numbers", 0).split()[-1] == str(number - 1)
+            disk.work()
+            assert ask("commit", number) == f"done {number}"
+            assert ask("commit", number + 1) == f"done {number + 1}"
+    assert_only(data, 19, first=15)
+
+
+@pytest.mark.parametrize("words", ["log sync", "log late"])
+def test_of_a_failed_commit_all_or_nothing_is_there_after_a_kill_and_it_can_be_written_again(
+    tmp_path: Path, disk: Disk, words: str
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    with child(data, **disk.environment) as ask:
+        for number in range(1, 8):
+            assert ask("commit", number) == f"done {number}"
+        disk.fail(words)
+        assert ask("commit", 8).startswith("StoreError: ")
+        shutil.copytree(data, tmp_path / "killed")
+        disk.work()
+    with opened(tmp_path / "killed") as store:
+        last = contents(store).rows[-1].number
+        assert last in (7, 8)
+    with child(tmp_path / "killed") as ask:
+        assert ask("commit", 8) == "done 8"
+    assert_only(tmp_path / "killed", 8)
+
+
+@pytest.mark.parametrize("words", ["file sync", "file write", "file torn"])
+def test_a_log_that_cannot_be_written_back_stays_and_nothing_is_lost(tmp_path: Path, disk: Disk, words: str) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    with child(data, **disk.environment) as ask:
+        for number in range(1, 80):  # More than a mebibyte of log.
+            assert ask("commit", number) == f"done {number}"
+        disk.fail(words)
+        assert ask("tidy", 0).startswith(
+            f"StoreError: cannot write the store '{data}/messages.sqlite': the disk fails ("
+        )
+        assert ask("commit", 80) == "done 80"
+        assert (data / "messages.sqlite-wal").stat().st_size > 1024 * 1024
+        shutil.copytree(data, tmp_path / "killed")
+        disk.work()
+        assert ask("tidy", 0) == "done 0"
+        assert (data / "messages.sqlite-wal").stat().st_size == 0
+        assert ask("commit", 81) == "done 81"
+    assert_only(data, 81)
+    assert_only(tmp_path / "killed", 80)
+
+
+def test_a_disk_that_fails_when_the_store_is_closed_keeps_what_was_committed(tmp_path: Path, disk: Disk) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    with child(data, **disk.environment) as ask:
+        for number in range(1, 10):
+            assert ask("commit", number) == f"done {number}"
+        disk.fail("file sync write")
+    disk.work()
+    assert (data / "messages.sqlite-wal").exists()
+    assert_only(data, 9)
