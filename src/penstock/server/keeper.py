@@ -91,10 +91,22 @@ class Keeper:
                 told = recovery.messages
                 log.info("recovering: %s messages", f"{told:,}")
         recovery.finish()
+        self._refuse_damage()
         self.journal.recovering = False
         if recovery.messages:
             log.info("recovered: %s messages", f"{recovery.messages:,}")
         self._thread.start()
+
+    def _refuse_damage(self) -> None:
+        """A broker that serves what is left would forget what is lost, with every message that it writes."""
+        damaged = self.store.damaged
+        if damaged:
+            first = damaged[0]
+            places = "1 place" if len(damaged) == 1 else f"{len(damaged):,} places"
+            raise StoreError(
+                f"the store is damaged in {places}, first {first.what}: {first.why}; "
+                "`penstock check` tells all of it, `penstock repair NEW` saves the rest in a folder NEW to start from"
+            )
 
     async def stop(self) -> None:
         """Write what is left, within `LEAVE_S`, and let go of the store."""
