@@ -78,6 +78,7 @@ class Recovery:
             self._found[int(run.kept.number)] += [message for message in run.messages if message.group is not None]
             run.messages = []
         self.journal.restore(group)
+        self.messages += int(group.live)
 
     def finish(self) -> None:
         """Put all messages into their queues, in order, and judge the queues by what they hold."""
@@ -89,7 +90,6 @@ class Recovery:
         for number, queue in self._queues.items():
             found = self._found[number]
             found.sort(key=_sequence_of)
-            self.messages += len(found)
             restore(queue, found, broker.now)
             let_go(queue, broker.now)
             broker.watch_lifetime(queue)
