@@ -128,6 +128,18 @@ def test_a_page_of_zeros_or_ones(subject: Subject) -> None:
         subject.suffer(overwrite(page * PAGE_SIZE, PAGE_SIZE, 0xFF if page % 2 else 0))
 
 
+def test_a_page_in_the_place_of_another(subject: Subject) -> None:
+    """Also ways that lead round in a circle."""
+    trees = [page for page in range(subject.pages) if subject.octets[page * PAGE_SIZE] in (2, 5, 10, 13)]
+    assert len(trees) > 10
+    pairs = [(to, come_from) for to in trees for come_from in trees if to != come_from]
+    for to, come_from in random.Random(3).sample(pairs, 60):
+        page = subject.octets[come_from * PAGE_SIZE :][:PAGE_SIZE]
+        subject.suffer(
+            lambda octets, to=to, page=page: octets.__setitem__(slice(to * PAGE_SIZE, (to + 1) * PAGE_SIZE), page)
+        )
+
+
 def test_a_file_that_was_cut_off(subject: Subject) -> None:
     for size in (0, 1, 99, 100, 512, *range(PAGE_SIZE, len(subject.octets), 5 * PAGE_SIZE // 2)):
         subject.suffer(cut(size))

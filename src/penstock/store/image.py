@@ -48,7 +48,7 @@ class Image:
         for number in range(1, end + 1):
             self._newer[self._log.frame(number).page] = number
         if end:
-            self.pages = self._log.frame(end).pages or self.pages
+            self.pages = min(self._log.frame(end).pages or self.pages, self.pages + end)
         self._free = self._find_free()
 
     def __enter__(self) -> Image:

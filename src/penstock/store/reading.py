@@ -142,7 +142,7 @@ class Reading:
     def _behind(self, low: int, high: int, why: str) -> int:
         """Return the key to go on with; the record that follows `low` or everything near it cannot be read."""
         found, columns = self._probe(low, high)
-        if found and columns is not None:  # It is there, and only its data is not.
+        if found and columns is not None and columns[0] >= low:  # It is there, and only its data is not.
             self._reach(columns[self._table.columns.index("seal")])
             self._meet(damage_of(self._table, columns, why))
             return int(columns[0]) + 1
