@@ -75,7 +75,7 @@ def filled(directory: Path) -> Contents:
         for at in range(1, 31):
             store.commit(
                 committing(
-                    rows=[some_row(3 * at, 300 * at), some_page(3 * at + 1, 1 + at % 3, 10 * at, 20_000)],
+                    rows=[some_row(3 * at, 300 * at), some_page(3 * at + 1, 1 + at % 3, 10 * at, 9_000)],
                     notes=[some_note(3 * at + 2, 5 * at)],
                     notes_gone=[3 * at - 4] if at % 3 == 0 else [],
                     rows_gone=[3 * at - 9] if at % 2 else [],

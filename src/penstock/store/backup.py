@@ -52,8 +52,8 @@ def _prepare(path: Path, target: Path) -> None:
 
 def _copy(path: Path, part: Path, told: Callable[[int, int], None] | None) -> None:
     with contextlib.ExitStack() as stack:
-        reader = _connect(path, stack)
-        writer = _connect(part, stack)
+        reader = _connect(path, stack, "ro")  # It only reads: the log is the writer's.
+        writer = _connect(part, stack, "rw")
         try:
             writer.execute("PRAGMA synchronous = OFF")  # It is synchronised once, when it is whole.
             reader.execute("BEGIN")
@@ -67,9 +67,10 @@ def _copy(path: Path, part: Path, told: Callable[[int, int], None] | None) -> No
             raise fault(error, part, "write", "the backup") from None
 
 
-def _connect(path: Path, stack: contextlib.ExitStack) -> sqlite3.Connection:
+def _connect(path: Path, stack: contextlib.ExitStack, mode: str) -> sqlite3.Connection:
     try:
-        connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
+        uri = f"{path.absolute().as_uri()}?mode={mode}"
+        connection = sqlite3.connect(uri, uri=True, timeout=WAIT_S, isolation_level=None)
     except sqlite3.Error as error:
         raise fault(error, path, "open") from None
     stack.callback(connection.close)

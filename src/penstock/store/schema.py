@@ -69,7 +69,8 @@ def _first(connection: sqlite3.Connection) -> None:
 
 
 MIGRATIONS: Final[tuple[Migration, ...]] = (_first,)
-"""The first makes version 1 of nothing, the second version 2 of version 1 ..."""
+"""The first makes version 1 of nothing, the second version 2 of version 1 ... One that changes a table makes it anew
+and does not alter it: a file's statements are compared with those of a new one, and SQLite rewrites what it alters."""
 
 
 def recognise(path: Path) -> bool:
@@ -135,6 +136,8 @@ def bring_up_to_date(connection: sqlite3.Connection, path: Path, migrations: Seq
             )
         for migrate in migrations[version:]:
             migrate(connection)
+        if not _statements(connection) >= _expected(migrations):
+            raise StoreError(f"cannot open the store '{path}': {DAMAGED}")
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {newest}")
         connection.execute(
@@ -145,6 +148,19 @@ def bring_up_to_date(connection: sqlite3.Connection, path: Path, migrations: Seq
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def _expected(migrations: Sequence[Migration]) -> set[tuple[bytes, ...]]:
+    with contextlib.closing(sqlite3.connect(":memory:", isolation_level=None)) as fresh:
+        for migrate in migrations:
+            migrate(fresh)
+        return _statements(fresh)
+
+
+def _statements(connection: sqlite3.Connection) -> set[tuple[bytes, ...]]:
+    """Return what all tables, indexes and triggers are made by. A flipped bit in one would change what it does."""
+    columns = ", ".join(f"CAST({name} AS BLOB)" for name in ("type", "name", "tbl_name", "sql"))
+    return set(connection.execute(f"SELECT {columns} FROM sqlite_master"))
 
 
 def _opened_by(connection: sqlite3.Connection) -> str:

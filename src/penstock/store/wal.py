@@ -167,7 +167,7 @@ def _accepted(path: Path) -> int:
     (https://www.sqlite.org/walformat.html, section 2.1).
     """
     with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     with path.with_name(path.name + "-shm").open("rb") as file:
         (frames,) = struct.unpack_from("=I", file.read(20), 16)
     return int(frames)
