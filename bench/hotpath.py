@@ -47,6 +47,7 @@ class Bench:
     delivered: int = 0
     acknowledged: int = 0
     message: bytes = MESSAGE
+    keeps: bool = False
     written: int = 0
     """Bytes that a store would have written."""
 
@@ -95,7 +96,8 @@ class Bench:
                 if not connection.writable:
                     connection.drained()
                     more = True
-            more = self.write() or more
+            if self.keeps and self.write():
+                more = True
 
     def write(self) -> bool:
         """Encode what a store would write now, and say that it is on the disk; tells whether there was any."""
@@ -113,6 +115,7 @@ class Bench:
         arguments = {"capacity-bytes": CAPACITY}
         self.call(self.publisher, spec.QUEUE_DECLARE, queue=QUEUE, durable=True, arguments=arguments)
         self.message = PERSISTENT
+        self.keeps = True
 
     def publish(self, messages: int) -> None:
         """Publish in reads of a hundred."""

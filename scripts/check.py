@@ -19,6 +19,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 SOURCES = ROOT / "src"
+NOTHING_COMPILED = ("tests/house", "tests/store")
+"""Tests of what is the same in both forms: they run once, with the interpreted one."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,8 @@ def tests(name: str, form: str, marks: str) -> Outcome:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
         words = [sys.executable, "-m", "pytest", "-m", marks, f"--junitxml={report}"]
+        if form == "compiled" and marks != "spark":
+            words += [f"--ignore={path}" for path in NOTHING_COMPILED]
         code = subprocess.run(words, cwd=ROOT, env=environment, check=False).returncode
         return Outcome(name, code == 0, time.monotonic() - start, counts(report))
 

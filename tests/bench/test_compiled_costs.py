@@ -16,7 +16,10 @@ def test_a_step_takes_no_more_instructions_than_recorded(step: str) -> None:
     reason = guard.reason_to_skip() or guard.reason_not_to_compare(records, here)
     if reason:
         pytest.skip(reason)
-    assert guard.judge(step, guard.per_message(step), guard.recorded(records, here)[step]) is None
+    before = guard.recorded(records, here).get(step)
+    if before is None:
+        pytest.skip(f"{step} is not recorded in these surroundings yet; `make guard` with --record does it")
+    assert guard.judge(step, guard.per_message(step), before) is None
 
 
 def test_queued_messages_are_nothing_that_the_garbage_collector_looks_at() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.adapter import hosting
 from penstock.adapter.amqp091.content import make_content
+from penstock.adapter.amqp091.peer import Peer
 from penstock.adapter.hub import Hub
 from penstock.core import changes
 from penstock.core.consumer import Consumer
@@ -76,7 +77,9 @@ def _within(vhost: str, act: Callable[[Hub, VirtualHost], object]) -> Act:
 
 def ask(hub: Hub, vhost: VirtualHost, operation: str, /, **fields: object) -> None:
     """Ask the broker for a control operation; whatever it answers."""
-    hub.control.request(vhost, None, operation, make_content(Properties(), json.dumps(fields).encode()))  # type: ignore[arg-type]
+    connection = hub.connect(Peer("127.0.0.1:1", True))
+    hub.control.request(vhost, connection, operation, make_content(Properties(), json.dumps(fields).encode()))
+    hub.disconnect(connection)
 
 
 def _bind(vhost: VirtualHost, source: str, to_queue: bool, name: str, key: str, arguments: Any, undo: bool) -> None:
