@@ -111,6 +111,7 @@ class Control:
     def answer_plan(self, waiting: WaitingPlan, at_deadline: bool) -> None:
         """Answer a waiting plan, if there is something to answer or its time is up."""
         request, cursor = waiting.request, waiting.cursor
+        declared = self.broker.promises.declared
         try:
             cursor.check(request.number("token"), cursor.touched)
             answer, found = self._planned(request, cursor)
@@ -120,6 +121,8 @@ class Control:
         except BrokerError as error:
             self._fail(request, error)
         self._stop_waiting(cursor)
+        if request.connection is not None:
+            request.connection.await_disk(declared)  # What it tells must not be told of other messages after a kill.
 
     # Operations
 
