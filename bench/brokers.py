@@ -228,16 +228,19 @@ STARTERS: dict[str, Callable[[str, Path], Broker]] = {
 }
 
 
+def start(name: str, scratch: Path, stack: ExitStack, say: Callable[[str], None]) -> Broker | None:
+    """Start a broker until the stack unwinds; None where it cannot be, after a sentence that says why."""
+    try:
+        broker = STARTERS[name](name, scratch)
+    except BrokerUnavailable as reason:
+        say(f"Without {name}: {reason}")
+        return None
+    stack.callback(broker.stop)
+    say(f"{name}: {broker.title}, port {broker.port}")
+    return broker
+
+
 def start_all(names: list[str], scratch: Path, stack: ExitStack, say: Callable[[str], None]) -> dict[str, Broker]:
-    """Start those brokers that can be, until the stack unwinds; say in one sentence why another one cannot."""
-    running = {}
-    for name in names:
-        try:
-            broker = STARTERS[name](name, scratch)
-        except BrokerUnavailable as reason:
-            say(f"Without {name}: {reason}")
-            continue
-        stack.callback(broker.stop)
-        say(f"{name}: {broker.title}, port {broker.port}")
-        running[name] = broker
-    return running
+    """Start those brokers that can be, until the stack unwinds."""
+    started = {name: start(name, scratch, stack, say) for name in names}
+    return {name: broker for name, broker in started.items() if broker is not None}

@@ -78,9 +78,7 @@ class Builder(Party):
             arguments: dict[str, object] = dict(self.chance.choice(BUILT))
             changed[0].arguments = arguments
             link.ask(spec.QUEUE_DECLARE, queue=name, durable=True, arguments=arguments)
-        for thing in changed:
-            thing.doubtful = False
-        self.history.answered("declaration")
+        self._answered(changed)
 
     def _exchange(self, link: Link) -> None:
         name = f"{PREFIX}{self.chance.randint(1, MOST_QUEUES)}"
@@ -91,6 +89,9 @@ class Builder(Party):
             link.ask(spec.EXCHANGE_DELETE, exchange=name)
         else:
             link.ask(spec.EXCHANGE_DECLARE, exchange=name, type="direct", durable=True)
+        self._answered(changed)
+
+    def _answered(self, changed: list[Thing]) -> None:
         for thing in changed:
             thing.doubtful = False
         self.history.answered("declaration")
@@ -113,5 +114,4 @@ class Builder(Party):
         thing = self.history.change("binding", exchange, queue, key, there=not there)
         method = spec.QUEUE_UNBIND if there else spec.QUEUE_BIND
         link.ask(method, queue=queue, exchange=exchange, routing_key=key)
-        thing.doubtful = False
-        self.history.answered("declaration")
+        self._answered([thing])

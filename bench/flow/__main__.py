@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import loadgen, processes
-from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, STARTERS, Broker, BrokerUnavailable
+from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, STARTERS, Broker, start
 from bench.flow import experiments as run
 from bench.flow.card import EXPERIMENTS, Cell, by_key, met, table
 from bench.flow.experiments import KIB_64, MIB
@@ -170,15 +170,10 @@ def cards(wanted: argparse.Namespace, scratch: Path, stack: ExitStack) -> Iterat
         yield Card("at the URL", Target(wanted.url, wanted.penstock), None, wanted.quick)
         return
     for name in wanted.brokers:
-        try:
-            broker = STARTERS[name](name, scratch)
-        except BrokerUnavailable as reason:
-            say(f"Without {name}: {reason}")
-            continue
-        stack.callback(broker.stop)
-        say(f"{name}: {broker.title}, port {broker.port}")
-        url = f"amqp://guest:guest@127.0.0.1:{broker.port}/"
-        yield Card(name, Target(url, name in (COMPILED, INTERPRETED)), broker, wanted.quick)
+        broker = start(name, scratch, stack, say)
+        if broker is not None:
+            url = f"amqp://guest:guest@127.0.0.1:{broker.port}/"
+            yield Card(name, Target(url, name in (COMPILED, INTERPRETED)), broker, wanted.quick)
 
 
 def main() -> int:

@@ -61,10 +61,6 @@ def check(data: Path | None) -> None:
         try:
             store.open()
             damaged = store.check()
-            for found in (store.things(), store.positions(), store.notes(), store.rows()):
-                for _ in found:
-                    pass
-            damaged += [each for each in store.damaged if each not in damaged]
         finally:
             store.close()
             directory.unlock()

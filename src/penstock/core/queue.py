@@ -306,6 +306,8 @@ class Queue(Guarded):
             self.let_go(list(self.backlog.messages()), now)
         self.backlog.clear()
         self.settle(messages, size, now)
+        if self.kept is not None:
+            self.kept.journal.promise()
         return int(messages)
 
     # Thresholds

@@ -71,7 +71,6 @@ class Keeper:
         self._shell = shell
         hub.begin(shell.loop.time())
         broker.journal = self.journal
-        self.journal.recovering = True
         gc.disable()  # All that comes back stays: to look through it again and again takes longer than all the rest.
         try:
             told_of = restore(hub, self.store.things())
@@ -92,7 +91,6 @@ class Keeper:
                 log.info("recovering: %s messages", f"{told:,}")
         recovery.finish()
         self._refuse_damage()
-        self.journal.recovering = False
         if recovery.messages:
             log.info("recovered: %s messages", f"{recovery.messages:,}")
         self._thread.start()

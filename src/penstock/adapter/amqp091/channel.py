@@ -15,7 +15,7 @@ from penstock.adapter.amqp091.copies import BCC, may_name_copies, route_with_cop
 from penstock.adapter.amqp091.delivery import DeliveryHead, write_confirm, write_content, write_deliveries
 from penstock.adapter.amqp091.header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, flags_of
 from penstock.adapter.amqp091.overdue import Overdue
-from penstock.adapter.amqp091.particulars import PARTICULARS, PARTICULARS_KEPT, variant_of
+from penstock.adapter.amqp091.particulars import particulars_of, variant_of
 from penstock.adapter.amqp091.raw import counted
 from penstock.core.broker import Broker
 from penstock.core.consumer import Batch
@@ -231,7 +231,7 @@ class Channel(Session):
         charge = self._content_size + OVERHEAD
         route = self._drop_content()
         self.vhost.find_again(route)
-        if flags_of(content) & (CLAIMS | (PARTICULARS_KEPT if route.looks else PARTICULARS) | HEADERS_FLAG):
+        if flags_of(content) & (CLAIMS | particulars_of(route) | HEADERS_FLAG):
             self.publish_looking(route, content, charge)
         elif route.only is not None:
             self.producer.publish(route, content, charge)
@@ -270,7 +270,7 @@ class Channel(Session):
             checked = check_claims(self, content)
             charge += len(checked) - len(content)
             content = checked
-        if flags & (PARTICULARS_KEPT if route.looks else PARTICULARS):
+        if flags & particulars_of(route):
             route = variant_of(route, content, 0)
         if flags & HEADERS_FLAG and may_name_copies(content, FLAGS_AT, header_end(content)):
             self._publish_copies(route, content, charge)

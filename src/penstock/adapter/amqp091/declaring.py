@@ -129,8 +129,6 @@ def queue_purge(channel: Channel, args: dict[str, object]) -> None:
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}' and cannot be purged")
     count = queue.purge(channel.broker.now)
-    if queue.kept is not None:
-        queue.kept.journal.promise()
     _answer(channel, args, spec.QUEUE_PURGE_OK, {"message_count": count})
 
 

@@ -18,7 +18,7 @@ from mypy_extensions import i64
 from penstock.adapter.amqp091.claims import CLAIMS
 from penstock.adapter.amqp091.copies import may_name_copies
 from penstock.adapter.amqp091.header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, property_flags
-from penstock.adapter.amqp091.particulars import PARTICULARS, PARTICULARS_KEPT, PERSISTENT, variant_of
+from penstock.adapter.amqp091.particulars import PERSISTENT, particulars_of, variant_of
 from penstock.core.message import OVERHEAD
 from penstock.core.route import Route
 from penstock.errors import BrokerError, FrameError, PreconditionFailed, SyntaxInvalid, UnexpectedFrame
@@ -259,7 +259,7 @@ class Intake:
             if flags & CLAIMS or (flags & HEADERS_FLAG and may_name_copies(data, head + FLAGS_AT, body_at)):
                 self._publish_looking(channel, route, data[head:end], size - FIXED_OCTETS + body + OVERHEAD)
                 return end
-            if flags & (PARTICULARS_KEPT if route.looks else PARTICULARS):
+            if flags & particulars_of(route):
                 try:
                     route = variant_of(route, data, head)
                 except BrokerError as error:

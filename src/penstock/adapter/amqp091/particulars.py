@@ -23,6 +23,11 @@ EXPIRATION_MAX: Final = 4294967295
 """Milliseconds: the longest that RabbitMQ takes, some 50 days."""
 
 
+def particulars_of(route: Route) -> i64:
+    """Return the flags of the properties that matter to a message on this route."""
+    return PARTICULARS_KEPT if route.looks else PARTICULARS
+
+
 def variant_of(route: Route, data: bytes, frame_at: i64) -> Route:
     """Return the route of a message whose content header's frame begins there, for what it says of itself.
 

@@ -31,14 +31,13 @@ def restore(hub: Hub, things: Iterable[Thing]) -> list[str]:
     """
     journal = hub.broker.journal
     work = Restoring(hub)
-    before = journal is not None and journal.recovering
     if journal is not None:
         journal.recovering = True
     try:
         work.run(things)
     finally:
         if journal is not None:
-            journal.recovering = before
+            journal.recovering = False
     return work.told
 
 
