@@ -18,7 +18,11 @@
     │   ├── NotImplementedHere 540  connection
     │   └── InternalError      541  connection
     ├── ConfigError                 a setting that cannot be meant
-    └── StartError                  the broker cannot start: port or data directory in use
+    ├── StartError                  the broker cannot start: port or data directory in use
+    └── StoreError                  the store cannot be opened, read or written
+        ├── StoreFull               no room; it may be tried again
+        ├── StoreBusy               another broker holds it; it may be tried again
+        └── StoreLost               another broker has taken it over: this one must stop
 
 Expected outcomes (held, withheld, dropped, refused) are values, not errors.
 """
@@ -179,3 +183,11 @@ class StoreError(PenstockError):
 
 class StoreFull(StoreError):
     """There is no room for what was to be written: nothing of it was, and it may be tried again."""
+
+
+class StoreBusy(StoreError):
+    """Another broker holds the store; the text says which, where and since when."""
+
+
+class StoreLost(StoreError):
+    """Another broker has taken the store over. Nothing is written any more, now or later: the broker must stop."""

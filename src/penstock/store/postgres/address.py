@@ -1,0 +1,74 @@
+"""Where the store is: a URL of PostgreSQL's own form, and which schema of the database."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Conninfo
+
+from penstock.errors import ConfigError
+
+SCHEMA: Final = "penstock"
+NAME_OCTETS: Final = 63
+"""The longest name that PostgreSQL does not cut (NAMEDATALEN - 1)."""
+CONNECT_S: Final = 5
+"""Seconds for a connection to be made, to each host."""
+DEFAULTS: Final[dict[str, str | int | None]] = {
+    "connect_timeout": CONNECT_S,
+    "application_name": "penstock",
+    # A server whose host has died is noticed after 5 + 3 x 2 s, if we wait for its answer, and after 10 s, if it does
+    # not even take what we send.
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+"""What is used of libpq's parameters where the URL says nothing."""
+
+
+class Address:
+    """A URL that was understood; it may have a password, which nothing here shows."""
+
+    def __init__(self, url: str) -> None:
+        """Take `postgresql://user:password@host:port/database?schema=penstock&...`; the rest of the query is libpq's.
+
+        Raises ConfigError if it cannot be meant.
+        """
+        parts = urlsplit(url)
+        query = parse_qsl(parts.query, keep_blank_values=True)
+        self.schema = dict(query).get("schema", SCHEMA)
+        """The schema with our tables."""
+        if not 1 <= len(self.schema.encode()) <= NAME_OCTETS or self.schema.startswith("pg_") or "\0" in self.schema:
+            raise ConfigError(
+                f"schema '{self.schema}' of the store's URL: a name has 1 to {NAME_OCTETS} octets "
+                "and does not begin with pg_"
+            )
+        rest = urlencode([(name, value) for name, value in query if name != "schema"])
+        try:
+            given = conninfo_to_dict(urlunsplit(parts._replace(query=rest)))
+        except psycopg.Error as error:
+            reason = str(error).strip()
+            # libpq repeats the whole URL where it does not understand it.
+            shown = "it is no URL of PostgreSQL" if "://" in reason or "@" in reason else reason
+            raise ConfigError(
+                f"the store's URL cannot be used: {shown}; it looks like postgresql://user@host:5432/database?schema={SCHEMA}"
+            ) from None
+        parameters: dict[str, str | int | None] = {**DEFAULTS, **given, "client_encoding": "utf8"}
+        self.conninfo = make_conninfo("", **parameters)
+        """What libpq needs to connect; with the password, if one was given."""
+        usual = {
+            option.keyword.decode(): option.val.decode() for option in Conninfo.get_defaults() if option.val is not None
+        }
+        known = usual | {name: str(value) for name, value in given.items() if value}
+        self.user = known.get("user", "")
+        self.database = known.get("dbname") or self.user
+        self.host = known.get("host") or known.get("hostaddr") or "localhost"
+        self.port = known.get("port", "5432")
+
+    def __str__(self) -> str:
+        """Return how it is called in sentences."""
+        schema = "" if self.schema == SCHEMA else f"schema '{self.schema}' of "
+        return f"{schema}database '{self.database}' at '{self.host}', port {self.port}"

@@ -1,0 +1,95 @@
+"""What PostgreSQL's errors mean for a store, in a sentence that says what to do and never shows a password."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import psycopg
+
+from penstock.errors import StoreError, StoreFull, StoreLost
+from penstock.store.postgres.address import Address
+
+# https://www.postgresql.org/docs/current/errcodes-appendix.html
+FENCED: Final = "PN409"
+"""Ours: a newer holder has taken the lease. Classes that begin with I to Z are for such."""
+DISK_FULL: Final = "53100"
+LOCK_NOT_AVAILABLE: Final = "55P03"
+DAMAGED: Final = ("XX001", "XX002")
+ENDED: Final = ("57P01", "57P02", "57P03", "57P05", "25P03")
+"""The server has ended the session, or does not take any now: shutdown, crash, start, idle for too long."""
+
+_READ_ONLY: Final = "the database may only be read; is this server a replica, or default_transaction_read_only set?"
+_REASONS: Final = {
+    "25006": _READ_ONLY,
+    "42P01": "a table of it is missing; restore the schema from a backup",
+    "3F000": "its schema is missing; restore it from a backup",
+    "XX001": "PostgreSQL finds its files damaged; restore the database from a backup",
+    "XX002": "PostgreSQL finds an index damaged; REINDEX DATABASE makes it anew",
+    LOCK_NOT_AVAILABLE: "another program has locked its tables",
+}
+_CONNECTING: Final = (
+    ("password authentication failed", "give the right password in the URL, in PGPASSWORD or in ~/.pgpass"),
+    ("no password supplied", "give one in the URL, in PGPASSWORD or in ~/.pgpass"),
+    (r"pg_hba\.conf", "let it in there, on the server"),
+    ("role .* does not exist", "create it with: createuser, or give another user in the URL"),
+    ("database .* does not exist", "create it with: createdb, or give another database in the URL"),
+    ("Connection refused", "is the server running there?"),
+    ("No such file", "is the server running there?"),
+    ("could not translate host name", "give the right host in the URL"),
+)
+"""What to do, by what the server or libpq says, which has no code of an error when a connection is made."""
+
+
+class Refusal(Exception):
+    """The server has refused a statement of a pipeline."""
+
+    def __init__(self, state: str, text: str) -> None:
+        super().__init__(text)
+        self.state = state
+        """Its SQLSTATE."""
+
+
+class Disconnected(Exception):
+    """The session has ended: what was sent last may have been done, or not."""
+
+
+Failure = psycopg.Error | Refusal | Disconnected
+
+
+def state_of(error: Failure) -> str:
+    """Return the SQLSTATE; "" where there is none."""
+    if isinstance(error, Refusal):
+        return error.state
+    return (error.sqlstate or "") if isinstance(error, psycopg.Error) else ""
+
+
+def fault(error: Failure, address: Address, doing: str) -> StoreError:
+    """Return what to raise; `doing` is a verb, "open", "read" or "write"."""
+    state = state_of(error)
+    head = f"cannot {doing} the store in {address}: "
+    if state == DISK_FULL:
+        return StoreFull(f"{head}there is no room left for it on the server's disk")
+    if state == FENCED:
+        return StoreLost(f"{head}another broker has taken it over")
+    if state == "42501":
+        return StoreError(f"{head}user '{address.user}' may not: {_line(error)}; give it the right, or own the schema")
+    reason = _REASONS.get(state)
+    if reason is None:
+        reason = _line(error) + (f" (SQLSTATE {state})" if state else "")
+    return StoreError(head + reason)
+
+
+def unreachable(error: psycopg.Error, address: Address) -> StoreError:
+    """Return what to raise when no session could be made."""
+    said = _line(error)
+    advice = next((f"; {what}" for sign, what in _CONNECTING if re.search(sign, said)), "")
+    return StoreError(f"cannot reach the store in {address}: {said}{advice}")
+
+
+def _line(error: Failure) -> str:
+    """Return what the server or libpq says, in one line and without what is said already."""
+    text = str(error).strip()
+    text = text.split("failed: ")[-1] if "connection to server" in text or "connection failed" in text else text
+    line = text.partition("\n")[0].strip()
+    return re.sub(r"^(FATAL|ERROR|PANIC):\s*", "", line) or "it did not answer"

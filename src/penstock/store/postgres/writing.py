@@ -1,0 +1,120 @@
+"""A commit as statements: each may be done twice, and the second time changes nothing."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from psycopg import pq
+
+from penstock.store.commit import Commit, Thing
+from penstock.store.postgres.session import Call, Statement
+from penstock.store.tables import (
+    NOTES,
+    POSITIONS,
+    ROWS,
+    Table,
+    encoded,
+    seal_note,
+    seal_position,
+    seal_row,
+    seal_thing,
+)
+
+INT8, BYTEA, INT8_ARRAY = 20, 17, 1016
+"""OIDs of types; they never change."""
+PLACE: Final = 0
+"""A thing's place in the order of declarations is the server's to give, so its seal does not cover it."""
+
+integer = struct.Struct("!q").pack
+
+
+def _insert(table: Table, returning: str = "") -> Statement:
+    """Return the statement that writes a record, whether it is there or not; its data comes last."""
+    values = ", ".join(f"${at}" for at in range(1, len(table.columns) + 1))
+    changes = ", ".join(f"{name} = excluded.{name}" for name in table.columns[1:])
+    text = (
+        f"INSERT INTO {table.name} ({', '.join(table.columns)}) VALUES ({values}) "
+        f"ON CONFLICT ({table.key}) DO UPDATE SET {changes} {returning}"
+    )
+    types = tuple(BYTEA if name == "data" else INT8 for name in table.columns)
+    return Statement(f"insert_{table.name}".encode(), text, types)
+
+
+def _delete(table: Table, returning: str = "") -> Statement:
+    text = f"DELETE FROM {table.name} WHERE {table.key} = ANY($1) {returning}"
+    return Statement(f"delete_{table.name}".encode(), text, (INT8_ARRAY,))
+
+
+FENCE: Final = Statement(b"fence", "SELECT fence($1)", (INT8,))
+INSERT_ROW: Final = _insert(ROWS, "RETURNING xmax = 0")  # No transaction has deleted or changed it: it is new.
+INSERT_NOTE: Final = _insert(NOTES)
+INSERT_POSITION: Final = _insert(POSITIONS)
+INSERT_THING: Final = Statement(
+    b"insert_things",
+    "INSERT INTO things (kind, key, seal, data) VALUES ($1, $2, $3, $4) "
+    "ON CONFLICT (kind, key) DO UPDATE SET seal = excluded.seal, data = excluded.data",
+    (BYTEA, BYTEA, INT8, BYTEA),
+)
+DELETE_ROWS: Final = _delete(ROWS, "RETURNING octet_length(data)::bigint")
+DELETE_NOTES: Final = _delete(NOTES)
+DELETE_POSITIONS: Final = _delete(POSITIONS)
+DELETE_THING: Final = Statement(b"delete_thing", "DELETE FROM things WHERE kind = $1 AND key = $2", (BYTEA, BYTEA))
+
+
+class Change(NamedTuple):
+    """What a commit has changed in the table of rows, in bytes of their data."""
+
+    written: int
+    replaced: int
+    """Of that, what was there already."""
+    deleted: int
+
+
+def calls_of(commit: Commit, epoch: int) -> list[Call]:
+    """Return what is to be run, behind the question whether it may."""
+    calls: list[Call] = [(FENCE, [integer(epoch)])]
+    for row in commit.rows:
+        crc = zlib.crc32(row.data)
+        calls.append((INSERT_ROW, [*map(integer, (row.number, *row[2:], crc, seal_row(row, crc))), row.data]))
+    for note in commit.notes:
+        calls.append((INSERT_NOTE, [integer(note.number), integer(seal_note(note)), note.data]))
+    calls += [_declaration(thing) for thing in commit.things]
+    for position in commit.positions:
+        calls.append((INSERT_POSITION, [*map(integer, position), integer(seal_position(position))]))
+    for statement, keys in (
+        (DELETE_ROWS, commit.rows_gone),
+        (DELETE_NOTES, commit.notes_gone),
+        (DELETE_POSITIONS, commit.positions_gone),
+    ):
+        if keys:
+            calls.append((statement, [array(keys)]))
+    return calls
+
+
+def change_of(commit: Commit, calls: Sequence[Call], results: Iterable[pq.abc.PGresult]) -> Change:
+    """Return what was changed, from what the server gave for these calls."""
+    replaced = deleted = 0
+    rows = iter(commit.rows)
+    for (statement, _), result in zip(calls, results, strict=True):
+        if statement is INSERT_ROW:
+            row = next(rows)
+            replaced += 0 if result.get_value(0, 0) == b"\x01" else len(row.data)
+        elif statement is DELETE_ROWS:
+            deleted += sum(int.from_bytes(result.get_value(at, 0) or b"", "big") for at in range(result.ntuples))
+    return Change(sum(len(row.data) for row in commit.rows), replaced, deleted)
+
+
+def array(numbers: Sequence[int]) -> bytes:
+    """Return bigints as an array in PostgreSQL's binary form: dimensions, nulls, type; length, first; the elements."""
+    head = struct.pack("!5i", 1, 0, INT8, len(numbers), 1)
+    return head + b"".join([b"\0\0\0\x08" + integer(number) for number in numbers])
+
+
+def _declaration(thing: Thing) -> Call:
+    kind, key = encoded(thing.kind), encoded(thing.key)
+    if thing.data is None:
+        return DELETE_THING, [kind, key]
+    return INSERT_THING, [kind, key, integer(seal_thing(PLACE, kind, key, thing.data)), thing.data]
