@@ -1,4 +1,4 @@
-"""Folders for stores."""
+"""Folders and servers for stores."""
 
 import shutil
 import tempfile
@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests import postgres
+from tests.postgres import Cluster
 
 
 @pytest.fixture
@@ -15,3 +18,10 @@ def open_folder() -> Iterator[Path]:
     yield folder
     folder.chmod(0o700)
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Return a PostgreSQL server that all tests share: it runs all the time."""
+    with postgres.cluster() as server:
+        yield server

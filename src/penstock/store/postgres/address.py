@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Final
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import unquote
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -37,27 +37,19 @@ class Address:
 
         Raises ConfigError if it cannot be meant.
         """
-        parts = urlsplit(url)
-        query = parse_qsl(parts.query, keep_blank_values=True)
-        self.schema = dict(query).get("schema", SCHEMA)
+        place, _, query = url.partition("?")
+        parameters = [each for each in query.split("&") if each]
+        ours = [each for each in parameters if each.startswith("schema=")]
+        self.schema = unquote(ours[-1].removeprefix("schema=")) if ours else SCHEMA
         """The schema with our tables."""
         if not 1 <= len(self.schema.encode()) <= NAME_OCTETS or self.schema.startswith("pg_") or "\0" in self.schema:
             raise ConfigError(
                 f"schema '{self.schema}' of the store's URL: a name has 1 to {NAME_OCTETS} octets "
                 "and does not begin with pg_"
             )
-        rest = urlencode([(name, value) for name, value in query if name != "schema"])
-        try:
-            given = conninfo_to_dict(urlunsplit(parts._replace(query=rest)))
-        except psycopg.Error as error:
-            reason = str(error).strip()
-            # libpq repeats the whole URL where it does not understand it.
-            shown = "it is no URL of PostgreSQL" if "://" in reason or "@" in reason else reason
-            raise ConfigError(
-                f"the store's URL cannot be used: {shown}; it looks like postgresql://user@host:5432/database?schema={SCHEMA}"
-            ) from None
-        parameters: dict[str, str | int | None] = {**DEFAULTS, **given, "client_encoding": "utf8"}
-        self.conninfo = make_conninfo("", **parameters)
+        given = _understood(f"{place}?{'&'.join(each for each in parameters if each not in ours)}")
+        whole: dict[str, str | int | None] = {**DEFAULTS, **given, "client_encoding": "utf8"}
+        self.conninfo = make_conninfo("", **whole)
         """What libpq needs to connect; with the password, if one was given."""
         usual = {
             option.keyword.decode(): option.val.decode() for option in Conninfo.get_defaults() if option.val is not None
@@ -72,3 +64,18 @@ class Address:
         """Return how it is called in sentences."""
         schema = "" if self.schema == SCHEMA else f"schema '{self.schema}' of "
         return f"{schema}database '{self.database}' at '{self.host}', port {self.port}"
+
+
+def _understood(url: str) -> dict[str, str | int | None]:
+    """Return libpq's parameters in a URL. Raises ConfigError, with nothing in it that may be a password."""
+    try:
+        if not url.startswith(("postgresql://", "postgres://")):
+            raise psycopg.ProgrammingError
+        return dict(conninfo_to_dict(url))
+    except psycopg.Error as error:
+        said = str(error).strip()
+        # libpq repeats what it does not understand, often the whole URL; here only the name of a parameter.
+        reason = said if said.startswith("invalid URI query parameter") else "it is no URL that PostgreSQL understands"
+    raise ConfigError(
+        f"the store's URL cannot be used: {reason}; it looks like postgresql://user@host:5432/database?schema={SCHEMA}"
+    )

@@ -1,0 +1,172 @@
+"""What every engine of the store does alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import StoreError
+from penstock.store.commit import Commit, Note, Position, Row, Thing
+from tests.postgres import PROGRAMS, Cluster
+from tests.store.engines import Engine, Model, Place, PostgresEngine, SqliteEngine, commits
+from tests.store.holding import committing, contents, some_note, some_octets, some_page, some_row
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    if request.param == "sqlite":
+        yield lambda: SqliteEngine(tmp_path)
+        return
+    if PROGRAMS is None:
+        pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+    cluster: Cluster = request.getfixturevalue("cluster")
+    yield lambda: PostgresEngine(cluster)
+
+
+@pytest.fixture
+def engine(place: Place) -> Engine:
+    return place()
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(history=st.lists(st.tuples(commits(), st.sampled_from(["", "", "again", "reopen"])), max_size=8))
+def test_any_history_leaves_what_the_model_says(place: Place, history: list[tuple[Commit, str]]) -> None:
+    engine, model = place(), Model()
+    store = engine.make()
+    store.open()
+    try:
+        for commit, then in history:
+            store.commit(commit)
+            model.commit(commit)
+            if then == "again":
+                before = contents(store)
+                store.commit(commit)
+                assert contents(store) == before
+            if then == "reopen":
+                store.close()
+                store = engine.make()
+                store.open()
+            assert contents(store) == model.contents()
+            for queue, first, most in ((1, 0, 1 << 40), (2, 50, 2000), (2, 0, 0), (0, 0, 1 << 40)):
+                assert store.pages(queue, first, most) == model.pages(queue, first, most)
+    finally:
+        store.close()
+    assert engine.contents() == model.contents()
+
+
+def test_a_record_that_is_written_again_has_its_newest_state(engine: Engine) -> None:
+    with engine.opened() as store:
+        store.commit(
+            committing(rows=[some_row(1), some_page(2, 3, 4)], notes=[some_note(5)], positions=[Position(3, 1, 1)])
+        )
+        after = committing(
+            rows=[some_page(1, 3, 9), some_row(2, 9000)], notes=[some_note(5, 99)], positions=[Position(3, 2, 2)]
+        )
+        store.commit(after)
+    assert engine.contents() == ([], after.positions, after.notes, after.rows)
+
+
+def test_a_commit_that_is_tried_again_after_others_did_not_come_between_changes_nothing(engine: Engine) -> None:
+    with engine.opened() as store:
+        store.commit(
+            committing(rows=[some_row(1), some_row(2)], notes=[some_note(3)], things=[Thing("queue", "a", b"1")])
+        )
+        commit = committing(
+            rows=[some_row(4), some_row(5)], rows_gone=[1, 5], notes_gone=[3], positions=[Position(1, 2, 3)],
+            things=[Thing("queue", "b", b"2"), Thing("queue", "a", None), Thing("queue", "a", b"3")],
+        )  # fmt: skip
+        for _ in range(3):
+            store.commit(commit)
+            assert [row.number for row in store.rows()] == [2, 4]
+            assert [thing.data for thing in store.things()] == [b"2", b"3"]
+
+
+def test_a_large_row_comes_back(engine: Engine) -> None:
+    large = Row(1, some_octets(1, 20_000_000))
+    page = Row(2, some_octets(2, 10_000_000), 7, 1, 10, 10_000_000)
+    with engine.opened() as store:
+        store.commit(committing(rows=[large, page]))
+    with engine.opened() as store:
+        assert list(store.rows()) == [large, page._replace(data=b"")]
+        assert store.pages(7, 0, 0) == [page]
+
+
+def test_an_empty_row_and_an_empty_note_come_back(engine: Engine) -> None:
+    with engine.opened() as store:
+        store.commit(committing(rows=[Row(1, b"")], notes=[Note(2, b"")], things=[Thing("queue", "", b"")]))
+    assert engine.contents() == ([Thing("queue", "", b"")], [], [Note(2, b"")], [Row(1, b"")])
+
+
+def test_the_largest_numbers_come_back(engine: Engine) -> None:
+    most = (1 << 63) - 1
+    row, position = Row(most - 1, b"x", most, most, most, most), Position(most, most, most)
+    with engine.opened() as store:
+        store.commit(committing(rows=[row], positions=[position], notes=[Note(most - 1, b"x")]))
+    assert engine.contents() == ([], [position], [Note(most - 1, b"x")], [row])
+
+
+def test_twenty_thousand_things_come_in_the_order_in_which_they_were_declared(engine: Engine) -> None:
+    things = [Thing("binding", f"{at * 7919 % 20_000:05}/{'k' * 200}", b"%d" % at) for at in range(20_000)]
+    with engine.opened() as store:
+        store.commit(committing(things=things))
+        store.commit(committing(things=[things[7]._replace(data=b"newer"), things[3]._replace(data=None)]))
+        things[7] = things[7]._replace(data=b"newer")
+        del things[3]
+        assert list(store.things()) == things
+
+
+def test_more_rows_and_pages_than_one_reading_takes_come_in_order(engine: Engine) -> None:
+    rows = [Row(number, b"%d" % number) for number in range(1, 9002)]
+    pages = [Row(10_000 + at, b"x" * 100, 5, 1000 - at, 1, 1) for at in range(1000)]
+    with engine.opened() as store:
+        store.commit(committing(rows=[*pages, *rows]))
+        assert [row for row in store.rows() if row.queue == 0] == rows
+        assert store.pages(5, 0, 1 << 30) == pages[::-1]
+        assert store.pages(5, 1, 45_050) == pages[::-1][:450]
+        store.commit(committing(rows_gone=[row.number for row in rows]))
+        assert [row.number for row in store.rows()] == [page.number for page in pages]
+
+
+def test_rows_of_many_megabytes_are_read_a_few_at_a_time(engine: Engine) -> None:
+    rows = [Row(number, bytes([number]) * 3_000_000) for number in range(1, 11)]
+    with engine.opened() as store:
+        for row in rows:
+            store.commit(committing(rows=[row]))
+        reading = store.rows()
+        assert next(reading) == rows[0]
+        store.commit(committing(notes=[some_note(99)]))  # Who reads does not keep others from writing.
+        assert list(reading) == rows[1:]
+
+
+def test_room_that_is_used_grows_and_shrinks_with_what_is_stored(engine: Engine) -> None:
+    with engine.opened() as store:
+        empty = store.usage()
+        for number in range(1, 31):
+            store.commit(committing(rows=[some_row(number, 1_000_000)]))
+        full = store.usage()
+        store.commit(committing(rows_gone=list(range(1, 31))))
+        while store.tidy():
+            pass
+        after = store.usage()
+    assert full.used - empty.used > 29_000_000
+    assert full.taken >= full.used
+    assert after.used - empty.used < 5_000_000
+    assert after.taken < full.taken / 2
+
+
+def test_a_store_that_was_never_opened_or_is_closed_says_so(engine: Engine) -> None:
+    store = engine.make()
+    with pytest.raises(StoreError, match=r"is not open$"):
+        store.commit(Commit())
+    store.open()
+    store.close()
+    store.close()
+    for look in (store.things, store.rows, store.notes, store.positions):
+        with pytest.raises(StoreError, match=r"is not open$"):
+            list(look())
+    with pytest.raises(StoreError, match=r"is not open$"):
+        store.pages(1, 0, 0)

@@ -1,0 +1,200 @@
+"""One broker at a time: who is refused, who takes over, and what a broker may do that does not know that it is dead."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+
+from penstock.errors import StoreBusy, StoreLost
+from penstock.store.commit import Commit
+from penstock.store.postgres import postgres_store
+from tests.brokers import eventually, in_background
+from tests.postgres import Cluster, needs_postgres
+from tests.store.engines import PostgresEngine
+from tests.store.holding import committing, contents, some_row
+from tests.store.writer import LOST
+from tests.store.writers import Writer, assert_state_of, writing
+
+pytestmark = needs_postgres
+ROUNDS = 50
+
+
+@pytest.fixture
+def engine(cluster: Cluster) -> PostgresEngine:
+    return PostgresEngine(cluster)
+
+
+def end_session_of(cluster: Cluster, engine: PostgresEngine) -> None:
+    """Have the server end the session of whoever has the lease, as it does when its host has died."""
+    (schema,) = (engine.make().address.schema,)
+    ended = cluster.ask(f'SELECT backend, pg_terminate_backend(backend::int, 10000) FROM "{schema}".lease')
+    assert ended[0][1] is True
+
+
+def test_a_second_broker_is_refused_and_told_who_the_first_is(engine: PostgresEngine) -> None:
+    with engine.opened():
+        second = engine.make()
+        with pytest.raises(StoreBusy) as raised:
+            second.open()
+        said = str(raised.value)
+        assert f"is in use by another broker: process {os.getpid()} on host '{socket.gethostname()}', since 2" in said
+    second.open()
+    second.close()
+
+
+def test_who_stands_by_gets_the_lease_when_it_is_let_go(engine: PostgresEngine) -> None:
+    second = engine.make()
+    first = engine.make()
+    first.open()
+    assert not second.try_open()
+    assert second.holder is not None
+    assert (second.holder.process, second.holder.epoch) == (os.getpid(), 1)
+
+    def stand_by() -> None:
+        assert second.try_open(60)
+
+    with in_background(stand_by):
+        first.commit(committing(rows=[some_row(1)]))
+        first.close()
+    assert contents(second).rows == [some_row(1)]
+    second.close()
+
+
+def test_two_schemas_are_two_stores(cluster: Cluster) -> None:
+    with PostgresEngine(cluster).opened() as one, PostgresEngine(cluster).opened() as other:
+        one.commit(committing(rows=[some_row(1)]))
+        assert list(other.rows()) == []
+
+
+def test_a_broker_whose_session_was_ended_goes_on_in_a_new_one(cluster: Cluster, engine: PostgresEngine) -> None:
+    with engine.opened() as store:
+        for number in range(1, 6):
+            store.commit(committing(rows=[some_row(number)]))
+            end_session_of(cluster, engine)
+        assert [row.number for row in store.rows()] == [1, 2, 3, 4, 5]
+        end_session_of(cluster, engine)
+        assert store.pages(1, 0, 1) == []
+        end_session_of(cluster, engine)
+        assert store.usage().used > 0
+        end_session_of(cluster, engine)
+        assert store.tidy() is False
+
+
+def test_rows_are_read_on_in_a_new_session(cluster: Cluster, engine: PostgresEngine) -> None:
+    rows = [some_row(number, 1_000_000) for number in range(1, 21)]
+    with engine.opened() as store:
+        store.commit(committing(rows=rows))
+        reading = store.rows()
+        found = [next(reading)]
+        end_session_of(cluster, engine)
+        assert found + list(reading) == rows
+
+
+def test_a_broker_whose_lease_was_taken_writes_nothing_ever_again(cluster: Cluster, engine: PostgresEngine) -> None:
+    first, second = engine.make(), engine.make()
+    first.open()
+    first.commit(committing(rows=[some_row(1)]))
+    assert not second.try_open()
+    with in_background(lambda: eventually(lambda: second.try_open(1), "the lease")):
+        end_session_of(cluster, engine)
+    for _ in range(2):
+        with pytest.raises(
+            StoreLost, match=r"another broker has taken over the store in .*: process \d+ on host .*; this"
+        ):
+            first.commit(committing(rows=[some_row(2)]))
+    with pytest.raises(StoreLost):
+        first.tidy()
+    with pytest.raises(StoreLost):
+        list(first.rows())
+    assert contents(second).rows == [some_row(1)]
+    second.close()
+    with pytest.raises(StoreLost):  # It is nobody's now, and yet not the first one's: others were there since.
+        first.commit(committing(rows=[some_row(2)]))
+    first.close()
+    assert engine.contents().rows == [some_row(1)]
+
+
+def test_a_lease_that_was_taken_in_spite_of_a_live_session_is_refused_in_the_commit_itself(
+    cluster: Cluster, engine: PostgresEngine
+) -> None:
+    """As it is behind a pooler that gives one session to two brokers: the lock then means nothing, the epoch does."""
+    with engine.opened() as store:
+        schema = postgres_store(engine.url).address.schema
+        cluster.ask(f'UPDATE "{schema}".lease SET epoch = epoch + 1')
+        with pytest.raises(StoreLost):
+            store.commit(committing(rows=[some_row(1)]))
+        with pytest.raises(StoreLost):
+            store.commit(Commit())
+    assert engine.contents().rows == []
+
+
+def test_an_idle_broker_finds_out_that_its_lease_was_taken(cluster: Cluster, engine: PostgresEngine) -> None:
+    with engine.opened() as store:
+        schema = postgres_store(engine.url).address.schema
+        cluster.ask(f'UPDATE "{schema}".lease SET epoch = epoch + 1')
+        with pytest.raises(StoreLost):
+            store.tidy()
+
+
+def test_a_broker_that_is_killed_gives_way_with_all_that_it_has_confirmed(engine: PostgresEngine) -> None:
+    active = Writer(engine.url)
+    active.await_event("open")
+    for _ in range(10):
+        with_next = Writer(engine.url)
+        with_next.await_event("waiting")
+        active.await_commits()
+        active.kill()
+        epoch, found = with_next.await_event("open").split()
+        assert active.committed() <= int(found) <= active.committed() + 1
+        assert int(epoch) == active.epoch + 1
+        close_pipe(active)
+        active = with_next
+    last = active.await_commits()
+    active.kill()
+    close_pipe(active)
+    assert_state_of(engine.contents(), last, active.committed() + 1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_broker_that_was_stopped_and_goes_on_after_another_took_over_writes_nothing(
+    cluster: Cluster, engine: PostgresEngine
+) -> None:
+    schema = postgres_store(engine.url).address.schema
+    active = Writer(engine.url)
+    active.await_event("open")
+    for _ in range(ROUNDS):
+        with_next = Writer(engine.url)
+        with_next.await_event("waiting")
+        active.await_commits()
+        active.stop()
+        end_session_of(cluster, engine)
+        found = int(with_next.await_event("open").split()[1])
+        with_next.await_commits()
+        active.resume()
+        assert active.wait() == LOST
+        assert active.committed() <= found
+        rows = cluster.ask(
+            f'SELECT count(*) FROM "{schema}".rows WHERE first <= %s AND number > %s', active.epoch, found
+        )
+        position = cluster.ask(f'SELECT delivered FROM "{schema}".positions')
+        assert (rows, position) == ([(0,)], [(with_next.epoch,)])
+        close_pipe(active)
+        active = with_next
+        active.await_commits()
+    active.kill()
+    close_pipe(active)
+    assert_state_of(engine.contents(), active.committed(), active.committed() + 1)
+
+
+def close_pipe(writer: Writer) -> None:
+    assert writer.process.stdout is not None
+    writer.process.stdout.close()
+
+
+def test_a_writer_that_nobody_disturbs_leaves_the_state_of_its_last_commit(engine: PostgresEngine) -> None:
+    with writing(engine.url) as writer:
+        last = writer.await_commits(25)
+    assert_state_of(engine.contents(), last, writer.committed() + 1)

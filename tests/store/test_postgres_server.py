@@ -1,0 +1,235 @@
+"""The server goes away, comes back, is full or damaged: what was committed stays, and the store says what is wrong."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from penstock.errors import StoreError, StoreFull
+from penstock.store.commit import Position, Thing
+from penstock.store.postgres import postgres_store
+from penstock.store.postgres.store import PostgresStore
+from tests import postgres
+from tests.brokers import eventually
+from tests.postgres import Cluster, needs_postgres
+from tests.store.engines import PostgresEngine
+from tests.store.holding import committing, contents, some_note, some_octets, some_page, some_row
+from tests.store.writers import assert_state_of, writing
+
+pytestmark = needs_postgres
+
+
+@pytest.fixture(scope="module")
+def mortal() -> Iterator[Cluster]:
+    """Return a server that tests may stop and break."""
+    with postgres.cluster() as server:
+        yield server
+
+
+@pytest.fixture
+def engine(mortal: Cluster) -> PostgresEngine:
+    if not mortal.is_running():
+        mortal.start()
+    return PostgresEngine(mortal)
+
+
+def schema_of(engine: PostgresEngine) -> str:
+    return postgres_store(engine.url).address.schema
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_a_server_that_goes_away_and_comes_back_has_all_that_was_committed(
+    mortal: Cluster, engine: PostgresEngine, mode: str
+) -> None:
+    with writing(engine.url) as writer:
+        for _ in range(3):
+            writer.await_commits(5)
+            mortal.stop(mode)
+            failed = len(writer.events("failed"))
+            eventually(lambda before=failed: len(writer.events("failed")) > before, "a commit that failed")
+            mortal.start()
+            writer.await_commits(2)
+        last = writer.committed()
+        assert writer.events("lost") == []
+    assert_state_of(engine.contents(), last, writer.committed() + 1)
+
+
+def test_a_session_whose_server_process_crashes_is_made_anew(mortal: Cluster, engine: PostgresEngine) -> None:
+    with writing(engine.url) as writer:
+        for _ in range(3):
+            before = writer.await_commits(5)
+            ((backend,),) = mortal.ask(f'SELECT backend FROM "{schema_of(engine)}".lease')
+            mortal.kill(backend)  # The server ends all sessions then, and recovers.
+            assert writer.await_commits(5) > before
+        last = writer.committed()
+    assert_state_of(engine.contents(), last, writer.committed() + 1)
+
+
+def test_a_commit_says_that_the_server_is_gone_and_succeeds_when_it_is_back(
+    mortal: Cluster, engine: PostgresEngine
+) -> None:
+    with engine.opened() as store:
+        mortal.stop()
+        commit = committing(rows=[some_row(1)], things=[Thing("queue", "a", b"")])
+        for _ in range(2):
+            with pytest.raises(StoreError) as raised:
+                store.commit(commit)
+            assert str(raised.value).startswith(
+                f"cannot reach the store in schema '{schema_of(engine)}' of database 'postgres' at '{mortal.folder}'"
+            )
+            assert str(raised.value).endswith("; is the server running there?")
+        mortal.start()
+        store.commit(commit)
+        store.commit(commit)
+    found = engine.contents()
+    assert (found.rows, found.things) == ([some_row(1)], [Thing("queue", "a", b"")])
+
+
+def test_a_server_that_is_down_is_named_with_what_to_do(mortal: Cluster, engine: PostgresEngine) -> None:
+    mortal.stop()
+    store = postgres_store(mortal.url(user="locked:secret", tcp=True))
+    with pytest.raises(StoreError) as raised:
+        store.open()
+    mortal.start()
+    assert str(raised.value) == (
+        f"cannot reach the store in database 'postgres' at '127.0.0.1', port {mortal.port}: Connection refused; "
+        "is the server running there?"
+    )
+
+
+def test_a_disk_that_is_full_is_told_and_takes_the_same_commit_when_there_is_room(
+    mortal: Cluster, engine: PostgresEngine
+) -> None:
+    with small_disk(mortal) as folder, engine.opened() as store:
+        mortal.ask("DROP TABLESPACE IF EXISTS small")
+        mortal.ask(f"CREATE TABLESPACE small LOCATION '{folder}'")
+        mortal.ask(f'ALTER TABLE "{schema_of(engine)}".rows SET TABLESPACE small')
+        store.commit(committing(rows=[some_row(1, 1_000_000)], notes=[some_note(3)]))
+        before = contents(store)
+        large = committing(rows=[some_row(4), some_row(5, 12_000_000)], notes_gone=[3], positions=[Position(7, 20, 20)])
+        for _ in range(2):
+            with pytest.raises(
+                StoreFull, match=r"^cannot write the store in .*: there is no room left for it on the server"
+            ):
+                store.commit(large)
+            assert contents(store) == before
+        store.commit(committing(rows=[some_row(6, 10)]))  # What fits goes on.
+        mount(folder, "remount,size=64m")
+        store.commit(large)
+        assert [row.number for row in store.rows()] == [1, 4, 5, 6]
+        assert list(store.notes()) == []
+        store.close()
+        mortal.ask(f'DROP SCHEMA "{schema_of(engine)}" CASCADE')
+        mortal.ask("DROP TABLESPACE small")
+
+
+class small_disk:
+    """A file system of 8 MiB in memory, if this user may mount one."""
+
+    def __init__(self, mortal: Cluster) -> None:
+        self.folder = mortal.folder / "small"
+
+    def __enter__(self) -> Path:
+        self.folder.mkdir(exist_ok=True)
+        owner = self.folder.parent.stat()
+        if not mount(self.folder, f"size=8m,uid={owner.st_uid},gid={owner.st_gid},mode=700"):
+            pytest.skip("this user may not mount a file system")
+        return self.folder
+
+    def __exit__(self, *_: object) -> None:
+        subprocess.run(["umount", "--lazy", str(self.folder)], check=True)
+
+
+def mount(folder: Path, options: str) -> bool:
+    words = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
+    return subprocess.run(words, capture_output=True, check=False).returncode == 0
+
+
+# Damage
+
+
+def filled(store: PostgresStore) -> None:
+    for number in range(1, 20):
+        store.commit(
+            committing(
+                rows=[some_row(number, 5000), some_page(100 + number, 1, number, 5000)],
+                notes=[some_note(200 + number)],
+                things=[Thing("queue", f"q{number}", some_octets(number, 100))], positions=[Position(number, 5, 5)],
+            )
+        )  # fmt: skip
+
+
+def test_a_record_that_somebody_has_changed_is_told_and_the_rest_is_there(
+    mortal: Cluster, engine: PostgresEngine
+) -> None:
+    schema = schema_of(engine)
+    with engine.opened() as store:
+        filled(store)
+        for change in (
+            "rows SET data = 'other' WHERE number IN (3, 104)",
+            "rows SET first = 77 WHERE number = 105",
+            "notes SET data = 'other' WHERE number = 205",
+            "things SET key = 'other' WHERE key = 'q6'",
+            "positions SET tail = 6 WHERE queue = 7",
+        ):
+            mortal.ask(f'UPDATE "{schema}".{change}')
+        assert [row.number for row in store.rows() if row.queue == 0] == [1, 2, *range(4, 20)]
+        assert len(list(store.notes())) == len(list(store.things())) == len(list(store.positions())) == 18
+        assert [page.number for page in store.pages(1, 4, 20_000)] == [106, 107, 108]
+        told = {damage.what for damage in store.damaged}
+        assert told == {"row 3", "page 104 of queue number 1", "row 105", "note 205", "thing 6", "position 7"}
+        assert {damage.why for damage in store.damaged} == {"its checksum is wrong"}
+        assert {damage.what for damage in store.check()} == told
+
+
+def test_files_that_the_server_finds_damaged_cost_the_records_in_them_and_no_others(
+    mortal: Cluster, engine: PostgresEngine
+) -> None:
+    schema = schema_of(engine)
+    with engine.opened() as store:
+        filled(store)
+    ((path,),) = mortal.ask(
+        "SELECT pg_relation_filepath(reltoastrelid) FROM pg_class WHERE oid = %s::regclass", f'"{schema}".rows'
+    )
+    mortal.stop()
+    file = mortal.data / path
+    octets = bytearray(file.read_bytes())
+    assert len(octets) > 3 * 8192
+    octets[8192 + 5000] ^= 1
+    file.write_bytes(octets)
+    mortal.start()
+    with engine.opened() as store:
+        rows = [row for row in store.rows() if row.queue == 0]
+        pages = store.pages(1, 0, 1 << 30)
+        lost = {damage.what for damage in store.damaged}
+        assert 1 <= len(lost) <= 4
+        assert len(rows) + len(pages) + len(lost) == 38
+        assert all(row == some_row(row.number, 5000) for row in rows)
+        assert all("invalid page in block 1" in damage.why for damage in store.damaged)
+        assert {damage.what for damage in store.check()} == lost
+
+
+def test_a_table_that_is_gone_is_named(mortal: Cluster, engine: PostgresEngine) -> None:
+    with engine.opened() as store:
+        mortal.ask(f'DROP TABLE "{schema_of(engine)}".notes')
+        with pytest.raises(StoreError, match=r"^cannot read the store in .*: a table of it is missing; restore"):
+            list(store.notes())
+        with pytest.raises(StoreError, match=r"^cannot write the store in .*: a table of it is missing; restore"):
+            store.commit(committing(notes=[some_note(1)]))
+
+
+def test_tables_that_somebody_has_locked_fail_a_commit_that_may_be_tried_again(
+    mortal: Cluster, engine: PostgresEngine
+) -> None:
+    with engine.opened() as store, psycopg.connect(mortal.url()) as other:
+        store._session.set("lock_timeout", "50ms")
+        other.execute(f'LOCK TABLE "{schema_of(engine)}".rows'.encode())
+        with pytest.raises(StoreError, match=r"another program has locked its tables$"):
+            store.commit(committing(rows=[some_row(1)]))
+        other.rollback()
+        store.commit(committing(rows=[some_row(1)]))
+        assert list(store.rows()) == [some_row(1)]
