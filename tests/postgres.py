@@ -94,9 +94,9 @@ class Cluster:
             cursor = connection.execute(question.encode(), parameters or None)
             return cursor.fetchall() if cursor.description else []
 
-    def kill(self, pid: int) -> None:
-        """Kill one process of the server, as a broken machine would."""
-        os.kill(pid, signal.SIGKILL)
+    def signal(self, pid: int, number: signal.Signals) -> None:
+        """Send a signal to one process of the server."""
+        os.kill(pid, number)
 
     def _run(self, program: str, *words: str) -> None:
         assert PROGRAMS is not None

@@ -138,6 +138,29 @@ def test_an_idle_broker_finds_out_that_its_lease_was_taken(cluster: Cluster, eng
             store.tidy()
 
 
+def test_a_broker_that_does_nothing_for_long_loses_the_lease_to_who_stands_by(engine: PostgresEngine) -> None:
+    first, second = engine.make(), engine.make()
+    first.open()
+    first.commit(committing(rows=[some_row(1)]))
+    first._session.set("idle_session_timeout", "100ms")  # 30 s otherwise
+    assert second.try_open(60)
+    with pytest.raises(StoreLost):
+        first.commit(committing(rows=[some_row(2)]))
+    assert contents(second).rows == [some_row(1)]
+    second.close()
+
+
+def test_a_broker_that_does_nothing_for_long_goes_on_if_nobody_stands_by(
+    cluster: Cluster, engine: PostgresEngine
+) -> None:
+    with engine.opened() as store:
+        store._session.set("idle_session_timeout", "100ms")
+        backend = store._session.pid
+        eventually(lambda: not cluster.ask("SELECT 1 FROM pg_stat_activity WHERE pid = %s", backend), "the end")
+        store.commit(committing(rows=[some_row(1)]))
+        assert list(store.rows()) == [some_row(1)]
+
+
 def test_a_broker_that_is_killed_gives_way_with_all_that_it_has_confirmed(engine: PostgresEngine) -> None:
     active = Writer(engine.url)
     active.await_event("open")

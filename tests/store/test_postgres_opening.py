@@ -122,8 +122,8 @@ def test_an_empty_schema_that_an_administrator_has_made_becomes_a_store(
     cluster.ask(f'CREATE ROLE "{user}" LOGIN')
     said = refusal(cluster.url(user=user, schema=name))
     assert said == (
-        f"cannot open the store in schema '{name}' of database 'postgres' at '{cluster.folder}', port {cluster.port}: user "
-        f"'{user}' may not: permission denied for database postgres; give it the right, or own the schema"
+        f"cannot open the store in schema '{name}' of database 'postgres' at '{cluster.folder}', port {cluster.port}: "
+        f"user '{user}' may not: permission denied for database postgres; give it the right, or own the schema"
     )
     cluster.ask(f'CREATE SCHEMA "{name}" AUTHORIZATION "{user}"')
     store = postgres_store(cluster.url(user=user, schema=name))
@@ -175,8 +175,9 @@ def test_a_wrong_password_is_told_and_not_shown(cluster: Cluster) -> None:
     cluster.ask("CREATE DATABASE locked OWNER locked")
     wrong = cluster.url("locked", "locked:secret", tcp=True)
     assert refusal(wrong) == (
-        f"cannot reach the store in database 'locked' at '127.0.0.1', port {cluster.port}: password authentication failed "
-        'for user "locked"; give the right password in the URL, in PGPASSWORD or in ~/.pgpass'
+        f"cannot reach the store in database 'locked' at '127.0.0.1', port {cluster.port}: "
+        'password authentication failed for user "locked"; '
+        "give the right password in the URL, in PGPASSWORD or in ~/.pgpass"
     )
     assert "no password supplied; give one" in refusal(cluster.url("locked", "locked", tcp=True))
     store = postgres_store(cluster.url("locked", "locked:right", tcp=True))
@@ -230,5 +231,8 @@ def test_a_session_is_set_up_for_what_it_promises_whatever_the_database_says(clu
     }
     store.close()
     assert shown == {
-        "synchronous_commit": "on", "idle_session_timeout": "30s", "tcp_keepalives_idle": "2", "tcp_user_timeout": "5000",
-    }  # fmt: skip
+        "synchronous_commit": "on",
+        "idle_session_timeout": "30s",
+        "tcp_keepalives_idle": "2",
+        "tcp_user_timeout": "5000",
+    }

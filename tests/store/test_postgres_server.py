@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,7 +49,7 @@ def test_a_server_that_goes_away_and_comes_back_has_all_that_was_committed(
     mortal: Cluster, engine: PostgresEngine, mode: str
 ) -> None:
     with writing(engine.url) as writer:
-        for _ in range(3):
+        for _ in range(2):
             writer.await_commits(5)
             mortal.stop(mode)
             failed = len(writer.events("failed"))
@@ -60,10 +63,10 @@ def test_a_server_that_goes_away_and_comes_back_has_all_that_was_committed(
 
 def test_a_session_whose_server_process_crashes_is_made_anew(mortal: Cluster, engine: PostgresEngine) -> None:
     with writing(engine.url) as writer:
-        for _ in range(3):
+        for _ in range(2):
             before = writer.await_commits(5)
             ((backend,),) = mortal.ask(f'SELECT backend FROM "{schema_of(engine)}".lease')
-            mortal.kill(backend)  # The server ends all sessions then, and recovers.
+            mortal.signal(backend, signal.SIGKILL)  # The server ends all sessions then, and recovers.
             assert writer.await_commits(5) > before
         last = writer.committed()
     assert_state_of(engine.contents(), last, writer.committed() + 1)
@@ -211,6 +214,43 @@ def test_files_that_the_server_finds_damaged_cost_the_records_in_them_and_no_oth
         assert all(row == some_row(row.number, 5000) for row in rows)
         assert all("invalid page in block 1" in damage.why for damage in store.damaged)
         assert {damage.what for damage in store.check()} == lost
+
+
+def test_a_server_that_does_not_synchronise_its_files_is_warned_of(
+    mortal: Cluster, engine: PostgresEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine.contents()
+    assert caplog.messages == []
+    mortal.ask("ALTER SYSTEM SET fsync = off")
+    mortal.stop()
+    mortal.start()
+    engine.contents()
+    mortal.ask("ALTER SYSTEM RESET fsync")
+    mortal.stop()
+    mortal.start()
+    (said,) = {*caplog.messages}
+    assert said.endswith("has fsync off: what is confirmed may be lost in a power failure")
+
+
+def test_a_store_can_be_closed_while_a_commit_waits_for_a_server_that_does_not_answer(
+    mortal: Cluster, engine: PostgresEngine
+) -> None:
+    store = engine.make()
+    store.open()
+    backend = store._session.pid
+    mortal.signal(backend, signal.SIGSTOP)
+
+    def commit() -> None:
+        with contextlib.suppress(StoreError):
+            store.commit(committing(rows=[some_row(1)]))
+
+    writer = threading.Thread(target=commit, daemon=True)
+    writer.start()
+    eventually(lambda: store._session._is_busy, "the commit")
+    store.close()
+    mortal.signal(backend, signal.SIGCONT)
+    eventually(lambda: not mortal.ask("SELECT 1 FROM pg_stat_activity WHERE pid = %s", backend), "the end")
+    assert engine.contents().rows in ([], [some_row(1)])
 
 
 def test_a_table_that_is_gone_is_named(mortal: Cluster, engine: PostgresEngine) -> None:

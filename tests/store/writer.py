@@ -31,7 +31,8 @@ def step(number: int, epoch: int) -> Commit:
 
 
 def say(event: str, *words: object) -> None:
-    print(event, *words, flush=True)
+    sys.stdout.write(" ".join(map(str, (event, *words))) + "\n")  # One piece: half a line is never heard.
+    sys.stdout.flush()
 
 
 def main(url: str) -> int:

@@ -9,6 +9,7 @@ It is written with psycopg's module pq, libpq as it is: a cursor for each of six
 
 from __future__ import annotations
 
+import contextlib
 import select
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
@@ -59,6 +60,8 @@ class Session:
 
     def __init__(self, address: Address) -> None:
         """Connect. Raises StoreError."""
+        self._is_busy = False
+        """Whether somebody waits for the server in it."""
         try:
             self.connection = psycopg.connect(address.conninfo, autocommit=True)
         except psycopg.Error as error:
@@ -97,20 +100,25 @@ class Session:
 
     def ask(self, question: str, *parameters: object) -> list[tuple[Any, ...]]:
         """Run a statement with parameters %s, a transaction of its own; return what it gives."""
-        cursor = self.connection.execute(question, parameters or None, binary=True)
-        return cursor.fetchall() if cursor.description is not None else []
+        self._is_busy = True
+        try:
+            cursor = self.connection.execute(question, parameters or None, binary=True)
+            return cursor.fetchall() if cursor.description is not None else []
+        finally:
+            self._is_busy = False
 
     def is_alive(self) -> bool:
         """Tell whether the session has not ended, as far as is known."""
         return not self.connection.closed
 
     def close(self) -> None:
-        """End the session; what it held is free when this returns, unless the server cannot be reached."""
-        try:
-            if self.is_alive():
+        """End the session; what it held is free when this returns, unless the server cannot be reached.
+
+        Another thread may call it to end a wait for a server that does not answer; then that is all that it does.
+        """
+        if self.is_alive() and not self._is_busy:
+            with contextlib.suppress(psycopg.Error):
                 self.ask("SELECT pg_advisory_unlock_all()")  # The server ends a session some time after we do.
-        except psycopg.Error:
-            pass
         self.connection.close()
 
     def abandon(self) -> None:
@@ -125,6 +133,7 @@ class Session:
         Raises Refusal if it was refused, and nothing of it is there; Disconnected if it may be there.
         """
         connection = self.connection.pgconn
+        self._is_busy = True
         try:
             self._prepare_statements(calls)
             connection.enter_pipeline_mode()
@@ -141,6 +150,8 @@ class Session:
         except BaseException:
             self.abandon()
             raise
+        finally:
+            self._is_busy = False
         for result in results:
             if result.status == pq.ExecStatus.FATAL_ERROR:
                 raise _refusal(result)

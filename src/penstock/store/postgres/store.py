@@ -8,6 +8,7 @@ the commit was done, a new session does it again. Only a broker that has the lea
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
@@ -32,6 +33,7 @@ not before it has done what it was doing."""
 RESUME_S: Final = 2.0
 """Seconds for which a broker that has lost its session waits for the lock that went with it."""
 
+log = logging.getLogger("penstock")
 T = TypeVar("T")
 
 
@@ -79,6 +81,8 @@ class PostgresStore(Store):
             schema.bring_up_to_date(session, self.address)
             self._lease.take(session)
             self._space.count(session)
+            if session.ask("SHOW fsync") == [("off",)]:
+                log.warning("%s has fsync off: what is confirmed may be lost in a power failure", self.address)
         except psycopg.Error as error:
             self.close()
             raise fault(error, self.address, "open") from None
