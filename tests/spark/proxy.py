@@ -8,7 +8,10 @@ from contextlib import contextmanager, suppress
 
 
 class Proxy:
-    """Passes octets between clients and one server; `cut` resets every connection that stands."""
+    """Passes octets between clients and one server; `cut` resets every connection that stands.
+
+    With `loses_answer` set it ends the connection at the server's next answer instead of passing that on, once.
+    """
 
     def __init__(self, server: str) -> None:
         host, port = server.split(":")
@@ -18,6 +21,7 @@ class Proxy:
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self.accepted = 0
+        self.loses_answer = False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -36,6 +40,9 @@ class Proxy:
             while True:
                 for ready in select.select(list(other), [], [])[0]:
                     data = ready.recv(1 << 16)
+                    if ready is server and self.loses_answer:
+                        self.loses_answer = False
+                        data = b""
                     if not data:
                         return self._end(client, server)
                     other[ready].sendall(data)

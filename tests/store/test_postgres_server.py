@@ -17,8 +17,9 @@ from penstock.store.commit import Position, Thing
 from penstock.store.postgres import postgres_store
 from penstock.store.postgres.store import PostgresStore
 from tests import postgres
-from tests.brokers import eventually
+from tests.brokers import eventually, some_name
 from tests.postgres import Cluster, needs_postgres
+from tests.spark.proxy import proxied
 from tests.store.engines import PostgresEngine
 from tests.store.holding import committing, contents, some_note, some_octets, some_page, some_row
 from tests.store.writers import assert_state_of, writing
@@ -70,6 +71,23 @@ def test_a_session_whose_server_process_crashes_is_made_anew(mortal: Cluster, en
             assert writer.await_commits(5) > before
         last = writer.committed()
     assert_state_of(engine.contents(), last, writer.committed() + 1)
+
+
+def test_a_commit_whose_answer_was_lost_is_done_once(mortal: Cluster) -> None:
+    with proxied(f"127.0.0.1:{mortal.port}") as proxy:
+        schema = some_name("store")
+        store = postgres_store(f"postgresql://postgres@{proxy.address}/postgres?schema={schema}")
+        store.open()
+        for number in range(1, 8):
+            row = some_row(number, 100 * number)  # Each of another size: one can see which were deleted or replaced.
+            things = [Thing("queue", f"q{number}", b""), Thing("queue", f"q{number - 1}", None)]
+            proxy.loses_answer = number > 1  # The first time statements are prepared, and the answers are to that.
+            store.commit(committing(rows=[row], rows_gone=[number - 2], things=things))
+            assert not proxy.loses_answer
+            assert number == 1 or store._space.deleted == len(row.data), "it was there when it was done again"
+            assert [row.number for row in store.rows()] == [number - 1, number][number == 1 :]
+            assert [thing.key for thing in store.things()] == [f"q{number}"]
+        store.close()
 
 
 def test_a_commit_says_that_the_server_is_gone_and_succeeds_when_it_is_back(
