@@ -39,6 +39,7 @@ AT_START: Final = (
     "listen",
     "http",
     "data",
+    "store",
     "vhosts",
     "hold_bytes",
     "transaction_bytes",
@@ -68,6 +69,8 @@ class Settings:
     """HOST:PORT of the HTTP API; None serves none."""
     data: str | None = None
     """Data directory; None keeps everything in memory."""
+    store: str | None = None
+    """URL of a store elsewhere: postgresql://HOST/DATABASE; None is the one in the data directory."""
     vhosts: list[str] = field(default_factory=lambda: ["/"])
     """Virtual hosts."""
     users: dict[str, str] | None = None

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import signal
+from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,12 @@ COLLECT_AFTER = 50_000
     help="Directory in which durable queues and their persistent messages outlive the broker; default: this user's, "
     "which the first line says.",
 )
+@click.option(
+    "--store",
+    metavar="URL",
+    help="Keep it in a PostgreSQL database instead: postgresql://HOST/DATABASE (docs/postgres.md).",
+)
+@click.option("--standby", is_flag=True, help="Wait until the broker that has the store is gone, then take over.")
 @click.option("--memory", is_flag=True, help="Keep nothing: everything is gone when the broker stops.")
 @click.option("--http", metavar="HOST:PORT", help="Serve the HTTP API there (docs/http.md); without it none is served.")
 @click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Settings file (TOML).")
@@ -47,6 +54,8 @@ COLLECT_AFTER = 50_000
 def serve(
     listen: tuple[str, ...],
     data: Path | None,
+    store: str | None,
+    standby: bool,
     memory: bool,
     http: str | None,
     config: Path | None,
@@ -66,21 +75,23 @@ def serve(
         settings = Settings() if config is None else load(config)
         if listen:
             settings = replace(settings, listen=list(listen))
-        if memory:
-            if data is not None:
-                raise click.UsageError("--memory keeps nothing, and --data says where: give one of them")
-            settings = replace(settings, data=None)
-        elif data is not None or settings.data is None:
-            settings = replace(settings, data=str(data or default_directory()))
+        if memory + (data is not None) + (store is not None) > 1:
+            raise click.UsageError("--data, --store and --memory say where what is durable is kept: give one of them")
+        if memory or store is not None:
+            settings = replace(settings, data=None, store=store)
+        elif data is not None or (settings.data is None and settings.store is None):
+            settings = replace(settings, data=str(data or default_directory()), store=None)
+        if standby and settings.store is None:
+            raise click.UsageError("--standby waits for a store that brokers share: give --store")
         if http is not None:
             settings = replace(settings, http=http)
         if flow_log is not None:
             settings = replace(settings, flow_log=flow_log)
         with contextlib.nullcontext() if quiet else logging_to_stderr():
-            asyncio.run(_serve(settings))
+            asyncio.run(_serve(settings, standby))
 
 
-async def _serve(settings: Settings) -> None:
+async def _serve(settings: Settings, standby: bool) -> None:
     from penstock.server.broker import Broker
     from penstock.server.machine import keep_freed_memory
 
@@ -90,16 +101,36 @@ async def _serve(settings: Settings) -> None:
         loop.add_signal_handler(each, stopped.set)
     _calm_the_collector()
     keep_freed_memory()
-    async with Broker(settings=settings) as broker:
+    broker = Broker(settings=settings, standby=standby)
+    if not await _first(broker.start(), stopped.wait()):
+        return  # It was told to stop while it stood by.
+    try:
         loop.add_signal_handler(signal.SIGHUP, broker.reload)
         listeners = [("amqp", *address) for address in broker.addresses]
         listeners += [("http", *address) for address in broker.http_addresses]
         urls = [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}" for scheme, host, port in listeners]
-        kept = (
-            "keeps nothing that must outlive it" if broker.data is None else f"keeps what is durable in {broker.data}"
-        )
+        kept = f"keeps what is durable in {broker.kept_in}" if broker.kept_in else "keeps nothing that must outlive it"
         print(f"ready {' '.join(urls)} {kept}", flush=True)
-        await stopped.wait()
+        lost = asyncio.ensure_future(broker.wait_lost())
+        if await _first(lost, stopped.wait()):
+            raise await lost
+    finally:
+        await broker.stop()
+
+
+async def _first(one: Awaitable[object], other: Awaitable[object]) -> bool:
+    """Tell whether the one is done before the other, which is told to end then; raises what it has raised."""
+    both = [asyncio.ensure_future(one), asyncio.ensure_future(other)]
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    done = both[0].done()
+    for each in both:
+        if not each.done():
+            each.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await each
+    if done:
+        await both[0]
+    return done
 
 
 def _calm_the_collector() -> None:

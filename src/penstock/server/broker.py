@@ -26,15 +26,15 @@ from penstock.config import NO_FLOW_LOG, Settings, changed_at_start, load
 from penstock.core.broker import Broker as Core
 from penstock.core.changes import replace_file
 from penstock.core.settings import Defaults
-from penstock.errors import BrokerError, ConfigError, StartError
+from penstock.errors import BrokerError, ConfigError, StartError, StoreLost
 from penstock.names import BROKER
 from penstock.server.flowlog import FlowLog
 from penstock.server.keeper import Keeper
 from penstock.server.machine import memory_bytes
+from penstock.server.opening import store_of, take_hold
 from penstock.server.shell import Shell
 from penstock.server.transport import Transport
 from penstock.store.directory import DataDirectory
-from penstock.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from penstock.server.http.serving import HttpListener
@@ -49,8 +49,9 @@ class Broker:
     """Use as `async with Broker(listen="127.0.0.1:0") as broker:`; then `broker.url` is where clients connect.
 
     `listen` is HOST:PORT or several of them; port 0 picks a free one. `data` is a directory in which what is durable
-    outlives the broker (None: nothing does). `http` is HOST:PORT of the HTTP API (None: none). `settings` gives
-    everything else. Raises StartError if a port or the directory is in use, StoreError for what is in it.
+    outlives the broker (None: nothing does). `http` is HOST:PORT of the HTTP API (None: none). `standby` waits with
+    all of it for as long as another broker has the store. `settings` gives everything else. Raises StartError if a port
+    or the directory is in use, StoreError for what is in it.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Broker:
         data: str | Path | None = None,
         settings: Settings | None = None,
         http: str | None = None,
+        standby: bool = False,
     ) -> None:
         self.settings = settings or Settings()
         listeners = self.settings.listen if listen is None else ([listen] if isinstance(listen, str) else list(listen))
@@ -70,7 +72,11 @@ class Broker:
         """Where it serves the HTTP API: host and port."""
         place = data if data is not None else self.settings.data
         self._directory = None if place is None else DataDirectory(Path(place))
+        self._standby = standby
         self._keeper: Keeper | None = None
+        self._store = store_of(self.settings.store, self._directory)
+        self.kept_in: str = "" if self._store is None else str(self._store)
+        """Where what is durable outlives the broker; empty where nothing does."""
         self._flow_log = self._make_flow_log()
         self._servers: list[asyncio.Server] = []
         self._shell: Shell | None = None
@@ -82,11 +88,6 @@ class Broker:
     def url(self) -> str:
         """URL of the first listener, for clients; complete with the default user if there is no other."""
         return f"amqp://{_reached(*self.addresses[0])}/"
-
-    @property
-    def data(self) -> Path | None:
-        """The directory in which what is durable outlives the broker; None where nothing does."""
-        return None if self._directory is None else self._directory.path
 
     @property
     def http_url(self) -> str:
@@ -107,10 +108,9 @@ class Broker:
                 self._flow_log.start()
                 self.hub.recorder = Recorder(self.hub.broker)
                 self.hub.recorder.wall_offset = self.hub.control.wall_offset
-            if self._directory is not None:
-                store = SqliteStore(self._directory.path)
-                store.open()
-                self._keeper = Keeper(store, self.hub.broker)
+            if self._store is not None:
+                await take_hold(self._store, self._standby)
+                self._keeper = Keeper(self._store, self.hub.broker)
             self._shell = Shell(self.hub, loop, self._flow_log, self._keeper)
             if self._keeper is not None:
                 self._keeper.recover(self._shell)
@@ -121,6 +121,13 @@ class Broker:
         except BaseException:
             await self.stop()
             raise
+
+    async def wait_lost(self) -> StoreLost:
+        """Wait until another broker has taken the store over: this one must stop then, whatever it does."""
+        if self._keeper is None:
+            await asyncio.Event().wait()
+        assert self._keeper is not None
+        return await self._keeper.lost
 
     async def stop(self) -> None:
         """Stop accepting, close all connections (320) and wait for them, a few seconds at most."""
@@ -135,6 +142,8 @@ class Broker:
                 await asyncio.wait_for(shell.emptied.wait(), LEAVE_S)
         if self._keeper is not None:
             await self._keeper.stop()
+        if self._store is not None:
+            self._store.close()
         if shell is not None:
             shell.stop()
         if self._flow_log is not None:

@@ -23,7 +23,7 @@ from penstock.adapter.keeping.restore import restore
 from penstock.core.broker import Broker
 from penstock.core.journal import Journal
 from penstock.core.storing import announce_exactly
-from penstock.errors import StoreError
+from penstock.errors import StoreError, StoreLost
 from penstock.store.commit import Commit
 from penstock.store.store import Store
 
@@ -50,6 +50,8 @@ class Keeper:
     def __init__(self, store: Store, broker: Broker) -> None:
         self.store = store
         self.journal = Journal(broker.promises)
+        self.lost: asyncio.Future[StoreLost]
+        """Done when another broker has taken the store over; made by `recover`."""
         self._shell: Shell | None = None
         self._writing: Commit | None = None
         self._gathering: asyncio.TimerHandle | None = None
@@ -69,6 +71,7 @@ class Keeper:
         hub = shell.hub
         broker = hub.broker
         self._shell = shell
+        self.lost = shell.loop.create_future()
         hub.begin(shell.loop.time())
         broker.journal = self.journal
         gc.disable()  # All that comes back stays: to look through it again and again takes longer than all the rest.
@@ -108,7 +111,7 @@ class Keeper:
 
     async def stop(self) -> None:
         """Write what is left, within `LEAVE_S`, and let go of the store."""
-        if self._thread.is_alive():
+        if self._thread.is_alive() and not self.lost.done():
             assert self._shell is not None
             for vhost in self._shell.hub.broker.vhosts.values():
                 announce_exactly(list(vhost.queues.values()))
@@ -121,11 +124,11 @@ class Keeper:
                         self._idle.clear()
             except TimeoutError:
                 log.error("the store could not be written in time: %s", self._failing or "the disk is too slow")
-            self._jobs.put(None)
+        self._jobs.put(None)
+        if self._thread.is_alive():
             await asyncio.to_thread(self._thread.join, LEAVE_S)
         if self._gathering is not None:
             self._gathering.cancel()
-        self.store.close()
 
     # The event loop's side
 
@@ -155,6 +158,9 @@ class Keeper:
 
     def _written(self, failure: StoreError | None) -> None:
         assert self._shell is not None
+        if isinstance(failure, StoreLost):
+            self._lose(failure)
+            return
         if failure is not None:
             if not self._failing:
                 log.error("the store cannot be written, and is tried again until it can: %s", failure)
@@ -168,6 +174,11 @@ class Keeper:
         self._shell.hub.begin(self._shell.loop.time())
         self.journal.written()
         self._shell.schedule()
+
+    def _lose(self, failure: StoreLost) -> None:
+        """Another broker has the store: nothing that happens here from now on counts."""
+        if not self.lost.done():
+            self.lost.set_result(failure)
 
     def _try_again(self) -> None:
         if self._writing is not None:
@@ -198,8 +209,11 @@ class Keeper:
 
     def _tidy(self) -> None:
         """Nothing is to be written: let the store give back what it does not need, a little at a time."""
+        assert self._shell is not None
         try:
             while self._jobs.empty() and self.store.tidy():
                 pass
+        except StoreLost as error:
+            self._shell.loop.call_soon_threadsafe(self._lose, error)
         except StoreError as error:
             log.warning("the store could not be tidied up: %s", error)

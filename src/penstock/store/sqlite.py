@@ -43,6 +43,10 @@ class SqliteStore(Store):
         self._connection: sqlite3.Connection | None = None
         self._is_open = False
 
+    def __str__(self) -> str:
+        """Return where it is, for people."""
+        return str(self.path.parent)
+
     # Begin and end
 
     def open(self) -> None:

@@ -48,6 +48,18 @@ class Store(ABC):
         read or written.
         """
 
+    def try_open(self, patience_s: float) -> bool:
+        """Open it if nobody else has it, or lets go of it within so many seconds; tells whether it was.
+
+        Raises StoreError. A store that is a folder is had by who has the folder.
+        """
+        self.open()
+        return True
+
+    def held_by(self) -> str:
+        """Say who had it when `try_open` returned False."""
+        return "another broker"
+
     @abstractmethod
     def things(self) -> Iterator[Thing]:
         """Return everything declared, in the order in which it was."""

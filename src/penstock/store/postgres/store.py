@@ -53,6 +53,10 @@ class PostgresStore(Store):
         self._lost: str = ""
         """Why this store may not be used any more."""
 
+    def __str__(self) -> str:
+        """Return where it is, for people; without a password."""
+        return str(self.address)
+
     # Begin and end
 
     def open(self) -> None:
@@ -93,6 +97,10 @@ class PostgresStore(Store):
         self._lost = ""
         self._is_open = True
         return True
+
+    def held_by(self) -> str:
+        """See `Store.held_by`."""
+        return "another broker" if self.holder is None else str(self.holder)
 
     def close(self) -> None:
         """Let go of the lease; whoever waits for it has it when this returns, if the server can be reached."""
