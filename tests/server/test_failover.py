@@ -1,0 +1,169 @@
+"""Two brokers on one store in PostgreSQL: when the one dies the other goes on, and what was confirmed is there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pika
+import pytest
+
+from tests.brokers import BrokerProcess, eventually, penstock_command
+from tests.postgres import Cluster, cluster, needs_postgres
+from tests.server.test_durability import Client, client_of
+
+ROUNDS = int(os.environ.get("PENSTOCK_FAILOVERS", "3"))
+"""Deaths of the active broker in a row; 50 were run."""
+TAKE_OVER_S = 5.0
+
+pytestmark = [needs_postgres, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Cluster]:
+    with cluster() as server:
+        yield server
+
+
+class Standby:
+    """A broker that waits for the store."""
+
+    def __init__(self, folder: Path, url: str, name: str) -> None:
+        self.log = folder / f"{name}.log"
+        words = ["serve", "--listen", "127.0.0.1:0", "--store", url, "--standby"]
+        with self.log.open("w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "penstock", *words], stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+
+    def stands_by(self) -> bool:
+        return "standing by: the store is held by process" in self.log.read_text()
+
+    def ready(self) -> BrokerProcess:
+        """Wait until it has taken over."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().strip()
+        assert line.startswith("ready "), self.log.read_text()
+        return BrokerProcess(self.process, line, self.log)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+class Brokers:
+    """Those of one test, on a database of their own."""
+
+    def __init__(self, server: Cluster, folder: Path) -> None:
+        self.server = server
+        self.folder = folder
+        self.started: list[Standby] = []
+        self.database = f"store_{os.urandom(6).hex()}"
+        server.ask(f"CREATE DATABASE {self.database}")
+        self.url = server.url(self.database)
+
+    def start(self) -> Standby:
+        self.started.append(Standby(self.folder, self.url, f"broker-{len(self.started)}"))
+        return self.started[-1]
+
+    def end_sessions_of(self, broker: Standby) -> None:
+        """As the server does with sessions of a host that does not answer any more."""
+        asked = "SELECT pg_terminate_backend(backend::int) FROM penstock.lease WHERE process = %s"
+        assert self.server.ask(asked, broker.process.pid, database=self.database)
+
+
+def publish_until_it_dies(client: Client, queue: str, first: int, least: int, broker: BrokerProcess) -> int:
+    """Publish numbers, have the broker killed after so many confirmations; return the number that follows the last."""
+    number = first
+    try:
+        while True:
+            client.publish(queue, str(number))
+            number += 1
+            if number - first == least:
+                broker.process.kill()
+    except pika.exceptions.AMQPError:
+        return number
+
+
+@pytest.fixture
+def brokers(server: Cluster, tmp_path: Path) -> Iterator[Brokers]:
+    brokers = Brokers(server, tmp_path)
+    yield brokers
+    for each in brokers.started:
+        each.end()
+
+
+def test_a_standby_takes_over_within_seconds_and_nothing_confirmed_is_lost(brokers: Brokers) -> None:
+    active = brokers.start().ready()
+    number = 0
+    for _ in range(ROUNDS):
+        successor = brokers.start()
+        eventually(successor.stands_by, "it stands by")
+        with client_of(active) as client:
+            client.channel.queue_declare("q", durable=True)
+            end = publish_until_it_dies(client, "q", number, 40, active)
+        died = time.monotonic()
+        active = successor.ready()
+        with client_of(active) as client:
+            took = time.monotonic() - died
+            found = [body for body, _ in client.drain("q")]
+        confirmed = [str(each) for each in range(number, end)]
+        assert found[: len(confirmed)] == confirmed
+        assert found[len(confirmed) :] in ([], [str(end)])  # What was under way may be there.
+        assert took < TAKE_OVER_S
+        number = end + 1
+
+
+def test_who_was_asleep_while_another_took_over_writes_nothing_and_stops(brokers: Brokers) -> None:
+    old = brokers.start()
+    active = old.ready()
+    successor = brokers.start()
+    eventually(successor.stands_by, "it stands by")
+    with client_of(active) as client:
+        client.channel.queue_declare("q", durable=True)
+        client.publish("q", "before")
+        old.process.send_signal(signal.SIGSTOP)
+        brokers.end_sessions_of(old)
+        new = successor.ready()
+        with client_of(new) as other:
+            other.publish("q", "after")
+            old.process.send_signal(signal.SIGCONT)
+            with pytest.raises(pika.exceptions.AMQPError):
+                client.publish("q", "asleep")
+            assert old.process.wait(30) == 1
+            assert "another broker has taken" in old.log.read_text()
+            assert [body for body, _ in other.drain("q")] == ["before", "after"]
+
+
+def test_a_second_broker_that_does_not_stand_by_is_told_who_has_the_store(brokers: Brokers) -> None:
+    active = brokers.start().ready()
+    done = penstock_command("serve", "--listen", "127.0.0.1:0", "--store", brokers.url)
+    assert done.returncode == 1
+    assert f"process {active.pid} on host" in done.stderr
+
+
+def test_a_standby_can_be_told_to_stop(brokers: Brokers) -> None:
+    brokers.start().ready()
+    standby = brokers.start()
+    eventually(standby.stands_by, "it stands by")
+    standby.process.terminate()
+    assert standby.process.wait(30) == 0
+
+
+def test_an_orderly_stop_hands_over_at_once(brokers: Brokers) -> None:
+    active = brokers.start().ready()
+    standby = brokers.start()
+    eventually(standby.stands_by, "it stands by")
+    with client_of(active) as client:
+        client.channel.queue_declare("q", durable=True)
+        client.publish("q", "a")
+    assert active.stop() == 0
+    with client_of(standby.ready()) as client:
+        assert client.drain("q") == [("a", False)]
