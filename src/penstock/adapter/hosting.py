@@ -43,6 +43,7 @@ def delete_vhost(hub: Hub, name: str) -> None:
         broker.delete_queue(queue)
     vhost.drop_exchanges()
     broker.gates.bound_vhost(vhost, None)
+    broker.gates.limit_stock(vhost, None)
     broker.gates.unblock_vhost(name)
     del broker.vhosts[name]
     if broker.journal is not None:

@@ -111,7 +111,7 @@ class Publication(Producer):
         super()._turned_away(queue, route, content, charge)
 
     def _refuse_new(self, route: Route, why: str, charge: i64) -> None:
-        self.refusal = f"publish to {road.place(route)} refused: {why}; {road.why(route.queues)}"
+        self.refusal = f"publish to {road.place(route)} refused: {why}; {road.why(route.queues, self.gate)}"
         self.retriable = True
         super()._refuse_new(route, why, charge)
 

@@ -8,12 +8,14 @@ from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.words import measure, words_of
 from penstock.core.broker import Broker
 from penstock.core.consumer import Consumer
+from penstock.core.disk import Disk, DiskGate
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.rotation import waits_behind
 from penstock.core.sender import Sender
 from penstock.core.vhost import VirtualHost
 from penstock.flow.gate import Gate
+from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import Pool
 from penstock.flow.withheld import WITHHELD
 
@@ -73,6 +75,8 @@ def gate_view(gate: Gate, now: float) -> dict[str, object]:
     if isinstance(owner, Pool):
         owner.review(now)  # Slack is called in: what is told is the sum, not what it is counted with.
     judged = measure(gate)
+    if isinstance(owner, DiskGate):
+        view["cause"] = "" if gate.open else owner.clause()
     if judged is not None:
         view["depth"] = {"messages": int(judged.messages), "bytes": int(judged.bytes)}
         view["capacity"] = judged.thresholds.capacity.plain()
@@ -180,10 +184,24 @@ def connection_view(connection: Connection, now: float) -> dict[str, object]:
     }
 
 
+def disk_view(disk: Disk, vhost: str, now: float) -> dict[str, object]:
+    """Return what is known of the disk: the gates before it, what is stored for a virtual host, and what is not yet."""
+    stock = disk.stocks.get(vhost)
+    return {
+        "used": int(disk.used),
+        "free": None if disk.free == UNLIMITED else int(disk.free),
+        "stored": 0 if stock is None else int(stock.bytes),
+        "unwritten": 0 if disk.journal is None else int(disk.journal.unwritten()),
+        "gates": [gate_view(gate, now) for gate in disk.gates()],
+    }
+
+
 def status(broker: Broker, vhost: VirtualHost) -> dict[str, object]:
     """Return the broker, and the queues of one virtual host."""
+    disk = broker.gates.disk
     return {
         "vhost": vhost.name,
+        "disk": None if broker.journal is None else disk_view(disk, vhost.name, broker.now),
         "queues": [queue_view(queue, broker.now) for queue in vhost.queues.values()],
         "exchanges": len(vhost.exchanges),
         "bindings": int(vhost.bindings.count),

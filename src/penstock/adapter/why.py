@@ -14,8 +14,10 @@ from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.words import amount, because, words_of
 from penstock.core.broker import Broker
 from penstock.core.consumer import Consumer
+from penstock.core.disk import FaultGate, QuotaGate, RoomGate
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
+from penstock.core.road import gates_of
 from penstock.core.sender import Sender
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.gate import Gate
@@ -92,13 +94,14 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     blocks = queue.gate.book.blocked()
     view = views.queue_view(queue, now)
     view["gate"] = {**views.gate_state(queue.gate, now), **queue.gate.book.plain(now)}
-    view["gates"] = [views.gate_view(gate, now) for gate in queue.gates[1:]]
+    gates = gates_of(queue)
+    view["gates"] = [views.gate_view(gate, now) for gate in gates[1:]]
     view["blocked"] = [block.plain(now) for block in list(blocks.values())[:PRODUCERS_TOLD]]
     view["waits_for"] = waits_for(queue, now)
     sentences: list[str] = []
-    for gate in queue.gates:
+    for gate in gates:
         sentences += _of_gate(gate, now)
-    shut = [gate for gate in queue.gates if gate.waiters or not gate.open]
+    shut = [gate for gate in gates if gate.waiters or not gate.open]
     if not shut and not blocks:
         depth = (
             f"{amount(queue.messages)} {'message' if queue.messages == 1 else 'messages'}, {amount(queue.bytes)} bytes"
@@ -272,6 +275,12 @@ def _what_it_waits_for(gate: Gate, broker: Broker) -> list[str]:
     owner = gate.owner
     if isinstance(owner, Pool):
         return [_largest(gate, broker)]
+    if isinstance(owner, QuotaGate):
+        return [_largest(gate, broker)]
+    if isinstance(owner, RoomGate):
+        return ["the disk needs more room: somebody must consume what is stored, or delete something else"]
+    if isinstance(owner, FaultGate):
+        return ["the store is tried again every second; consumers go on meanwhile"]
     if isinstance(owner, Queue) and owner.messages > 0:
         return [_readers(owner, broker.now)]
     return []
@@ -296,11 +305,13 @@ def _readers(queue: Queue, now: float) -> str:
 
 def _largest(gate: Gate, broker: Broker) -> str:
     """Say which queues hold most of what is counted in a sum."""
+    of_vhost = words_of(gate).vhost(gate)
     queues = [
         queue
         for vhost in broker.vhosts.values()
-        if gate.kind != "vhost" or vhost.name == gate.name
+        if of_vhost is None or vhost.name == of_vhost
         for queue in vhost.queues.values()
+        if gate.kind != "disk" or queue.kept is not None
     ]
     queues.sort(key=lambda queue: queue.bytes, reverse=True)
     names = ", ".join(f"{queue.name} with {amount(queue.bytes)} bytes" for queue in queues[:LARGEST])

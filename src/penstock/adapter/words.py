@@ -10,6 +10,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.core.disk import DiskGate, FaultGate, QuotaGate, RoomGate
 from penstock.core.operator import OperatorGate
 from penstock.core.queue import Queue
 from penstock.core.rates import RateGate
@@ -202,6 +203,63 @@ class RateWords(Words):
         return f"{self.name(gate)}, the next message in {max(owner.ready_at(now) - now, 0.0) * 1000:.0f} ms"
 
 
+class DiskWords(Words):
+    """What stands before the disk, in the words of Broker-J's message stores (MST) and virtual hosts (VHT)."""
+
+    def subject(self, gate: Gate) -> str:
+        """See `Words.subject`: the store (Broker-J's ms) of a virtual host, or of all."""
+        owner = gate.owner
+        if isinstance(owner, QuotaGate) and owner.vhost:
+            return f"[vh(/{owner.vhost.removeprefix('/')})/ms(store)]"
+        return "[ms(store)]"
+
+    def name(self, gate: Gate) -> str:
+        """See `Words.name`."""
+        return f"the disk ({gate.name})"
+
+    def label(self, gate: Gate) -> str:
+        """See `Words.label`."""
+        return f"Disk {gate.name}"
+
+    def line(self, crossing: Crossing) -> tuple[str, str]:
+        """See `Words.line`: MST-1008 and MST-1009 of quotas, VHT-1006 and VHT-1007 of the free room."""
+        gate = crossing.gate
+        owner = gate.owner
+        if isinstance(owner, RoomGate) or (owner is None and gate.name == "room"):
+            percent = owner.full_percent() if isinstance(owner, RoomGate) else 100
+            if crossing.closed:
+                return "VHT-1006", f"Filesystem is over {percent} per cent full, enforcing flow control."
+            return "VHT-1007", f"Filesystem is no longer over {percent} per cent full."
+        if isinstance(owner, FaultGate):
+            if crossing.closed:
+                return "PST-1010", f"Store cannot be written, flow control will be enforced : {owner.reason}"
+            return "PST-1011", "Store can be written again"
+        if crossing.closed:
+            return "MST-1008", "Store overfull, flow control will be enforced"
+        return "MST-1009", "Store overfull condition cleared"
+
+    def cause(self, gate: Gate, now: float) -> str:
+        """See `Words.cause`."""
+        owner = gate.owner
+        return owner.clause() if isinstance(owner, DiskGate) else ""
+
+    def overshoot(self, gate: Gate) -> dict[str, object]:
+        """See `Words.overshoot`."""
+        owner = gate.owner
+        if isinstance(owner, QuotaGate) and owner.vhost:
+            told = "the one publish or transaction that closed it, which is taken whole"
+        elif isinstance(owner, FaultGate):
+            told = "nothing is counted at this gate"
+        else:
+            told = "the one publish or transaction that closed it, and what the store writes besides: its log, at most"
+        return {"messages": 0, "bytes": 0 if isinstance(owner, FaultGate) else None, "from": told}
+
+    def vhost(self, gate: Gate) -> str | None:
+        """See `Words.vhost`."""
+        owner = gate.owner
+        return owner.vhost or None if isinstance(owner, QuotaGate) else None
+
+
 WORDS: Final[dict[str, Words]] = {
     "queue": QueueWords("QUE"),
     "vhost": VhostWords("PST"),
@@ -209,6 +267,7 @@ WORDS: Final[dict[str, Words]] = {
     "address": DepthWords("PST"),
     "operator": OperatorWords(),
     "rate": RateWords(),
+    "disk": DiskWords(),
 }
 ANY: Final = Words()
 

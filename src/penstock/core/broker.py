@@ -44,6 +44,7 @@ from penstock.core.pace import Pace, Watch, forget
 from penstock.core.patience import renew, waiting_at
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
+from penstock.core.road import gates_of
 from penstock.core.rotation import add, remove, whose_turn
 from penstock.core.route import Route
 from penstock.core.sender import Sender
@@ -104,6 +105,7 @@ class Broker:
         vhost = VirtualHost(name, self.turns, self.table, self.gates)
         self.vhosts[name] = vhost
         self.gates.bound_vhost(vhost, limits.thresholds)
+        self.gates.limit_stock(vhost, limits.disk)
         for exchange in vhost.exchanges:
             self.gates.place_address(vhost, exchange)
         return vhost
@@ -274,8 +276,9 @@ class Broker:
             raise PreconditionFailed(f"queue '{queue.name}' in vhost '{queue.vhost}' in use")
         if if_empty and queue.available():
             raise PreconditionFailed(f"queue '{queue.name}' in vhost '{queue.vhost}' not empty")
+        gates = gates_of(queue)
         count = self.vhosts[queue.vhost].delete_queue(queue, self.now)
-        for gate in queue.gates:
+        for gate in gates:
             for _, _, waiter in list(gate.waiters):
                 if isinstance(waiter, Sender):
                     waiter.queue_is_gone(queue, self.now)

@@ -31,6 +31,7 @@ from penstock.core.load import (
     shares_of,
     stop_at,
 )
+from penstock.core.message import StoredMessage
 from penstock.core.queue import Queue
 from penstock.errors import ContentTooLarge, ResourceError
 from penstock.flow.deadlines import NEVER
@@ -77,7 +78,7 @@ class Commit(Held):
         """Return where it must stand in line as it comes; None: nowhere. See `road.newcomers_obstacle`."""
         if self.never_fits() is not None:
             return None
-        for stop in self._road(own):
+        for stop in self._road(own) + self._disk():
             if stop.gate.waiters or not stop.has_room(now):
                 return stop.gate
         return self.place() if others_go else None
@@ -107,7 +108,7 @@ class Commit(Held):
         return f"commit refused after its hold deadline and rolled back; {why}"
 
     def _obstructed(self, own: list[Gate], now: float) -> Stop | None:
-        for stop in self._road(own):
+        for stop in self._road(own) + self._disk():
             if not ((stop.gate.open or stop.gate.ending) and stop.has_room(now)):
                 return stop
         return None
@@ -128,6 +129,23 @@ class Commit(Held):
         for load in self.loads:
             if load.enters():
                 add_queue(stops, load, pools)
+        return [stop for stop in stops.values() if stop.grows()]
+
+    def _disk(self) -> list[Stop]:
+        """Return the gates of the disk that it must pass: for what it brings there, less what it frees."""
+        stops: dict[int, Stop] = {}
+        for held in self.publishes:
+            for queue in held.queues:
+                for gate in road.disk_gates(held.route, queue):
+                    stop_at(stops, gate).bring(1, held.charge)
+        for settlement in self.settlements if stops else []:
+            kept, message = settlement.queue.kept, settlement.message
+            if kept is None or not isinstance(message, StoredMessage) or not settlement.frees():
+                continue
+            for gate in kept.stock.gates:
+                stop = stops.get(id(gate))
+                if stop is not None:
+                    stop.free(1, message.charge)
         return [stop for stop in stops.values() if stop.grows()]
 
     def _pools(self) -> dict[int, Stop]:

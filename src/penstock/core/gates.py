@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.limits import Limits
+from penstock.core.disk import Disk
+from penstock.core.limits import DiskLimits, Limits
 from penstock.core.operator import ADDRESS, CONNECTION, QUEUE, USER, VHOST, OperatorGate
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
@@ -40,6 +41,8 @@ class Gates:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
+        self.disk = Disk(broker.turns)
+        """What stands before the disk; where nothing is kept there is nobody to stop."""
         self.memory: Pool | None = None
         """What all queues hold in memory; None where that is not bounded."""
         self.vhosts: dict[str, Pool] = {}
@@ -60,8 +63,10 @@ class Gates:
         """Follow a change of the settings."""
         if plan.broker is not None:
             self.limit_memory(plan.broker)
+            self.limit_disk(plan.broker)
         for vhost, limits in plan.vhosts:
             self.bound_vhost(vhost, limits.thresholds)
+            self.limit_stock(vhost, limits.disk)
         for vhost, exchange, _ in plan.addresses:
             self.place_address(vhost, exchange.name)
         if USER in plan.scopes or CONNECTION in plan.scopes or "producer" in plan.scopes:
@@ -84,6 +89,29 @@ class Gates:
         most = thresholds.capacity.bytes - reserve
         stop, resume = min(thresholds.stop.bytes, most), min(thresholds.resume.bytes, most)
         self.bound_memory(Thresholds(Level(UNLIMITED, most), Level(UNLIMITED, stop), Level(UNLIMITED, resume)), reserve)
+
+    # The disk
+
+    def limit_disk(self, limits: Limits) -> None:
+        """Follow what is said for the broker about the disk."""
+        self.disk.limit(limits.disk, self.broker.now)
+
+    def limit_stock(self, vhost: VirtualHost, limits: DiskLimits | None) -> None:
+        """Follow what is said about what may be stored for a virtual host; None: it is no more."""
+        self.disk.limit_vhost(vhost.name, limits, self.broker.now)
+
+    def disk_fails(self, reason: str) -> None:
+        """The store cannot be written; those are blocked as well whose confirmations wait for it."""
+        disk = self.disk
+        disk.fails(reason, self.broker.now)
+        for origin in self.origins:
+            for producer in origin.producers:
+                if producer.unwritten:
+                    producer.note_withheld(disk.fault.gate)
+
+    def disk_works(self) -> None:
+        """The store has been written."""
+        self.disk.works(self.broker.now)
 
     # Pools
 

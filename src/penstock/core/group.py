@@ -52,6 +52,7 @@ class Kept:
         "journal",
         "queue",
         "number",
+        "stock",
         "delivered",
         "announcing",
         "announced",
@@ -66,6 +67,8 @@ class Kept:
         self.queue = queue
         self.number: i64 = number
         """Its own, never reused: another queue of the same name has another."""
+        self.stock = journal.disk.stock(queue.vhost)
+        """What is stored for its virtual host."""
         self.delivered: i64 = 0
         """The highest sequence that was with a consumer."""
         self.announcing: i64 = 0
@@ -83,6 +86,13 @@ class Kept:
     def add(self, message: StoredMessage) -> None:
         """A message that the store must keep has come in."""
         self.journal.add(self, message)
+        self.stock.add(message.charge, message.arrived)
+
+    def drop(self, message: StoredMessage, now: float) -> None:
+        """A message has left the queue for good."""
+        if message.group is not None:
+            self.journal.drop(message)
+            self.stock.take(message.charge, now)
 
     def announce(self) -> i64:
         """Return what the store is to say now of how far consumers have come."""

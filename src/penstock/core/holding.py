@@ -80,7 +80,8 @@ class HeldPublish(Held):
 
     def late(self, own: list[Gate], now: float) -> str:
         """See `Held.late`."""
-        return f"publish to {road.place(self.route)} refused after its hold deadline; {road.why(self.queues)}"
+        why = road.why(self.queues, self.obstacle(own, now))
+        return f"publish to {road.place(self.route)} refused after its hold deadline; {why}"
 
 
 class Holding:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.core.disk import Disk
 from penstock.core.group import Awaiting, Change, Group, Kept, Note, Promises, Run
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ SPARSE_SHARE: Final = 4
 """A group of which less than this part (a quarter) is left in bytes is sparse."""
 NOTES_MAX: Final = 64
 """A row about which there are more notes than this is written anew as well."""
+RETURNED_MANY: Final = 65_536
+"""Messages that came back, in one group, from which on it is looked whether they are all different ones."""
 PATIENCE: Final = 64
 """Groups that a sparse one is left alone for: what is being consumed in order is gone by then."""
 MOVED_BYTES: Final = 256 * 1024
@@ -46,8 +49,10 @@ MOVED_BYTES: Final = 256 * 1024
 class Journal:
     """The groups of one broker."""
 
-    def __init__(self, promises: Promises) -> None:
+    def __init__(self, promises: Promises, disk: Disk) -> None:
         self.open = Group(1)
+        self.disk = disk
+        disk.journal = self
         self.promises = promises
         self.recovering: bool = False
         """What happens now comes from the store: it is there already."""
@@ -56,6 +61,7 @@ class Journal:
         self.rows: dict[int, Group] = {}
         """Sealed groups with messages left in them."""
         self.writing: list[Group] = []
+        self._returned_most: int = RETURNED_MANY
         self._closed: deque[Group] = deque()
         self._sparse: deque[Group] = deque()
 
@@ -114,7 +120,11 @@ class Journal:
         """A message has come back from a consumer; how often, it knows itself."""
         group = message.group
         if group is not None and group.sealed:
-            self.open.returned.append(message)
+            returned = self.open.returned
+            returned.append(message)
+            if len(returned) >= self._returned_most:  # While nothing can be written the same may come back for ever.
+                self.open.returned = list(dict.fromkeys(returned))
+                self._returned_most = max(2 * len(self.open.returned), RETURNED_MANY)
 
     def touch(self, kept: Kept) -> None:
         """A queue has come further: its last sequence, or the last one that was with a consumer."""
@@ -146,6 +156,12 @@ class Journal:
         self.open.awaiting.append(awaiting)
         self.open.urgent = True
 
+    def wait_no_more(self, awaiting: Awaiting) -> None:
+        """Tell this one nothing: it is no more, and a disk that fails for long must not keep it."""
+        for group in [self.open, *self._closed, *self.writing]:
+            if group.awaiting:
+                group.awaiting = [each for each in group.awaiting if each is not awaiting]
+
     def take_number(self) -> i64:
         """Return the number of a new queue."""
         number = self.next_queue
@@ -157,6 +173,15 @@ class Journal:
     def has_urgent(self) -> bool:
         """Tell whether something should be written at once."""
         return self.open.urgent or len(self._closed) > 0
+
+    def unwritten(self) -> i64:
+        """Return the bytes (charges) of the messages that are not on the disk yet."""
+        total = self.open.bytes
+        for group in self._closed:
+            total += group.bytes
+        for group in self.writing:
+            total += group.bytes
+        return total
 
     def is_idle(self) -> bool:
         """Tell whether there is nothing to write, now or later."""

@@ -3,10 +3,37 @@ producer, or of the broker."""
 
 from __future__ import annotations
 
+from typing import Final
+
+from mypy_extensions import i64
+
 from penstock.core.marks import Defaults, amount, check_percents, marks
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.names import Word
+
+DISK_FREE_BYTES: Final = 50_000_000
+"""Bytes of its file system that the store leaves free where nobody says anything: RabbitMQ's disk_free_limit."""
+UNDERFULL_PERCENT: Final = 90
+"""Of disk-overfull: disk-underfull where nobody says anything."""
+
+
+class DiskLimits:
+    """What may be stored, and what must be left free; UNLIMITED is no quota."""
+
+    def __init__(self) -> None:
+        self.overfull: i64 = UNLIMITED
+        """Bytes stored above which no more come in."""
+        self.underfull: i64 = UNLIMITED
+        """Bytes at or below which they do again."""
+        self.free_bytes: i64 = 0
+        """Bytes of the file system that must be left free."""
+        self.free_percent: float = 0.0
+        """The same as a share of the file system, where that is how it was said."""
+
+    def has_room(self) -> bool:
+        """Tell whether anything must be left free."""
+        return self.free_bytes > 0 or self.free_percent > 0.0
 
 
 class Limits:
@@ -24,6 +51,8 @@ class Limits:
         """Messages at once; a second's worth where only the rate was given, and never less than one."""
         self.burst_bytes: float = 1.0
         """Bytes at once; a second's worth where only the rate was given."""
+        self.disk = DiskLimits()
+        """Of what it stores: the queues of a virtual host, the broker."""
         self.weight: int = 1
         """Share of the turns, 1 to 100 (users)."""
         self.hold_deadline_s: float | None = None
@@ -44,6 +73,7 @@ def limits(thing: str, words: dict[str, Word], defaults: Defaults, machine_bytes
         found.thresholds = _memory(thing, words, defaults, machine_bytes)
     else:
         found.thresholds = _thresholds(thing, words, defaults)
+    found.disk = _disk(thing, words)
     found.rate_messages, found.burst_messages = _rate(words, "messages")
     found.rate_bytes, found.burst_bytes = _rate(words, "bytes")
     weight = words.get("weight")
@@ -77,6 +107,30 @@ def _memory(thing: str, words: dict[str, Word], defaults: Defaults, machine_byte
     if capacity is not None and capacity.none:  # Said, and not left to what is done where nobody says anything.
         return Thresholds(Level(), Level(), Level())
     return _thresholds(thing, plain, defaults)
+
+
+def _disk(thing: str, words: dict[str, Word]) -> DiskLimits:
+    found = DiskLimits()
+    overfull, underfull = words.get("disk-overfull"), words.get("disk-underfull")
+    if overfull is not None and not overfull.none:
+        found.overfull = overfull.number
+        found.underfull = overfull.number * UNDERFULL_PERCENT // 100
+        if underfull is not None and not underfull.none:
+            if underfull.number > overfull.number:
+                raise PreconditionFailed(
+                    f"{thing}: {underfull.told()} is above {overfull.told()}; its gate would close and open at once"
+                )
+            found.underfull = underfull.number
+    elif underfull is not None and not underfull.none:
+        raise PreconditionFailed(f"{thing}: {underfull.told()} needs a disk-overfull, and there is none")
+    free = words.get("min-disk-free")
+    if free is None:
+        found.free_bytes = DISK_FREE_BYTES
+    elif free.text == "%":
+        found.free_percent = free.real
+    elif not free.none:
+        found.free_bytes = free.number
+    return found
 
 
 def _in_bytes(thing: str, word: Word, machine_bytes: int) -> Word:

@@ -6,6 +6,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.core.disk import DiskGate
 from penstock.core.holding import HeldPublish
 from penstock.core.message import MarkedMessage, Message
 from penstock.core.overflow import HOLD, REFUSE
@@ -154,6 +155,8 @@ class Stop:
         """Say what stops it there, in a clause."""
         gate = self.gate
         owner = gate.owner
+        if isinstance(owner, DiskGate):
+            return f"disk {gate.name}: {owner.clause()}"
         if not isinstance(owner, Queue | Pool | AddressDepth):
             return f"{gate.kind} {gate.name} does not let it pass"
         depth = f"{int(owner.messages):,} messages, {int(owner.bytes):,} bytes"

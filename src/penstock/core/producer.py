@@ -130,7 +130,7 @@ class Producer(Sender, Awaiting):
             messages = queue.messages + 1
             size = queue.bytes + charge
             kept = queue.kept
-            if messages <= queue.easy_messages and size <= queue.easy_bytes and kept is not None:
+            if messages <= queue.easy_messages and size <= queue.easy_bytes and kept is not None and kept.stock.easy:
                 queue.messages = messages
                 queue.bytes = size
                 sequence = queue.tail + 1
@@ -177,8 +177,7 @@ class Producer(Sender, Awaiting):
     def _hold(self, route: Route, content: bytes, charge: i64, obstacle: Gate | None) -> None:
         holding = self.holding
         if not holding.accepts(charge):
-            why = f"{holding.messages} publishes ({holding.bytes} bytes) are held already"
-            self._refuse_new(route, why, charge)
+            self._refuse_new(route, f"{holding.messages} publishes ({holding.bytes} bytes) are held already", charge)
             return
         deadline = self.deadline_of(route.queues)
         pending = self.withheld.hold(deadline) if self.confirming else None
@@ -315,7 +314,8 @@ class Producer(Sender, Awaiting):
             self.take_care()
             self.settle_down(self.broker.now)
         else:
-            self.close(ResourceError(f"publish to {road.place(route)} refused: {why}; {road.why(route.queues)}"))
+            why = f"{why}; {road.why(route.queues, self.gate)}"
+            self.close(ResourceError(f"publish to {road.place(route)} refused: {why}"))
 
     def _refuse_held(self, due: list[Held], now: float) -> None:
         """Refuse what is due; without confirms the session ends, and everything that it holds with it."""

@@ -231,8 +231,8 @@ class Queue(Guarded):
         kept = self.kept
         for message in messages:
             if isinstance(message, StoredMessage):
-                if kept is not None and message.group is not None:
-                    kept.journal.drop(message)
+                if kept is not None:
+                    kept.drop(message, now)
                 if isinstance(message, MarkedMessage) and message.share is not None:
                     message.share.leave(now)
 

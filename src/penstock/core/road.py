@@ -1,13 +1,17 @@
 """The road of a publish: the gates that it must pass, in order, and what stops it there.
 
 First those of its producer (user, connection, rate), then those of its address, then for each queue its own, its
-virtual host's and the node's. Each is one condition; all must let it pass.
+virtual host's and the node's, and those of the disk where it is kept there. Each is one condition; all must let it
+pass.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 
+from penstock.core.disk import DiskGate
 from penstock.core.overflow import HOLD
 from penstock.core.queue import Queue
 from penstock.core.route import Route
@@ -15,6 +19,22 @@ from penstock.core.share import AddressDepth
 from penstock.errors import ContentTooLarge, ResourceError
 from penstock.flow.deadlines import NEVER
 from penstock.flow.gate import Gate
+
+NO_GATES: Final[list[Gate]] = []
+
+
+def disk_gates(route: Route, queue: Queue) -> list[Gate]:
+    """Return the gates before the disk that a message on this route must pass into a queue: none if it is not kept."""
+    kept = queue.kept
+    if kept is None or not route.address.persistent or queue.deleted:
+        return NO_GATES
+    return kept.stock.gates
+
+
+def gates_of(queue: Queue) -> list[Gate]:
+    """Return all gates before a queue, those of the disk included that not everything must pass."""
+    kept = queue.kept
+    return queue.gates if kept is None or queue.deleted else [*queue.gates, *kept.stock.gates]
 
 
 def obstacle(own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float) -> Gate | None:
@@ -33,6 +53,9 @@ def obstacle(own: list[Gate], route: Route, queues: list[Queue], charge: i64, no
         size = queue.bytes + charge
         for gate in queue.gates:
             if size > gate.shelter and not queue.deleted and not gate.lets_pass(charge, copies, now):
+                return gate
+        for gate in disk_gates(route, queue):
+            if not gate.open:
                 return gate
     return None
 
@@ -58,6 +81,9 @@ def newcomers_obstacle(
         size = queue.bytes + charge
         for gate in queue.gates:
             if size > gate.shelter and (gate.waiters or not gate.admits(charge, copies, now)):
+                return gate
+        for gate in disk_gates(route, queue):
+            if gate.waiters or not gate.open:
                 return gate
     return None
 
@@ -126,8 +152,10 @@ def refusal(queue: Queue) -> ResourceError:
     )
 
 
-def why(queues: list[Queue]) -> str:
-    """Return what stops a publish, in one clause."""
+def why(queues: list[Queue], gate: Gate | None = None) -> str:
+    """Return what stops a publish, in one clause; `gate` is the one that stops it, where that is known."""
+    if gate is not None and isinstance(gate.owner, DiskGate):
+        return f"disk {gate.name}: {gate.owner.clause()}"
     for queue in queues:
         if not queue.gate.open or queue.gate.waiters or not queue.fits(1):
             return (

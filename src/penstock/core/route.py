@@ -103,7 +103,10 @@ class Route:
 
     def alone(self) -> Queue | None:
         """Return the one queue of a message that needs no more than that, whether it is stored or not."""
-        return self.stored if self.only is None else self.only
+        queue = self.stored
+        if queue is not None and queue.kept is not None and not queue.kept.stock.easy:
+            return None
+        return self.only if queue is None else queue
 
     def stands(self, epoch: i64, era: i64) -> bool:
         """Tell whether it was found already and still is right: what changed since did not concern it."""

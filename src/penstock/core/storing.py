@@ -7,7 +7,8 @@ connection's output, for the transaction that moves the mark. The first such ann
 keep running into the mark it moves *ahead* of them, twice as far each time, so that a consumer of a long backlog
 hardly ever waits. What was announced and not delivered comes back as redelivered after a kill, though it was not: that
 is all that is inexact. A message that is not on the disk yet needs no announcement: it is written with one, or not at
-all.
+all. While the store cannot be written nothing waits for it: consumers go on, and what they got meanwhile may come back
+after a kill as if they had not.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def note_out(kept: Kept, messages: list[Message | None]) -> bool:
     journal.touch(kept)
     if on_disk > kept.announced:
         _wait_less(kept, len(messages))
-        return True
+        return not journal.disk.is_failing()
     if kept.ahead > 0 and kept.announced - delivered < kept.ahead // 2:
         journal.open.urgent = True  # In time, so that nobody waits.
     return False
@@ -78,6 +79,8 @@ def restore(queue: Queue, messages: list[StoredMessage], now: float) -> None:
         queue.backlog.append(message)
         queue.messages += 1
         queue.bytes += message.charge
+        if queue.kept is not None:
+            queue.kept.stock.add(message.charge, now)
         if message.sequence > queue.tail:
             queue.tail = message.sequence
     queue.review(now)

@@ -113,7 +113,7 @@ class Gate:
 
     def __init__(self, kind: str, name: str, crossings: list[Crossing]) -> None:
         self.kind = kind
-        """What it guards: "queue", "address", "vhost", "memory", "rate" or "operator"."""
+        """What it guards: "queue", "address", "vhost", "memory", "rate", "operator" or "disk"."""
         self.name = name
         self.owner: Guarded | None = None
         self.crossings = crossings

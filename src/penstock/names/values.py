@@ -18,7 +18,13 @@ NUMBER_MAX: Final = 1 << 62
 UNITS: Final = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 ARTEMIS_UNITS: Final = {"b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 """Powers of 1,024 in Artemis (ByteUtil.java), whatever the letters say elsewhere: only read by its own names."""
+RABBITMQS_UNITS: Final = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+"""Of its disk_free_limit (rabbit_resource_monitor_misc.erl): powers of ten where a B follows."""
+ARTEMIS_SIZES: Final = ("max-size-bytes", "global-max-size", "default-consumer-window-size")
 WITH_UNIT: Final = re.compile(r"\s*(\d+)\s*([a-zA-Z]+)\s*")
+
+IN_BYTES: Final = (words.BYTES, words.MEMORY, words.WINDOW, words.QUOTA, words.FREE)
+"""Kinds that may have a unit."""
 
 ARGUMENT: Final = "argument"
 PATTERN: Final = "pattern"
@@ -100,13 +106,17 @@ def read_value(thing: str, name: str, kind: str, value: object) -> Word:
         if share is None or not 0 < share <= 100:
             raise PreconditionFailed(f"{thing}: {name}={value} is not a share of the machine's memory, 1% to 100%")
         return Word(name, value, real=share, text="%")
+    if kind == words.FREE and (name in words.USAGE or (isinstance(value, str) and value.strip().endswith("%"))):
+        return _free_share(thing, name, value)
     if kind in (words.PERCENT, words.SECONDS, words.PERIOD, words.RATE):
         return _read_real(thing, name, kind, value)
     number = _number(value, name, kind)
     if number is None:
-        units = ", or one with KiB, MiB or GiB" if kind in (words.BYTES, words.MEMORY, words.WINDOW) else ""
+        units = ", or one with KiB, MiB or GiB" if kind in IN_BYTES else ""
         raise PreconditionFailed(f"{thing}: {name}={shown(value, True)} is not a whole number{units}")
     least = 1 if kind in (words.BURST, words.WEIGHT) else 0
+    if kind == words.QUOTA and number == 0:
+        raise PreconditionFailed(f"{thing}: {name}=0 would stop everything for ever; none is no quota")
     _check_range(thing, name, number, least)
     if kind == words.WEIGHT and number > 100:
         raise PreconditionFailed(f"{thing}: {name}={number} is too large; a weight is between 1 and 100")
@@ -117,6 +127,16 @@ def read_value(thing: str, name: str, kind: str, value: object) -> Word:
     if name.startswith("qpid.flow_resume"):
         number -= 1
     return Word(name, value, number=number, real=float(number))
+
+
+def _free_share(thing: str, name: str, value: object) -> Word:
+    """Return a share of the file system that must be left free, or that may be in use."""
+    share = _real(value.strip().rstrip("%") if isinstance(value, str) else value)
+    if share is None or not 0 < share <= 100:
+        raise PreconditionFailed(f"{thing}: {name}={shown(value)} is not a share of the file system, 1% to 100%")
+    if name in words.USAGE:
+        share = 100 - share
+    return Word(name, value, real=share, text="%", none=share == 0)
 
 
 def _check_range(thing: str, name: str, number: float, least: int) -> None:
@@ -211,10 +231,12 @@ def _number(value: object, name: str, kind: str) -> int | None:
     except ValueError:
         pass
     match = WITH_UNIT.fullmatch(text)
-    if match is None or kind not in (words.BYTES, words.MEMORY, words.WINDOW):
+    if match is None or kind not in IN_BYTES:
         return None
-    artemis = name in ("max-size-bytes", "global-max-size", "default-consumer-window-size")
-    unit = UNITS.get(match[2]) or (ARTEMIS_UNITS.get(match[2]) if artemis else None)
+    theirs: dict[str, int] = ARTEMIS_UNITS if name in ARTEMIS_SIZES else {}
+    if name.startswith("disk_free_limit"):
+        theirs = RABBITMQS_UNITS
+    unit = UNITS.get(match[2]) or theirs.get(match[2])
     return None if unit is None else int(match[1]) * unit
 
 

@@ -30,6 +30,11 @@ WEIGHT: Final = "weight"
 MEMORY: Final = "memory"
 """Bytes, or "40%" of the machine's memory; or none."""
 
+FREE: Final = "free"
+"""Bytes, or "5%" of the file system; or none."""
+QUOTA: Final = "quota"
+"""Bytes, from 1; or none."""
+
 _MARKS: Final = {
     "capacity-messages": COUNT,
     "capacity-bytes": BYTES,
@@ -39,6 +44,7 @@ _MARKS: Final = {
     "resume-bytes": BYTES,
 }
 _PERCENTS: Final = {"stop-percent": PERCENT, "resume-percent": PERCENT}
+_QUOTA: Final = {"disk-overfull": QUOTA, "disk-underfull": QUOTA}
 _RATES: Final = {"rate-messages": RATE, "rate-bytes": RATE, "burst-messages": BURST, "burst-bytes": BURST}
 
 SCOPES: Final[dict[str, dict[str, str]]] = {
@@ -60,7 +66,7 @@ SCOPES: Final[dict[str, dict[str, str]]] = {
         "slow-consumer-policy": SLOW,
     },
     "address": {**_MARKS, **_PERCENTS, **_RATES},
-    "vhost": {**_MARKS, **_PERCENTS, "hold-deadline": SECONDS, "consumer-timeout": MILLISECONDS},
+    "vhost": {**_MARKS, **_PERCENTS, "hold-deadline": SECONDS, "consumer-timeout": MILLISECONDS, **_QUOTA},
     "user": {**_RATES, "weight": WEIGHT},
     "connection": _RATES,
     "producer": _RATES,
@@ -72,6 +78,8 @@ SCOPES: Final[dict[str, dict[str, str]]] = {
         "memory-capacity": MEMORY,
         "memory-stop": MEMORY,
         "memory-resume": MEMORY,
+        **_QUOTA,
+        "min-disk-free": FREE,
     },
 }
 """The settings of each scope with their kinds.
@@ -123,12 +131,20 @@ ALIASES: Final[dict[str, str]] = {
     "x-overflow": "overflow",
 } | {"x-" + word: word for word in OURS}
 
+_BROKER_JS_QUOTA: Final = {"storeOverfullSize": "disk-overfull", "storeUnderfullSize": "disk-underfull"}
+
 SCOPED_ALIASES: Final[dict[str, dict[str, str]]] = {
     "broker": {
         "default-queue-limit": "capacity-bytes",  # Qpid C++
         "hold-deadline-s": "hold-deadline",
         "global-max-size": "memory-capacity",  # Artemis
+        "max-disk-usage": "min-disk-free",
+        "disk_free_limit": "min-disk-free",  # RabbitMQ
+        "disk_free_limit.absolute": "min-disk-free",
+        "store.filesystem.maxUsagePercent": "min-disk-free",  # Broker-J
+        **_BROKER_JS_QUOTA,
     },
+    "vhost": _BROKER_JS_QUOTA,
     "producer": {"producerMaxRate": "rate-messages"},  # Artemis
     "queue": {"max-length": "capacity-messages", "max-length-bytes": "capacity-bytes"},  # RabbitMQ's policies
 }
@@ -150,9 +166,16 @@ ZERO_IS_NONE: Final = frozenset(
         "default-flow-resume-threshold",
         "flow_stop_threshold",
         "flow_resume_threshold",
+        "storeOverfullSize",
+        "storeUnderfullSize",
+        "store.filesystem.maxUsagePercent",
     }
 )
-"""Qpid C++ means "none" by a 0: no capacity, no stop; no resume of its own, which is then the stop."""
+"""Qpid C++ means "none" by a 0: no capacity, no stop; no resume of its own, which is then the stop. So does
+Broker-J of the disk: no quota, no underfull of its own (it is then 90 % of overfull), nothing that must be left free."""
+
+USAGE: Final = frozenset({"max-disk-usage", "store.filesystem.maxUsagePercent"})
+"""Who says by these how much of the file system may be in use, in per cent, says how much must be left free."""
 
 NEGATIVE_IS_NONE: Final = frozenset(
     {
@@ -163,6 +186,7 @@ NEGATIVE_IS_NONE: Final = frozenset(
         "max-size-messages",
         "max-size-bytes",
         "global-max-size",
+        "max-disk-usage",
         "consumerMaxRate",
         "consumer-max-rate",
         "x-consumer-max-rate",

@@ -210,6 +210,7 @@ class Broker:
         )
         core.table.machine_bytes = memory_bytes()
         core.gates.limit_memory(core.table.limits(BROKER, ""))
+        core.gates.limit_disk(core.table.limits(BROKER, ""))
         for vhost in settings.vhosts:
             core.add_vhost(vhost)
         try:

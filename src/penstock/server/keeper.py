@@ -5,7 +5,10 @@ being written. If somebody waits for it, it is written at once; acknowledgements
 happens meanwhile gathers in the next group, so the slower the disk the larger the groups. When a transaction is on the
 disk, those who wait for it hear so in the turn that follows.
 
-A transaction that fails is tried again until it succeeds: nothing of it is confirmed, nothing of it is lost.
+A transaction that fails is tried again until it succeeds: nothing of it is confirmed, nothing of it is lost. Meanwhile
+the gate before the store is closed: no more persistent messages come in, everything else goes on. What piles up is
+bounded: messages by their queues' capacities, what is noted of them (eight bytes for each that is settled) by the
+messages there are. A transaction that takes very long closes the gate as well, until it is done.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ import gc
 import logging
 import queue
 import threading
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVarTuple, Unpack
 
 from penstock.adapter.keeping.commits import encode
 from penstock.adapter.keeping.recovery import Recovery
@@ -24,8 +28,10 @@ from penstock.core.broker import Broker
 from penstock.core.journal import Journal
 from penstock.core.storing import announce_exactly
 from penstock.errors import StoreError, StoreLost
+from penstock.flow.level import UNLIMITED
+from penstock.server.gauge import Gauge
 from penstock.store.commit import Commit
-from penstock.store.store import Store
+from penstock.store.store import Store, Usage
 
 if TYPE_CHECKING:
     from penstock.server.shell import Shell
@@ -34,12 +40,14 @@ LAZY_S: Final = 0.01
 """Seconds for which acknowledgements alone are gathered: nobody is told anything when they are on the disk."""
 RETRY_S: Final = 1.0
 """Seconds until a transaction that failed is tried again."""
-IDLE_S: Final = 1.0
-"""Seconds without anything to write after which the store tidies up."""
+SLOW_S: Final = 10.0
+"""Seconds that a transaction may take before the store counts as one that cannot be written."""
 LEAVE_S: Final = 10.0
 """Seconds that the last transactions get when the broker stops."""
 TOLD_EVERY: Final = 100_000
 """Messages between two lines that tell how far a recovery has come."""
+
+Arguments = TypeVarTuple("Arguments")
 
 log = logging.getLogger("penstock")
 
@@ -49,14 +57,19 @@ class Keeper:
 
     def __init__(self, store: Store, broker: Broker) -> None:
         self.store = store
-        self.journal = Journal(broker.promises)
+        self.journal = Journal(broker.promises, broker.gates.disk)
         self.lost: asyncio.Future[StoreLost]
         """Done when another broker has taken the store over; made by `recover`."""
         self._shell: Shell | None = None
+        self.gauge = Gauge(store)
         self._writing: Commit | None = None
+        self._since: float = 0.0
+        """When it was given to the writer: seconds of the loop's clock."""
         self._gathering: asyncio.TimerHandle | None = None
         self._failing: str = ""
-        """Why the last transaction failed; empty while they succeed."""
+        """Why the last transaction failed, or that it takes long; empty while they succeed."""
+        self._complained: str = ""
+        """What the writer has complained of, and that lasts."""
         self._idle = asyncio.Event()
         self._jobs: queue.SimpleQueue[Commit | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="penstock-store", daemon=True)
@@ -94,6 +107,7 @@ class Keeper:
                 log.info("recovering: %s messages", f"{told:,}")
         recovery.finish()
         self._refuse_damage()
+        self._measured(self.gauge.look())
         if recovery.messages:
             log.info("recovered: %s messages", f"{recovery.messages:,}")
         self._thread.start()
@@ -145,6 +159,13 @@ class Keeper:
         else:
             self._idle.set()
 
+    def tick(self) -> None:
+        """Look, about once a second, whether a transaction takes very long."""
+        assert self._shell is not None
+        took = self._shell.loop.time() - self._since
+        if self._writing is not None and not self._failing and took > SLOW_S:
+            self._fails(f"the disk has not answered for {took:.0f} s")
+
     def _gathered(self) -> None:
         self._gathering = None
         if self._writing is None:
@@ -154,26 +175,43 @@ class Keeper:
         assert self._shell is not None
         commit = encode(self.journal, self.journal.take(), self._shell.hub.control.wall_offset)
         self._writing = commit
+        self._since = self._shell.loop.time()
         self._jobs.put(commit)
 
-    def _written(self, failure: StoreError | None) -> None:
+    def _written(self, failure: StoreError | None, usage: Usage | None) -> None:
         assert self._shell is not None
+        hub = self._shell.hub
         if isinstance(failure, StoreLost):
             self._lose(failure)
             return
         if failure is not None:
-            if not self._failing:
-                log.error("the store cannot be written, and is tried again until it can: %s", failure)
-            self._failing = str(failure)
+            self._fails(str(failure))
             asyncio.get_running_loop().call_later(RETRY_S, self._try_again)
             return
-        if self._failing:
-            log.info("the store can be written again")
-            self._failing = ""
         self._writing = None
-        self._shell.hub.begin(self._shell.loop.time())
+        hub.begin(self._shell.loop.time())
         self.journal.written()
+        if self._failing:
+            self._failing = ""
+            hub.broker.gates.disk_works()
+        if usage is not None:
+            self._measured(usage)
         self._shell.schedule()
+
+    def _fails(self, reason: str) -> None:
+        assert self._shell is not None
+        self._failing = reason
+        hub = self._shell.hub
+        hub.begin(self._shell.loop.time())
+        hub.broker.gates.disk_fails(reason)
+        for connection in hub.connections.values():
+            if connection.deliveries.waiting:
+                connection.touch()
+        self._shell.schedule()
+
+    def is_stuck(self) -> bool:
+        """Tell whether, after `stop`, the writer still waits for its disk, and has the store to itself."""
+        return self._thread.is_alive()
 
     def _lose(self, failure: StoreLost) -> None:
         """Another broker has the store: nothing that happens here from now on counts."""
@@ -181,39 +219,83 @@ class Keeper:
             self.lost.set_result(failure)
 
     def _try_again(self) -> None:
+        assert self._shell is not None
         if self._writing is not None:
+            self._since = self._shell.loop.time()
             self._jobs.put(self._writing)
+
+    def _measured(self, usage: Usage) -> None:
+        """The store has been looked at: judge the gates before it, and say how soon to look again."""
+        assert self._shell is not None
+        hub = self._shell.hub
+        hub.begin(self._shell.loop.time())
+        disk = hub.broker.gates.disk
+        disk.measured(usage.used, UNLIMITED if usage.free is None else usage.free, usage.total or 0, hub.broker.now)
+        self.gauge.left = max(int(disk.left()), 0)
+        self.gauge.short = disk.is_short()
+        self._shell.schedule()
 
     # The writer
 
     def _run(self) -> None:
-        assert self._shell is not None
-        loop = self._shell.loop
         while True:
             try:
-                commit = self._jobs.get(timeout=IDLE_S)
+                commit = self._jobs.get(timeout=self.gauge.patience_s())
             except queue.Empty:
-                self._tidy()
+                usage = self._rest()
+                if usage is not None and not self._post(self._measured, usage):
+                    return
                 continue
             if commit is None:
                 return
-            failure: StoreError | None = None
-            try:
-                self.store.commit(commit)
-            except StoreError as error:
-                failure = error
-            try:
-                loop.call_soon_threadsafe(self._written, failure)
-            except RuntimeError:
-                return  # The loop is closed: the broker was stopped without waiting for us.
+            failure, usage = self._commit(commit)
+            if not self._post(self._written, failure, usage):
+                return
 
-    def _tidy(self) -> None:
+    def _commit(self, commit: Commit) -> tuple[StoreError | None, Usage | None]:
+        """Write a transaction; returns why it failed, or what room the store takes if it was time to look."""
+        try:
+            self.store.commit(commit)
+        except StoreError as error:
+            return error, None
+        except Exception as error:  # Whatever it is: what waits for it must be told, and nothing of it is lost.
+            log.exception("the store's writer met something that it does not know")
+            return StoreError(f"{type(error).__name__}: {error}"), None
+        try:
+            return None, self.gauge.wrote(commit.size())
+        except StoreLost as error:
+            return error, None
+        except StoreError as error:
+            self._complain(error)
+            return None, None
+
+    def _rest(self) -> Usage | None:
         """Nothing is to be written: let the store give back what it does not need, a little at a time."""
         assert self._shell is not None
         try:
             while self._jobs.empty() and self.store.tidy():
                 pass
+            usage = self.gauge.look()
         except StoreLost as error:
-            self._shell.loop.call_soon_threadsafe(self._lose, error)
+            self._post(self._lose, error)
+            return None
         except StoreError as error:
+            self._complain(error)
+            return None
+        self._complained = ""
+        return usage
+
+    def _complain(self, error: StoreError) -> None:
+        """Log that the store could not be looked after: once, for it is tried every second."""
+        if str(error) != self._complained:
+            self._complained = str(error)
             log.warning("the store could not be tidied up: %s", error)
+
+    def _post(self, what: Callable[[Unpack[Arguments]], None], *arguments: *Arguments) -> bool:
+        """Have the event loop do something; tells whether there is one: the broker may be gone without waiting."""
+        assert self._shell is not None
+        try:
+            self._shell.loop.call_soon_threadsafe(what, *arguments)
+        except RuntimeError:
+            return False
+        return True

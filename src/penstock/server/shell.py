@@ -237,7 +237,10 @@ class Shell:
         self._wall_offset = time.time() - now
         if self.hub.recorder is not None:
             self.hub.recorder.wall_offset = self._wall_offset
+        self.hub.control.wall_offset = self._wall_offset
         self.hub.tick()
+        if self.keeper is not None:
+            self.keeper.tick()
         for number, transport in list(self.transports.items()):
             connection = self.hub.connections[number]
             if not connection.tick():

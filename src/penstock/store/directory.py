@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import sys
@@ -58,8 +59,11 @@ class DataDirectory:
         except OSError as error:
             raise StartError(f"cannot use data directory '{self.path}': {error.strerror}") from None
         self._take(lock)
-        os.ftruncate(lock, 0)
-        os.write(lock, str(os.getpid()).encode())
+        with contextlib.suppress(
+            OSError
+        ):  # On a full disk nobody can be told who holds it; the lock holds all the same.
+            os.ftruncate(lock, 0)
+            os.write(lock, str(os.getpid()).encode())
 
     def hold(self) -> None:
         """Take the directory as it is, and write nothing: it may be on a disk that cannot be written any more.

@@ -33,10 +33,12 @@ def measure(connection: sqlite3.Connection, path: Path) -> Usage:
     free, _, page_size = _pages(connection)
     taken = sum(_taken(path.with_name(path.name + end)) for end in ("", "-wal", "-shm"))
     left: int | None = None
+    total: int | None = None
     with contextlib.suppress(OSError):
         system = os.statvfs(path.parent)
         left = system.f_bavail * system.f_frsize
-    return Usage(max(0, taken - free * page_size), taken, left)
+        total = system.f_blocks * system.f_frsize
+    return Usage(max(0, taken - free * page_size), taken, left, total)
 
 
 class Space:

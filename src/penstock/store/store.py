@@ -18,6 +18,8 @@ class Usage(NamedTuple):
     """Bytes that it takes from the file system."""
     free: int | None
     """Bytes left on the file system for others and for us; None where nobody can say."""
+    total: int | None = None
+    """Bytes of the file system, in use or not; None where nobody can say."""
 
 
 class Damage(NamedTuple):

@@ -22,7 +22,7 @@ from tests.adapter.keeping.shelf import WALL, Shelf
 def journaled() -> Hub:
     """Return a hub with a journal, and the virtual host of the settings file."""
     hub = make_hub()
-    hub.broker.journal = Journal(hub.broker.promises)
+    hub.broker.journal = Journal(hub.broker.promises, hub.broker.gates.disk)
     return hub
 
 

@@ -22,9 +22,9 @@ from penstock.adapter.amqp091.dispatching import channel_method, connection_meth
 from penstock.adapter.amqp091.intake import Intake
 from penstock.adapter.amqp091.malformed import Malformed
 from penstock.adapter.amqp091.peer import CLOSED, CLOSING, HEADER, RUNNING, Peer
+from penstock.adapter.amqp091.unsaid import Answers, Deliveries
 from penstock.adapter.policy import Policy
 from penstock.adapter.profiles import UNKNOWN, Profile
-from penstock.core.group import Awaiting, Group
 from penstock.core.holding import Holding
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
@@ -45,7 +45,7 @@ OUTPUT_FULL: Final = 256 * 1024
 """Bytes of output at which deliveries to the connection wait for the next flush."""
 
 
-class Connection(Intake, Awaiting):
+class Connection(Intake):
     """One client."""
 
     def __init__(self, hub: Hub, number: int, peer: Peer) -> None:
@@ -77,8 +77,9 @@ class Connection(Intake, Awaiting):
         self.writable: bool = True
         """Whether deliveries may be written; false while the output is full."""
         self.touched: bool = False
-        self.unwritten: int = 0
-        """How many of its requests have an answer that waits for the disk; nothing is sent meanwhile but heartbeats."""
+        self.answers = Answers(self)
+        self.deliveries = Deliveries(self)
+        """What waits for the disk; nothing is sent meanwhile but heartbeats."""
         self._beats: bool = False
         self.blocking: int = 0
         """How many (producer, gate) pairs of this connection are blocked."""
@@ -106,7 +107,7 @@ class Connection(Intake, Awaiting):
     def take_output(self) -> bytes:
         """Take what there is to write; the shell says `drained` when the peer has taken it."""
         self.touched = False
-        if self.unwritten:
+        if self.waits_for_disk():
             beat, self._beats = self._beats, False
             return HEARTBEAT_FRAME if beat else b""
         data = self.out.getvalue()
@@ -141,7 +142,7 @@ class Connection(Intake, Awaiting):
             if now - self.last_received > 2 * self.heartbeat_s:
                 return False
             if now - self.last_sent >= self.heartbeat_s / 2 and self.writable:
-                if self.unwritten:
+                if self.waits_for_disk():
                     self._beats = True
                     self.last_sent = now
                 else:
@@ -152,6 +153,7 @@ class Connection(Intake, Awaiting):
     def lost(self) -> None:
         """The socket is gone: leave no trace of the connection."""
         self.state = CLOSED
+        self.answers.end()
         self.end_channels(graceful=False)
         if self.origin is not None:
             self.broker.gates.leave(self.origin)
@@ -191,24 +193,17 @@ class Connection(Intake, Awaiting):
 
     def waits_for_disk(self) -> bool:
         """Tell whether its output waits until what it says is true on the disk."""
-        return self.unwritten > 0
+        return self.answers.waiting > 0 or self.deliveries.must_wait()
 
     def await_disk(self, declared: i64) -> None:
         """Let the output wait if anything was declared or deleted since `Promises.declared` was so much."""
         if self.broker.promises.declared != declared:
-            self.hold_output()
+            self.answers.wait()
 
-    def hold_output(self) -> None:
-        """Let the output wait until everything that has happened is on the disk."""
-        journal = self.broker.journal
-        if journal is not None:
-            self.unwritten += 1
-            journal.wait(self)
-
-    def written(self, group: Group) -> None:
-        """See `Awaiting.written`."""
-        self.unwritten -= 1
-        self.touch()
+    def give_up_answers(self, why: str) -> None:
+        """Say nothing of what waits for the disk, but that the connection ends, and why (541)."""
+        self.out.truncate(0)
+        self.close(541, f"INTERNAL_ERROR - {why}")
 
     # Output
 

@@ -107,7 +107,7 @@ def get(channel: Channel, args: dict[str, object]) -> None:
         told = counted(message) if queue.counts_returns() else message
         channel.send_content(_get_ok(channel, batch), told.content)
         if batch.early:
-            channel.connection.hold_output()
+            channel.connection.deliveries.wait()
 
 
 def _get_ok(channel: Channel, batch: Batch) -> bytes:

@@ -89,7 +89,9 @@ def _node(ask: Ask) -> Shape:
         "mem_used": _resident_bytes(),
         "mem_limit": None if limit >= UNLIMITED else limit,
         "mem_alarm": _memory_alarm(hub),
-        "disk_free_alarm": False,
+        "disk_free": None if hub.broker.gates.disk.free >= UNLIMITED else int(hub.broker.gates.disk.free),
+        "disk_free_limit": _disk_free_limit(hub),
+        "disk_free_alarm": _disk_alarm(hub),
         "fd_total": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "sockets_used": len(ask.shell.transports),
         "rates_mode": "none",
@@ -108,6 +110,17 @@ def _node(ask: Ask) -> Shape:
 def _memory_alarm(hub: Hub) -> bool:
     memory = hub.broker.gates.memory
     return memory is not None and not memory.gate.open
+
+
+def _disk_alarm(hub: Hub) -> bool:
+    """Tell whether a gate before the disk is closed that stops every producer of persistent messages."""
+    disk = hub.broker.gates.disk
+    return disk.is_failing() or any(each is not None and not each.gate.open for each in (disk.quota, disk.room))
+
+
+def _disk_free_limit(hub: Hub) -> int | None:
+    room = hub.broker.gates.disk.room
+    return None if hub.broker.journal is None or room is None else int(room.mark())
 
 
 def _resident_bytes() -> int:
@@ -195,11 +208,12 @@ async def aliveness(ask: Ask) -> Response:
 
 
 async def alarms(ask: Ask) -> Response:
-    """Say whether the node's memory gate is closed: RabbitMQ's memory alarm."""
-    if not _memory_alarm(ask.hub):
+    """Say whether the node's memory gate, or one before the disk, is closed: RabbitMQ's alarms."""
+    closed = [("memory", _memory_alarm(ask.hub)), ("disk", _disk_alarm(ask.hub))]
+    found = [{"node": ask.hub.node, "resource": resource} for resource, alarm in closed if alarm]
+    if not found:
         return told({"status": "ok"})
-    alarm = {"node": ask.hub.node, "resource": "memory"}
-    return told({"status": "failed", "reason": "There are alarms in effect", "alarms": [alarm]}, 503)
+    return told({"status": "failed", "reason": "There are alarms in effect", "alarms": found}, 503)
 
 
 async def port_listener(ask: Ask) -> Response:

@@ -1,0 +1,376 @@
+"""The disk under the store as the broker knows it, and the gates that stand before it.
+
+Theory of operation. Four conditions, each a gate: the store takes more room than it may (*quota*), what is stored for
+a virtual host is more than it may be (*quota* of that host), its file system has too little *room* left, the store
+cannot be written (*fault*). A closed one holds every persistent message on its way into a queue that is kept, and
+nothing else; nobody's confirmation is withheld by it, for what is in waits for the disk in any case.
+
+How much room is taken is measured, from time to time, by whoever writes the store (`measured`). What came since then
+is known exactly: the messages that are not written yet. The marks are judged by the sum of both, so they hold also
+between two looks: what comes into a virtual host is counted, and when as much has come as was left to the nearest mark
+(a host's share of it), the sum is made anew. Far from all marks that is one comparison for a message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.flow.gate import Gate, Guarded
+from penstock.flow.level import UNLIMITED
+from penstock.flow.turns import Turns
+
+if TYPE_CHECKING:
+    from penstock.core.journal import Journal
+    from penstock.core.limits import DiskLimits
+
+RESUME_PERCENT: Final = 110
+"""Of the mark of free disk: as much must be free again for its gate to open. As far as the quota's 90 %."""
+
+
+class DiskGate(Guarded):
+    """One of the gates before the disk: what is common to them."""
+
+    def __init__(self, disk: Disk, name: str) -> None:
+        self.disk = disk
+        self.gate = Gate("disk", name, disk.turns.crossings)
+        self.gate.owner = self
+
+    def admits(self, charge: i64, copies: i64, now: float) -> bool:
+        """See `Guarded.admits`: nothing goes in while it is closed."""
+        return self.gate.open
+
+    def review(self, now: float) -> None:
+        """See `Guarded.review`."""
+        if self.gate.open and self.gate.waiters:
+            self.disk.turns.enlist(self.gate)
+        self.disk.find_easy()
+
+    def move(self, closed: bool, amount: i64, now: float) -> None:
+        """Close or open it, at this amount of bytes."""
+        if closed:
+            self.gate.close(0, amount, now)
+        else:
+            self.gate.reopen(0, amount, now)
+
+    def clause(self) -> str:
+        """Say what keeps it closed."""
+        raise NotImplementedError
+
+
+class QuotaGate(DiskGate):
+    """How many bytes may be stored: of the broker as its store takes room, of a virtual host as charges."""
+
+    def __init__(self, disk: Disk, vhost: str) -> None:
+        super().__init__(disk, f"quota of vhost {vhost}" if vhost else "quota")
+        self.vhost = vhost
+        """Empty for the broker's."""
+        self.overfull: i64 = UNLIMITED
+        self.underfull: i64 = UNLIMITED
+        self.bytes: i64 = 0
+        """As it was judged last."""
+
+    def judge(self, amount: i64, now: float) -> None:
+        """Close above overfull, open at or below underfull."""
+        self.bytes = amount
+        if self.gate.open and amount > self.overfull:
+            self.move(True, amount, now)
+        elif not self.gate.open and amount <= self.underfull:
+            self.move(False, amount, now)
+        self.review(now)
+
+    def grows(self, messages: i64, bytes: i64) -> bool:
+        """See `Guarded.grows`: who brings no more than he frees passes."""
+        return bytes > 0
+
+    def clause(self) -> str:
+        """See `DiskGate.clause`."""
+        what = "stored" if self.vhost else "used"
+        sign = ">" if self.bytes > self.overfull else "after more than"
+        return (
+            f"{int(self.bytes):,} bytes {what} {sign} disk-overfull {int(self.overfull):,} "
+            f"(opens at {int(self.underfull):,})"
+        )
+
+
+class RoomGate(DiskGate):
+    """How much of its file system must be left free."""
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__(disk, "room")
+        self.bytes: i64 = 0
+        self.percent: float = 0.0
+        """Of the file system, where that is how it was said."""
+        self.free: i64 = UNLIMITED
+        """As it was judged last."""
+        self.total: i64 = 0
+        """Of the file system; 0 until it is known."""
+
+    def mark(self) -> i64:
+        """Return below how many free bytes it closes."""
+        if self.percent == 0.0:
+            return self.bytes
+        return i64(int(self.total) * round(self.percent * 100) // 10_000)
+
+    def resume(self) -> i64:
+        """Return from how many free bytes on it opens: a tenth more, or half of what is beyond the mark at all."""
+        mark = self.mark()
+        more = mark * (RESUME_PERCENT - 100) // 100
+        beyond = (self.total - mark) // 2
+        if self.total > 0 and beyond < more:
+            more = beyond if beyond > 0 else 0
+        return mark + more
+
+    def judge(self, free: i64, now: float) -> None:
+        """Close below the mark, open some way above it."""
+        self.free = free
+        if self.gate.open and free < self.mark():
+            self.move(True, free, now)
+        elif not self.gate.open and free >= self.resume():
+            self.move(False, free, now)
+        self.review(now)
+
+    def full_percent(self) -> int:
+        """Return the mark as others say it: the share of the file system that may be in use, in whole per cent."""
+        return 100 - int(self.mark() * 100 // self.total) if self.total > 0 else 100
+
+    def clause(self) -> str:
+        """See `DiskGate.clause`."""
+        free = "0" if self.free < 0 else f"{int(self.free):,}"
+        sign = "<" if self.free < self.mark() else "after less than"
+        return f"{free} bytes free {sign} min-disk-free {int(self.mark()):,} (opens at {int(self.resume()):,})"
+
+
+class FaultGate(DiskGate):
+    """Closed while the store cannot be written."""
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__(disk, "store")
+        self.reason: str = ""
+
+    def clause(self) -> str:
+        """See `DiskGate.clause`."""
+        return self.reason
+
+
+class Stock:
+    """What is stored for the queues of one virtual host; each message that comes and goes is counted."""
+
+    __slots__ = ("disk", "vhost", "bytes", "come", "mark", "low", "easy", "gates", "quota")
+
+    def __init__(self, disk: Disk, vhost: str) -> None:
+        self.disk = disk
+        self.vhost = vhost
+        self.bytes: i64 = 0
+        """Charges of the messages that are stored, or are about to be."""
+        self.come: i64 = 0
+        """Of all that ever came."""
+        self.mark: i64 = UNLIMITED
+        """When `come` is above it, the gates are judged anew."""
+        self.low: i64 = -1
+        """When `bytes` are at or below it, its quota is judged anew."""
+        self.easy: bool = True
+        """Every gate is open, and nobody waits at one."""
+        self.gates: list[Gate] = []
+        """What a persistent message must pass on its way into a queue of this host that is kept."""
+        self.quota: QuotaGate | None = None
+
+    def add(self, charge: i64, now: float) -> None:
+        """A message has come."""
+        self.bytes += charge
+        self.come += charge
+        if self.come > self.mark:
+            self.disk.judge(now)
+
+    def take(self, charge: i64, now: float) -> None:
+        """A message has gone."""
+        self.bytes -= charge
+        if self.bytes <= self.low:
+            self.disk.judge(now)
+
+
+class Disk:
+    """All of one broker. Amounts are in bytes."""
+
+    def __init__(self, turns: Turns) -> None:
+        self.turns = turns
+        self.journal: Journal | None = None
+        """Knows what is not written yet; None where nothing is kept."""
+        self.stocks: dict[str, Stock] = {}
+        """By virtual host."""
+        self.used: i64 = 0
+        """What the store takes, as measured last."""
+        self.free: i64 = UNLIMITED
+        """What its file system has left; UNLIMITED where nobody can say."""
+        self.fault = FaultGate(self)
+        self.quota: QuotaGate | None = None
+        self.room: RoomGate | None = None
+        self._limits: dict[str, DiskLimits] = {}
+        """Quotas of virtual hosts, for those where there is one."""
+
+    # Settings
+
+    def limit(self, limits: DiskLimits, now: float) -> None:
+        """Follow what is said for the broker."""
+        self.quota = self._quota(self.quota, "", limits, now)
+        room = self.room
+        if not limits.has_room():
+            self.room = None
+            if room is not None:
+                self._lift(room, now)
+        else:
+            if room is None:
+                room = RoomGate(self)
+            room.bytes = limits.free_bytes
+            room.percent = limits.free_percent
+            self.room = room
+        self._place(now)
+
+    def limit_vhost(self, vhost: str, limits: DiskLimits | None, now: float) -> None:
+        """Follow what is said for a virtual host; None: nothing, for it is no more."""
+        if limits is None or limits.overfull == UNLIMITED:
+            self._limits.pop(vhost, None)
+        else:
+            self._limits[vhost] = limits
+        stock = self.stocks.get(vhost)
+        if stock is not None:
+            self._limit_stock(stock, now)
+            if limits is None:
+                del self.stocks[vhost]
+            self._place(now)
+
+    def stock(self, vhost: str) -> Stock:
+        """Return what is stored for a virtual host, made at first use."""
+        stock = self.stocks.get(vhost)
+        if stock is None:
+            stock = Stock(self, vhost)
+            self.stocks[vhost] = stock
+            self._limit_stock(stock, 0.0)
+            self._place(0.0)
+        return stock
+
+    def _limit_stock(self, stock: Stock, now: float) -> None:
+        stock.quota = self._quota(stock.quota, stock.vhost, self._limits.get(stock.vhost), now)
+
+    def _quota(self, quota: QuotaGate | None, vhost: str, limits: DiskLimits | None, now: float) -> QuotaGate | None:
+        if limits is None or limits.overfull == UNLIMITED:
+            if quota is not None:
+                self._lift(quota, now)
+            return None
+        if quota is None:
+            quota = QuotaGate(self, vhost)
+        quota.overfull = limits.overfull
+        quota.underfull = limits.underfull
+        return quota
+
+    def _lift(self, gate: DiskGate, now: float) -> None:
+        """A gate is taken off the roads: whoever waits at it looks at the rest of its road."""
+        gate.gate.owner = None
+        gate.gate.reopen(0, 0, now)
+        self.turns.enlist(gate.gate)
+
+    def _place(self, now: float) -> None:
+        shared: list[DiskGate] = [self.fault]
+        if self.quota is not None:
+            shared.append(self.quota)
+        if self.room is not None:
+            shared.append(self.room)
+        for stock in self.stocks.values():
+            own = shared if stock.quota is None else [*shared, stock.quota]
+            stock.gates = [each.gate for each in own]
+        self.judge(now)
+
+    # What the store's writer says
+
+    def measured(self, used: i64, free: i64, total: i64, now: float) -> None:
+        """The store has been looked at; `free` is UNLIMITED and `total` 0 where nobody can say."""
+        self.used = used
+        self.free = free
+        if self.room is not None:
+            self.room.total = total
+        self.judge(now)
+
+    def fails(self, reason: str, now: float) -> None:
+        """The store cannot be written, for this reason."""
+        self.fault.reason = reason
+        self.fault.move(True, 0, now)
+        self.fault.review(now)
+
+    def works(self, now: float) -> None:
+        """The store has been written."""
+        if not self.fault.gate.open:
+            self.fault.move(False, 0, now)
+            self.fault.review(now)
+
+    def is_failing(self) -> bool:
+        """Tell whether the store cannot be written."""
+        return not self.fault.gate.open
+
+    def gates(self) -> list[Gate]:
+        """Return all gates there are, the broker's first."""
+        found: list[Gate] = [self.fault.gate]
+        if self.quota is not None:
+            found.append(self.quota.gate)
+        if self.room is not None:
+            found.append(self.room.gate)
+        return found + [stock.quota.gate for stock in self.stocks.values() if stock.quota is not None]
+
+    def is_short(self) -> bool:
+        """Tell whether there is too little of the disk: a quota or the free room is used up."""
+        for gate in self.gates():
+            if not gate.open and gate is not self.fault.gate:
+                return True
+        return False
+
+    def left(self) -> i64:
+        """Return how much may come before a gate of the broker closes; UNLIMITED where none would."""
+        unwritten: i64 = 0 if self.journal is None else self.journal.unwritten()
+        left: i64 = UNLIMITED
+        if self.quota is not None:
+            left = self.quota.overfull - self.used - unwritten
+        if self.room is not None and self.free != UNLIMITED:
+            room = self.free - unwritten - self.room.mark()
+            if room < left:
+                left = room
+        return left
+
+    # Judging
+
+    def judge(self, now: float) -> None:
+        """Judge all gates by what is known now, and say when to do so again."""
+        unwritten: i64 = 0 if self.journal is None else self.journal.unwritten()
+        if self.quota is not None:
+            self.quota.judge(self.used + unwritten, now)
+        if self.room is not None and self.free != UNLIMITED:
+            self.room.judge(self.free - unwritten, now)
+        left = self.left()
+        hosts: i64 = len(self.stocks)
+        for stock in self.stocks.values():
+            share: i64 = UNLIMITED
+            if left != UNLIMITED:
+                share = left // hosts if left > 0 else 0
+            quota = stock.quota
+            stock.low = -1
+            if quota is not None:
+                quota.judge(stock.bytes, now)
+                if not quota.gate.open:
+                    stock.low = quota.underfull
+                if quota.overfull - stock.bytes < share:
+                    share = quota.overfull - stock.bytes
+            if share < 0:
+                share = 0
+            stock.mark = UNLIMITED if share == UNLIMITED else stock.come + share
+        self.find_easy()
+
+    def find_easy(self) -> None:
+        """Find out for each virtual host whether anybody has to look at the gates."""
+        for stock in self.stocks.values():
+            stock.easy = _are_easy(stock.gates)
+
+
+def _are_easy(gates: list[Gate]) -> bool:
+    for gate in gates:
+        if not gate.open or gate.waiters:
+            return False
+    return True
