@@ -8,12 +8,13 @@ state.
 from __future__ import annotations
 
 import os
+import os
 import subprocess
 import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -122,13 +123,22 @@ def _keeping(folder: Path, options: tuple[str, ...]) -> list[str]:
 
 
 @contextmanager
-def serving(folder: Path, *options: str, listen: tuple[str, ...] = ("127.0.0.1:0",)) -> Iterator[BrokerProcess]:
-    """Run a broker for as long as the context lasts; its log goes to a file in `folder`."""
+def serving(
+    folder: Path,
+    *options: str,
+    listen: tuple[str, ...] = ("127.0.0.1:0",),
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[BrokerProcess]:
+    """Run a broker for as long as the context lasts; its log goes to a file in `folder`.
+
+    `environment` is what it has besides that of the tests.
+    """
     listeners = [word for address in listen for word in ("--listen", address)]
     log = folder / f"{some_name('broker')}.log"
+    every = {**os.environ, **(environment or {})}
     with log.open("w") as errors:
         words = [sys.executable, "-m", "penstock", "serve", *listeners, *_keeping(folder, options), *options]
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True)
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, text=True, env=every)
     assert process.stdout is not None
     try:
         ready = process.stdout.readline().strip()

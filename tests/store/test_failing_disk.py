@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from penstock.store.commit import Position
+from tests.faults import Disk, make_library
 from tests.store.child import LIVE
 from tests.store.holding import contents, opened, some_row
 
@@ -112,28 +113,8 @@ def test_a_file_that_may_not_grow_is_no_full_disk_and_no_crash(tmp_path: Path) -
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the library that lets a disk fail, made from failing_disk.c."""
-    compiler = shutil.which("cc")
-    if compiler is None or not sys.platform.startswith("linux"):
-        pytest.skip("Calls of the operating system can be made to fail on Linux, where there is a C compiler.")
-    made = tmp_path_factory.mktemp("library") / "failing_disk.so"
-    source = Path(__file__).with_name("failing_disk.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", str(made), str(source)], check=True)
-    return made
-
-
-class Disk:
-    """A disk that fails when it is told to."""
-
-    def __init__(self, library: Path, switch: Path) -> None:
-        self._switch = switch
-        self.environment = {"LD_PRELOAD": str(library), "FAILING": str(switch)}
-
-    def fail(self, words: str) -> None:
-        self._switch.write_text(words)
-
-    def work(self) -> None:
-        self._switch.unlink()
+    """Return the library that lets a disk fail."""
+    return make_library(tmp_path_factory.mktemp("library"))
 
 
 @pytest.fixture

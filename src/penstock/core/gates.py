@@ -104,6 +104,7 @@ class Gates:
         """The store cannot be written; those are blocked as well whose confirmations wait for it."""
         disk = self.disk
         disk.fails(reason, self.broker.now)
+        self.broker.settle_crossings()  # That it closed is told before the blocks that come of it.
         for origin in self.origins:
             for producer in origin.producers:
                 if producer.unwritten:

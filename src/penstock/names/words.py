@@ -172,7 +172,7 @@ ZERO_IS_NONE: Final = frozenset(
     }
 )
 """Qpid C++ means "none" by a 0: no capacity, no stop; no resume of its own, which is then the stop. So does
-Broker-J of the disk: no quota, no underfull of its own (it is then 90 % of overfull), nothing that must be left free."""
+Broker-J of the disk: no quota, no underfull of its own (then 90 % of the other), nothing that must be left free."""
 
 USAGE: Final = frozenset({"max-disk-usage", "store.filesystem.maxUsagePercent"})
 """Who says by these how much of the file system may be in use, in per cent, says how much must be left free."""

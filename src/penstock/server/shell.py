@@ -157,13 +157,22 @@ class Shell:
         return known
 
     async def on_disk(self) -> None:
-        """Wait until everything that has been done is on the disk; where nothing is kept that is now."""
+        """Wait until everything that has been done is on the disk; where nothing is kept that is now.
+
+        Raises TimeoutError after the broker's hold deadline.
+        """
         journal = self.hub.broker.journal
         if journal is not None:
             known = self.loop.create_future()
-            journal.wait(OnDisk(known))
+            awaiting = OnDisk(known)
+            journal.wait(awaiting)
             self.schedule()
-            await known
+            try:
+                async with asyncio.timeout(self.hub.broker.defaults.hold_deadline_s or None):
+                    await known
+            finally:
+                if known.cancelled() or not known.done():
+                    journal.wait_no_more(awaiting)
 
     def forget(self, publication: Publication) -> None:
         """Nobody waits for this one any more."""

@@ -164,7 +164,7 @@ def _endpoint(
             finally:
                 ask.end()
             if promises.declared != declared:
-                await shell.on_disk()
+                await _on_disk(shell)
             return answer
         except HttpError as error:
             if error.status == 405:
@@ -174,6 +174,19 @@ def _endpoint(
             return refused(error).answer()
 
     return endpoint
+
+
+async def _on_disk(shell: Shell) -> None:
+    """Wait until what was done is on the disk. Raises HttpError (503) after the broker's hold deadline."""
+    try:
+        await shell.on_disk()
+    except TimeoutError:
+        broker = shell.hub.broker
+        fault = broker.gates.disk.fault
+        why = "the disk has not answered" if fault.gate.open else fault.reason
+        patience = f"{broker.defaults.hold_deadline_s:g} s"
+        said = f"it is done, but not on the disk after {patience}, and may or may not last: {why}"
+        raise HttpError(503, "not_on_disk", said) from None
 
 
 def refused(error: BrokerError) -> HttpError:

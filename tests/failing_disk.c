@@ -1,8 +1,11 @@
 /* A disk that fails, for tests: loaded with LD_PRELOAD it lets calls on a store's files fail while a file says so.
  *
  * FAILING names that file; in it are words: "sync" lets fsync and fdatasync fail, "write" lets writes fail, each with
- * EIO; "torn" lets half of a write through and then fails; "late" synchronises, and says EIO then. "log" restricts
- * them to the log, "file" to the file itself. */
+ * EIO; "torn" lets half of a write through and then fails; "late" synchronises, and says EIO then. "full" lets writes
+ * fail with ENOSPC, "only-read" writes and synchronising with EROFS. "slow" lets synchronising take two seconds. "log"
+ * restricts them to the log, "file" to the file itself.
+ *
+ * CLOCK_OFF_S, if it is set, is by how many seconds the wall clock goes wrong. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -11,7 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
+
+#define SLOW_S 2
 
 static int says(int fd, const char *word) {
     char link[64], path[4096], words[256];
@@ -40,10 +46,12 @@ static int says(int fd, const char *word) {
     return strstr(words, word) != NULL;
 }
 
-static int fail(void) {
-    errno = EIO;
+static int fail_with(int number) {
+    errno = number;
     return -1;
 }
+
+static int fail(void) { return fail_with(EIO); }
 
 #define SYNC(name)                                                                                                     \
     int name(int fd) {                                                                                                 \
@@ -54,6 +62,10 @@ static int fail(void) {
             real(fd);                                                                                                  \
             return fail();                                                                                             \
         }                                                                                                              \
+        if (says(fd, "only-read"))                                                                                     \
+            return fail_with(EROFS);                                                                                   \
+        if (says(fd, "slow"))                                                                                          \
+            sleep(SLOW_S);                                                                                             \
         return says(fd, "sync") ? fail() : real(fd);                                                                   \
     }
 
@@ -66,6 +78,10 @@ static int fail(void) {
             real(fd, octets, size / 2, at);                                                                            \
             return fail();                                                                                             \
         }                                                                                                              \
+        if (says(fd, "full"))                                                                                          \
+            return fail_with(ENOSPC);                                                                                  \
+        if (says(fd, "only-read"))                                                                                     \
+            return fail_with(EROFS);                                                                                   \
         return says(fd, "write") ? fail() : real(fd, octets, size, at);                                                \
     }
 
@@ -73,3 +89,16 @@ SYNC(fsync)
 SYNC(fdatasync)
 WRITE(pwrite, off_t)
 WRITE(pwrite64, off64_t)
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    static int (*real)(clockid_t, struct timespec *);
+    const char *off = getenv("CLOCK_OFF_S");
+    int result;
+
+    if (real == NULL)
+        real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    result = real(clock, now);
+    if (result == 0 && clock == CLOCK_REALTIME && off != NULL)
+        now->tv_sec += atol(off);
+    return result;
+}
