@@ -8,7 +8,6 @@ state.
 from __future__ import annotations
 
 import os
-import os
 import subprocess
 import sys
 import threading

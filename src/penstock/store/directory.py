@@ -49,6 +49,11 @@ class DataDirectory:
         """
         try:
             self._make()
+            if os.statvfs(self.path).f_flag & os.ST_RDONLY:
+                raise StartError(
+                    f"cannot use data directory '{self.path}': its file system may only be read; "
+                    "have it mounted for writing, or name another with --data"
+                )
             rights = os.R_OK | os.W_OK | os.X_OK
             if not os.access(self.path, rights, effective_ids=os.access in os.supports_effective_ids):
                 raise StartError(

@@ -154,7 +154,8 @@ class RowReader:
                 self._address = self.recovery.address(data, pos, end)
                 pos = end
             elif kind == TIME:
-                self._arrived = float(read_i64_be(data, pos)) / 1e6 - self.recovery.wall_offset
+                arrived = float(read_i64_be(data, pos)) / 1e6 - self.recovery.wall_offset
+                self._arrived = min(arrived, self.recovery.broker.now)  # Else it lives longer by what the clock is off.
                 pos += 8
             else:
                 raise StoreError(f"row {self.group.number} of the store has a record of unknown kind {kind}")
