@@ -142,14 +142,15 @@ class Broker:
                 await asyncio.wait_for(shell.emptied.wait(), LEAVE_S)
         if self._keeper is not None:
             await self._keeper.stop()
-        if self._store is not None:
+        stuck = self._keeper is not None and self._keeper.is_stuck()
+        if self._store is not None and not stuck:  # Else the end of the process closes it.
             self._store.close()
         if shell is not None:
             shell.stop()
         if self._flow_log is not None:
             self._flow_log.stop()
         self._servers.clear()
-        if self._directory is not None:
+        if self._directory is not None and not stuck:
             self._directory.unlock()
 
     def reload(self) -> None:
