@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-clients demo bench bench-flow crash guard lint format lock clean
+.PHONY: help setup test test-clients demo bench bench-flow crash quota guard lint format lock clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -36,6 +36,9 @@ bench-flow: setup  ## The flow-control scorecard, RabbitMQ beside it where it is
 
 crash: setup  ## Kill the broker 500 times under load; nothing that it confirmed may be lost (bench/crash)
 	@$(RUN) -m bench.crash
+
+quota: setup  ## A store at its disk quota: blocked, drained, resumed, and a picture of it
+	@$(RUN) -m bench.quota
 
 guard: setup  ## Instructions per message, against the recorded values (valgrind)
 	@$(RUN) -m bench.guard
