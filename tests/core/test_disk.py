@@ -2,71 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adapter.keeping.commits import encode
 from penstock.core import changes
 from penstock.core.disk import RoomGate
-from penstock.core.effects import Blocked, Crossed, Unblocked
-from penstock.core.journal import Journal
-from penstock.core.limits import DISK_FREE_BYTES, DiskLimits
+from penstock.core.effects import Blocked, Unblocked
+from penstock.core.limits import DISK_FREE_BYTES
 from penstock.core.message import StoredMessage
-from penstock.core.producer import Producer
 from penstock.core.session import Session
 from penstock.core.storing import restore
-from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED
-from penstock.names import read_settings
-from tests.core.house import House, told
+from tests.core.house import told
+from tests.core.kept import Kept
 from tests.core.transacting import Client
-
-
-class Kept(House):
-    """A house whose durable queues are kept; what the store would write is written when a test says so."""
-
-    def __init__(self, **settings: object) -> None:
-        super().__init__()
-        self.broker.journal = self.journal = Journal(self.broker.promises, self.broker.gates.disk)
-        self.disk = self.broker.gates.disk
-        for name in ("a", "b"):
-            self.vhost.declare_queue(name, {}, True, False, None, None)
-        self.queue("passing")
-        if settings:
-            self.set("broker", "", **settings)
-        self.write()
-
-    def set(self, scope: str, pattern: str, **settings: object) -> None:
-        words = {name.replace("_", "-"): value for name, value in settings.items()}
-        changes.put(self.broker, scope, pattern, read_settings(scope, pattern, words))
-
-    def store(self, producer: Producer, key: str, charge: int = 100, exchange: str = "") -> None:
-        """Publish a persistent message, by the hot path where there is one."""
-        route = self.vhost.route(exchange, key, False)
-        self.vhost.resolve(route, {})
-        route = route.persistent()
-        (producer.publish if route.stored is None else producer.publish_stored)(route, b"x", charge)
-
-    def write(self) -> None:
-        encode(self.journal, self.journal.take(), 0.0)
-        self.journal.written()
-        self.broker.run(1000)
-
-    def crossings(self) -> list[tuple[str, bool]]:
-        return [(each.crossing.gate.name, each.crossing.closed) for each in self.effects() if isinstance(each, Crossed)]
-
-    def effects(self) -> list[Any]:
-        self.broker.settle_crossings()
-        return list(self.broker.effects())
-
-    def closed(self) -> list[str]:
-        return [gate.name for gate in self.disk.gates() if not gate.open]
-
-    def stored(self) -> int:
-        return int(self.disk.stock("/").bytes)
 
 
 def test_what_is_stored_of_a_virtual_host_closes_its_gate_at_once_and_stops_only_what_would_be_stored() -> None:
@@ -398,73 +348,3 @@ def test_a_virtual_host_that_is_deleted_lets_go_who_waits_and_another_of_its_nam
     house.broker.delete_queue(house.vhost.queues["a"])
     house.broker.gates.limit_stock(house.vhost, None)
     assert (house.stored(), house.closed()) == (0, [])
-
-
-# What may be said
-
-
-def limits(scope: str, **settings: object) -> DiskLimits:
-    house = Kept()
-    name = "/" if scope == "vhost" else ""
-    changes.put(house.broker, scope, name, read_settings(scope, name, settings))
-    return house.broker.table.limits(scope, name).disk
-
-
-@pytest.mark.parametrize(
-    ("scope", "settings", "overfull", "underfull"),
-    [
-        ("broker", {"disk-overfull": "1MiB"}, 1 << 20, (1 << 20) * 9 // 10),
-        ("broker", {"disk-overfull": 1000, "disk-underfull": 1000}, 1000, 1000),
-        ("vhost", {"disk-overfull": 1000, "disk-underfull": "none"}, 1000, 900),
-        ("vhost", {"storeOverfullSize": 1000, "storeUnderfullSize": 0}, 1000, 900),
-        ("vhost", {"storeOverfullSize": 0}, UNLIMITED, UNLIMITED),
-        ("broker", {"disk-overfull": "none"}, UNLIMITED, UNLIMITED),
-    ],
-)
-def test_quotas(scope: str, settings: dict[str, object], overfull: int, underfull: int) -> None:
-    found = limits(scope, **settings)
-    assert (found.overfull, found.underfull) == (overfull, underfull)
-
-
-@pytest.mark.parametrize(
-    ("settings", "free_bytes", "percent"),
-    [
-        ({"min-disk-free": "2GiB"}, 2 << 30, 0.0),
-        ({"min-disk-free": "5%"}, 0, 5.0),
-        ({"min-disk-free": "none"}, 0, 0.0),
-        ({"max-disk-usage": 90}, 0, 10.0),
-        ({"max-disk-usage": -1}, 0, 0.0),
-        ({"max-disk-usage": 100}, 0, 0.0),
-        ({"store.filesystem.maxUsagePercent": 0}, 0, 0.0),
-        ({"disk_free_limit": "2GB"}, 2_000_000_000, 0.0),
-        ({"disk_free_limit.absolute": 1000}, 1000, 0.0),
-    ],
-)
-def test_room(settings: dict[str, object], free_bytes: int, percent: float) -> None:
-    found = limits("broker", **settings)
-    assert (found.free_bytes, found.free_percent) == (free_bytes, percent)
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        (
-            {"disk-overfull": 100, "disk-underfull": 200},
-            "broker: disk-underfull=200 (broker, set by command) is above disk-overfull=100 (broker, set by command); "
-            "its gate would close and open at once",
-        ),
-        (
-            {"disk-underfull": 5},
-            "broker: disk-underfull=5 (broker, set by command) needs a disk-overfull, and there is none",
-        ),
-        ({"disk-overfull": 0}, "broker: disk-overfull=0 would stop everything for ever; none is no quota"),
-        ({"disk-underfull": 0}, "broker: disk-underfull=0 would stop everything for ever; none is no quota"),
-        ({"min-disk-free": "120%"}, "broker: min-disk-free=120% is not a share of the file system, 1% to 100%"),
-        ({"min-disk-free": "much"}, "broker: min-disk-free='much' is not a whole number, or one with KiB, MiB or GiB"),
-        ({"disk-overful": 5}, "unknown setting disk-overful for scope broker; did you mean disk-overfull?"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused_with_a_sentence(settings: dict[str, object], sentence: str) -> None:
-    with pytest.raises(PreconditionFailed) as refused:
-        limits("broker", **settings)
-    assert str(refused.value) == sentence

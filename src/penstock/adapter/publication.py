@@ -24,6 +24,7 @@ from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, PreconditionFailed
+from penstock.flow.deadlines import NEVER
 from penstock.wire.amqp091.codec import CodecError, Properties
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Publication(Producer):
         self.retriable: bool = False
         """Whether it may go in later: the gate was closed for too long."""
         self.done: bool = False
+        self.patience_s: float = NEVER
+        """Seconds that its sender waits for an answer: what it may be held, and as long again for the disk."""
 
     def send(self, vhost: VirtualHost, exchange: str, key: str, properties: Properties, body: bytes) -> None:
         """Publish; call it once.
@@ -80,6 +83,7 @@ class Publication(Producer):
         charge = len(header_payload(content)) - FIXED_OCTETS + len(body) + OVERHEAD + route.address.charge()
         if BCC in headers:
             content = without_blind_copies(content)
+        self.patience_s = 2 * road.patience_s(route.queues)
         self.publish(route, content, charge)
 
     def give_up(self) -> None:

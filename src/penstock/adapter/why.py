@@ -211,9 +211,19 @@ def _of_connections(connections: list[Connection], broker: Broker) -> list[str]:
         for connection in connections
         if connection.may_pause()
     ]
+    unsaid = [
+        f"{connection.name()}: {_answers(connection.answers.waiting)} for the disk, and what comes after"
+        for connection in connections
+        if connection.answers.waiting
+    ]
     channels = [channel for connection in connections for channel in connection.channels.values()]
-    told = _first(paused, "connections are paused") + _of_channels(channels, broker)
+    told = _first(paused, "connections are paused") + _first(unsaid, "connections wait for the disk")
+    told += _of_channels(channels, broker)
     return told or [f"{connections[0].name()} has no channels: nothing of it waits"]
+
+
+def _answers(count: int) -> str:
+    return "1 answer waits" if count == 1 else f"{count:,} answers wait"
 
 
 def _of_channels(channels: list[Channel], broker: Broker) -> list[str]:

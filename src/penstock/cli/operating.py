@@ -68,6 +68,13 @@ def unblock(scope: str, name: str, url: str) -> None:
         click.echo(f"{scope} {name} is not blocked any more")
 
 
+def _disk(disk: dict[str, Any]) -> str:
+    """Say what the store takes, and which gates before the disk are closed, and why."""
+    closed = [f"{gate['name']} closed: {gate['cause']}" for gate in disk["gates"] if not gate["open"]]
+    free = "" if disk["free"] is None else f", {disk['free']:,} bytes free on its disk"
+    return f"store: {disk['used']:,} bytes used{free}; {'; '.join(closed) or 'its gates are open'}"
+
+
 @main.command()
 @URL
 def status(url: str) -> None:
@@ -75,6 +82,8 @@ def status(url: str) -> None:
     with asking(url) as control:
         answer = control.status()
         click.echo(f"penstock {answer['version']}, vhost {answer['vhost']}, {len(answer['connections'])} connections")
+        if answer.get("disk"):
+            click.echo(_disk(answer["disk"]))
         for each in answer["queues"]:
             depth, capacity = each["depth"], each["capacity"]
             click.echo(

@@ -157,36 +157,39 @@ class FaultGate(DiskGate):
 class Stock:
     """What is stored for the queues of one virtual host; each message that comes and goes is counted."""
 
-    __slots__ = ("disk", "vhost", "bytes", "come", "mark", "low", "easy", "gates", "quota")
+    __slots__ = ("disk", "vhost", "come", "gone", "mark", "low", "easy", "gates", "quota")
 
     def __init__(self, disk: Disk, vhost: str) -> None:
         self.disk = disk
         self.vhost = vhost
-        self.bytes: i64 = 0
-        """Charges of the messages that are stored, or are about to be."""
         self.come: i64 = 0
-        """Of all that ever came."""
+        """Charges of all messages that ever came."""
+        self.gone: i64 = 0
+        """Of those that have gone again."""
         self.mark: i64 = UNLIMITED
         """When `come` is above it, the gates are judged anew."""
         self.low: i64 = -1
-        """When `bytes` are at or below it, its quota is judged anew."""
+        """When no more than this is stored, its quota is judged anew."""
         self.easy: bool = True
         """Every gate is open, and nobody waits at one."""
         self.gates: list[Gate] = []
         """What a persistent message must pass on its way into a queue of this host that is kept."""
         self.quota: QuotaGate | None = None
 
+    def bytes(self) -> i64:
+        """Return the charges of the messages that are stored, or are about to be."""
+        return self.come - self.gone
+
     def add(self, charge: i64, now: float) -> None:
         """A message has come."""
-        self.bytes += charge
         self.come += charge
         if self.come > self.mark:
             self.disk.judge(now)
 
     def take(self, charge: i64, now: float) -> None:
         """A message has gone."""
-        self.bytes -= charge
-        if self.bytes <= self.low:
+        self.gone += charge
+        if self.come - self.gone <= self.low:
             self.disk.judge(now)
 
 
@@ -353,11 +356,11 @@ class Disk:
             quota = stock.quota
             stock.low = -1
             if quota is not None:
-                quota.judge(stock.bytes, now)
+                quota.judge(stock.bytes(), now)
                 if not quota.gate.open:
                     stock.low = quota.underfull
-                if quota.overfull - stock.bytes < share:
-                    share = quota.overfull - stock.bytes
+                if quota.overfull - stock.bytes() < share:
+                    share = quota.overfull - stock.bytes()
             if share < 0:
                 share = 0
             stock.mark = UNLIMITED if share == UNLIMITED else stock.come + share

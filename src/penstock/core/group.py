@@ -86,7 +86,10 @@ class Kept:
     def add(self, message: StoredMessage) -> None:
         """A message that the store must keep has come in."""
         self.journal.add(self, message)
-        self.stock.add(message.charge, message.arrived)
+        stock = self.stock
+        stock.come += message.charge
+        if stock.come > stock.mark:
+            stock.disk.judge(message.arrived)
 
     def drop(self, message: StoredMessage, now: float) -> None:
         """A message has left the queue for good."""

@@ -256,5 +256,7 @@ FLOW_PREFIXES: Final = (
     "consumerM",
     "slow-consumer",
     "dead-le",
+    "disk-",
+    "min-disk",
 )
 """An unknown argument that begins so was meant for flow control: a misspelling must not go unnoticed."""

@@ -18,6 +18,7 @@ from penstock.core.message import Message
 from penstock.core.queue import Queue
 from penstock.core.session import Session
 from penstock.errors import ResourceLocked
+from penstock.flow.deadlines import NEVER
 from penstock.server.http.ask import Ask, HttpError, bad, nothing, short, table, text, told, whole
 from penstock.wire.amqp091.codec import CodecError, Properties
 
@@ -53,10 +54,12 @@ async def publish(ask: Ask) -> Response:
     try:
         publication.send(vhost, exchange, key, properties, payload)
         ask.end()
-        await _answered(ask, publication)
+        known = await _answered(ask, publication)
     finally:
         ask.begin()
         publication.give_up()
+    if not known:
+        raise HttpError(503, "not_on_disk", "the message is in its queue and not on the disk, and may or may not last")
     if publication.refusal and publication.retriable:
         raise HttpError(503, "held_too_long", publication.refusal, {"Retry-After": "1"})
     if publication.refusal:
@@ -64,12 +67,17 @@ async def publish(ask: Ask) -> Response:
     return told({"routed": publication.routed})
 
 
-async def _answered(ask: Ask, publication: Publication) -> None:
-    """Wait until it is known what has become of a message, or until its sender goes away."""
+async def _answered(ask: Ask, publication: Publication) -> bool:
+    """Wait until it is known what has become of a message, its sender goes away, or it has waited too long.
+
+    Returns false for the last.
+    """
     known = ask.shell.when_published(publication)
     gone = asyncio.ensure_future(_gone(ask))
     try:
-        await asyncio.wait((known, gone), return_when=asyncio.FIRST_COMPLETED)
+        timeout = None if publication.patience_s == NEVER else publication.patience_s
+        done, _ = await asyncio.wait((known, gone), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        return len(done) > 0
     finally:
         known.cancel()
         gone.cancel()

@@ -1,0 +1,151 @@
+"""Disks that are short of room, under a whole broker: file systems that are really small, measured as they are."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from pathlib import Path
+
+import pika
+
+from tests.brokers import eventually, in_background, penstock_command
+from tests.faults import small_disk
+from tests.server.disks import closed, crossings, kept, set_broker, status, take
+from tests.server.test_durability import client_of, killed
+
+KIB_100 = "x" * 100_000
+
+
+def used(place: Path) -> int:
+    return sum(path.stat().st_blocks * 512 for path in place.parent.glob("messages.sqlite*"))
+
+
+def test_a_quota_blocks_and_opens_again_when_consumers_have_drained(tmp_path: Path) -> None:
+    """Measured on the file system; the store gives room back while its gate is closed."""
+    with kept(tmp_path) as broker, client_of(broker) as client, client_of(broker) as reader:
+        client.channel.queue_declare("q", durable=True)
+        set_broker(broker, "disk-overfull=8MiB", "disk-underfull=4MiB")
+        done = 0
+
+        def publish() -> None:
+            nonlocal done
+            for number in range(150):
+                client.publish("q", f"{number:03}{KIB_100}")
+                done += 1
+
+        with in_background(publish):
+            eventually(lambda: closed(broker) == ["quota"], "the quota's gate closes")
+            held = done
+            assert 20 < held < 100
+            place = tmp_path / "data" / "messages.sqlite"
+            assert used(place) < 32 * 1024 * 1024, "the mark, and the log of 16 MiB"
+            assert "disk-overfull 8,388,608 (opens at 4,194,304)" in broker.why("q")
+            found: list[str] = []
+            while len(found) < 150:
+                method, _, body = reader.channel.basic_get("q")
+                if method is None:
+                    time.sleep(0.001)
+                    continue
+                reader.channel.basic_ack(method.delivery_tag)
+                found.append(body[:3].decode())
+        assert found == [f"{number:03}" for number in range(150)]
+        eventually(lambda: closed(broker) == [], "it opens")
+        eventually(lambda: status(broker)["used"] < 4 * 1024 * 1024, "the room is given back")
+        lines = crossings(broker)
+        assert lines[:2] == [
+            "MST-1008 : Store overfull, flow control will be enforced",
+            "MST-1009 : Store overfull condition cleared",
+        ]
+        assert lines == lines[:2] * (len(lines) // 2), "each crossing once"
+
+
+def test_a_quota_below_what_is_stored_closes_at_the_start(tmp_path: Path) -> None:
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True)
+        client.publish("q", *[f"{number}{KIB_100}" for number in range(5)])
+        set_broker(broker, "disk-overfull=200KiB")
+        eventually(lambda: closed(broker) == ["quota"], "it is judged at once")
+        killed(broker)
+    with kept(tmp_path) as broker, client_of(broker) as client:
+        assert closed(broker) == ["quota"]
+        assert len(client.drain("q")) == 5
+
+
+def test_room_that_must_be_left_free_is_left(tmp_path: Path) -> None:
+    """A file system of 24 MiB of which 8 must stay free; what else is on it counts, and goes."""
+    with small_disk(tmp_path / "small", "24m") as small:
+        ballast = small / "ballast"
+        ballast.write_bytes(bytes(9 * 1024 * 1024))
+        config = tmp_path / "settings.toml"
+        config.write_text('[broker]\nmin-disk-free = "8MiB"\n')
+        with (
+            kept(tmp_path, None, "--config", str(config), data=small / "data") as broker,
+            client_of(broker) as client,
+        ):
+            client.channel.queue_declare("q", durable=True)
+            with in_background(lambda: client.publish("q", *[f"{number:03}{KIB_100}" for number in range(80)])):
+                eventually(lambda: closed(broker) == ["room"], "the gate closes")
+                assert status(broker)["free"] > 6 * 1024 * 1024
+                assert "bytes free < min-disk-free 8,388,608 (opens at 9,227,468)" in broker.why("q")
+                ballast.unlink()
+            eventually(lambda: closed(broker) == [], "it opens by itself")
+            assert client.depth("q") == 80
+            lines = crossings(broker)
+            assert lines[0] == "VHT-1006 : Filesystem is over 67 per cent full, enforcing flow control."
+            assert lines[1] == "VHT-1007 : Filesystem is no longer over 67 per cent full."
+            killed(broker)
+        with kept(tmp_path, None, "--config", str(config), data=small / "data") as broker, client_of(broker) as client:
+            assert [body[:3] for body, _ in client.drain("q")] == [f"{number:03}" for number in range(80)]
+
+
+def test_a_file_system_that_is_really_full_loses_nothing_and_is_read_on(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", "8m") as small:
+        ballast = small / "ballast"
+        ballast.write_bytes(bytes(4 * 1024 * 1024))
+        config = tmp_path / "settings.toml"
+        config.write_text('[broker]\nmin-disk-free = "none"\n')
+        confirmed: list[str] = []
+        options = ("--config", str(config))
+        with kept(tmp_path, None, *options, data=small / "data") as broker, client_of(broker) as client:
+            client.channel.queue_declare("q", durable=True)
+            client.channel.queue_declare("passing")
+
+            def publish() -> None:
+                with contextlib.suppress(pika.exceptions.AMQPError, OSError):  # The broker is killed.
+                    for number in range(60):
+                        client.publish("q", f"{number:03}{KIB_100}")
+                        confirmed.append(f"{number:03}")
+
+            with in_background(publish):
+                eventually(lambda: closed(broker) == ["store"], "the file system is full")
+                with client_of(broker) as reader:
+                    reader.publish("passing", "goes on")
+                    assert len(reader.drain("passing")) == 1
+                killed(broker)
+        sure = len(confirmed)
+        assert 5 < sure < 40
+        with kept(tmp_path, None, *options, data=small / "data") as broker, client_of(broker) as client:
+            assert client.depth("q") in (sure, sure + 1), "it starts on a full disk, and what it has can be read"
+            found = take(client, "q", 3)
+            assert [body[:3] for body in found] == confirmed[:3]
+            ballast.unlink()
+            client.publish("q", "afterwards")
+            rest = [body[:3] for body, _ in client.drain("q")]
+            assert rest[: sure - 3] == confirmed[3:]
+            assert rest[-1] == "aft"
+
+
+def test_a_disk_that_may_only_be_read_is_refused_at_the_start_with_a_sentence(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", "64m") as small:
+        with kept(tmp_path, data=small / "data") as broker, client_of(broker) as client:
+            client.channel.queue_declare("q", durable=True)
+            client.publish("q", "a")
+            broker.stop()
+        subprocess.run(["mount", "-o", "remount,ro", str(small)], check=True)
+        done = penstock_command("serve", "--data", str(small / "data"), "--listen", "127.0.0.1:0")
+        assert done.returncode == 1
+        assert done.stderr.strip() == (
+            f"penstock: cannot use data directory '{small}/data': its file system may only be read; "
+            "have it mounted for writing, or name another with --data"
+        )
