@@ -2,8 +2,8 @@
  *
  * FAILING names that file; in it are words: "sync" lets fsync and fdatasync fail, "write" lets writes fail, each with
  * EIO; "torn" lets half of a write through and then fails; "late" synchronises, and says EIO then. "full" lets writes
- * fail with ENOSPC, "only-read" writes and synchronising with EROFS. "slow" lets synchronising take two seconds. "log"
- * restricts them to the log, "file" to the file itself.
+ * fail with ENOSPC, "only-read" writes and synchronising with EROFS. "slow" lets synchronising take two seconds,
+ * "stuck" as long as the word is there. "log" restricts them to the log, "file" to the file itself.
  *
  * CLOCK_OFF_S, if it is set, is by how many seconds the wall clock goes wrong. */
 #define _GNU_SOURCE
@@ -66,6 +66,8 @@ static int fail(void) { return fail_with(EIO); }
             return fail_with(EROFS);                                                                                   \
         if (says(fd, "slow"))                                                                                          \
             sleep(SLOW_S);                                                                                             \
+        while (says(fd, "stuck"))                                                                                      \
+            usleep(10000);                                                                                             \
         return says(fd, "sync") ? fail() : real(fd);                                                                   \
     }
 

@@ -188,6 +188,33 @@ def test_while_the_disk_is_slow_the_event_loop_is_not(
         disk.work()
 
 
+def test_a_connection_lives_while_an_answer_of_its_own_waits_for_a_slow_disk(tmp_path: Path, disk: Disk) -> None:
+    """With heartbeats every second: they go out, though nothing else may."""
+    with kept(tmp_path, disk) as broker:
+        connection = pika.BlockingConnection(pika.URLParameters(f"{broker.url}?heartbeat=1"))
+        channel = connection.channel()
+        disk.fail("slow")
+        for name in ("a", "b"):
+            channel.queue_declare(name, durable=True)
+        disk.work()
+        channel.queue_declare("a", passive=True)
+        connection.close()
+
+
+def test_a_disk_that_does_not_answer_counts_as_one_that_fails_until_it_does(tmp_path: Path, disk: Disk) -> None:
+    with kept(tmp_path, disk) as broker, client_of(broker) as client, client_of(broker) as reader:
+        client.channel.queue_declare("q", durable=True)
+        client.publish("q", "a")
+        disk.fail("stuck")
+        with in_background(lambda: client.publish("q", "in flight")):
+            eventually(lambda: closed(broker) == ["store"], "the gate closes after ten seconds", 40.0)
+            assert "by the disk (store): the disk has not answered for 1" in broker.why("q")
+            assert take(reader, "q", 1) == ["a"]
+            disk.work()
+        eventually(lambda: closed(broker) == [], "it answers")
+        assert take(reader, "q", 1) == ["in flight"]
+
+
 # Clocks that are wrong
 
 

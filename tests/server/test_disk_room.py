@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pika
 
+from penstock import flowlog
 from tests.brokers import eventually, in_background, penstock_command
 from tests.faults import small_disk
 from tests.server.disks import closed, crossings, kept, set_broker, status, take
@@ -58,6 +59,10 @@ def test_a_quota_blocks_and_opens_again_when_consumers_have_drained(tmp_path: Pa
             "MST-1009 : Store overfull condition cleared",
         ]
         assert lines == lines[:2] * (len(lines) // 2), "each crossing once"
+    records = [record for record in flowlog.read(tmp_path / "data" / "flow-log") if record.get("kind") == "disk"]
+    crossed = [(each["event"], each["id"], each["gate"]) for each in records if each["event"].startswith("gate-")]
+    assert crossed[:2] == [("gate-closed", "MST-1008", "quota"), ("gate-opened", "MST-1009", "quota")]
+    assert ("blocked", "CHN-1005") in [(each["event"], each["id"]) for each in records]
 
 
 def test_a_quota_below_what_is_stored_closes_at_the_start(tmp_path: Path) -> None:
