@@ -75,9 +75,9 @@ def test_while_the_disk_fails_persistent_messages_wait_and_all_else_goes_on(
             disk.work()
         eventually(lambda: closed(broker) == [], "the gate opens by itself")
         assert crossings(broker) == [
-            "PST-1010 : Store cannot be written, flow control will be enforced : "
+            "PST-1012 : Store cannot be written, flow control will be enforced : "
             f"cannot write the store '{tmp_path}/data/messages.sqlite': {why}",
-            "PST-1011 : Store can be written again",
+            "PST-1013 : Store can be written again",
         ]
         killed(broker)
     with kept(tmp_path) as broker, client_of(broker) as client:
@@ -184,7 +184,7 @@ def test_while_the_disk_is_slow_the_event_loop_is_not(
         print(f"{len(trips)} trips: at most {max(trips) * 1000:.1f} ms; why: at most {max(asked) * 1000:.1f} ms")
         assert max(trips) < SLOW_S / 4
         assert max(asked) < SLOW_S / 4
-        assert broker.logged("PST-1010") == [], "slow is not broken"
+        assert broker.logged("PST-1012") == [], "slow is not broken"
         disk.work()
 
 

@@ -232,8 +232,8 @@ class DiskWords(Words):
             return "VHT-1007", f"Filesystem is no longer over {percent} per cent full."
         if isinstance(owner, FaultGate):
             if crossing.closed:
-                return "PST-1010", f"Store cannot be written, flow control will be enforced : {owner.reason}"
-            return "PST-1011", "Store can be written again"
+                return "PST-1012", f"Store cannot be written, flow control will be enforced : {owner.reason}"
+            return "PST-1013", "Store can be written again"
         if crossing.closed:
             return "MST-1008", "Store overfull, flow control will be enforced"
         return "MST-1009", "Store overfull condition cleared"
