@@ -20,6 +20,7 @@ from penstock.names.words import NEGATIVE_IS_NONE, SCOPED_ALIASES, ZERO_IS_NONE
 
 TEXTS: dict[str, object] = {
     "overflow": "reject",
+    "page-full-policy": "drop-new",
     "slow-consumer-policy": "notify",
     "dead-letter-exchange": "dlx",
     "dead-letter-routing-key": "key",
@@ -71,6 +72,10 @@ def test_a_whole_number_may_come_as_text_as_qpid_takes_it(value: object) -> None
         ({"overflow": "explode"}, "known are block"),
         ({"qpid.flow_stop_cuont": 5}, "unknown argument qpid.flow_stop_cuont=5; did you mean qpid.flow_stop_count?"),
         ({"capacity-massages": 5}, "did you mean capacity-messages?"),
+        ({"page-limit-massages": 5}, "did you mean page-limit-messages?"),
+        ({"page-full-policy": "wait"}, "is not a policy for what may not be paged any more; known are block, drop"),
+        ({"page-full-policy": "drop-old"}, "did you mean drop?"),
+        ({"page-limit-bytes": -5}, "page-limit-bytes=-5 is negative"),
         ({"x-max-lenght": 5}, "did you mean x-max-length?"),
         ({"flowResumeCapasity": 5}, "did you mean flowResumeCapacity?"),
         ({"hold-dedline": 5}, "did you mean hold-deadline?"),
@@ -139,8 +144,6 @@ def test_a_stream_is_refused_with_what_to_use_instead() -> None:
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        ({"address-full-policy": "PAGE"}, "address-full-policy=PAGE is not supported: pages are written to disk"),
-        ({"qpid.policy_type": "flow_to_disk"}, "it needs a store on disk"),
         ({"overflowPolicy": "NONE"}, "would ignore its capacity"),
     ],
 )
@@ -150,6 +153,15 @@ def test_a_policy_that_we_know_and_do_not_have_is_refused_with_the_reason(
     with pytest.raises(NotImplementedHere) as caught:
         read_arguments("q", arguments)
     assert part in str(caught.value)
+
+
+def test_page_is_known_by_artemis_and_qpids_names_and_its_limits_by_artemis_values() -> None:
+    assert read_arguments("q", {"address-full-policy": "PAGE"})["overflow"].text == "page"
+    assert read_arguments("q", {"qpid.policy_type": "flow_to_disk"})["overflow"].text == "page"
+    assert read_arguments("q", {"page-full-policy": "FAIL"})["page-full-policy"].text == "reject"
+    assert read_arguments("q", {"page-full-policy": "DROP"})["page-full-policy"].text == "drop-new"
+    assert read_arguments("q", {"page-limit-bytes": "10Mb"})["page-limit-bytes"].number == 10 << 20
+    assert read_arguments("q", {"page-limit-messages": -1})["page-limit-messages"].none
 
 
 def test_drop_is_artemis_word_only_by_artemis_name() -> None:

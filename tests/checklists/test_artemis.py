@@ -210,7 +210,7 @@ def test_exactly_what_was_accepted_can_be_consumed_and_then_more_is(
     transacted: bool,
 ) -> None:
     """Artemis, limits by messages and bytes, with FAIL, DROP and BLOCK, in transactions and without: ten are accepted
-    and consumable in their order, and the limit is free again after that. PAGE needs a disk and is refused (540)."""
+    and consumable in their order, and the limit is free again after that."""
     stop = {limited.replace("max-size", "stop"): value for limited, value in limit.items()}
     name = queue(limit | {"address-full-policy": policy} | (stop if policy == "BLOCK" else {}))
     filling, publishing = taker(name), producer(name)

@@ -84,6 +84,10 @@ class Model:
                 self.things[thing.kind, thing.key] = thing
         for number in commit.rows_gone:
             self.rows.pop(number, None)
+        for queue, first, last in commit.pages_gone:
+            for row in list(self.rows.values()):
+                if row.queue == queue and row.queue > 0 and first <= row.first <= last:
+                    del self.rows[row.number]
         for number in commit.notes_gone:
             self.notes.pop(number, None)
         for number in commit.positions_gone:
@@ -139,6 +143,9 @@ def commits(draw: st.DrawFn) -> Commit:
         st.lists(st.builds(Position, NUMBERS, COUNTERS, COUNTERS), max_size=3, unique_by=lambda p: p[0])
     )
     commit.rows_gone = draw(st.lists(NUMBERS, max_size=4))
+    commit.pages_gone = draw(
+        st.lists(st.tuples(st.integers(0, 2), st.integers(0, 210), st.integers(0, 210)), max_size=2)
+    )
     commit.notes_gone = draw(st.lists(NUMBERS, max_size=4))
     commit.positions_gone = draw(st.lists(NUMBERS, max_size=2))
     return commit

@@ -85,6 +85,18 @@ def test_a_commit_that_is_tried_again_after_others_did_not_come_between_changes_
             assert [thing.data for thing in store.things()] == [b"2", b"3"]
 
 
+def test_pages_go_by_the_sequences_of_their_first_messages(engine: Engine) -> None:
+    with engine.opened() as store:
+        pages = [some_page(number, 7, 10 * number) for number in range(1, 7)]
+        others = [some_row(8), some_page(9, 6, 30)]
+        store.commit(committing(rows=[*pages, *others]))
+        store.commit(committing(rows=[some_page(7, 7, 35)], pages_gone=[(7, 20, 40), (0, 0, 1000), (5, 1, 99)]))
+        assert [row.number for row in store.rows()] == [1, 5, 6, 8, 9]
+        assert store.pages(7, 0, 1 << 20) == [pages[0], pages[4], pages[5]]
+        store.commit(committing(pages_gone=[(7, 0, 1 << 60)]))
+        assert store.pages(7, 0, 1 << 20) == []
+
+
 def test_a_large_row_comes_back(engine: Engine) -> None:
     large = Row(1, some_octets(1, 20_000_000))
     page = Row(2, some_octets(2, 10_000_000), 7, 1, 10, 10_000_000)

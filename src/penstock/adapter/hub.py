@@ -28,7 +28,7 @@ from penstock.adapter.telling import Note
 from penstock.adapter.users import Users
 from penstock.adapter.words import because
 from penstock.core.broker import Broker
-from penstock.core.effects import Blocked, Cancelled, Crossed, Effect, Grown, Refused, Returned, Slow, Unblocked
+from penstock.core.effects import Blocked, Cancelled, Crossed, Effect, Grown, Paging, Refused, Returned, Slow, Unblocked
 from penstock.core.holding import Holding
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
@@ -274,6 +274,8 @@ class Hub:
             assert isinstance(session, Channel)
             name = session.producer.name
             self.note(telling.slow(effect.consumer.tag, name, effect.rate, effect.least, effect.cancelled))
+        elif isinstance(effect, Paging):
+            self.note(telling.paging(effect))
         elif isinstance(effect, Grown):
             self.control.look_again(effect.queue)
 

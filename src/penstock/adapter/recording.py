@@ -15,7 +15,7 @@ from penstock.adapter.telling import gate_fields
 from penstock.adapter.words import words_of
 from penstock.core.blockable import Blockable
 from penstock.core.broker import Broker
-from penstock.core.effects import Blocked, ConfirmedLate, Crossed, Effect, Refused, TurnedAway, Unblocked
+from penstock.core.effects import Blocked, ConfirmedLate, Crossed, Effect, Paging, Refused, TurnedAway, Unblocked
 from penstock.core.queue import Queue
 from penstock.flow.gate import Crossing, Gate
 
@@ -52,6 +52,8 @@ class Recorder:
         elif isinstance(effect, Unblocked):
             if not effect.gate.often:
                 self._block("unblocked", "CHN-1006", effect.producer, effect.gate, effect.now)
+        elif isinstance(effect, Paging):
+            self._page(effect)
         elif isinstance(effect, TurnedAway):
             self._add("refused", effect.producer, effect.gate, effect.cause, int(effect.messages), int(effect.bytes))
         elif isinstance(effect, ConfirmedLate):
@@ -75,6 +77,14 @@ class Recorder:
         record["producer"] = producer.name
         self._keep(record)
 
+    def _page(self, effect: Paging) -> None:
+        event = "paging-started" if effect.started else "paging-stopped"
+        record = self._of_gate(event, effect.queue.gate, effect.now)
+        record["id"] = "PST-1010" if effect.started else "PST-1011"
+        record["messages"] = int(effect.messages)
+        record["bytes"] = int(effect.bytes)
+        self._keep(record)
+
     def lost(self, queue: Queue) -> None:
         """A queue's overflow policy dropped messages that were in it, or dead letters of it went nowhere."""
         if queue.untold.dropped:
@@ -87,8 +97,8 @@ class Recorder:
         record["id"] = number
         record["cause"] = cause
         record["count"] = count
-        record["messages"] = int(queue.messages)
-        record["bytes"] = int(queue.bytes)
+        record["messages"] = int(queue.depth_messages())
+        record["bytes"] = int(queue.depth_bytes())
         self._keep(record)
 
     def setting(self, name: str, change: str) -> None:
@@ -114,15 +124,19 @@ class Recorder:
 
     def _sample(self, queue: Queue) -> None:
         gate, last = queue.gate, queue.untold
-        same_depth = queue.messages == last.sampled_messages and queue.bytes == last.sampled_bytes
+        messages, size = queue.depth_messages(), queue.depth_bytes()
+        same_depth = messages == last.sampled_messages and size == last.sampled_bytes
         if same_depth and gate.open == last.sampled_open:
             return
-        last.sampled_messages = queue.messages
-        last.sampled_bytes = queue.bytes
+        last.sampled_messages = messages
+        last.sampled_bytes = size
         last.sampled_open = gate.open
         record = self._of_gate("depth", gate, self.broker.now)
-        record["messages"] = int(queue.messages)
-        record["bytes"] = int(queue.bytes)
+        record["messages"] = int(messages)
+        record["bytes"] = int(size)
+        if queue.pages is not None:
+            record["paged_messages"] = int(queue.pages.messages)
+            record["paged_bytes"] = int(queue.pages.bytes)
         record["unacknowledged"] = int(queue.unacked_messages)
         record["open"] = gate.open
         record["blocked"] = len(gate.blocked)

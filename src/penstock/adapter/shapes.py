@@ -68,7 +68,7 @@ def depths(vhosts: list[VirtualHost]) -> tuple[int, int, int]:
     total, unacked = 0, 0
     for vhost in vhosts:
         for queue in vhost.queues.values():
-            total += int(queue.messages)
+            total += int(queue.depth_messages())
             unacked += int(queue.unacked_messages)
     return total - unacked, unacked, total
 
@@ -93,10 +93,11 @@ def queue_of(queue: Queue, hub: Hub) -> Shape:
         "policy": None,
         "operator_policy": None,
         "effective_policy_definition": {},
-        "messages": int(queue.messages),
-        "messages_ready": int(queue.messages - queue.unacked_messages),
+        "messages": int(queue.depth_messages()),
+        "messages_ready": int(queue.depth_messages() - queue.unacked_messages),
         "messages_unacknowledged": int(queue.unacked_messages),
         "messages_ram": int(queue.messages),
+        "messages_paged_out": int(queue.depth_messages() - queue.messages),
         "consumers": len(consumers),
         "exclusive_consumer_tag": exclusive,
         "single_active_consumer_tag": consumers[0].tag if consumers and queue.features.single_active else None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from penstock.adapter.words import amount, words_of
 from penstock.core.blockable import Blockable
+from penstock.core.effects import Paging
 from penstock.core.queue import Queue
 from penstock.flow.gate import Crossing, Gate
 
@@ -52,16 +53,31 @@ def dropped(queue: Queue) -> Note:
     capacity = queue.thresholds.capacity
     return Note(
         f"{words_of(queue.gate).subject(queue.gate)} QUE-1005 : Dropped : {count:,} messages, "
-        f"Depth : {amount(queue.bytes)} bytes, {amount(queue.messages)} messages, "
+        f"Depth : {amount(queue.depth_bytes())} bytes, {amount(queue.depth_messages())} messages, "
         f"Capacity : {amount(capacity.bytes)} bytes, {amount(capacity.messages)} messages",
         {
             "id": "QUE-1005",
             **gate_fields(queue.gate),
             "count": count,
-            "messages": int(queue.messages),
-            "bytes": int(queue.bytes),
+            "messages": int(queue.depth_messages()),
+            "bytes": int(queue.depth_bytes()),
         },
     )
+
+
+def paging(effect: Paging) -> Note:
+    """Return the line of a queue that begins to send messages to the disk, or has none there any more."""
+    queue = effect.queue
+    size = f"Size : {amount(effect.bytes)} bytes, Messages : {amount(effect.messages)}"
+    capacity = queue.thresholds.capacity
+    bound = f"Capacity : {amount(capacity.bytes)}, Message Capacity : {amount(capacity.messages)}"
+    number, text = (
+        ("PST-1010", f"Paging Started : {size}, {bound}")
+        if effect.started
+        else ("PST-1011", f"Paging Stopped : {size}")
+    )
+    fields = {"id": number, **gate_fields(queue.gate), "messages": int(effect.messages), "bytes": int(effect.bytes)}
+    return Note(f"{words_of(queue.gate).subject(queue.gate)} {number} : {text}", fields)
 
 
 def letters_lost(queue: Queue) -> Note:

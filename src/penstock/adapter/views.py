@@ -35,7 +35,8 @@ def queue_view(queue: Queue, now: float) -> dict[str, object]:
     return {
         "queue": queue.name,
         "vhost": queue.vhost,
-        "depth": {"messages": int(queue.messages), "bytes": int(queue.bytes)},
+        "depth": {"messages": int(queue.depth_messages()), "bytes": int(queue.depth_bytes())},
+        "paged": paged(queue),
         "unacknowledged": {"messages": int(queue.unacked_messages), "bytes": int(queue.unacked_bytes)},
         "highest": {"messages": highest[0], "bytes": highest[1]},
         "capacity": thresholds.capacity.plain(),
@@ -54,6 +55,14 @@ def queue_view(queue: Queue, now: float) -> dict[str, object]:
         "cursors": [cursor.name for cursor in queue.cursors],
         "gate": gate_state(queue.gate, now),
     }
+
+
+def paged(queue: Queue) -> dict[str, object] | None:
+    """Return what of a queue is on the disk, and what may be there at most; None for one that does not page."""
+    pages = queue.pages
+    if pages is None:
+        return None
+    return {"messages": int(pages.messages), "bytes": int(pages.bytes), "limit": queue.settings.page_limit.plain()}
 
 
 def gate_state(gate: Gate, now: float) -> dict[str, object]:
@@ -145,8 +154,10 @@ def obstacles(consumer: Consumer) -> list[str]:
     behind = waits_behind(consumer)
     if behind:
         found.append(behind)
-    if queue.messages == 0:
+    if queue.depth_messages() == 0:
         found.append("the queue is empty")
+    elif queue.available() == 0 and queue.waiting() > 0:
+        found.append("the next messages of the queue are being read from the disk")
     elif queue.available() == 0:
         found.append("every message of the queue is with a consumer, unacknowledged")
     return found

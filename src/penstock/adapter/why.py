@@ -103,9 +103,10 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
         sentences += _of_gate(gate, now)
     shut = [gate for gate in gates if gate.waiters or not gate.open]
     if not shut and not blocks:
-        depth = (
-            f"{amount(queue.messages)} {'message' if queue.messages == 1 else 'messages'}, {amount(queue.bytes)} bytes"
-        )
+        messages = queue.depth_messages()
+        depth = f"{amount(messages)} {'message' if messages == 1 else 'messages'}, {amount(queue.depth_bytes())} bytes"
+        if queue.pages is not None and queue.pages.messages > 0:
+            depth += f", of which {amount(queue.pages.messages)}, {amount(queue.pages.bytes)} bytes, on the disk"
         sentences.append(f"queue {queue.name}: the gate is open; {depth}; nobody is blocked by it")
     for gate in shut or [queue.gate]:
         sentences += _what_it_waits_for(gate, broker)
@@ -291,7 +292,7 @@ def _what_it_waits_for(gate: Gate, broker: Broker) -> list[str]:
         return ["the disk needs more room: somebody must consume what is stored, or delete something else"]
     if isinstance(owner, FaultGate):
         return ["the store is tried again every second; consumers go on meanwhile"]
-    if isinstance(owner, Queue) and owner.messages > 0:
+    if isinstance(owner, Queue) and owner.depth_messages() > 0:
         return [_readers(owner, broker.now)]
     return []
 

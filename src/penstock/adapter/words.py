@@ -17,7 +17,7 @@ from penstock.core.rates import RateGate
 from penstock.core.sender import Sender
 from penstock.core.share import AddressDepth
 from penstock.flow.gate import Crossing, Gate
-from penstock.flow.level import UNLIMITED, Thresholds
+from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.pool import Pool
 
 
@@ -39,7 +39,7 @@ def measure(gate: Gate) -> Measure | None:
     """Return what a gate is judged by, None for one that has no depth (a rate, the operator's)."""
     owner = gate.owner
     if isinstance(owner, Queue):
-        return Measure(owner.thresholds, owner.messages, owner.bytes)
+        return Measure(owner.thresholds, owner.depth_messages(), owner.depth_bytes())
     if isinstance(owner, Pool):
         return Measure(owner.thresholds, owner.messages, owner.bytes)
     if isinstance(owner, AddressDepth):
@@ -144,6 +144,20 @@ class QueueWords(DepthWords):
     def subject(self, gate: Gate) -> str:
         """See `Words.subject`."""
         return f"[vh(/{(self.vhost(gate) or '').removeprefix('/')})/qu({gate.name})]"
+
+    def cause(self, gate: Gate, now: float) -> str:
+        """See `Words.cause`: a queue that pages has no room on the disk, or the disk is slow."""
+        owner = gate.owner
+        if gate.open and isinstance(owner, Queue) and owner.pages is not None and owner.pages.messages > 0:
+            pages = owner.pages
+            if not owner.overflow.pages:
+                return f"{amount(pages.messages)} messages are read back from the disk first, for it pages no more"
+            if pages.unwritten_bytes > 0 and pages.within_limit(1, 1):
+                return f"{amount(pages.unwritten_bytes)} bytes wait to be written to the disk"
+            return no_room(
+                Measure(Thresholds(owner.settings.page_limit, Level(), Level()), pages.messages, pages.bytes)
+            )
+        return super().cause(gate, now)
 
     def vhost(self, gate: Gate) -> str | None:
         """See `Words.vhost`."""

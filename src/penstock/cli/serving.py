@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import signal
+import sys
 from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,9 @@ from penstock.cli.asking import main, one_sentence
 if TYPE_CHECKING:
     from penstock.config import Settings
 
+SWITCH_S = 0.0005
+"""Seconds that the store's thread waits for the interpreter while the loop is busy, at each of its calls of the disk,
+instead of Python's 0.005: a page is read back with a few such calls."""
 COLLECT_AFTER = 50_000
 """New objects between two looks for cycles, instead of Python's 700: a few MiB at most."""
 
@@ -100,6 +104,7 @@ async def _serve(settings: Settings, standby: bool) -> None:
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, stopped.set)
     _calm_the_collector()
+    sys.setswitchinterval(SWITCH_S)
     keep_freed_memory()
     broker = Broker(settings=settings, standby=standby)
     if not await _first(broker.start(), stopped.wait()):

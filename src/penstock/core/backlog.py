@@ -18,7 +18,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.core.message import Expiry, MarkedMessage, Message
+from penstock.core.message import Expiry, MarkedMessage, Message, StoredMessage
 from penstock.flow.deadlines import NEVER
 
 NOTHING: Final[deque[Message]] = deque(maxlen=0)
@@ -61,6 +61,13 @@ class Backlog:
         self.lane(0).append(message)
         if isinstance(message, MarkedMessage) and message.expires != NEVER:
             self._list(message)
+
+    def extend(self, messages: list[StoredMessage]) -> None:
+        """Put messages at the end, in their order."""
+        self.lane(0).extend(messages)
+        for message in messages:
+            if isinstance(message, MarkedMessage) and message.expires != NEVER:
+                self._list(message)
 
     def pull(self) -> Message:
         """Take the next message for delivery; there must be one."""

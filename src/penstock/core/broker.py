@@ -28,6 +28,7 @@ from penstock.core.effects import (
     Crossed,
     Effect,
     Grown,
+    Paging,
     Refused,
     Returned,
     Slow,
@@ -41,13 +42,14 @@ from penstock.core.journal import Journal
 from penstock.core.lifetime import EXPIRED_AT_ONCE, Lifetime, expire
 from penstock.core.limits import Limits
 from penstock.core.pace import Pace, Watch, forget
+from penstock.core.paging import adopt
 from penstock.core.patience import renew, waiting_at
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.road import gates_of
 from penstock.core.rotation import add, remove, whose_turn
 from penstock.core.route import Route
-from penstock.core.sender import Sender
+from penstock.core.sender import look_again
 from penstock.core.session import Session
 from penstock.core.settings import Defaults
 from penstock.core.table import SettingsTable
@@ -124,7 +126,7 @@ class Broker:
         for queue, settings in plan.queues:
             if settings.hold_deadline_s != queue.settings.hold_deadline_s:
                 sooner_or_later[id(queue)] = queue
-            queue.adopt(settings, self.now)
+            adopt(self, queue, settings)
             self.vhosts[queue.vhost].see_to_letters(queue)
             self.watch_lifetime(queue)
             self.mark(queue)
@@ -274,14 +276,12 @@ class Broker:
         """
         if if_unused and queue.consumers:
             raise PreconditionFailed(f"queue '{queue.name}' in vhost '{queue.vhost}' in use")
-        if if_empty and queue.available():
+        if if_empty and queue.waiting():
             raise PreconditionFailed(f"queue '{queue.name}' in vhost '{queue.vhost}' not empty")
         gates = gates_of(queue)
         count = self.vhosts[queue.vhost].delete_queue(queue, self.now)
         for gate in gates:
-            for _, _, waiter in list(gate.waiters):
-                if isinstance(waiter, Sender):
-                    waiter.queue_is_gone(queue, self.now)
+            look_again(gate, queue, self.now)
         if queue.lifetime is not None:
             self.deadlines.drop(queue.lifetime)
         for consumer in list(queue.consumers):
@@ -389,6 +389,10 @@ class Broker:
     def note_returned(self, producer: Producer, route: Route, content: bytes, refused: BrokerError) -> None:
         """Record that a mandatory message goes back because a queue refused it."""
         self._effects.append(Returned(producer, route, content, refused))
+
+    def note_paging(self, queue: Queue, started: bool) -> None:
+        """Record that a queue begins to send messages to the disk, or has none there any more."""
+        self._effects.append(Paging(queue, started, self.now))
 
     def note_destroyed(self, queue: Queue) -> None:
         """Delete a queue whose overflow policy is to destroy itself; nobody publishes into it right now."""

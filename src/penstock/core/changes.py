@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.core.exchange import Exchange
 from penstock.core.limits import Limits
+from penstock.core.paging import check
 from penstock.core.patterns import Patterns
 from penstock.core.queue import Queue
 from penstock.core.settings import Settings
@@ -165,7 +166,9 @@ def _prepare(broker: Broker, touched: list[tuple[str, str]]) -> Plan:
             plan.vhosts.append((vhost, table.limits("vhost", vhost.name)))
         for queue in vhost.queues.values():
             if its_own or patterns["queue"].matching(queue.name):
-                plan.queues.append((queue, table.queue(vhost.name, queue.name, queue.settings.given)))
+                settings = table.queue(vhost.name, queue.name, queue.settings.given)
+                check(queue.name, settings, queue.features, broker.journal)
+                plan.queues.append((queue, settings))
         for exchange in vhost.exchanges.values():
             if everything or patterns["address"].matching(exchange.name):
                 plan.addresses.append((vhost, exchange, table.limits("address", exchange.name)))

@@ -136,7 +136,7 @@ class Commit(Held):
         stops: dict[int, Stop] = {}
         for held in self.publishes:
             for queue in held.queues:
-                for gate in road.disk_gates(held.route, queue):
+                for gate in road.disk_gates(held.route, queue, held.charge):
                     stop_at(stops, gate).bring(1, held.charge)
         for settlement in self.settlements if stops else []:
             kept, message = settlement.queue.kept, settlement.message
@@ -153,7 +153,7 @@ class Commit(Held):
         pools: dict[int, Stop] = {}
         for load in self.loads:
             for pool in load.queue.membership.pools:
-                load.add_to(stop_at(pools, pool.gate))
+                load.add_to_sum(stop_at(pools, pool.gate))
         return pools
 
     # Passing

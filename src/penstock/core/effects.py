@@ -102,6 +102,18 @@ class Slow(Effect):
         self.cancelled = cancelled
 
 
+class Paging(Effect):
+    """A queue begins to send messages to the disk, or has none there any more."""
+
+    def __init__(self, queue: Queue, started: bool, now: float) -> None:
+        self.queue = queue
+        self.started = started
+        self.messages: i64 = queue.messages
+        self.bytes: i64 = queue.bytes
+        """What it holds in memory."""
+        self.now = now
+
+
 class Grown(Effect):
     """A queue that a waiting plan of a cursor reads has changed: look again."""
 

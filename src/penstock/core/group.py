@@ -9,6 +9,7 @@ from mypy_extensions import i64, mypyc_attr, trait
 if TYPE_CHECKING:
     from penstock.core.journal import Journal
     from penstock.core.message import StoredMessage
+    from penstock.core.pages import Page
     from penstock.core.queue import Queue
 
 
@@ -60,6 +61,7 @@ class Kept:
         "waited",
         "waits",
         "touched",
+        "lasting",
     )
 
     def __init__(self, journal: Journal, queue: Queue, number: i64) -> None:
@@ -82,6 +84,8 @@ class Kept:
         """How many deliveries in a row had to."""
         self.touched: Group | None = None
         """The last group that says how far it has come."""
+        self.lasting: bool = True
+        """Whether the queue outlives the broker: else only its pages are there, for as long as it is."""
 
     def add(self, message: StoredMessage) -> None:
         """A message that the store must keep has come in."""
@@ -140,6 +144,9 @@ class Group:
         "live",
         "bytes",
         "size",
+        "pages",
+        "paged",
+        "pages_gone",
         "settled",
         "returned",
         "dead",
@@ -166,6 +173,12 @@ class Group:
         """Their charges."""
         self.size: i64 = 0
         """Charges of all that is in it, once it is sealed."""
+        self.pages: list[Page] = []
+        """Messages that are on the disk only: each page becomes a row of its own."""
+        self.paged: i64 = 0
+        """Their charges."""
+        self.pages_gone: list[tuple[int, int, int]] = []
+        """Pages that were purged: the number of a queue, and first and last sequence."""
         self.settled: list[int] = []
         """Messages of other groups, as number << PLACE_BITS | place."""
         self.returned: list[StoredMessage] = []
@@ -196,6 +209,8 @@ class Group:
         """Tell whether there is nothing to write and nobody waits."""
         if self.messages or self.settled or self.returned or self.dead:
             return False
+        if self.pages or self.pages_gone:
+            return False
         return not (self.touched or self.changes or self.awaiting or self.stale)
 
     def seal(self) -> None:
@@ -217,6 +232,8 @@ class Group:
         self.messages = kept
         self.size = self.bytes
         self.sealed = True
+        for page in self.pages:
+            page.group.seal()
 
     def is_written(self) -> None:
         """It is on the disk: only what is needed for what is left in it stays."""
@@ -225,6 +242,13 @@ class Group:
             kept.announced = kept.announcing
         for run in self.runs:
             run.messages = []
+        pages = self.pages
+        self.pages = []
+        self.pages_gone = []
+        for page in pages:
+            for run in page.group.runs:
+                run.messages = []
+            page.pages.written(page)
         self.settled = []
         self.returned = []
         self.dead = []

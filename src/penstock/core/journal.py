@@ -27,6 +27,7 @@ from penstock.core.group import Awaiting, Change, Group, Kept, Note, Promises, R
 
 if TYPE_CHECKING:
     from penstock.core.message import StoredMessage
+    from penstock.core.pages import Read
 
 GROUP_BYTES: Final = 1024 * 1024
 """Bytes (charges) at which a group is closed and the next one opened: a row of the store is about as large."""
@@ -60,6 +61,12 @@ class Journal:
         """The number of the next queue that is kept; never reused."""
         self.rows: dict[int, Group] = {}
         """Sealed groups with messages left in them."""
+        self.reads: list[Read] = []
+        """Pages that are wanted back."""
+        self.since: i64 = 1
+        """Rows with smaller numbers are from before the broker was restarted: what is transient in them is gone."""
+        self._last: i64 = 1
+        """The last number that was given to a row or a note."""
         self.writing: list[Group] = []
         self._returned_most: int = RETURNED_MANY
         self._closed: deque[Group] = deque()
@@ -68,6 +75,20 @@ class Journal:
     def number_from(self, number: i64) -> None:
         """Number groups from here on, above all that the store knows; nothing has been gathered yet."""
         self.open.number = number
+        self._last = number
+        self.since = number
+
+    def take_row(self) -> i64:
+        """Return the number of another row."""
+        self._last += 1
+        return self._last
+
+    def take_reads(self) -> list[Read]:
+        """Take what is wanted from the store."""
+        reads = self.reads
+        if reads:
+            self.reads = []
+        return reads
 
     def restore(self, group: Group) -> None:
         """A row has come back from the store, with what is left of it."""
@@ -128,7 +149,7 @@ class Journal:
 
     def touch(self, kept: Kept) -> None:
         """A queue has come further: its last sequence, or the last one that was with a consumer."""
-        if kept.touched is not self.open:
+        if kept.touched is not self.open and kept.lasting:
             kept.touched = self.open
             self.open.touched.append(kept)
 
@@ -176,11 +197,11 @@ class Journal:
 
     def unwritten(self) -> i64:
         """Return the bytes (charges) of the messages that are not on the disk yet."""
-        total = self.open.bytes
+        total = self.open.bytes + self.open.paged
         for group in self._closed:
-            total += group.bytes
+            total += group.bytes + group.paged
         for group in self.writing:
-            total += group.bytes
+            total += group.bytes + group.paged
         return total
 
     def is_idle(self) -> bool:
@@ -189,7 +210,7 @@ class Journal:
 
     def step(self) -> None:
         """Between two steps of the broker: a group that is large enough is closed."""
-        if self.open.bytes >= GROUP_BYTES or len(self.open.messages) >> (PLACE_BITS - 1):
+        if self.open.bytes + self.open.paged >= GROUP_BYTES or len(self.open.messages) >> (PLACE_BITS - 1):
             self._close()
 
     def take(self) -> list[Group]:
@@ -200,9 +221,11 @@ class Journal:
         if not self.open.is_empty():
             self._close()
         size: i64 = 0
-        while self._closed and (not self.writing or size + self._closed[0].bytes <= TAKEN_BYTES):
+        while self._closed and (
+            not self.writing or size + self._closed[0].bytes + self._closed[0].paged <= TAKEN_BYTES
+        ):
             group = self._closed.popleft()
-            size += group.bytes
+            size += group.bytes + group.paged
             self.writing.append(group)
         return self.writing
 
@@ -222,7 +245,7 @@ class Journal:
         if group.live > 0:
             self.rows[int(group.number)] = group
         self._closed.append(group)
-        self.open = Group(group.number + 1)
+        self.open = Group(self.take_row())
 
     # Sparse groups
 

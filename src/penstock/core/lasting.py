@@ -37,11 +37,16 @@ def keep(journal: Journal | None, thing: Queue | Exchange | Binding) -> None:
     if journal is None or not lasts(thing):
         return
     if isinstance(thing, Queue):
-        number = journal.take_number()
-        thing.keep(Kept(journal, thing, number))
-        if number % NUMBERS_AT_ONCE == 1:
-            journal.change(journal)
+        thing.keep(Kept(journal, thing, take_number(journal)))
     journal.change(thing)
+
+
+def take_number(journal: Journal) -> int:
+    """Return the number of a new queue."""
+    number = int(journal.take_number())
+    if number % NUMBERS_AT_ONCE == 1:
+        journal.change(journal)
+    return number
 
 
 def forget(journal: Journal | None, thing: Queue | Exchange | Binding) -> None:

@@ -73,10 +73,22 @@ class Load:
             self.freed_bytes += charge
 
     def add_to(self, stop: Stop) -> None:
-        """Count it at a gate; nothing goes into a queue that was deleted."""
-        stop.free(self.freed, self.freed_bytes)
+        """Count it at its queue's gate; nothing goes into a queue that was deleted."""
+        if not self.spills():
+            stop.free(self.freed, self.freed_bytes)
         if not self.queue.deleted:
             stop.bring(self.messages, self.bytes)
+
+    def spills(self) -> bool:
+        """Tell whether the queue sends to the disk what has no room: what it frees in memory is none for that."""
+        return self.queue.pages is not None and self.queue.overflow.pages
+
+    def add_to_sum(self, stop: Stop) -> None:
+        """Count it at the gate of a sum of what is in memory."""
+        if self.spills():
+            stop.free(self.freed, self.freed_bytes)
+        else:
+            self.add_to(stop)
 
     def enters(self) -> bool:
         """Tell whether anything goes in there."""
@@ -85,11 +97,14 @@ class Load:
     def refused(self) -> bool:
         """Tell whether the queue's overflow policy refuses any of it, once the commit's settlements are done."""
         queue = self.queue
-        fits = queue.covers(self.messages - self.freed, self.bytes - self.freed_bytes)
-        if fits or not self.enters():
+        messages, size = self.messages, self.bytes
+        if not self.spills():
+            messages -= self.freed
+            size -= self.freed_bytes
+        if queue.covers(messages, size) or not self.enters():
             return False
         queue.unacked(-self.back, -self.back_bytes)  # The policy is asked as if they were done already.
-        verdict = queue.overflow.verdict(queue, self.largest)
+        verdict = queue.overflow.judge(queue, messages, size, self.largest)
         queue.unacked(self.back, self.back_bytes)
         return verdict == REFUSE
 
@@ -144,8 +159,11 @@ class Stop:
         owner = self.gate.owner
         if not isinstance(owner, Queue | Pool | AddressDepth):
             return ""
-        if isinstance(owner, Queue) and owner.overflow.verdict(owner, self.bytes) != HOLD:
-            return ""
+        if isinstance(owner, Queue):
+            if owner.overflow.judge(owner, self.messages, self.bytes, self.bytes) != HOLD:
+                return ""
+            if owner.pages is not None and owner.pages.could_cover(self.messages, self.bytes):
+                return ""
         capacity = owner.thresholds.capacity
         if capacity.covers(self.messages, self.bytes):
             return ""

@@ -26,7 +26,7 @@ class Membership(Member):
 
     def call_in(self) -> None:
         """See `Member.call_in`."""
-        self._count_as(self.queue.messages, self.queue.bytes, False, 0.0)
+        self._count_as(self._held_messages(), self._held_bytes(), False, 0.0)
         self.bound()
 
     def move(self, pools: list[Pool], now: float) -> None:
@@ -39,10 +39,11 @@ class Membership(Member):
 
     def review(self, now: float) -> None:
         """The queue's depth may have changed: be counted anew where that matters."""
-        queue = self.queue
-        if queue.deleted and queue.messages == 0:
+        deleted = self.queue.deleted
+        messages, size = self._held_messages(), self._held_bytes()
+        if deleted and messages == 0:
             self._leave(now)
-        elif queue.deleted or not self.loose or queue.messages >= self.messages or queue.bytes >= self.bytes:
+        elif deleted or not self.loose or messages >= self.messages or size >= self.bytes:
             self._count(now)
 
     def bound(self) -> None:
@@ -73,7 +74,16 @@ class Membership(Member):
         if queue.deleted or messages == 0 or size == 0:
             messages = 0
             size = 0
-        self._count_as(queue.messages + messages, queue.bytes + size, size > 0, now)
+        self._count_as(self._held_messages() + messages, self._held_bytes() + size, size > 0, now)
+
+    def _held_messages(self) -> i64:
+        """Return how many messages it holds in memory; what waits to be written to the disk is there still."""
+        queue = self.queue
+        return queue.messages if queue.pages is None else queue.messages + queue.pages.unwritten_messages
+
+    def _held_bytes(self) -> i64:
+        queue = self.queue
+        return queue.bytes if queue.pages is None else queue.bytes + queue.pages.unwritten_bytes
 
     def _count_as(self, messages: i64, bytes: i64, loose: bool, now: float) -> None:
         more_messages = messages - self.messages

@@ -123,7 +123,12 @@ class StoredMessage(Message):
     __slots__ = ("group", "place")
 
     def __init__(self, address: Address, content: bytes, charge: i64, sequence: i64, arrived: float) -> None:
-        super().__init__(address, content, charge, sequence, arrived)
+        self.address = address  # As in Message: to ask that to do it takes, interpreted, longer than to do it.
+        self.content = content
+        self.charge = charge
+        self.sequence = sequence
+        self.arrived = arrived
+        self.returns = 0
         self.group: Group | None = None
         """With what it is written; it holds the message, so this is emptied when the message leaves. None: nowhere."""
         self.place: i64 = 0

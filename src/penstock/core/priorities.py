@@ -7,7 +7,7 @@ from collections import deque
 from mypy_extensions import i64
 
 from penstock.core.backlog import NOTHING, Backlog
-from penstock.core.message import Message
+from penstock.core.message import Message, StoredMessage
 from penstock.flow.deadlines import NEVER
 
 
@@ -49,6 +49,11 @@ class Priorities(Backlog):
     def append(self, message: Message) -> None:
         """See `Backlog.append`."""
         self._line(message.address.priority).append(message)
+
+    def extend(self, messages: list[StoredMessage]) -> None:
+        """See `Backlog.extend`."""
+        for message in messages:
+            self.append(message)
 
     def pull(self) -> Message:
         """See `Backlog.pull`."""

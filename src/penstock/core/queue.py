@@ -21,13 +21,13 @@ from penstock.core.consumer import Consumer
 from penstock.core.letters import DELIVERY_LIMIT, MAXLEN, REJECTED
 from penstock.core.membership import Membership
 from penstock.core.message import RETURNS_MAX, Address, MarkedMessage, Message, StoredMessage
-from penstock.core.overflow import ACCEPT, HOLD
+from penstock.core.overflow import ACCEPT, HOLD, READ_BACK
 from penstock.core.priorities import Priorities
 from penstock.core.settings import NOT_SAID, Settings
 from penstock.core.share import Share
-from penstock.core.untold import Untold
+from penstock.core.tally import Tally
 from penstock.flow.deadlines import NEVER, Party
-from penstock.flow.gate import Gate, Guarded
+from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import Pool
 from penstock.flow.turns import Turns
@@ -37,15 +37,16 @@ if TYPE_CHECKING:
     from penstock.core.cursor import Cursor
     from penstock.core.dead_letters import DeadLetters
     from penstock.core.group import Kept
+    from penstock.core.pages import Pages
 
 NOTHING_EASY: Final = -1
 
 
-class Queue(Guarded):
+class Queue(Tally):
     """One queue. Only its broker and the sessions of that broker touch it."""
 
     def __init__(self, vhost: str, name: str, settings: Settings, turns: Turns, features: Features) -> None:
-        self.turns = turns
+        super().__init__(turns)
         self.vhost = vhost
         self.name = name
         self.features = features
@@ -57,11 +58,14 @@ class Queue(Guarded):
         self.auto_delete: bool = False
         self.owner: object = None
         """The connection that an exclusive queue belongs to; None for all others."""
-        self.deleted: bool = False
         self.gate = Gate("queue", name, turns.crossings)
         self.gate.owner = self
         self.gates: list[Gate] = [self.gate]
         """What a message on its way into this queue must pass: its own gate, its pools', the operator's."""
+        self._beside: list[Gate] = []
+        """All but its own that could stand there."""
+        self.operated: bool = False
+        """Whether an operator's gate is among them: closed, or with waiters."""
         self.membership = Membership(self)
         self.minded: bool = False
         """Whether each message that leaves must be looked at: some count with their address too, or are stored."""
@@ -71,8 +75,6 @@ class Queue(Guarded):
         self.reserved_bytes: i64 = 0
         """Room that is set aside for credit that was granted (see Reservation)."""
         self.backlog = Priorities(features.max_priority) if features.max_priority else Backlog()
-        self.messages: i64 = 0
-        self.bytes: i64 = 0
         self.unacked_messages: i64 = 0
         self.unacked_bytes: i64 = 0
         self.tail: i64 = 0
@@ -93,21 +95,20 @@ class Queue(Guarded):
         """Looks after what expires here; None while nothing does."""
         self.dead_letters: DeadLetters | None = None
         """Sees to the messages that die here; None where they are dropped."""
-        self.highest_messages: i64 = 0
-        self.highest_bytes: i64 = 0
-        self.dropped: i64 = 0
-        self.expired: i64 = 0
-        self.refused: i64 = 0
-        self.settled: i64 = 0
-        self.dead_lettered: i64 = 0
-        self.letters_lost: i64 = 0
-        self.untold = Untold()
         self._review_easy(0.0)
 
     # Coming in
 
     def enqueue(self, address: Address, content: bytes, charge: i64, now: float, share: Share | None = None) -> None:
         """Take a message whose admission has been decided; may close the gate. `share` is its part in its address."""
+        pages = self.pages
+        if pages is not None and pages.takes(charge):
+            if share is not None:
+                share.leave(now)  # What is on the disk counts with its address no more than with its virtual host.
+            self.tail += 1
+            pages.add(address, content, charge, self.tail, now)
+            self.review(now)
+            return
         if not self.fits(charge):
             self.overflow.make_room(self, charge, now)
         if share is None and address.ttl_s == NEVER:
@@ -159,9 +160,13 @@ class Queue(Guarded):
 
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
         """See `Guarded.has_room`: false only where a commit must wait for room."""
-        return self.deleted or self.covers(messages, bytes) or self.overflow.verdict(self, bytes) != HOLD
+        return self.deleted or self.covers(messages, bytes) or self.overflow.judge(self, messages, bytes, bytes) != HOLD
 
     def covers(self, messages: i64, bytes: i64) -> bool:
+        """Tell whether so much more does not pass the capacity, what is reserved included; or may go to the disk."""
+        return self.has_memory_for(messages, bytes) if self.pages is None else self.pages.cover(messages, bytes)
+
+    def has_memory_for(self, messages: i64, bytes: i64) -> bool:
         """Tell whether so much more does not pass the capacity, what is reserved included."""
         return self.thresholds.capacity.covers(
             self.messages + self.reserved_messages + messages, self.bytes + self.reserved_bytes + bytes
@@ -185,6 +190,8 @@ class Queue(Guarded):
 
     def can_ever_fit(self, charge: i64) -> bool:
         """Tell whether it would go in if the queue were empty."""
+        if self.pages is not None and self.pages.could_cover(1, charge):
+            return True
         return self.thresholds.capacity.covers(1, charge)
 
     # Going out
@@ -192,6 +199,10 @@ class Queue(Guarded):
     def available(self) -> i64:
         """Return how many messages could be delivered now."""
         return self.backlog.available()
+
+    def waiting(self) -> i64:
+        """Return how many messages wait for a consumer, in memory or on the disk."""
+        return self.backlog.available() if self.pages is None else self.backlog.available() + self.pages.messages
 
     def settle(self, messages: i64, bytes: i64, now: float) -> None:
         """Forget messages that are done with; may open the gate, or make room for who waits."""
@@ -209,6 +220,8 @@ class Queue(Guarded):
         """Count messages that went out to, or (negative) came back from, consumers that must acknowledge."""
         self.unacked_messages += messages
         self.unacked_bytes += bytes
+        if self.pages is not None:
+            self.pages.look()
 
     def requeue(self, message: Message, now: float) -> None:
         """Put a delivered message back where it was; one that has come back too often dies."""
@@ -226,9 +239,22 @@ class Queue(Guarded):
         self.kept = kept
         self.minded = True
 
+    def have_pages(self, pages: Pages) -> None:
+        """Have pages on the disk from now on, or be able to."""
+        self.pages = pages
+        self.minded = True
+
+    def read_back(self) -> None:
+        """Nothing of it is on the disk any more."""
+        if self.overflow is not self.settings.overflow:
+            self.choose_overflow()
+            self._choose_gates()
+
     def let_go(self, messages: list[Message | None], now: float) -> None:
         """Messages leave for good: take them off their address's sum, and out of the store; where `minded`."""
         kept = self.kept
+        if kept is None and self.pages is not None:
+            kept = self.pages.kept
         for message in messages:
             if isinstance(message, StoredMessage):
                 if kept is not None:
@@ -246,7 +272,7 @@ class Queue(Guarded):
         if self.dead_letters is not None:
             self.dead_letters.die(message, MAXLEN, False)
         self.dropped += 1
-        self._note_losing()
+        self.note_losing()
         self.untold.dropped += 1
 
     def reject(self, message: Message, now: float) -> None:
@@ -280,24 +306,6 @@ class Queue(Guarded):
             self.dead_letters.die(Message(address, content, charge, 0, now), MAXLEN, False)
         self.note_refusal()
 
-    def note_refusal(self) -> None:
-        """Count something that was refused."""
-        self.refused += 1
-        if not self.deleted:
-            self._note_losing()
-            self.untold.refused += 1
-
-    def lose_letter(self) -> None:
-        """Count a dead letter that went nowhere."""
-        self.letters_lost += 1
-        self._note_losing()
-        self.untold.letters += 1
-
-    def _note_losing(self) -> None:
-        """Have the loss that is about to be counted told, with whatever is counted until then."""
-        if not self.untold.any_loss():
-            self.turns.losing.append(self)
-
     def purge(self, now: float) -> int:
         """Drop everything that is not with a consumer; returns how many messages that were."""
         messages = self.messages - self.unacked_messages
@@ -305,6 +313,12 @@ class Queue(Guarded):
         if self.minded:
             self.let_go(list(self.backlog.messages()), now)
         self.backlog.clear()
+        if self.pages is not None:
+            paged = self.pages.clear()
+            self.settled += paged
+            self.settle(messages, size, now)
+            self.review(now)
+            return int(messages + paged)
         self.settle(messages, size, now)
         if self.kept is not None:
             self.kept.journal.promise()
@@ -316,18 +330,25 @@ class Queue(Guarded):
         """Have other settings from now on; the gate is judged by them at once, both ways."""
         self.settings = settings
         self.thresholds = settings.thresholds
-        self.overflow = settings.overflow
+        self.choose_overflow()
+        self._choose_gates()
         self.review(now)
+
+    def choose_overflow(self) -> None:
+        """Do at the capacity what the settings say; but nothing overtakes what is on the disk."""
+        pages = self.pages
+        wanted = self.settings.overflow
+        self.overflow = READ_BACK if pages is not None and pages.messages > 0 and not wanted.pages else wanted
 
     def review(self, now: float) -> None:
         """Judge the depth anew: close or open the gate, and find out how far the hot path may go."""
         gate = self.gate
         if gate.open:
             # What consumers still have of a deleted queue stops nobody: its gate has opened for good.
-            if not self.deleted and self.thresholds.overfull(self.messages, self.bytes):
-                gate.close(self.messages, self.bytes, now)
-        elif self.thresholds.underfull(self.messages, self.bytes):
-            gate.reopen(self.messages, self.bytes, now)
+            if not self.deleted and self.thresholds.overfull(self.depth_messages(), self.depth_bytes()):
+                gate.close(self.depth_messages(), self.depth_bytes(), now)
+        elif self.thresholds.underfull(self.depth_messages(), self.depth_bytes()):
+            gate.reopen(self.depth_messages(), self.depth_bytes(), now)
         if gate.open and gate.waiters:
             self.turns.enlist(gate)
         self._review_easy(now)
@@ -339,12 +360,16 @@ class Queue(Guarded):
         if membership.pools:
             membership.review(now)
         self.watched = self.deleted or not self.gate.open or len(self.gate.waiters) > 0
+        paging = False
+        if self.pages is not None:
+            paging = self.pages.messages > 0
+            self.watched = self.watched or paging or self.pages.told
+            self.pages.look()
         self.easy_messages = NOTHING_EASY
         self.easy_bytes = NOTHING_EASY
         self.roomy_messages = NOTHING_EASY
         self.roomy_bytes = NOTHING_EASY
-        operated = len(self.gates) > len(membership.pools) + 1  # An operator's gate, closed or with waiters.
-        if not (operated or self.deleted or self.gate.waiters):
+        if not (self.operated or self.deleted or self.gate.waiters or paging):
             stop, capacity = self.thresholds.stop, self.thresholds.capacity
             messages = capacity.messages - self.reserved_messages
             size = capacity.bytes - self.reserved_bytes
@@ -360,11 +385,15 @@ class Queue(Guarded):
     def stand_by(self, gates: list[Gate], pools: list[Pool], now: float) -> None:
         """Let these gates, besides its own, stand on its road from now on; `pools` are the owners of some of them."""
         self.membership.move(pools, now)
-        self.gates = [self.gate, *gates]
+        self.operated = len(gates) > len(pools)
+        self._beside = gates
+        self._choose_gates()
         self.review(now)
 
-    def highest(self) -> tuple[int, int]:
-        """Return the highest depth ever: messages and bytes (not at one moment)."""
-        messages = self.messages if self.messages > self.highest_messages else self.highest_messages
-        size = self.bytes if self.bytes > self.highest_bytes else self.highest_bytes
-        return int(messages), int(size)
+    def _choose_gates(self) -> None:
+        """What may go to the disk waits for no room in memory: then sums do not stand on its road."""
+        if self.pages is not None and self.overflow.pages:
+            sums = [pool.gate for pool in self.membership.pools]
+            self.gates = [self.gate, *[gate for gate in self._beside if gate not in sums]]
+        else:
+            self.gates = [self.gate, *self._beside]

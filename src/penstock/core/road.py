@@ -23,17 +23,24 @@ from penstock.flow.gate import Gate
 NO_GATES: Final[list[Gate]] = []
 
 
-def disk_gates(route: Route, queue: Queue) -> list[Gate]:
-    """Return the gates before the disk that a message on this route must pass into a queue: none if it is not kept."""
-    kept = queue.kept
-    if kept is None or not route.address.persistent or queue.deleted:
+def disk_gates(route: Route, queue: Queue, charge: i64) -> list[Gate]:
+    """Return the gates before the disk that a message on this route must pass into a queue: none if it is not kept.
+
+    What is not persistent must pass them where it would be paged.
+    """
+    kept, pages = queue.kept, queue.pages
+    if queue.deleted:
         return NO_GATES
-    return kept.stock.gates
+    if kept is not None and route.address.persistent:
+        return kept.stock.gates
+    return NO_GATES if pages is None or not pages.takes(charge) else pages.kept.stock.gates
 
 
 def gates_of(queue: Queue) -> list[Gate]:
     """Return all gates before a queue, those of the disk included that not everything must pass."""
     kept = queue.kept
+    if kept is None and queue.pages is not None:
+        kept = queue.pages.kept
     return queue.gates if kept is None or queue.deleted else [*queue.gates, *kept.stock.gates]
 
 
@@ -54,7 +61,7 @@ def obstacle(own: list[Gate], route: Route, queues: list[Queue], charge: i64, no
         for gate in queue.gates:
             if size > gate.shelter and not queue.deleted and not gate.lets_pass(charge, copies, now):
                 return gate
-        for gate in disk_gates(route, queue):
+        for gate in disk_gates(route, queue, charge):
             if not gate.open:
                 return gate
     return None
@@ -82,7 +89,7 @@ def newcomers_obstacle(
         for gate in queue.gates:
             if size > gate.shelter and (gate.waiters or not gate.admits(charge, copies, now)):
                 return gate
-        for gate in disk_gates(route, queue):
+        for gate in disk_gates(route, queue, charge):
             if gate.waiters or not gate.open:
                 return gate
     return None
@@ -109,7 +116,7 @@ def never_fits(route: Route, queues: list[Queue], charge: i64, now: float) -> Co
         if not queue.can_ever_fit(charge) and must_wait(queue, charge):
             return never(f"queue '{queue.name}'", charge, queue.thresholds.capacity.words())
         for pool in queue.membership.pools:
-            if not pool.can_ever_admit(charge, copies):
+            if pool.gate in queue.gates and not pool.can_ever_admit(charge, copies):
                 return never(f"{pool.gate.kind} '{pool.gate.name}'", charge, pool.thresholds.capacity.words())
     return None
 
@@ -146,9 +153,14 @@ def place(route: Route) -> str:
 
 def refusal(queue: Queue) -> ResourceError:
     """Return the error for a message that a queue's overflow policy refused."""
+    paged = ""
+    if queue.pages is not None:
+        pages = queue.pages
+        paged = f"; of these {int(pages.messages):,}, {int(pages.bytes):,} bytes, are on the disk, where "
+        paged += f"{queue.settings.page_limit.words()} is the most"
     return ResourceError(
-        f"queue '{queue.name}' holds {int(queue.messages):,} messages, {int(queue.bytes):,} bytes; its capacity is "
-        f"{queue.thresholds.capacity.words()} and its overflow policy {queue.overflow.name}"
+        f"queue '{queue.name}' holds {int(queue.depth_messages()):,} messages, {int(queue.depth_bytes()):,} bytes; its "
+        f"capacity is {queue.thresholds.capacity.words()} and its overflow policy {queue.overflow.name}{paged}"
     )
 
 
@@ -159,7 +171,7 @@ def why(queues: list[Queue], gate: Gate | None = None) -> str:
     for queue in queues:
         if not queue.gate.open or queue.gate.waiters or not queue.fits(1):
             return (
-                f"queue '{queue.name}' holds {int(queue.messages):,} messages, {int(queue.bytes):,} bytes, "
-                f"of a capacity of {queue.thresholds.capacity.words()}"
+                f"queue '{queue.name}' holds {int(queue.depth_messages()):,} messages, "
+                f"{int(queue.depth_bytes()):,} bytes, of a capacity of {queue.thresholds.capacity.words()}"
             )
     return "others wait before it"

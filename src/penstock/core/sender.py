@@ -141,3 +141,10 @@ class Sender(Blockable):
                     self.note_unblocked(gate, now)
                 else:
                     gate.expect(self)
+
+
+def look_again(gate: Gate, queue: Queue, now: float) -> None:
+    """Whoever waits at a gate because of a queue looks at its road again: the gate stands on it no more."""
+    for _, _, waiter in list(gate.waiters):
+        if isinstance(waiter, Sender):
+            waiter.queue_is_gone(queue, now)

@@ -21,7 +21,7 @@ from penstock.core.marks import (
     explicit,
     marks,
 )
-from penstock.core.overflow import POLICIES, OverflowPolicy
+from penstock.core.overflow import PAGE, POLICIES, OverflowPolicy
 from penstock.errors import PreconditionFailed
 from penstock.flow.deadlines import NEVER
 from penstock.flow.level import UNLIMITED, Level, Thresholds
@@ -62,6 +62,8 @@ class Settings:
         self.overflow = overflow
         self.hold_deadline_s = hold_deadline_s
         """Seconds; infinity is for ever."""
+        self.page_limit = Level()
+        """What may be on the disk at most, where the policy is to page."""
         self.given: dict[str, Word] = {}
         """What the queue's own arguments say, under our words."""
         self.message_ttl_s: float = NEVER
@@ -95,7 +97,7 @@ def resolve(queue: str, words: dict[str, Word], defaults: Defaults) -> Settings:
     """
     thing = f"queue '{queue}'"
     check_percents(thing, words)
-    overflow = POLICIES[overflow_name(words)]
+    overflow = _overflow(queue, words)
     wanted = overflow.has_thresholds or any(
         name.startswith(("stop-", "resume-")) and explicit(word) and not word.none for name, word in words.items()
     )
@@ -110,6 +112,8 @@ def resolve(queue: str, words: dict[str, Word], defaults: Defaults) -> Settings:
         overflow,
         hold_deadline_s(words, defaults),
     )
+    if overflow.pages:
+        settings.page_limit = Level(_most(words.get("page-limit-messages")), _most(words.get("page-limit-bytes")))
     settings.message_ttl_s = _time(words.get("message-ttl"), 0.001)
     settings.expires_s = _time(words.get("expires"), 0.001)
     if "consumer-timeout" in words:
@@ -120,6 +124,26 @@ def resolve(queue: str, words: dict[str, Word], defaults: Defaults) -> Settings:
     _consumers(settings, words)
     _dead_letters(queue, settings, words)
     return settings
+
+
+def _overflow(queue: str, words: dict[str, Word]) -> OverflowPolicy:
+    """Return the policy. Raises PreconditionFailed (406) for what a declaration says and that policy does not know."""
+    name = overflow_name(words)
+    if name != "page":
+        for limit in ("page-limit-messages", "page-limit-bytes", "page-full-policy"):
+            if limit in words and words[limit].rank == 0:
+                raise PreconditionFailed(
+                    f"queue '{queue}': {words[limit].told()} needs the overflow policy page, and it is {name}"
+                )
+        return POLICIES[name]
+    for mark, word in words.items():
+        if mark.startswith(("stop-", "resume-")) and explicit(word) and not word.none:
+            raise PreconditionFailed(
+                f"queue '{queue}': {word.told()} would block producers before the overflow policy page "
+                f"({words['overflow'].told()}) sends anything to the disk; leave one of them out"
+            )
+    full = words.get("page-full-policy")
+    return PAGE["block" if full is None else full.text]
 
 
 def overflow_name(words: dict[str, Word]) -> str:
@@ -183,6 +207,10 @@ def _consumers(settings: Settings, words: dict[str, Word]) -> None:
     policy = words.get("slow-consumer-policy")
     if policy is not None:
         settings.slow_consumer_policy = policy.text
+
+
+def _most(word: Word | None) -> int:
+    return UNLIMITED if word is None or word.none else word.number
 
 
 def _time(word: Word | None, unit_s: float) -> float:

@@ -12,6 +12,7 @@ from penstock.core.equivalence import check_exchange, check_queue
 from penstock.core.exchange import Exchange, alternate_of, make_exchange
 from penstock.core.lasting import forget, keep
 from penstock.core.message import Address
+from penstock.core.paging import arrange, check
 from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.routing import CONTROL_EXCHANGE, Search
@@ -113,18 +114,21 @@ class VirtualHost:
         features = read_features(name, arguments)
         check_flags(name, features, durable, auto_delete, owner is not None)
         settings = self.table.queue(self.name, name, read_arguments(name, arguments))
+        check(name, settings, features, self.gates.broker.journal)
         queue = Queue(self.name, name, settings, self.turns, features)
         queue.arguments = arguments
         queue.durable = durable
         queue.auto_delete = auto_delete
         queue.owner = owner
-        self.enter_queue(queue)
         keep(self.gates.broker.journal, queue)
+        self.enter_queue(queue)
         return queue
 
     def enter_queue(self, queue: Queue) -> None:
         """Let a queue that has been made be one of the virtual host's; its name is free."""
         self.queues[queue.name] = queue
+        if queue.settings.overflow.pages:
+            arrange(self.gates.broker, queue)
         self.gates.place_queue(queue)
         self.see_to_letters(queue)
         self.epoch += 1
@@ -152,7 +156,7 @@ class VirtualHost:
 
         Its gate opens for good, so that whoever waits for it is answered.
         """
-        count = int(queue.available())
+        count = int(queue.waiting())
         queue.deleted = True
         if self.replies.pop(queue.name, None) is None:
             del self.queues[queue.name]

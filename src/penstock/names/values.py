@@ -20,7 +20,7 @@ ARTEMIS_UNITS: Final = {"b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb":
 """Powers of 1,024 in Artemis (ByteUtil.java), whatever the letters say elsewhere: only read by its own names."""
 RABBITMQS_UNITS: Final = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 """Of its disk_free_limit (rabbit_resource_monitor_misc.erl): powers of ten where a B follows."""
-ARTEMIS_SIZES: Final = ("max-size-bytes", "global-max-size", "default-consumer-window-size")
+ARTEMIS_SIZES: Final = ("max-size-bytes", "page-limit-bytes", "global-max-size", "default-consumer-window-size")
 WITH_UNIT: Final = re.compile(r"\s*(\d+)\s*([a-zA-Z]+)\s*")
 
 IN_BYTES: Final = (words.BYTES, words.MEMORY, words.WINDOW, words.QUOTA, words.FREE)
@@ -97,6 +97,8 @@ def read_value(thing: str, name: str, kind: str, value: object) -> Word:
         return _policy(thing, name, value)
     if kind == words.SLOW:
         return _choice(thing, name, value, words.SLOW_POLICIES, "a policy for slow consumers")
+    if kind == words.PAGE_FULL:
+        return _choice(thing, name, value, words.PAGE_FULL_POLICIES, "a policy for what may not be paged any more")
     if kind == words.NAME:
         return _name(thing, name, value)
     if _is_none(name, kind, value):

@@ -26,6 +26,8 @@ SLOW: Final = "slow"
 """What is done to a slow consumer: notify or cancel."""
 NAME: Final = "name"
 """Of an exchange, or a routing key: a short string (AMQP 0-9-1 section 4.2.5.3), which may be empty."""
+PAGE_FULL: Final = "page-full"
+"""What becomes of a message that may not be paged any more: block, reject or drop-new."""
 WEIGHT: Final = "weight"
 MEMORY: Final = "memory"
 """Bytes, or "40%" of the machine's memory; or none."""
@@ -52,6 +54,9 @@ SCOPES: Final[dict[str, dict[str, str]]] = {
         **_MARKS,
         **_PERCENTS,
         "overflow": POLICY,
+        "page-limit-messages": COUNT,
+        "page-limit-bytes": BYTES,
+        "page-full-policy": PAGE_FULL,
         "hold-deadline": SECONDS,
         "message-ttl": MILLISECONDS,
         "expires": MILLISECONDS,
@@ -195,6 +200,10 @@ NEGATIVE_IS_NONE: Final = frozenset(
         "x-slow-consumer-rate",
         "slow-consumer-threshold",
         "consumer-window-bytes",
+        "page-limit-messages",
+        "x-page-limit-messages",
+        "page-limit-bytes",
+        "x-page-limit-bytes",
         "x-consumer-window-bytes",
         "consumerWindowSize",
         "default-consumer-window-size",
@@ -218,16 +227,26 @@ OVERFLOW_ALIASES: Final = {
     "drop-new": "drop-new",
     "self-destruct": "self-destruct",
     "self_destruct": "self-destruct",
+    "page": "page",
+    "flow_to_disk": "page",  # Qpid C++, until 2012
+    "flow-to-disk": "page",
 }
 ARTEMIS_POLICIES: Final = {"drop": "drop-new", "fail": "reject"}
 """More values of address-full-policy; DROP there drops the newest, and is no name for that elsewhere."""
 
 REFUSED_POLICIES: Final = {
-    "page": "pages are written to disk, and this version of Penstock keeps messages in memory",
-    "flow_to_disk": "it needs a store on disk, and this version of Penstock keeps messages in memory",
     "none": "a queue without a policy would ignore its capacity; use block, reject or drop-head",
 }
 """Policies that we know and do not have, with the reason."""
+
+PAGE_FULL_POLICIES: Final = {
+    "block": "block",
+    "reject": "reject",
+    "drop-new": "drop-new",
+    "fail": "reject",
+    "drop": "drop-new",
+}
+"""Artemis knows DROP and FAIL; without either it goes on as if there was no limit, and we hold."""
 
 SLOW_POLICIES: Final = {"notify": "notify", "cancel": "cancel", "kill": "cancel"}
 """KILL is Artemis' word; it kills the consumer's connection, we cancel the consumer."""
@@ -251,6 +270,7 @@ FLOW_PREFIXES: Final = (
     "queue.",
     "max-size",
     "address-full",
+    "page-",
     "consumer-",
     "consumerW",
     "consumerM",

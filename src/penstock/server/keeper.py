@@ -5,6 +5,8 @@ being written. If somebody waits for it, it is written at once; acknowledgements
 happens meanwhile gathers in the next group, so the slower the disk the larger the groups. When a transaction is on the
 disk, those who wait for it hear so in the turn that follows.
 
+Pages that queues want back are read by the same thread, between two transactions; the loop takes what is in them.
+
 A transaction that fails is tried again until it succeeds: nothing of it is confirmed, nothing of it is lost. Meanwhile
 the gate before the store is closed: no more persistent messages come in, everything else goes on. What piles up is
 bounded: messages by their queues' capacities, what is noted of them (eight bytes for each that is settled) by the
@@ -19,18 +21,21 @@ import logging
 import queue
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVarTuple, Unpack
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from penstock.adapter.keeping.commits import encode
+from penstock.adapter.keeping.loading import Loader
 from penstock.adapter.keeping.recovery import Recovery
 from penstock.adapter.keeping.restore import restore
 from penstock.core.broker import Broker
 from penstock.core.journal import Journal
+from penstock.core.pages import Read
 from penstock.core.storing import announce_exactly
 from penstock.errors import StoreError, StoreLost
 from penstock.flow.level import UNLIMITED
 from penstock.server.gauge import Gauge
-from penstock.store.commit import Commit
+from penstock.store.commit import Commit, Row
 from penstock.store.store import Store, Usage
 
 if TYPE_CHECKING:
@@ -46,8 +51,6 @@ LEAVE_S: Final = 10.0
 """Seconds that the last transactions get when the broker stops."""
 TOLD_EVERY: Final = 100_000
 """Messages between two lines that tell how far a recovery has come."""
-
-Arguments = TypeVarTuple("Arguments")
 
 log = logging.getLogger("penstock")
 
@@ -71,7 +74,10 @@ class Keeper:
         self._complained: str = ""
         """What the writer has complained of, and that lasts."""
         self._idle = asyncio.Event()
-        self._jobs: queue.SimpleQueue[Commit | None] = queue.SimpleQueue()
+        self._unreadable: bool = False
+        """Whether pages could not be read the last time."""
+        self._loader = Loader()
+        self._jobs: queue.SimpleQueue[Commit | Read | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="penstock-store", daemon=True)
 
     # Begin and end
@@ -101,10 +107,14 @@ class Keeper:
             recovery.note(note.number, note.data)
         told = 0
         for row in self.store.rows():
-            recovery.row(row.number, row.data)
+            recovery.row(row)
             if recovery.messages - told >= TOLD_EVERY:
                 told = recovery.messages
                 log.info("recovering: %s messages", f"{told:,}")
+        wanted = recovery.wanted()
+        while wanted is not None:
+            recovery.pages(wanted, self.store.pages(*wanted))
+            wanted = recovery.wanted()
         recovery.finish()
         self._refuse_damage()
         self._measured(self.gauge.look())
@@ -149,6 +159,8 @@ class Keeper:
     def turn(self) -> None:
         """Have written what there is to write, at the end of a turn of the loop."""
         journal = self.journal
+        for read in journal.take_reads():
+            self._jobs.put(read)
         if self._writing is not None:
             return
         if journal.has_urgent():
@@ -235,39 +247,62 @@ class Keeper:
         self.gauge.short = disk.is_short()
         self._shell.schedule()
 
+    def _loaded(self, read: Read, rows: list[Row]) -> None:
+        """Pages that a queue wants back have been read."""
+        assert self._shell is not None
+        self._unreadable = False
+        self._shell.hub.begin(self._shell.loop.time())
+        for sentence in self._loader.load(read, rows, self._shell.hub.control.wall_offset):
+            log.error("reading back: %s", sentence)
+        self._shell.schedule()
+
+    def _not_loaded(self, read: Read, failure: StoreError) -> None:
+        if isinstance(failure, StoreLost):
+            self._lose(failure)
+            return
+        if not self._unreadable:
+            log.error("what is paged cannot be read, and is tried again until it can: %s", failure)
+        self._unreadable = True
+        asyncio.get_running_loop().call_later(RETRY_S, self._jobs.put, read)
+
     # The writer
 
     def _run(self) -> None:
         while True:
             try:
-                commit = self._jobs.get(timeout=self.gauge.patience_s())
+                job = self._jobs.get(timeout=self.gauge.patience_s())
             except queue.Empty:
                 usage = self._rest()
-                if usage is not None and not self._post(self._measured, usage):
+                if usage is not None and not self._post(partial(self._measured, usage)):
                     return
                 continue
-            if commit is None:
+            if job is None:
                 return
-            failure, usage = self._commit(commit)
-            if not self._post(self._written, failure, usage):
+            if not self._post(self._read(job) if isinstance(job, Read) else self._commit(job)):
                 return
 
-    def _commit(self, commit: Commit) -> tuple[StoreError | None, Usage | None]:
-        """Write a transaction; returns why it failed, or what room the store takes if it was time to look."""
+    def _commit(self, commit: Commit) -> Callable[[], None]:
+        """Write a transaction, and look what room the store takes if it is time to."""
         try:
             self.store.commit(commit)
         except StoreError as error:
-            return error, None
+            return partial(self._written, error, None)
         except Exception as error:  # Whatever it is: what waits for it must be told, and nothing of it is lost.
             log.exception("the store's writer met something that it does not know")
-            return StoreError(f"{type(error).__name__}: {error}"), None
+            return partial(self._written, StoreError(f"{type(error).__name__}: {error}"), None)
         try:
-            return None, self.gauge.wrote(commit.size())
+            return partial(self._written, None, self.gauge.wrote(commit.size()))
         except StoreLost as error:
-            return error, None
+            return partial(self._written, error, None)
         except StoreError as error:
             self._complain(error)
-            return None, None
+            return partial(self._written, None, None)
+
+    def _read(self, read: Read) -> Callable[[], None]:
+        try:
+            return partial(self._loaded, read, self.store.pages(read.number, read.first, read.most))
+        except StoreError as error:
+            return partial(self._not_loaded, read, error)
 
     def _rest(self) -> Usage | None:
         """Nothing is to be written: let the store give back what it does not need, a little at a time."""
@@ -277,7 +312,7 @@ class Keeper:
                 pass
             usage = self.gauge.look()
         except StoreLost as error:
-            self._post(self._lose, error)
+            self._post(partial(self._lose, error))
             return None
         except StoreError as error:
             self._complain(error)
@@ -291,11 +326,11 @@ class Keeper:
             self._complained = str(error)
             log.warning("the store could not be tidied up: %s", error)
 
-    def _post(self, what: Callable[[Unpack[Arguments]], None], *arguments: *Arguments) -> bool:
+    def _post(self, what: Callable[[], None]) -> bool:
         """Have the event loop do something; tells whether there is one: the broker may be gone without waiting."""
         assert self._shell is not None
         try:
-            self._shell.loop.call_soon_threadsafe(what, *arguments)
+            self._shell.loop.call_soon_threadsafe(what)
         except RuntimeError:
             return False
         return True

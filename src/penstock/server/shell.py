@@ -16,6 +16,8 @@ from penstock.adapter.amqp091.peer import CLOSED, Peer
 from penstock.adapter.hub import Hub
 from penstock.adapter.publication import Publication
 from penstock.core.group import Awaiting, Group
+from penstock.core.pages import Loading
+from penstock.core.queue import Queue
 from penstock.server.flowlog import FlowLog
 from penstock.server.keeper import Keeper
 from penstock.server.transport import Transport
@@ -41,6 +43,18 @@ class OnDisk(Awaiting):
 
     def written(self, group: Group) -> None:
         """See `Awaiting.written`."""
+        if not self._known.done():
+            self._known.set_result(None)
+
+
+class InMemory(Loading):
+    """Somebody on the event loop who waits until messages have been read back from the disk."""
+
+    def __init__(self, known: asyncio.Future[None]) -> None:
+        self._known = known
+
+    def loaded(self) -> None:
+        """See `Loading.loaded`."""
         if not self._known.done():
             self._known.set_result(None)
 
@@ -173,6 +187,14 @@ class Shell:
             finally:
                 if known.cancelled() or not known.done():
                     journal.wait_no_more(awaiting)
+
+    async def in_memory(self, queue: Queue) -> None:
+        """Wait until the next message of a queue is in memory, if it has any."""
+        while not queue.available() and queue.waiting() and queue.pages is not None:
+            known = self.loop.create_future()
+            queue.pages.waiters.append(InMemory(known))
+            self.schedule()
+            await known
 
     def forget(self, publication: Publication) -> None:
         """Nobody waits for this one any more."""

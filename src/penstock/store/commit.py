@@ -57,12 +57,14 @@ class Position(NamedTuple):
 class Commit:
     """One transaction: all of it, or nothing. What is new is written first, then what is gone goes."""
 
-    __slots__ = ("notes", "notes_gone", "positions", "positions_gone", "rows", "rows_gone", "things")
+    __slots__ = ("notes", "notes_gone", "pages_gone", "positions", "positions_gone", "rows", "rows_gone", "things")
 
     def __init__(self) -> None:
         self.rows: list[Row] = []
         self.rows_gone: list[int] = []
         """Numbers of rows that are not needed any more."""
+        self.pages_gone: list[tuple[int, int, int]] = []
+        """The number of a queue, and two sequences: its pages whose first message is one of these, both included."""
         self.notes: list[Note] = []
         self.notes_gone: list[int] = []
         self.things: list[Thing] = []

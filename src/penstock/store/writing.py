@@ -33,6 +33,7 @@ INSERT_ROW: Final = _insert(ROWS)
 INSERT_NOTE: Final = _insert(NOTES)
 INSERT_THING: Final = _insert(THINGS)
 INSERT_POSITION: Final = _insert(POSITIONS)
+DELETE_PAGES: Final = "DELETE FROM rows WHERE queue = ? AND queue > 0 AND first BETWEEN ? AND ?"
 
 
 def write(connection: sqlite3.Connection, commit: Commit) -> None:
@@ -48,6 +49,8 @@ def write(connection: sqlite3.Connection, commit: Commit) -> None:
     if commit.positions:
         many(INSERT_POSITION, ((*position, seal_position(position)) for position in commit.positions))
     _delete(connection, ROWS, commit.rows_gone)
+    if commit.pages_gone:
+        many(DELETE_PAGES, commit.pages_gone)
     _delete(connection, NOTES, commit.notes_gone)
     _delete(connection, POSITIONS, commit.positions_gone)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.adapter.keeping.recovery import Recovery
 from penstock.core.broker import Broker
 from penstock.core.journal import Journal
-from penstock.store.commit import Commit, Position, Thing
+from penstock.store.commit import Commit, Position, Row, Thing
 
 WALL = 1_700_000_000.0
 """Wall time (seconds) at zero of every broker's clock."""
@@ -15,7 +15,7 @@ class Shelf:
     """Rows, notes, positions and things, as the transactions so far have left them."""
 
     def __init__(self) -> None:
-        self.rows: dict[int, bytes] = {}
+        self.rows: dict[int, Row] = {}
         self.notes: dict[int, bytes] = {}
         self.positions: dict[int, Position] = {}
         self.things: dict[tuple[str, str], bytes] = {}
@@ -23,7 +23,7 @@ class Shelf:
     def commit(self, commit: Commit) -> None:
         for row in commit.rows:
             assert row.number not in self.rows, "a row was written twice"
-            self.rows[row.number] = row.data
+            self.rows[row.number] = row
         for note in commit.notes:
             self.notes[note.number] = note.data
         for position in commit.positions:
@@ -32,6 +32,10 @@ class Shelf:
             self.put(thing)
         for number in commit.rows_gone:
             del self.rows[number]
+        for queue, first, last in commit.pages_gone:
+            for page in self.pages(queue, first):
+                if page.first <= last:
+                    del self.rows[page.number]
         for number in commit.notes_gone:
             del self.notes[number]
         for number in commit.positions_gone:
@@ -43,6 +47,22 @@ class Shelf:
         else:
             self.things[thing.kind, thing.key] = thing.data
 
+    def pages(self, queue: int, first: int) -> list[Row]:
+        """Return the pages of a queue from a first sequence on, in order."""
+        return sorted(
+            (row for row in self.rows.values() if row.queue == queue and row.first >= first), key=lambda row: row.first
+        )
+
+    def some_pages(self, queue: int, first: int, most: int) -> list[Row]:
+        """As `Store.pages`."""
+        found: list[Row] = []
+        for row in self.pages(queue, first):
+            most -= len(row.data)
+            if found and most < 0:
+                break
+            found.append(row)
+        return found
+
     def recover(self, broker: Broker, journal: Journal) -> Recovery:
         """Bring everything but the things back into a broker that has its queues."""
         recovery = Recovery(broker, journal, WALL)
@@ -50,7 +70,11 @@ class Shelf:
             recovery.position(*position)
         for number, note in sorted(self.notes.items()):
             recovery.note(number, note)
-        for number, row in sorted(self.rows.items()):
-            recovery.row(number, row)
+        for _, row in sorted(self.rows.items()):
+            recovery.row(row._replace(data=b"") if row.queue else row)
+        wanted = recovery.wanted()
+        while wanted is not None:
+            recovery.pages(wanted, self.some_pages(*wanted))
+            wanted = recovery.wanted()
         recovery.finish()
         return recovery

@@ -95,7 +95,7 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
     channel.last_queue = queue.name
     answer: dict[str, object] = {
         "queue": queue.name,
-        "message_count": min(int(queue.available()), 0xFFFFFFFF),
+        "message_count": min(int(queue.waiting()), 0xFFFFFFFF),
         "consumer_count": len(queue.consumers),
     }
     _answer(channel, args, spec.QUEUE_DECLARE_OK, answer)

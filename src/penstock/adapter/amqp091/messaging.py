@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
-
 from penstock.adapter import telling
 from penstock.adapter.amqp091 import arguments as arg
 from penstock.adapter.amqp091 import replying
 from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.claims import REPLY_TO
 from penstock.adapter.amqp091.declaring import named_queue
-from penstock.adapter.amqp091.delivery import short, write_u16
-from penstock.adapter.amqp091.raw import counted
-from penstock.core.consumer import Batch, Consumer
-from penstock.core.lifetime import expire
+from penstock.core.consumer import Consumer
 from penstock.core.load import ACKNOWLEDGE, DISCARD, REQUEUE
 from penstock.core.terms import Terms
-from penstock.errors import NotAllowed, NotImplementedHere, PreconditionFailed, ResourceLocked
+from penstock.errors import NotAllowed, NotImplementedHere, PreconditionFailed
 from penstock.flow.credit import UNBOUNDED
 from penstock.names import read_consume_arguments, read_priority
 from penstock.wire.amqp091 import spec
@@ -85,51 +80,6 @@ def cancel(channel: Channel, args: dict[str, object]) -> None:
     channel.connection.review_hold_bound()
     if args.get("no_wait") is not True:
         channel.send(spec.BASIC_CANCEL_OK, {"consumer_tag": tag})
-
-
-def get(channel: Channel, args: dict[str, object]) -> None:
-    """Take one message without subscribing (section 1.8.3.10)."""
-    queue = named_queue(channel, args)
-    if queue.cursors:
-        raise ResourceLocked(
-            f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; delete the cursor first"
-        )
-    expire(queue, channel.broker.now, channel.broker.now)
-    channel.broker.use(queue)
-    batch = channel.get(queue, arg.flag(args, "no_ack"), channel.broker.now)
-    if batch is None:
-        channel.send(spec.BASIC_GET_EMPTY, {})
-    else:
-        if not batch.consumer.no_ack:
-            channel.await_settlement(batch)
-        message = batch.messages[0]
-        assert message is not None
-        told = counted(message) if queue.counts_returns() else message
-        channel.send_content(_get_ok(channel, batch), told.content)
-        if batch.early:
-            channel.connection.deliveries.wait()
-
-
-def _get_ok(channel: Channel, batch: Batch) -> bytes:
-    message = batch.messages[0]
-    assert message is not None
-    payload = BytesWriter()
-    write_i16_be(payload, 60)
-    write_i16_be(payload, 71)
-    write_i64_be(payload, batch.first)
-    payload.append(1 if message.redelivered else 0)
-    payload.write(short(message.address.exchange))
-    payload.write(short(message.address.routing_key))
-    count = int(batch.consumer.queue.available())
-    out = BytesWriter()
-    out.append(1)
-    write_u16(out, channel.number)
-    size = len(payload) + 4
-    out.write(int(size).to_bytes(4, "big"))
-    out.write(payload.getvalue())
-    write_i32_be(out, min(count, 0x7FFFFFFF))
-    out.append(0xCE)
-    return out.getvalue()
 
 
 def ack(channel: Channel, args: dict[str, object]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from penstock.adapter.amqp091 import declaring, messaging, transacting
+from penstock.adapter.amqp091 import declaring, getting, messaging, transacting
 from penstock.adapter.amqp091.channel import Channel
 from penstock.wire.amqp091 import spec
 
@@ -27,7 +27,7 @@ CHANNEL_METHODS: Final[dict[int, Handler]] = {
     spec.BASIC_QOS: messaging.qos,
     spec.BASIC_CONSUME: messaging.consume,
     spec.BASIC_CANCEL: messaging.cancel,
-    spec.BASIC_GET: messaging.get,
+    spec.BASIC_GET: getting.get,
     spec.BASIC_ACK: messaging.ack,
     spec.BASIC_NACK: messaging.nack,
     spec.BASIC_REJECT: messaging.reject,

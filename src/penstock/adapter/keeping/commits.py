@@ -18,6 +18,18 @@ def encode(journal: Journal, groups: list[Group], wall_offset: float) -> Commit:
         number = int(group.number)
         if group.has_row():
             commit.rows.append(Row(number, encode_row(group, wall_offset)))
+        for page in group.pages:
+            commit.rows.append(
+                Row(
+                    int(page.group.number),
+                    encode_row(page.group, wall_offset),
+                    int(page.pages.kept.number),
+                    int(page.first),
+                    int(page.lasting),
+                    int(page.lasting_bytes),
+                )
+            )
+        commit.pages_gone += group.pages_gone
         note = encode_note(journal, group)
         if note:
             commit.notes.append(Note(number, note))

@@ -25,6 +25,8 @@ QUEUE: Final = 2
 TIME: Final = 3
 MESSAGE: Final = 4
 COPY: Final = 5
+PASSING: Final = 6
+"""An address of messages that do not outlive the broker: they are there because they were paged."""
 NO_TTL: Final = -1
 
 
@@ -66,7 +68,7 @@ def _write_message(out: BytesWriter, message: StoredMessage, before: bytes) -> b
 
 
 def _write_address(out: BytesWriter, address: Address) -> None:
-    out.append(ADDRESS)
+    out.append(ADDRESS if address.persistent else PASSING)
     out.append(int(address.priority))
     write_i64_be(out, NO_TTL if address.ttl_s == NEVER else round(address.ttl_s * 1000))
     out.write(short(address.exchange))

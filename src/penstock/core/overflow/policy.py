@@ -29,10 +29,16 @@ class OverflowPolicy:
     """Whether a message that was refused goes to the queue's dead-letter exchange."""
     destroys: bool = False
     """Whether the queue is deleted when it would be overrun."""
+    pages: bool = False
+    """Whether messages go to the disk instead, for as long as they may."""
 
     def verdict(self, queue: Queue, charge: i64) -> int:
         """Return ACCEPT, HOLD or REFUSE for a message with this charge; changes nothing."""
         raise NotImplementedError
+
+    def judge(self, queue: Queue, messages: i64, bytes: i64, largest: i64) -> int:
+        """Return the verdict for so many messages at once (a commit), of which the largest has this charge."""
+        return self.verdict(queue, largest)
 
     def make_room(self, queue: Queue, charge: i64, now: float) -> None:
         """Called right before a message goes in that was accepted past the capacity."""

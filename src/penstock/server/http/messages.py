@@ -133,6 +133,7 @@ async def get(ask: Ask) -> Response:
     queue = ask.vhost().queue(ask.part("name"))
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'")
+    await ask.shell.in_memory(queue)
     return told(_take(ask, queue, mode, count, encoding, most))
 
 
@@ -158,7 +159,7 @@ def _take(ask: Ask, queue: Queue, mode: str, count: int, encoding: str, most: in
         assert batch is not None
         if batch.early and queue.kept is not None:
             queue.kept.journal.promise()
-        left = int(queue.available())
+        left = int(queue.waiting())
         told = counted(oldest) if queue.counts_returns() else oldest
         found.append(_message(told, body, left, encoding, most))
     if not found:

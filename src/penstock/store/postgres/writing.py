@@ -59,6 +59,11 @@ INSERT_THING: Final = Statement(
     (BYTEA, BYTEA, INT8, BYTEA),
 )
 DELETE_ROWS: Final = _delete(ROWS, "RETURNING octet_length(data)::bigint")
+DELETE_PAGES: Final = Statement(
+    b"delete_pages",
+    "DELETE FROM rows WHERE queue = $1 AND queue > 0 AND first BETWEEN $2 AND $3 RETURNING octet_length(data)::bigint",
+    (INT8, INT8, INT8),
+)
 DELETE_NOTES: Final = _delete(NOTES)
 DELETE_POSITIONS: Final = _delete(POSITIONS)
 DELETE_THING: Final = Statement(b"delete_thing", "DELETE FROM things WHERE kind = $1 AND key = $2", (BYTEA, BYTEA))
@@ -91,6 +96,7 @@ def calls_of(commit: Commit, epoch: int) -> list[Call]:
     ):
         if keys:
             calls.append((statement, [array(keys)]))
+    calls += [(DELETE_PAGES, [*map(integer, pages)]) for pages in commit.pages_gone]
     return calls
 
 
@@ -102,7 +108,7 @@ def change_of(commit: Commit, calls: Sequence[Call], results: Iterable[pq.abc.PG
         if statement is INSERT_ROW:
             row = next(rows)
             replaced += 0 if result.get_value(0, 0) == b"\x01" else len(row.data)
-        elif statement is DELETE_ROWS:
+        elif statement in (DELETE_ROWS, DELETE_PAGES):
             deleted += sum(int.from_bytes(result.get_value(at, 0) or b"", "big") for at in range(result.ntuples))
     return Change(sum(len(row.data) for row in commit.rows), replaced, deleted)
 

@@ -1,0 +1,102 @@
+"""basic.get: one message without a subscription, if need be after it has been read back from the disk."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
+
+from penstock.adapter.amqp091 import arguments as arg
+from penstock.adapter.amqp091.channel import Channel
+from penstock.adapter.amqp091.declaring import named_queue
+from penstock.adapter.amqp091.delivery import short, write_u16
+from penstock.adapter.amqp091.raw import counted
+from penstock.core.consumer import Batch
+from penstock.core.lifetime import expire
+from penstock.core.pages import Loading
+from penstock.core.queue import Queue
+from penstock.errors import ResourceError, ResourceLocked
+from penstock.wire.amqp091 import spec
+
+WAITING_MAX: Final = 10_000
+"""Requests for messages of one queue that may wait until they are read back: no client that waits for its answers
+comes near it."""
+
+
+def get(channel: Channel, args: dict[str, object]) -> None:
+    """Take one message without subscribing (section 1.8.3.10)."""
+    queue = named_queue(channel, args)
+    if queue.cursors:
+        raise ResourceLocked(
+            f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; delete the cursor first"
+        )
+    expire(queue, channel.broker.now, channel.broker.now)
+    channel.broker.use(queue)
+    no_ack = arg.flag(args, "no_ack")
+    pages = queue.pages
+    if pages is not None and not queue.available() and len(pages.waiters) >= WAITING_MAX:
+        raise ResourceError(
+            f"{WAITING_MAX:,} requests wait for messages of queue '{queue.name}' that are read back from the disk"
+        )
+    if not _answer(channel, queue, no_ack):
+        _Getting(channel, queue, no_ack).wait()
+
+
+def _answer(channel: Channel, queue: Queue, no_ack: bool) -> bool:
+    """Answer with a message, or that there is none; false if there will be one and it is not in memory yet."""
+    batch = channel.get(queue, no_ack, channel.broker.now)
+    if batch is None:
+        if queue.waiting():
+            return False
+        channel.send(spec.BASIC_GET_EMPTY, {})
+        return True
+    if not batch.consumer.no_ack:
+        channel.await_settlement(batch)
+    message = batch.messages[0]
+    assert message is not None
+    told = counted(message) if queue.counts_returns() else message
+    channel.send_content(_get_ok(channel, batch), told.content)
+    if batch.early:
+        channel.connection.deliveries.wait()
+    return True
+
+
+class _Getting(Loading):
+    """A request that waits for its message."""
+
+    def __init__(self, channel: Channel, queue: Queue, no_ack: bool) -> None:
+        self.channel = channel
+        self.queue = queue
+        self.no_ack = no_ack
+
+    def wait(self) -> None:
+        """Wait until messages are in memory; some are on the disk."""
+        assert self.queue.pages is not None
+        self.queue.pages.waiters.append(self)
+
+    def loaded(self) -> None:
+        """See `Loading.loaded`: others may have been quicker."""
+        if self.channel.stands() and not _answer(self.channel, self.queue, self.no_ack):
+            self.wait()
+
+
+def _get_ok(channel: Channel, batch: Batch) -> bytes:
+    message = batch.messages[0]
+    assert message is not None
+    payload = BytesWriter()
+    write_i16_be(payload, 60)
+    write_i16_be(payload, 71)
+    write_i64_be(payload, batch.first)
+    payload.append(1 if message.redelivered else 0)
+    payload.write(short(message.address.exchange))
+    payload.write(short(message.address.routing_key))
+    count = int(batch.consumer.queue.waiting())
+    out = BytesWriter()
+    out.append(1)
+    write_u16(out, channel.number)
+    size = len(payload) + 4
+    out.write(int(size).to_bytes(4, "big"))
+    out.write(payload.getvalue())
+    write_i32_be(out, min(count, 0x7FFFFFFF))
+    out.append(0xCE)
+    return out.getvalue()

@@ -1,0 +1,66 @@
+"""Pages that the store has returned, back into the memory of their queue."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from penstock.adapter.keeping.reading import Source
+from penstock.core.group import Group
+from penstock.core.pages import Read
+from penstock.core.queue import Queue
+from penstock.errors import StoreError
+from penstock.store.commit import Row
+
+
+class Loader(Source):
+    """Loads the pages of one broker, of one queue after the other."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0, True, False)
+        self._queue: Queue | None = None
+        self._number: int = 0
+
+    def queue(self, number: i64) -> Queue | None:
+        """See `Source.queue`."""
+        return self._queue if number == self._number else None
+
+    def load(self, read: Read, rows: list[Row], wall_offset: float) -> list[str]:
+        """Put in what was asked for, as far as there is room; at least one page, if nothing is ready.
+
+        Returns a sentence for everything that should be there and cannot be read.
+        """
+        pages = read.pages
+        if pages.reading is not read:
+            return []  # The queue was purged or deleted meanwhile.
+        pages.reading = None
+        queue = pages.queue
+        # Of the transaction that was written last nobody may have heard yet.
+        rows = [row for row in rows if pages.is_written(row.first)]
+        if not rows:
+            lost = int(pages.lose())
+            return [
+                f"{lost:,} messages of queue '{queue.name}' in vhost '{queue.vhost}' are lost: nothing is left of them"
+            ]
+        self._queue = queue
+        self._number = read.number
+        self.wall_offset = wall_offset
+        self.now = pages.broker.now
+        failed: list[str] = []
+        for row in rows:
+            group = Group(row.number)
+            self.transient = row.number >= pages.journal.since
+            try:
+                reader = self.read(group, row.data)
+            except StoreError as error:
+                failed.append(f"page of queue '{queue.name}' in vhost '{queue.vhost}': {error}")
+                pages.skip(row.first)
+                continue
+            pages.has_read(len(row.data), group.size)
+            if not pages.is_wanted(group.live, group.bytes):
+                pages.leave(group.live, group.bytes)
+                break
+            messages = group.runs[0].messages if group.runs else []
+            pages.take_in(group, messages, reader.following())
+        self._queue = None
+        pages.settle_down()
+        return failed

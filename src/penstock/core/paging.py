@@ -1,0 +1,57 @@
+"""Who may page: a queue is refused that asks for it and cannot, and gets what it needs for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.core.group import Kept
+from penstock.core.lasting import take_number
+from penstock.core.pages import Pages
+from penstock.core.sender import look_again
+from penstock.errors import PreconditionFailed
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+    from penstock.core.journal import Journal
+    from penstock.core.queue import Queue
+    from penstock.core.settings import Settings
+    from penstock.names import Features
+
+
+def check(queue: str, settings: Settings, features: Features, journal: Journal | None) -> None:
+    """Raise PreconditionFailed (406) for a queue that is to page and cannot."""
+    if not settings.overflow.pages:
+        return
+    if journal is None:
+        raise PreconditionFailed(
+            f"queue '{queue}': the overflow policy page needs a data directory, and this broker keeps everything in "
+            "memory; start it with --data"
+        )
+    if features.max_priority:
+        raise PreconditionFailed(
+            f"queue '{queue}': the overflow policy page reads messages back in the order they came, and "
+            f"x-max-priority={features.max_priority} asks for another; leave one of them out"
+        )
+
+
+def arrange(broker: Broker, queue: Queue) -> None:
+    """Let a queue have pages, from the time on that it needs them."""
+    journal = broker.journal
+    if queue.pages is not None or journal is None:
+        return
+    kept = queue.kept
+    if kept is None:
+        kept = Kept(journal, queue, take_number(journal))
+        kept.lasting = False
+    queue.have_pages(Pages(broker, queue, journal, kept))
+
+
+def adopt(broker: Broker, queue: Queue, settings: Settings) -> None:
+    """Let a queue have other settings; whoever waits at a gate that it does not mind any more looks again."""
+    if settings.overflow.pages:
+        arrange(broker, queue)
+    before = queue.gates
+    queue.adopt(settings, broker.now)
+    for gate in before:
+        if gate not in queue.gates:
+            look_again(gate, queue, broker.now)

@@ -1,0 +1,68 @@
+"""What a queue holds and what has become of messages in it, counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from penstock.core.untold import Untold
+from penstock.flow.gate import Guarded
+from penstock.flow.turns import Turns
+
+if TYPE_CHECKING:
+    from penstock.core.pages import Pages
+
+
+class Tally(Guarded):
+    """The counting side of a queue."""
+
+    def __init__(self, turns: Turns) -> None:
+        self.turns = turns
+        self.deleted: bool = False
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        """What is in memory."""
+        self.pages: Pages | None = None
+        """What of it is on the disk only; None where nothing ever was and the policy is not to page."""
+        self.highest_messages: i64 = 0
+        self.highest_bytes: i64 = 0
+        self.dropped: i64 = 0
+        self.expired: i64 = 0
+        self.refused: i64 = 0
+        self.settled: i64 = 0
+        self.dead_lettered: i64 = 0
+        self.letters_lost: i64 = 0
+        self.untold = Untold()
+
+    def depth_messages(self) -> i64:
+        """Return how many messages it holds, those on the disk included."""
+        return self.messages if self.pages is None else self.messages + self.pages.messages
+
+    def depth_bytes(self) -> i64:
+        """Return how many bytes (charges) it holds, those on the disk included."""
+        return self.bytes if self.pages is None else self.bytes + self.pages.bytes
+
+    def note_refusal(self) -> None:
+        """Count something that was refused."""
+        self.refused += 1
+        if not self.deleted:
+            self.note_losing()
+            self.untold.refused += 1
+
+    def lose_letter(self) -> None:
+        """Count a dead letter that went nowhere."""
+        self.letters_lost += 1
+        self.note_losing()
+        self.untold.letters += 1
+
+    def note_losing(self) -> None:
+        """Have the loss that is about to be counted told, with whatever is counted until then."""
+        if not self.untold.any_loss():
+            self.turns.losing.append(self)
+
+    def highest(self) -> tuple[int, int]:
+        """Return the highest depth ever: messages and bytes (not at one moment)."""
+        messages = self.messages if self.messages > self.highest_messages else self.highest_messages
+        size = self.bytes if self.bytes > self.highest_bytes else self.highest_bytes
+        return int(messages), int(size)
