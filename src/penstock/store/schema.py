@@ -106,17 +106,20 @@ def recognise(path: Path) -> bool:
 def make(path: Path) -> None:
     """Make the file, under another name until it is whole: a file that is too short has been cut off.
 
+    It has its write-ahead log from the first day, and never a rollback journal under its own name: where a file system
+    does not keep the order of names, a power failure could leave that beside a log, and the file is refused then.
     Raises sqlite3.Error or OSError.
     """
     part = path.with_name(path.name + ".new")
-    for name in (part, part.with_name(part.name + "-journal")):
-        name.unlink(missing_ok=True)
+    for end in ("", "-journal", "-wal", "-shm"):
+        part.with_name(part.name + end).unlink(missing_ok=True)
     os.close(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     with contextlib.closing(sqlite3.connect(part, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         bring_up_to_date(connection, path)
+        connection.execute("PRAGMA journal_mode = WAL")
     part.rename(path)
     synchronise(path.parent)
 

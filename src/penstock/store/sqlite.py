@@ -24,7 +24,7 @@ from penstock.store.reading import Reading
 from penstock.store.space import LOG_BYTES, Space, measure
 from penstock.store.store import Damage, Store, Usage
 from penstock.store.tables import NOTES, POSITIONS, ROWS, TABLES, THINGS, Table
-from penstock.store.wal import judge
+from penstock.store.wal import judge, secure
 from penstock.store.writing import write
 
 FILE: Final = "messages.sqlite"
@@ -83,7 +83,8 @@ class SqliteStore(Store):
         self._disconnect()
 
     def _connect(self) -> sqlite3.Connection:
-        """Return a connection that keeps to our rules. Raises sqlite3.Error."""
+        """Return a connection that keeps to our rules. Raises sqlite3.Error or OSError."""
+        secure(self.path)
         connection = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
         try:
             connection.text_factory = bytes  # What is on the disk may be no text.
@@ -109,6 +110,8 @@ class SqliteStore(Store):
                 raise StoreError(f"the store '{self.path}' is not open")
             try:
                 self._connection = self._connect()
+            except OSError as error:
+                raise refused(error, self.path, "open") from None
             except sqlite3.Error as error:
                 raise fault(error, self.path, "open") from None
         return self._connection

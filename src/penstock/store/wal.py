@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from penstock.errors import StoreError
+from penstock.store.directory import synchronise
 
 HEADER: Final = struct.Struct(">8I")
 FRAME: Final = struct.Struct(">6I")
@@ -158,6 +159,17 @@ def judge(path: Path) -> None:
             f"cannot open the store '{path}': its log '{beside.name}' is damaged behind frame {accepted:,}, and what "
             f"was committed up to frame {lost:,} would be forgotten; 'penstock repair' saves what can be read"
         )
+
+
+def secure(path: Path) -> None:
+    """Have the log beside a database on the disk, before anything is written behind what is in it.
+
+    SQLite takes for granted that it is there. But a process that was killed may have written a transaction and not
+    synchronised it; the next one reads it, writes its own behind it, and when the power fails then, the disk may have
+    the second and not the first: what looks as if a bit had flipped in the middle. Raises OSError.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        synchronise(path.with_name(path.name + "-wal"))
 
 
 def _accepted(path: Path) -> int:

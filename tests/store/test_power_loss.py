@@ -1,0 +1,149 @@
+"""A power failure at any moment leaves all that was committed, and at most the commit that was on its way, whole.
+
+A process makes a short history of commits while every call that changes a file is recorded. Then, after each record,
+the disks are made that a power failure could leave there (see disk.py), and each is opened. A history has several
+lives: some end by a kill -9, some by a power failure, and the next goes on with what that left. PENSTOCK_POWER_SECONDS
+makes it go on with new histories for so long.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.store import recording
+from tests.store.disk import Disk, put, taken
+from tests.store.lost_power import Bounds, Found, Judge, after_each, done_up_to, fail_everywhere, some_left
+from tests.store.recording import Record
+from tests.store.short_history import history
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+COMMITS: Final = 30
+LIVES: Final = 4
+SECONDS: Final = float(os.environ.get("PENSTOCK_POWER_SECONDS", "0"))
+FEWEST: Final = 1_000
+"""Power failures of a test at least: fewer would say that next to nothing was recorded."""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Return a folder in memory, if there is one: what is synchronised thousands of times needs no real disk."""
+    memory = Path("/dev/shm")
+    made = Path(tempfile.mkdtemp(dir=memory if os.access(memory, os.W_OK) else None))
+    yield made
+    shutil.rmtree(made)
+
+
+class Lives:
+    """One history: what is on its disk, and how far it has come."""
+
+    def __init__(self, folder: Path, seed: int, any_names: bool = False) -> None:
+        self._place = folder / "live"
+        self._record = folder / "record"
+        self._library = recording.library(folder)
+        self._seed = seed
+        self._any_names = any_names
+        self.disk = Disk(any_names=any_names)
+        self.bounds = Bounds()
+        put({}, self._place)
+
+    def live(self, last: int, how: str, **death: int) -> list[Record]:
+        """Go on up to this commit at most; return what was done, which the disk has not yet seen."""
+        self._record.unlink(missing_ok=True)
+        words = [str(self._place), str(self._record), str(self._seed), str(self.bounds.least + 1), str(last), how]
+        command = [sys.executable, "-m", "tests.store.short_history", *words]
+        environment = recording.environment(self._library, self._place, self._record, **death)
+        code = subprocess.run(command, cwd=ROOT, env=environment).returncode
+        assert code in (0, -signal.SIGKILL)
+        return list(recording.read(self._record))
+
+    def assert_all_was_recorded(self) -> None:
+        assert self.disk.contents(self.disk.everything()) == taken(self._place)
+
+    def lose_power(
+        self, records: list[Record], disk: Disk, bounds: Bounds, judge: Judge, chance: random.Random
+    ) -> None:
+        """Go on from what a power failure leaves somewhere in a life that began with this disk and these bounds."""
+        done_up_to(records, chance.randrange(len(records)), disk, bounds)
+        left = some_left(disk, chance)
+        number = judge.look(disk, left, bounds, "where the next life begins")
+        files = disk.contents(left)
+        put(files, self._place)
+        self.disk = Disk(files, self._any_names)
+        self.bounds = Bounds(number, number)
+        judge.forget()
+
+
+def some_death(chance: random.Random) -> dict[str, int]:
+    """Return where a process is killed: anywhere, or when it is about to synchronise."""
+    return chance.choice([{"DIE_AT": chance.randint(1, 500)}, {"DIE_BEFORE_SYNC": chance.randint(1, 50)}])
+
+
+def lived(folder: Path, seed: int, any_names: bool = False) -> Found:
+    """Let a history live, and the power fail wherever it can, until something is wrong."""
+    chance = random.Random(seed)
+    lives = Lives(folder, seed, any_names)
+    judge = Judge(folder / "left", after_each(history(seed, COMMITS)), chance)
+    for life in range(LIVES):
+        if lives.bounds.least == COMMITS or judge.found.wrong:
+            break
+        disk, bounds = lives.disk.copy(), Bounds(lives.bounds.least, lives.bounds.most)
+        is_last = life == LIVES - 1
+        records = lives.live(COMMITS, "close") if is_last else lives.live(COMMITS, "leave", **some_death(chance))
+        fail_everywhere(records, lives.disk, lives.bounds, judge, chance)
+        lives.assert_all_was_recorded()
+        if life % 2 and not judge.found.wrong:
+            lives.lose_power(records, disk, bounds, judge, chance)
+    return judge.found
+
+
+@pytest.mark.timeout(240 + SECONDS)
+@pytest.mark.parametrize("any_names", [False, True], ids=["names in order", "names in any order"])
+def test_after_a_power_failure_at_any_point_the_store_is_as_a_commit_left_it(folder: Path, any_names: bool) -> None:
+    begun, failures = time.monotonic(), 0
+    for seed in count(1 + 1_000_000 * any_names):
+        found = lived(folder, seed, any_names)
+        failures += found.failures
+        assert found.wrong[:3] == [], f"history {seed}"
+        if time.monotonic() - begun >= SECONDS:
+            break
+    print(f"{failures:,} power failures up to history {seed}")
+    assert failures > FEWEST
+
+
+def test_a_store_that_synchronises_nothing_loses_what_had_returned(folder: Path) -> None:
+    """And so would be seen whatever else is lost."""
+    lives = Lives(folder, 1)
+    judge = Judge(folder / "left", after_each(history(1, 5)), random.Random(1))
+    fail_everywhere(lives.live(5, "careless"), lives.disk, lives.bounds, judge, random.Random(1))
+    lost = [
+        sentence for sentence in judge.found.wrong if "between commits 5 and 5: it is as after commit 0" in sentence
+    ]
+    assert lost
+    assert any("is damaged" in sentence for sentence in judge.found.wrong)
+
+
+def test_a_commit_that_a_killed_process_left_unsynchronised_is_so_before_the_next(folder: Path) -> None:
+    """Else the disk might have the second without the first."""
+    rehearsed = Lives(folder, 7).live(5, "leave")
+    done = next(at for at, record in enumerate(rehearsed) if (record.name, record.at) == ("done", 5))
+    sync = sum(record.kind == "S" for record in rehearsed[:done])
+    lives = Lives(folder, 7)
+    judge = Judge(folder / "left", after_each(history(7, 7)), random.Random(7))
+    fail_everywhere(lives.live(7, "leave", DIE_BEFORE_SYNC=sync), lives.disk, lives.bounds, judge, judge.chance)
+    assert lives.bounds == Bounds(4, 5)
+    fail_everywhere(lives.live(7, "leave"), lives.disk, lives.bounds, judge, judge.chance)
+    assert lives.bounds == Bounds(7, 7)
+    assert judge.found.wrong[:3] == []
