@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
-from collections.abc import Iterable, Iterator
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -19,6 +23,17 @@ SUBSETS: Final = 12
 """How many subsets of each kind are tried each time before something is synchronised."""
 REFUSED: Final = -1
 """A store that was not opened, or that is like after no commit."""
+
+
+@contextmanager
+def in_memory() -> Iterator[Path]:
+    """Return a folder in memory, if there is one: what is synchronised thousands of times needs no real disk."""
+    memory = Path("/dev/shm")
+    made = Path(tempfile.mkdtemp(dir=memory if os.access(memory, os.W_OK) else None))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made)
 
 
 @dataclass
@@ -105,18 +120,24 @@ class Judge:
         return REFUSED, "it is as after no commit"
 
 
-def fail_everywhere(records: list[Record], disk: Disk, bounds: Bounds, judge: Judge, chance: random.Random) -> None:
-    """Let the power fail after each of these records, and do them."""
+Look = Callable[[Left, str], object]
+"""Judges what a power failure leaves on a disk; the text says where it was."""
+
+
+def fail_everywhere(
+    records: list[Record], disk: Disk, look: Look, hear: Callable[[Record], None], chance: random.Random
+) -> None:
+    """Let the power fail after each of these records, and do them; each is heard of, too."""
     for number, record in enumerate(records):
         if record.kind == "S":
             for left in disk.subsets(chance, SUBSETS):
-                judge.look(disk, left, bounds, f"before record {number} ({record.name} synchronised)")
+                look(left, f"before record {number} ({record.name} synchronised)")
         disk.do(record)
-        bounds.hear(record)
+        hear(record)
         for left in disk.extremes():
-            judge.look(disk, left, bounds, f"after record {number} ({record.kind} {record.name} at {record.at})")
+            look(left, f"after record {number} ({record.kind} {record.name} at {record.at})")
     for left in disk.subsets(chance, SUBSETS):
-        judge.look(disk, left, bounds, "at the end")
+        look(left, "at the end")
 
 
 def done_up_to(records: list[Record], stop: int, disk: Disk, bounds: Bounds) -> None:

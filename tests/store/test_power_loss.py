@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from itertools import count
@@ -25,12 +23,12 @@ import pytest
 
 from tests.store import recording
 from tests.store.disk import Disk, put, taken
-from tests.store.lost_power import Bounds, Found, Judge, after_each, done_up_to, fail_everywhere, some_left
+from tests.store.lost_power import Bounds, Found, Judge, after_each, done_up_to, fail_everywhere, in_memory, some_left
 from tests.store.recording import Record
 from tests.store.short_history import history
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-COMMITS: Final = 30
+COMMITS: Final = 24
 LIVES: Final = 4
 SECONDS: Final = float(os.environ.get("PENSTOCK_POWER_SECONDS", "0"))
 FEWEST: Final = 1_000
@@ -39,11 +37,8 @@ FEWEST: Final = 1_000
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Return a folder in memory, if there is one: what is synchronised thousands of times needs no real disk."""
-    memory = Path("/dev/shm")
-    made = Path(tempfile.mkdtemp(dir=memory if os.access(memory, os.W_OK) else None))
-    yield made
-    shutil.rmtree(made)
+    with in_memory() as made:
+        yield made
 
 
 class Lives:
@@ -71,6 +66,16 @@ class Lives:
 
     def assert_all_was_recorded(self) -> None:
         assert self.disk.contents(self.disk.everything()) == taken(self._place)
+
+    def fail_everywhere(self, records: list[Record], judge: Judge) -> None:
+        """Let the power fail after each of these records."""
+        fail_everywhere(
+            records,
+            self.disk,
+            lambda left, where: judge.look(self.disk, left, self.bounds, where),
+            self.bounds.hear,
+            judge.chance,
+        )
 
     def lose_power(
         self, records: list[Record], disk: Disk, bounds: Bounds, judge: Judge, chance: random.Random
@@ -102,7 +107,7 @@ def lived(folder: Path, seed: int, any_names: bool = False) -> Found:
         disk, bounds = lives.disk.copy(), Bounds(lives.bounds.least, lives.bounds.most)
         is_last = life == LIVES - 1
         records = lives.live(COMMITS, "close") if is_last else lives.live(COMMITS, "leave", **some_death(chance))
-        fail_everywhere(records, lives.disk, lives.bounds, judge, chance)
+        lives.fail_everywhere(records, judge)
         lives.assert_all_was_recorded()
         if life % 2 and not judge.found.wrong:
             lives.lose_power(records, disk, bounds, judge, chance)
@@ -127,7 +132,7 @@ def test_a_store_that_synchronises_nothing_loses_what_had_returned(folder: Path)
     """And so would be seen whatever else is lost."""
     lives = Lives(folder, 1)
     judge = Judge(folder / "left", after_each(history(1, 5)), random.Random(1))
-    fail_everywhere(lives.live(5, "careless"), lives.disk, lives.bounds, judge, random.Random(1))
+    lives.fail_everywhere(lives.live(5, "careless"), judge)
     lost = [
         sentence for sentence in judge.found.wrong if "between commits 5 and 5: it is as after commit 0" in sentence
     ]
@@ -142,8 +147,8 @@ def test_a_commit_that_a_killed_process_left_unsynchronised_is_so_before_the_nex
     sync = sum(record.kind == "S" for record in rehearsed[:done])
     lives = Lives(folder, 7)
     judge = Judge(folder / "left", after_each(history(7, 7)), random.Random(7))
-    fail_everywhere(lives.live(7, "leave", DIE_BEFORE_SYNC=sync), lives.disk, lives.bounds, judge, judge.chance)
+    lives.fail_everywhere(lives.live(7, "leave", DIE_BEFORE_SYNC=sync), judge)
     assert lives.bounds == Bounds(4, 5)
-    fail_everywhere(lives.live(7, "leave"), lives.disk, lives.bounds, judge, judge.chance)
+    lives.fail_everywhere(lives.live(7, "leave"), judge)
     assert lives.bounds == Bounds(7, 7)
     assert judge.found.wrong[:3] == []

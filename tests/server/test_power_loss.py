@@ -1,0 +1,190 @@
+"""What a client was told is on the disk is there after a power failure at any moment: the whole broker, on real files.
+
+The broker's calls that change files are recorded, and in between what its client sends and hears; see
+tests/store/test_power_loss.py. Each disk that a power failure could leave is given to a broker that starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import penstock
+from penstock.adapter.amqp091.content import body_of
+from penstock.client import Channel, Connection, Properties, Publisher
+from penstock.config import NO_FLOW_LOG, Settings
+from penstock.errors import StoreError
+from tests.brokers import serving
+from tests.store import recording
+from tests.store.disk import Disk, Left, put
+from tests.store.lost_power import fail_everywhere, in_memory
+from tests.store.recording import Marks, Record
+
+BATCHES: Final = 20
+KEPT: Final = Properties(delivery_mode=2)
+SIZES: Final = (10, 500, 5_000, 40_000)
+SHARE: Final = 0.2
+"""Of all disks so many are given to a broker: to start one takes much longer than to open a store."""
+FEWEST: Final = 300
+
+
+class Client:
+    """Publishes under confirms and takes messages, and puts a mark before and after whatever it does."""
+
+    def __init__(self, connection: Connection, marks: Marks) -> None:
+        self._channel: Channel = connection.channel()
+        self._connection = connection
+        self._marks = marks
+        self._sent = 0
+        self._taken = 0
+
+    def work(self, chance: random.Random) -> None:
+        self._channel.queue_declare("q", durable=True)
+        self._marks.put("declared", 0)
+        with Publisher(self._connection, "", "q") as publisher:
+            for _ in range(BATCHES):
+                self._publish(publisher, chance)
+                for _ in range(chance.randint(0, min(6, self._sent - self._taken))):
+                    self._take()
+
+    def _publish(self, publisher: Publisher, chance: random.Random) -> None:
+        numbers = range(self._sent + 1, self._sent + 1 + chance.randint(1, 5))
+        self._sent = numbers[-1]
+        self._marks.put("sent", self._sent)
+        publisher.publish([body(number, chance.choice(SIZES)) for number in numbers], properties=KEPT)
+        while not publisher.wait().done:
+            pass
+        self._marks.put("confirmed", self._sent)
+
+    def _take(self) -> None:
+        self._marks.put("taken", self._taken + 1)
+        delivery = self._channel.get("q", no_ack=True)
+        assert delivery is not None
+        self._taken += 1
+        assert number_of(bytes(delivery.body)) == self._taken
+
+
+def body(number: int, size: int) -> bytes:
+    return b"%d %s" % (number, random.Random(number).randbytes(size))
+
+
+def number_of(found: bytes) -> int:
+    """Return the number of a message; it is as it was sent."""
+    number, _, octets = found.partition(b" ")
+    assert found == body(int(number), len(octets))
+    return int(number)
+
+
+@dataclass
+class Promises:
+    """What the client knows."""
+
+    declared: bool = False
+    sent: int = 0
+    confirmed: int = 0
+    taken: int = 0
+    """Up to which message all may be gone; none has to be, for nobody promised that."""
+
+    def hear(self, record: Record) -> None:
+        if record.kind == "M":
+            setattr(self, record.name, record.at or True)
+
+    def broken(self, found: list[int] | None) -> str:
+        """Say which promise a queue with these messages breaks; None is no queue."""
+        if found is None:
+            return "the queue is gone" if self.declared else ""
+        if found and found != list(range(found[0], found[-1] + 1)):
+            return f"there are {found}"
+        if found and found[-1] > self.sent:
+            return f"{found[-1]} was never sent"
+        missing = [number for number in range(self.taken + 1, self.confirmed + 1) if number not in found]
+        return f"of {self.confirmed} that were confirmed {missing} are lost" if missing else ""
+
+
+@dataclass
+class Judge:
+    """Starts a broker with what power failures leave."""
+
+    folder: Path
+    disk: Disk
+    loop: asyncio.AbstractEventLoop
+    chance: random.Random
+    promises: Promises = field(default_factory=Promises)
+    known: dict[Left, list[int] | None] = field(default_factory=dict)
+    """What a broker had after each of the power failures; not those after which it did not start."""
+    wrong: list[str] = field(default_factory=list)
+
+    def look(self, left: Left, where: str) -> None:
+        if left not in self.known:
+            if self.chance.random() > SHARE:
+                return
+            put(self.disk.contents(left), self.folder)
+            try:
+                self.known[left] = self.loop.run_until_complete(recovered(self.folder))
+            except StoreError as error:
+                self.wrong.append(f"{where}: {error}")
+                return
+        why = self.promises.broken(self.known[left])
+        if why:
+            self.wrong.append(f"{where}: {why}; the failure left {left}")
+
+
+async def recovered(folder: Path) -> list[int] | None:
+    """Start a broker, and return the numbers of the messages in its queue, in order; None if there is no queue."""
+    settings = Settings(flow_log=NO_FLOW_LOG)
+    async with penstock.Broker(listen=[], data=folder, settings=settings) as broker:
+        queue = broker.hub.broker.vhosts["/"].queues.get("q")
+        if queue is None:
+            return None
+        messages = sorted(queue.backlog.messages(), key=lambda message: message.sequence)
+        return [number_of(body_of(message.content)) for message in messages]
+
+
+def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch, synchronised: bool) -> list[Record]:
+    """Return what a broker did to its files while a client used it, with the client's marks.
+
+    Where nothing is synchronised that is so from the moment when there is a queue, and only of the log.
+    """
+    data, record = folder / "data", folder / "record"
+    data.mkdir()
+    marks = Marks(record)
+    with ExitStack() as stack:
+        with monkeypatch.context() as environment:
+            for name, value in recording.environment(recording.library(folder), data, record).items():
+                environment.setenv(name, value)
+            broker = stack.enter_context(serving(folder, "--data", str(data), "--flow-log", NO_FLOW_LOG))
+        with Connection(broker.url) as connection:
+            Client(connection, marks).work(random.Random(5))
+        broker.process.kill()
+        broker.process.wait()
+    marks.close()
+    records = list(recording.read(record))
+    declared = next(at for at, each in enumerate(records) if each.name == "declared")
+    lies = ("S", "messages.sqlite-wal")
+    return [each for at, each in enumerate(records) if at < declared or synchronised or (each.kind, each.name) != lies]
+
+
+@pytest.mark.parametrize("synchronised", [True, False], ids=["as it is", "on a disk that lies"])
+def test_what_was_confirmed_is_recovered_after_a_power_failure_at_any_point(
+    monkeypatch: pytest.MonkeyPatch, synchronised: bool
+) -> None:
+    """And where the disk lies, this sees it."""
+    loop, chance, disk = asyncio.new_event_loop(), random.Random(3), Disk()
+    with in_memory() as folder:
+        records = recorded(folder, monkeypatch, synchronised)
+        judge = Judge(folder / "left", disk, loop, chance)
+        fail_everywhere(records, disk, judge.look, judge.promises.hear, chance)
+        loop.close()
+    print(f"{len(judge.known):,} power failures")
+    assert judge.promises.confirmed == judge.promises.sent >= BATCHES
+    if synchronised:
+        assert judge.wrong[:3] == []
+        assert len(judge.known) > FEWEST
+    else:
+        assert any("that were confirmed" in sentence for sentence in judge.wrong)
