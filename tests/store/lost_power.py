@@ -93,7 +93,7 @@ class Judge:
             put(files, self._folder)
             known = self._known[left] = self._open(bounds)
         number, why = known
-        if why or not bounds.least <= number <= bounds.most:
+        if why or self._states[number] not in self._states[bounds.least : bounds.most + 1]:
             why = why or f"it is as after commit {number}"
             self.found.wrong.append(
                 f"{where}, between commits {bounds.least} and {bounds.most}: {why}; the failure left {left}"
