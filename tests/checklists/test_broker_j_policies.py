@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
+import pika
 import pytest
 from pika.exceptions import ChannelClosedByBroker
 
 from penstock.client import Connection
 from penstock.client.errors import ConnectionClosed
-from tests.brokers import BrokerProcess, some_name
+from tests.brokers import BrokerProcess, serving, some_name
 from tests.checklists.parties import Board, Producer, Taker
 
 pytestmark = pytest.mark.clients
@@ -101,16 +103,32 @@ def test_a_limit_without_a_policy_blocks(
     assert (board.depth(name), publishing.waiting) == (1, 2)
 
 
-@pytest.mark.parametrize(
-    ("policy", "why"), [("NONE", "would ignore its capacity"), ("FLOW_TO_DISK", "needs a store on disk")]
-)
-def test_policies_that_are_not_there_are_refused_with_the_reason(broker: BrokerProcess, policy: str, why: str) -> None:
-    """Broker-J, no policy and flow to disk: a queue that ignores its limits is not to be had, and the round trip by
-    disk needs one; both are refused (540) and nothing is created."""
+def test_a_queue_that_ignores_its_limits_is_refused_with_the_reason(broker: BrokerProcess) -> None:
+    """Broker-J, no policy: refused (540), and nothing is created."""
     with Connection(broker.url) as connection:
-        with pytest.raises(ConnectionClosed, match=why) as told:
-            connection.channel().queue_declare(some_name("q"), arguments={"overflowPolicy": policy})
+        with pytest.raises(ConnectionClosed, match="would ignore its capacity") as told:
+            connection.channel().queue_declare(some_name("q"), arguments={"overflowPolicy": "NONE"})
         assert told.value.code == 540
+
+
+def test_flow_to_disk_and_back(tmp_path: Path) -> None:
+    """Broker-J, flow to disk: what is over the limit goes to the disk, and comes back in order."""
+    arguments = {"overflowPolicy": "FLOW_TO_DISK", "maximumQueueDepthMessages": 1}
+    with serving(tmp_path, "--data", str(tmp_path / "data")) as broker:
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        channel = connection.channel()
+        channel.confirm_delivery()
+        name = channel.queue_declare(some_name("q"), arguments=arguments).method.queue
+        for number in range(10):
+            channel.basic_publish("", name, b"%d" % number)
+        assert "of which 9" in broker.why(name)
+        assert [channel.basic_get(name, auto_ack=True)[2] for _ in range(10)] == [b"%d" % each for each in range(10)]
+        connection.close()
+
+
+def test_flow_to_disk_needs_a_disk(refused: Callable[[dict[str, object]], str]) -> None:
+    """Broker-J, flow to disk: a broker that keeps nothing refuses it (406)."""
+    assert "needs a data directory" in refused({"overflowPolicy": "FLOW_TO_DISK", "maximumQueueDepthMessages": 1})
 
 
 def test_resume_above_the_limit_is_refused(refused: Callable[[dict[str, object]], str]) -> None:

@@ -219,7 +219,7 @@ def test_a_command_is_answered_in_words_and_as_json(make: Callable[..., Publishe
         (("set", "queue", "q", "capacity-bytes"), "capacity-bytes is not NAME=VALUE"),
         (("set", "queue", "q", "stop-messages=1", "stop-messages=2"), "stop-messages is given twice"),
         (("set", "queue", "q"), "nothing to set for queue 'q'; NAME=VALUE comes after the pattern"),
-        (("set", "queue", "q", "overflow=page"), "pages are written to disk"),
+        (("set", "queue", "q", "overflow=page"), "queue 'q': the overflow policy page needs a data directory"),
         (("unset", "queue", "nobody"), "nothing is set for queue 'nobody'; nothing to unset"),
         (("unset", "queue"), "scope queue needs the pattern that was set"),
         (("show", "queue", "nobody"), "no queue 'nobody' in vhost '/'"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.core.exchange import Exchange
 from penstock.core.limits import Limits
-from penstock.core.paging import check
+from penstock.core.paging import check, without_disk
 from penstock.core.patterns import Patterns
 from penstock.core.queue import Queue
 from penstock.core.settings import Settings
@@ -116,6 +116,8 @@ def matches(pattern: str, name: str) -> bool:
 
 def _change(broker: Broker, by: str, changes: list[Said]) -> Plan:
     table = broker.table
+    if by == COMMAND and broker.journal is None:
+        _refuse_pages(changes)
     undo: list[Said] = []
     try:
         for scope, pattern, words in sorted(changes, key=_emptied_first):
@@ -130,6 +132,14 @@ def _change(broker: Broker, by: str, changes: list[Said]) -> Plan:
     if by == COMMAND:
         _keep(broker, changes)
     return plan
+
+
+def _refuse_pages(changes: list[Said]) -> None:
+    """Refuse what no queue could be declared with later. Of the file it is told when one is."""
+    for scope, pattern, words in changes:
+        word = words.get("overflow")
+        if scope == "queue" and word is not None and word.text == "page":
+            raise without_disk(pattern)
 
 
 def _keep(broker: Broker, changes: list[Said]) -> None:

@@ -23,15 +23,20 @@ def check(queue: str, settings: Settings, features: Features, journal: Journal |
     if not settings.overflow.pages:
         return
     if journal is None:
-        raise PreconditionFailed(
-            f"queue '{queue}': the overflow policy page needs a data directory, and this broker keeps everything in "
-            "memory; start it with --data"
-        )
+        raise without_disk(queue)
     if features.max_priority:
         raise PreconditionFailed(
             f"queue '{queue}': the overflow policy page reads messages back in the order they came, and "
             f"x-max-priority={features.max_priority} asks for another; leave one of them out"
         )
+
+
+def without_disk(queue: str) -> PreconditionFailed:
+    """Return what a queue, or a pattern of names, is told that is to page where nothing is kept."""
+    return PreconditionFailed(
+        f"queue '{queue}': the overflow policy page needs a data directory, and this broker keeps everything in "
+        "memory; start it with --data"
+    )
 
 
 def arrange(broker: Broker, queue: Queue) -> None:

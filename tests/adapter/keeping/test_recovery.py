@@ -23,7 +23,11 @@ from penstock.core.transaction import Transaction
 from tests.adapter.keeping.shelf import WALL, Shelf
 
 QUEUES = ("plain", "urgent", "work", "dead")
-BOUND = ("plain", "urgent", "work")  # Not "dead": what dies in "work" comes there, and no content may be in one queue twice.
+BOUND = (
+    "plain",
+    "urgent",
+    "work",
+)  # Not "dead": what dies in "work" comes there, and no content may be in one queue twice.
 LARGE = TAKEN_BYTES // 3
 
 
