@@ -77,11 +77,12 @@ class Model:
         self.rows.update({row.number: row for row in commit.rows})
         self.notes.update({note.number: note for note in commit.notes})
         self.positions.update({position.queue: position for position in commit.positions})
-        for thing in commit.things:
+        newest = {(thing.kind, thing.key): thing for thing in commit.things}
+        for name, thing in newest.items():
             if thing.data is None:
-                self.things.pop((thing.kind, thing.key), None)
+                self.things.pop(name, None)
             else:
-                self.things[thing.kind, thing.key] = thing
+                self.things[name] = thing
         for number in commit.rows_gone:
             self.rows.pop(number, None)
         for queue, first, last in commit.pages_gone:

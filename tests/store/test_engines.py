@@ -77,12 +77,12 @@ def test_a_commit_that_is_tried_again_after_others_did_not_come_between_changes_
         )
         commit = committing(
             rows=[some_row(4), some_row(5)], rows_gone=[1, 5], notes_gone=[3], positions=[Position(1, 2, 3)],
-            things=[Thing("queue", "b", b"2"), Thing("queue", "a", None), Thing("queue", "a", b"3")],
+            things=[Thing("queue", "a", None), Thing("queue", "a", b"3"), Thing("queue", "b", b"2")],
         )  # fmt: skip
         for _ in range(3):
             store.commit(commit)
             assert [row.number for row in store.rows()] == [2, 4]
-            assert [thing.data for thing in store.things()] == [b"2", b"3"]
+            assert [thing.data for thing in store.things()] == [b"3", b"2"]
 
 
 def test_pages_go_by_the_sequences_of_their_first_messages(engine: Engine) -> None:

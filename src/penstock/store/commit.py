@@ -68,10 +68,18 @@ class Commit:
         self.notes: list[Note] = []
         self.notes_gone: list[int] = []
         self.things: list[Thing] = []
-        """In the order of their changes; the last of a kind and key counts."""
+        """In the order of their changes; see `latest`."""
         self.positions: list[Position] = []
         self.positions_gone: list[int] = []
         """Numbers of queues that are no more."""
+
+    def latest(self) -> list[Thing]:
+        """Return the last state of each thing; what is new in the order in which it was first named.
+
+        This is what is written, and not each change: to delete a thing, declare it and another, and to do so once more
+        because nobody knows whether it was done, would else put the two in another order.
+        """
+        return list({(thing.kind, thing.key): thing for thing in self.things}.values())
 
     def size(self) -> int:
         """Return about how many bytes it writes."""

@@ -44,7 +44,7 @@ def write(connection: sqlite3.Connection, commit: Commit) -> None:
         many(INSERT_ROW, ((*row[:1], *row[2:], crc, seal_row(row, crc), row.data) for row, crc in sums))
     if commit.notes:
         many(INSERT_NOTE, ((note.number, seal_note(note), note.data) for note in commit.notes))
-    for thing in commit.things:
+    for thing in commit.latest():
         _declare(connection, thing)
     if commit.positions:
         many(INSERT_POSITION, ((*position, seal_position(position)) for position in commit.positions))

@@ -28,7 +28,7 @@ class Shelf:
             self.notes[note.number] = note.data
         for position in commit.positions:
             self.positions[position.queue] = position
-        for thing in commit.things:
+        for thing in commit.latest():
             self.put(thing)
         for number in commit.rows_gone:
             del self.rows[number]

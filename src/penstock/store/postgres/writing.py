@@ -86,7 +86,7 @@ def calls_of(commit: Commit, epoch: int) -> list[Call]:
         calls.append((INSERT_ROW, [*map(integer, (row.number, *row[2:], crc, seal_row(row, crc))), row.data]))
     for note in commit.notes:
         calls.append((INSERT_NOTE, [integer(note.number), integer(seal_note(note)), note.data]))
-    calls += [_declaration(thing) for thing in commit.things]
+    calls += [_declaration(thing) for thing in commit.latest()]
     for position in commit.positions:
         calls.append((INSERT_POSITION, [*map(integer, position), integer(seal_position(position))]))
     for statement, keys in (
