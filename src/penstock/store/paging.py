@@ -7,9 +7,8 @@ from typing import Any, Final
 
 from penstock.store.commit import Row
 from penstock.store.faults import is_damage
-from penstock.store.reading import damage_of
 from penstock.store.store import Damage
-from penstock.store.tables import ROWS, Unreadable, read_row
+from penstock.store.tables import ROWS, Unreadable, damage_of, read_row
 
 LISTED: Final = (
     "SELECT number, first FROM rows INDEXED BY pages "

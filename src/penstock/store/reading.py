@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from penstock.store.faults import is_damage
 from penstock.store.store import Damage
-from penstock.store.tables import ROWS, Table, Unreadable, read_head
+from penstock.store.tables import ROWS, Table, Unreadable, damage_of
 
 WITHOUT_PAGES: Final = "CASE queue WHEN 0 THEN data END"
 """The data of a row, where it is no page."""
@@ -38,19 +38,6 @@ def read_sum(connection: sqlite3.Connection, table: Table) -> Sum | None:
     if found is None or not all(type(value) is int for value in found):
         return None
     return Sum(*found)
-
-
-def damage_of(table: Table, columns: tuple[Any, ...], why: str) -> Damage:
-    """Return what is to be told of a record whose columns are these; those of a row may be without its data."""
-    if table is not ROWS:
-        return Damage(f"{table.one} {columns[0]}", why)
-    try:
-        head = read_head(columns)
-    except Unreadable:
-        return Damage(f"row {columns[0]}", why)
-    if head.queue == 0:
-        return Damage(f"row {head.number}", why, messages=head.messages)
-    return Damage(f"page {head.number} of queue number {head.queue}", why, head.queue, head.messages)
 
 
 def compare(table: Table, known: Sum | None, count: int, total: int, is_damaged: bool) -> Iterator[Damage]:

@@ -10,10 +10,10 @@ from penstock.store.commit import Commit, Thing
 from penstock.store.directory import DataDirectory
 from penstock.store.faults import refused
 from penstock.store.image import Columns, Image
-from penstock.store.reading import Sum, compare, damage_of
+from penstock.store.reading import Sum, compare
 from penstock.store.sqlite import FILE, SqliteStore
 from penstock.store.store import Damage
-from penstock.store.tables import POSITIONS, ROWS, TABLES, THINGS, Table, Unreadable
+from penstock.store.tables import POSITIONS, ROWS, TABLES, THINGS, Table, Unreadable, damage_of
 
 COMMIT_BYTES: Final = 8 * 1024 * 1024
 """How much is saved in one transaction; so much of it is in memory."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from penstock.store.commit import Note, Position, Row, Thing
+from penstock.store.store import Damage
 
 ROW: Final = struct.Struct("<3s6q")
 NOTE: Final = struct.Struct("<4sq")
@@ -126,3 +127,16 @@ THINGS: Final = Table("things", "thing", "number", ("number", "kind", "key", "se
 POSITIONS: Final = Table("positions", "position", "queue", ("queue", "tail", "delivered", "seal"), read_position)
 TABLES: Final = (THINGS, POSITIONS, NOTES, ROWS)
 """In the order in which they are numbered in the table of sums; see schema.py."""
+
+
+def damage_of(table: Table, columns: tuple[Any, ...], why: str) -> Damage:
+    """Return what is to be told of a record whose columns are these; those of a row may be without its data."""
+    if table is not ROWS:
+        return Damage(f"{table.one} {columns[0]}", why)
+    try:
+        head = read_head(columns)
+    except Unreadable:
+        return Damage(f"row {columns[0]}", why)
+    if head.queue == 0:
+        return Damage(f"row {head.number}", why, messages=head.messages)
+    return Damage(f"page {head.number} of queue number {head.queue}", why, head.queue, head.messages)

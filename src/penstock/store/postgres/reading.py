@@ -17,9 +17,8 @@ import psycopg
 from penstock.store.commit import Row
 from penstock.store.postgres.faults import DAMAGED, state_of
 from penstock.store.postgres.writing import PLACE
-from penstock.store.reading import damage_of
 from penstock.store.store import Damage
-from penstock.store.tables import ROWS, THINGS, Table, Unreadable
+from penstock.store.tables import ROWS, THINGS, Table, Unreadable, damage_of
 
 PIECE_RECORDS: Final = 4_000
 PIECE_BYTES: Final = 8 * 1024 * 1024
