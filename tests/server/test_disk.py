@@ -208,7 +208,7 @@ def test_a_disk_that_does_not_answer_counts_as_one_that_fails_until_it_does(tmp_
         disk.fail("stuck")
         with in_background(lambda: client.publish("q", "in flight")):
             eventually(lambda: closed(broker) == ["store"], "the gate closes after ten seconds", 40.0)
-            assert "by the disk (store): the disk has not answered for 1" in broker.why("q")
+            assert f"by the disk (store): the store in {tmp_path}/data has not answered for 1" in broker.why("q")
             assert take(reader, "q", 1) == ["a"]
             disk.work()
         eventually(lambda: closed(broker) == [], "it answers")

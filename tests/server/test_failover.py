@@ -21,7 +21,7 @@ ROUNDS = int(os.environ.get("PENSTOCK_FAILOVERS", "3"))
 """Deaths of the active broker in a row; 50 were run."""
 TAKE_OVER_S = 5.0
 
-pytestmark = [needs_postgres, pytest.mark.slow]
+pytestmark = [needs_postgres, pytest.mark.slow, pytest.mark.timeout(120 + 10 * ROUNDS)]
 
 
 @pytest.fixture(scope="module")

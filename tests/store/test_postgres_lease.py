@@ -18,7 +18,8 @@ from tests.store.writer import LOST
 from tests.store.writers import Writer, assert_state_of, writing
 
 pytestmark = needs_postgres
-ROUNDS = 50
+ROUNDS = int(os.environ.get("PENSTOCK_FAILOVERS", "3"))
+"""Brokers in a row that die, or wake up too late; 50 were run."""
 
 
 @pytest.fixture
@@ -161,10 +162,11 @@ def test_a_broker_that_does_nothing_for_long_goes_on_if_nobody_stands_by(
         assert list(store.rows()) == [some_row(1)]
 
 
+@pytest.mark.timeout(60 + 5 * ROUNDS)
 def test_a_broker_that_is_killed_gives_way_with_all_that_it_has_confirmed(engine: PostgresEngine) -> None:
     active = Writer(engine.url)
     active.await_event("open")
-    for _ in range(10):
+    for _ in range(ROUNDS):
         with_next = Writer(engine.url)
         with_next.await_event("waiting")
         active.await_commits()
@@ -181,7 +183,7 @@ def test_a_broker_that_is_killed_gives_way_with_all_that_it_has_confirmed(engine
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(60 + 5 * ROUNDS)
 def test_a_broker_that_was_stopped_and_goes_on_after_another_took_over_writes_nothing(
     cluster: Cluster, engine: PostgresEngine
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from penstock import __version__
 from penstock.errors import ConfigError, StoreError
 from penstock.store.postgres import postgres_store, schema
+from penstock.store.postgres.line import Lines
 from penstock.store.postgres.session import Session
 from tests.brokers import some_name
 from tests.postgres import Cluster, needs_postgres
@@ -155,7 +156,7 @@ def test_migrations_that_a_store_has_not_seen_run_in_order_and_one_that_fails_le
         lambda connection: connection.execute("CREATE TABLE more (number int)"),
         lambda connection: connection.execute("INSERT INTO more VALUES (3)"),
     )
-    session = Session(address)
+    session = Session(address, Lines())
     with pytest.raises(psycopg.errors.UndefinedTable):
         schema.bring_up_to_date(session, address, (*more, lambda connection: connection.execute("DROP TABLE nowhere")))
     assert session.ask("SELECT value FROM about WHERE name = 'form'") == [("1",)]

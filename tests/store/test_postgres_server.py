@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
+import array
+import fcntl
 import signal
+import socket
 import subprocess
+import termios
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
@@ -17,7 +21,7 @@ from penstock.store.commit import Position, Thing
 from penstock.store.postgres import postgres_store
 from penstock.store.postgres.store import PostgresStore
 from tests import postgres
-from tests.brokers import eventually, some_name
+from tests.brokers import eventually, in_background, some_name
 from tests.postgres import Cluster, needs_postgres
 from tests.spark.proxy import proxied
 from tests.store.engines import PostgresEngine
@@ -148,6 +152,23 @@ def test_a_disk_that_is_full_is_told_and_takes_the_same_commit_when_there_is_roo
         mortal.ask("DROP TABLESPACE small")
 
 
+@contextmanager
+def paused(mortal: Cluster, process: int) -> Iterator[None]:
+    """Have a process of the server stand still."""
+    mortal.signal(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        mortal.signal(process, signal.SIGCONT)
+
+
+def has_been_sent(mortal: Cluster, line: socket.socket) -> bool:
+    """Tell whether the other end of a local socket has something to read: a process that stands still does not."""
+    octets = array.array("i", [0])
+    fcntl.ioctl(line, termios.TIOCOUTQ, octets)
+    return octets[0] > 0
+
+
 class small_disk:
     """A file system of 8 MiB in memory, if this user may mount one."""
 
@@ -250,25 +271,44 @@ def test_a_server_that_does_not_synchronise_its_files_is_warned_of(
     assert said.endswith("has fsync off: what is confirmed may be lost in a power failure")
 
 
-def test_a_store_can_be_closed_while_a_commit_waits_for_a_server_that_does_not_answer(
+def test_who_waits_for_a_server_that_does_not_answer_comes_back_when_another_thread_ends_it(
     mortal: Cluster, engine: PostgresEngine
 ) -> None:
+    for work in ("commit", "tidy", "rows"):
+        store = engine.make()
+        store.open()
+        store.commit(committing(rows=[some_row(1)]))
+        backend = store._session.pid
+        with paused(mortal, backend):
+            waiting = threading.Event()
+            do = {
+                "commit": lambda store=store: store.commit(committing(rows=[some_row(2)])),
+                "tidy": store.tidy,
+                "rows": lambda store=store: list(store.rows()),
+            }[work]
+
+            def wait(do: Callable[[], object] = do, waiting: threading.Event = waiting) -> None:
+                waiting.set()
+                with pytest.raises(StoreError, match=r"^the store in .* is not open$"):
+                    do()
+
+            with in_background(wait):
+                waiting.wait()
+                eventually(lambda line=store._session._line: has_been_sent(mortal, line), "it is on its way")
+                assert store.interrupt()
+            store.close()
+        with pytest.raises(StoreError, match=r"is not open$"):
+            store.open()
+        eventually(lambda pid=backend: not mortal.ask("SELECT 1 FROM pg_stat_activity WHERE pid = %s", pid), "the end")
+        assert engine.contents().rows in ([some_row(1)], [some_row(1), some_row(2)])
+
+
+def test_a_store_is_closed_in_seconds_when_its_server_does_not_answer(mortal: Cluster, engine: PostgresEngine) -> None:
     store = engine.make()
     store.open()
-    backend = store._session.pid
-    mortal.signal(backend, signal.SIGSTOP)
-
-    def commit() -> None:
-        with contextlib.suppress(StoreError):
-            store.commit(committing(rows=[some_row(1)]))
-
-    writer = threading.Thread(target=commit, daemon=True)
-    writer.start()
-    eventually(lambda: store._session._is_busy, "the commit")
-    store.close()
-    mortal.signal(backend, signal.SIGCONT)
-    eventually(lambda: not mortal.ask("SELECT 1 FROM pg_stat_activity WHERE pid = %s", backend), "the end")
-    assert engine.contents().rows in ([], [some_row(1)])
+    with paused(mortal, store._session.pid), in_background(store.close):
+        pass
+    assert engine.contents().rows == []
 
 
 def test_a_table_that_is_gone_is_named(mortal: Cluster, engine: PostgresEngine) -> None:

@@ -129,8 +129,7 @@ class Keeper:
             first = damaged[0]
             places = "1 place" if len(damaged) == 1 else f"{len(damaged):,} places"
             raise StoreError(
-                f"the store is damaged in {places}, first {first.what}: {first.why}; "
-                "`penstock check` tells all of it, `penstock repair NEW` saves the rest in a folder NEW to start from"
+                f"the store is damaged in {places}, first {first.what}: {first.why}; {self.store.when_damaged}"
             )
 
     async def stop(self) -> None:
@@ -148,8 +147,11 @@ class Keeper:
                         self._idle.clear()
             except TimeoutError:
                 log.error("the store could not be written in time: %s", self._failing or "the disk is too slow")
+                self.store.interrupt()
         self._jobs.put(None)
         if self._thread.is_alive():
+            await asyncio.to_thread(self._thread.join, LEAVE_S)
+        if self._thread.is_alive() and self.store.interrupt():
             await asyncio.to_thread(self._thread.join, LEAVE_S)
         if self._gathering is not None:
             self._gathering.cancel()
@@ -176,7 +178,7 @@ class Keeper:
         assert self._shell is not None
         took = self._shell.loop.time() - self._since
         if self._writing is not None and not self._failing and took > SLOW_S:
-            self._fails(f"the disk has not answered for {took:.0f} s")
+            self._fails(f"the store in {self.store} has not answered for {took:.0f} s")
 
     def _gathered(self) -> None:
         self._gathering = None

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from typing import Final
+from collections.abc import Callable
+from functools import partial
+from typing import Final, TypeVar
 
-from penstock.errors import ConfigError
+from penstock.errors import ConfigError, StoreError
 from penstock.store.directory import DataDirectory
 from penstock.store.postgres import SCHEMES, postgres_store
 from penstock.store.sqlite import SqliteStore
@@ -16,6 +19,7 @@ ASKED_S: Final = 1.0
 """Seconds for which a standby asks for the store at a time; it can be told to stop in between."""
 
 log = logging.getLogger("penstock")
+T = TypeVar("T")
 
 
 def store_of(url: str | None, directory: DataDirectory | None) -> Store | None:
@@ -34,14 +38,37 @@ def store_of(url: str | None, directory: DataDirectory | None) -> Store | None:
 
 
 async def take_hold(store: Store, standby: bool) -> None:
-    """Open a store; a standby waits for as long as another broker has it. Raises StoreError, StoreBusy."""
+    """Open a store; a standby waits for as long as another broker has it. Raises StoreError, StoreBusy.
+
+    Once it has seen the store a standby also waits for a server that is gone: it is there for when things fail.
+    """
     if not standby:
-        store.open()
+        await _beside(store, store.open)
         return
     told = ""
-    while not await asyncio.to_thread(store.try_open, ASKED_S):
-        held = store.held_by()
-        if held != told:
-            log.info("standing by: the store is held by %s", held)
-            told = held
+    while True:
+        try:
+            if await _beside(store, partial(store.try_open, ASKED_S)):
+                break
+            state = f"the store is held by {store.held_by()}"
+        except StoreError as error:
+            if not told:
+                raise
+            state = f"{error}; it is tried again every second"
+            await asyncio.sleep(ASKED_S)
+        if state != told:
+            log.info("standing by: %s", state)
+            told = state
     log.info("the store is ours")
+
+
+async def _beside(store: Store, work: Callable[[], T]) -> T:
+    """Have a thread do something with a store; who does not wait for it any more ends it, as soon as can be."""
+    done = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(done)
+    except asyncio.CancelledError:
+        store.interrupt()
+        with contextlib.suppress(StoreError):
+            await done
+        raise

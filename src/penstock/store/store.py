@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from penstock.store.commit import Commit, Note, Position, Row, Thing
 
@@ -35,7 +35,15 @@ class Damage(NamedTuple):
 
 
 class Store(ABC):
-    """Keeps what is committed. One thread at a time uses it; every call may take as long as a disk takes."""
+    """Keeps what is committed. One thread at a time uses it; every call may take as long as a disk takes.
+
+    Its text (`str`) is where it is, for people.
+    """
+
+    when_damaged: ClassVar[str] = (
+        "`penstock check` tells all of it, `penstock repair NEW` saves the rest in a folder NEW to start from"
+    )
+    """What to do about damage."""
 
     damaged: list[Damage]
     """What was found damaged since it was opened: `things`, `positions`, `notes`, `rows` and `pages` return what is in
@@ -111,6 +119,13 @@ class Store(ABC):
     @abstractmethod
     def usage(self) -> Usage:
         """Return how much room it takes now."""
+
+    def interrupt(self) -> bool:
+        """Have the thread that uses it come back with StoreError, soon and from now on; tells whether that can be.
+
+        The only call for another thread, and for good. Whoever waits for a disk cannot be made to come back.
+        """
+        return False
 
     @abstractmethod
     def close(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import select
+import time
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +21,7 @@ from psycopg import pq
 from penstock.errors import StoreError
 from penstock.store.postgres.address import Address
 from penstock.store.postgres.faults import Disconnected, Refusal, unreachable
+from penstock.store.postgres.line import Lines
 
 OLDEST: Final = 140_000
 """Version 14; idle_session_timeout is not there before."""
@@ -27,6 +29,8 @@ DEAD_PEER_MS: Final = 5_000
 IDLE_S: Final = 30
 """Seconds after which the server ends a session that does nothing: a broker that is stopped, or sleeps with its
 machine, does not keep the lease for ever. One that runs asks something each second (`Store.tidy`)."""
+CLOSE_S: Final = 2.0
+"""Seconds that the server gets to let go of what a session holds, when that is closed."""
 SETTINGS: Final = {
     "lock_timeout": "5s",
     "statement_timeout": "0",
@@ -58,21 +62,25 @@ Call = tuple[Statement, list[bytes]]
 class Session:
     """A connection; one thread at a time uses it. Everything but the constructor raises psycopg.Error."""
 
-    def __init__(self, address: Address) -> None:
-        """Connect. Raises StoreError."""
-        self._is_busy = False
-        """Whether somebody waits for the server in it."""
+    def __init__(self, address: Address, lines: Lines) -> None:
+        """Connect, within a few seconds (`address.CONNECT_S`). Raises StoreError."""
         try:
             self.connection = psycopg.connect(address.conninfo, autocommit=True)
         except psycopg.Error as error:
             raise unreachable(error, address) from None
+        self._lines = lines
+        try:
+            self._line = lines.add(self.connection.fileno())
+        except OSError as error:
+            self.connection.close()
+            raise StoreError(f"cannot use the store in {address}: {error.strerror}") from None
         try:
             self._prepare(address)
         except psycopg.Error as error:
-            self.connection.close()
+            self.abandon()
             raise unreachable(error, address) from None
         except BaseException:
-            self.connection.close()
+            self.abandon()
             raise
         self._statements: set[bytes] = set()
         self.pid = self.connection.info.backend_pid
@@ -100,30 +108,42 @@ class Session:
 
     def ask(self, question: str, *parameters: object) -> list[tuple[Any, ...]]:
         """Run a statement with parameters %s, a transaction of its own; return what it gives."""
-        self._is_busy = True
-        try:
-            cursor = self.connection.execute(question, parameters or None, binary=True)
-            return cursor.fetchall() if cursor.description is not None else []
-        finally:
-            self._is_busy = False
+        cursor = self.connection.execute(question, parameters or None, binary=True)
+        return cursor.fetchall() if cursor.description is not None else []
 
     def is_alive(self) -> bool:
         """Tell whether the session has not ended, as far as is known."""
         return not self.connection.closed
 
     def close(self) -> None:
-        """End the session; what it held is free when this returns, unless the server cannot be reached.
-
-        Another thread may call it to end a wait for a server that does not answer; then that is all that it does.
-        """
-        if self.is_alive() and not self._is_busy:
-            with contextlib.suppress(psycopg.Error):
-                self.ask("SELECT pg_advisory_unlock_all()")  # The server ends a session some time after we do.
-        self.connection.close()
+        """End the session; what it held is free when this returns, unless the server cannot be reached."""
+        if self.is_alive():
+            with contextlib.suppress(psycopg.Error):  # The server ends a session some time after we do.
+                self.send(b"SELECT pg_advisory_unlock_all()")
+                self.has_done(CLOSE_S)
+        self.abandon()
 
     def abandon(self) -> None:
         """Let go of a session of which nobody knows what it does."""
         self.connection.close()
+        self._lines.remove(self._line)
+
+    def send(self, question: bytes) -> None:
+        """Have the server begin with a statement; it is the session's last."""
+        self.connection.pgconn.send_query(question)
+
+    def has_done(self, patience_s: float) -> bool:
+        """Wait so many seconds for the answer to what was sent; tells whether it has come, whatever it is."""
+        connection = self.connection.pgconn
+        poll = select.poll()
+        poll.register(connection.socket, select.POLLIN)
+        deadline = time.monotonic() + patience_s
+        connection.flush()
+        while connection.is_busy() and connection.status != pq.ConnStatus.BAD:
+            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                return False
+            connection.consume_input()
+        return True
 
     # Pipelines
 
@@ -133,7 +153,6 @@ class Session:
         Raises Refusal if it was refused, and nothing of it is there; Disconnected if it may be there.
         """
         connection = self.connection.pgconn
-        self._is_busy = True
         try:
             self._prepare_statements(calls)
             connection.enter_pipeline_mode()
@@ -150,8 +169,6 @@ class Session:
         except BaseException:
             self.abandon()
             raise
-        finally:
-            self._is_busy = False
         for result in results:
             if result.status == pq.ExecStatus.FATAL_ERROR:
                 raise _refusal(result)

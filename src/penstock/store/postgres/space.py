@@ -8,13 +8,12 @@ done, in a session beside its own: a commit never waits for it.
 
 from __future__ import annotations
 
-import select
 from typing import Final
 
 import psycopg
-from psycopg import pq
 
 from penstock.store.postgres.address import Address
+from penstock.store.postgres.line import Lines
 from penstock.store.postgres.session import Session
 from penstock.store.postgres.writing import Change
 from penstock.store.store import Usage
@@ -29,8 +28,9 @@ STEP_S: Final = 0.05
 class Space:
     """What is known of the bytes of data in the table of rows. Raises psycopg.Error."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, lines: Lines) -> None:
         self.address = address
+        self._lines = lines
         self.live = 0
         self.deleted = 0
         """Bytes deleted and not yet free."""
@@ -68,7 +68,7 @@ class Space:
             self._look(session)
             if self.deleted <= max(DELETED_LEAST, self.live // DELETED_SHARE):
                 return False
-            self._vacuum = Vacuum(Session(self.address), self.deleted)
+            self._vacuum = Vacuum(Session(self.address, self._lines), self.deleted)
         if self._vacuum.goes_on(STEP_S):
             return True
         self.deleted -= self._vacuum.deleted
@@ -97,18 +97,12 @@ class Vacuum:
         self.session = session
         self.deleted = deleted
         """Bytes that had been deleted when it began."""
-        session.connection.pgconn.send_query(b"VACUUM rows")
+        session.send(b"VACUUM rows")
 
     def goes_on(self, patience_s: float) -> bool:
         """Wait so many seconds for its end; tells whether it has not come. What it fails of, autovacuum will do."""
-        connection = self.session.connection.pgconn
-        poll = select.poll()
-        poll.register(connection.socket, select.POLLIN)
         try:
-            connection.flush()
-            poll.poll(patience_s * 1000)
-            connection.consume_input()
-            if connection.is_busy() and connection.status != pq.ConnStatus.BAD:
+            if not self.session.has_done(patience_s):
                 return True
         except psycopg.Error:
             pass

@@ -20,6 +20,7 @@ from penstock.store.postgres import schema
 from penstock.store.postgres.address import Address
 from penstock.store.postgres.faults import ENDED, Disconnected, Failure, Refusal, fault, state_of
 from penstock.store.postgres.lease import NEVER, Holder, Lease
+from penstock.store.postgres.line import Lines
 from penstock.store.postgres.reading import Reading
 from penstock.store.postgres.session import Session
 from penstock.store.postgres.space import Space
@@ -46,7 +47,8 @@ class PostgresStore(Store):
         self.damaged: list[Damage] = []
         self.holder: Holder | None = None
         """Who had the lease when `try_open` returned False; None if that is not known."""
-        self._space = Space(self.address)
+        self._lines = Lines()
+        self._space = Space(self.address, self._lines)
         self._lease = Lease(self.address)
         self._session: Session | None = None
         self._is_open = False
@@ -76,7 +78,7 @@ class PostgresStore(Store):
         Between the calls only a session is kept.
         """
         if self._session is None or not self._session.is_alive():
-            self._session = Session(self.address)
+            self._session = self._connect()
         session = self._session
         try:
             if not self._lease.lock(session, patience_s):
@@ -103,12 +105,17 @@ class PostgresStore(Store):
         return "another broker" if self.holder is None else str(self.holder)
 
     def close(self) -> None:
-        """Let go of the lease; whoever waits for it has it when this returns, if the server can be reached."""
+        """Let go of the lease; whoever waits for it has it when this returns, if the server answers."""
         self._is_open = False
         self._space.close()
         if self._session is not None:
             self._session.close()
             self._session = None
+
+    def interrupt(self) -> bool:
+        """See `Store.interrupt`: a wait for a server that does not answer ends; the making of a session, in seconds."""
+        self._lines.cut()
+        return True
 
     # Reading
 
@@ -224,7 +231,7 @@ class PostgresStore(Store):
             raise StoreError(f"the store in {self.address} is not open")
         if self._session is not None and self._session.is_alive():
             return self._session
-        session = Session(self.address)
+        session = self._connect()
         try:
             self._lease.resume(session, RESUME_S)
             self._space.count(session)
@@ -237,6 +244,11 @@ class PostgresStore(Store):
             raise
         self._session = session
         return session
+
+    def _connect(self) -> Session:
+        if self._lines.are_cut:
+            raise StoreError(f"the store in {self.address} is not open")
+        return Session(self.address, self._lines)
 
     def _failure(self, error: Failure, doing: str) -> StoreError:
         """Return what to raise for what could not be done."""
