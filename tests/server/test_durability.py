@@ -206,6 +206,21 @@ def test_after_an_orderly_stop_only_what_was_seen_comes_again(tmp_path: Path) ->
         assert client.drain("q") == [(str(number), number < 7) for number in range(500)]
 
 
+def test_after_an_orderly_stop_what_was_next_does_not_come_as_seen(tmp_path: Path) -> None:
+    """Who has had to wait for the disk again and again had deliveries announced ahead: a stop takes that back."""
+    data = str(tmp_path / "data")
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True)
+        client.publish("q", *[str(number) for number in range(300)])
+        for _ in range(100):
+            method, _, _ = client.channel.basic_get("q")
+            client.channel.basic_ack(method.delivery_tag)
+        client.connection.close()
+        assert broker.stop() == 0
+    with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
+        assert client.drain("q") == [(str(number), False) for number in range(100, 300)]
+
+
 def test_the_store_is_empty_when_the_queues_are(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with serving(tmp_path, "--data", str(data)) as broker, client_of(broker) as client:

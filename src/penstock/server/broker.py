@@ -127,7 +127,7 @@ class Broker:
         if self._keeper is None:
             await asyncio.Event().wait()
         assert self._keeper is not None
-        return await self._keeper.lost
+        return await asyncio.shield(self._keeper.lost)  # Who waits no longer must not cancel it for the keeper.
 
     async def stop(self) -> None:
         """Stop accepting, close all connections (320) and wait for them, a few seconds at most."""
