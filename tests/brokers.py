@@ -116,7 +116,7 @@ class BrokerProcess:
 
 def _keeping(folder: Path, options: tuple[str, ...]) -> list[str]:
     """Say where a broker keeps what is durable: nowhere, unless the test says or PENSTOCK_KEEP=1 asks for a store."""
-    if "--data" in options:
+    if "--data" in options or "--store" in options:
         return []
     return ["--data", str(folder / some_name("data"))] if os.environ.get("PENSTOCK_KEEP") == "1" else ["--memory"]
 

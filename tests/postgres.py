@@ -21,6 +21,7 @@ import psycopg
 import pytest
 
 from bench.processes import free_port
+from tests.brokers import eventually
 
 PATIENCE_S = 60
 """For the server to start or to stop."""
@@ -78,6 +79,29 @@ class Cluster:
         """Stop it: `fast` ends sessions, `immediate` is a crash."""
         self._run("pg_ctl", "--wait", f"--timeout={PATIENCE_S}", f"--mode={mode}", "stop")
 
+    def pause(self) -> None:
+        """Have all its processes stand still: connections are taken by the system, and nobody answers."""
+        for pid in self._processes():
+            os.kill(pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        for pid in self._processes():
+            os.kill(pid, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """Kill all its processes, also those that stand still; it can be started again."""
+        processes = self._processes()
+        for pid in processes:
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: not any(map(_is_running, processes)), "its processes are gone")
+        for file in (self.data / "postmaster.pid", self.folder / f".s.PGSQL.{self.port}.lock"):
+            file.unlink()  # Whoever finds them looks whether there is such a process, and a dead one may still be there.
+
+    def _processes(self) -> list[int]:
+        """Return the number of the first process, and of all that it has made."""
+        first = int((self.data / "postmaster.pid").read_text().split("\n")[0])
+        return [first, *map(int, Path(f"/proc/{first}/task/{first}/children").read_text().split())]
+
     def is_running(self) -> bool:
         return (self.data / "postmaster.pid").exists()
 
@@ -90,7 +114,8 @@ class Cluster:
 
     def ask(self, question: str, *parameters: object, database: str = "postgres") -> list[tuple[Any, ...]]:
         """Ask as the administrator, in a session of its own."""
-        with psycopg.connect(self.url(database), autocommit=True) as connection:
+        bounds = {"connect_timeout": "10", "options": f"-c statement_timeout={PATIENCE_S}s"}
+        with psycopg.connect(self.url(database), autocommit=True, **bounds) as connection:
             cursor = connection.execute(question.encode(), parameters or None)
             return cursor.fetchall() if cursor.description else []
 
@@ -103,10 +128,17 @@ class Cluster:
         done = subprocess.run(
             [str(PROGRAMS / program), f"--pgdata={self.data}", *words], cwd=self.folder, text=True, check=False,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if program == "initdb" else subprocess.DEVNULL,
-            stderr=subprocess.STDOUT if program == "initdb" else None, **self._as,
+            stderr=subprocess.STDOUT if program == "initdb" else None, timeout=2 * PATIENCE_S, **self._as,
         )  # fmt: skip
         log = self.folder / "log"
         assert done.returncode == 0, f"{program}: {done.stdout or ''} {log.read_text() if log.exists() else ''}"
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "XZ"
+    except OSError:
+        return False
 
 
 @contextmanager
@@ -123,3 +155,22 @@ def cluster() -> Iterator[Cluster]:
                 server.stop("immediate")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def small_disk(server: Cluster) -> Iterator[Path]:
+    """Mount a file system of 8 MiB in memory that the server may write; skip the test if this user may not."""
+    folder = server.folder / "small"
+    folder.mkdir(exist_ok=True)
+    owner = folder.parent.stat()
+    if not mount(folder, f"size=8m,uid={owner.st_uid},gid={owner.st_gid},mode=700"):
+        pytest.skip("this user may not mount a file system")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def mount(folder: Path, options: str) -> bool:
+    words = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
+    return subprocess.run(words, capture_output=True, check=False).returncode == 0

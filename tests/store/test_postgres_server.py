@@ -6,7 +6,6 @@ import array
 import fcntl
 import signal
 import socket
-import subprocess
 import termios
 import threading
 from collections.abc import Callable, Iterator
@@ -22,7 +21,7 @@ from penstock.store.postgres import postgres_store
 from penstock.store.postgres.store import PostgresStore
 from tests import postgres
 from tests.brokers import eventually, in_background, some_name
-from tests.postgres import Cluster, needs_postgres
+from tests.postgres import Cluster, mount, needs_postgres, small_disk
 from tests.spark.proxy import proxied
 from tests.store.engines import PostgresEngine
 from tests.store.holding import committing, contents, some_note, some_octets, some_page, some_row
@@ -167,28 +166,6 @@ def has_been_sent(mortal: Cluster, line: socket.socket) -> bool:
     octets = array.array("i", [0])
     fcntl.ioctl(line, termios.TIOCOUTQ, octets)
     return octets[0] > 0
-
-
-class small_disk:
-    """A file system of 8 MiB in memory, if this user may mount one."""
-
-    def __init__(self, mortal: Cluster) -> None:
-        self.folder = mortal.folder / "small"
-
-    def __enter__(self) -> Path:
-        self.folder.mkdir(exist_ok=True)
-        owner = self.folder.parent.stat()
-        if not mount(self.folder, f"size=8m,uid={owner.st_uid},gid={owner.st_gid},mode=700"):
-            pytest.skip("this user may not mount a file system")
-        return self.folder
-
-    def __exit__(self, *_: object) -> None:
-        subprocess.run(["umount", "--lazy", str(self.folder)], check=True)
-
-
-def mount(folder: Path, options: str) -> bool:
-    words = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
-    return subprocess.run(words, capture_output=True, check=False).returncode == 0
 
 
 # Damage

@@ -1,0 +1,188 @@
+"""A PostgreSQL server that does not answer, is killed, may only be read or is full, under a whole broker.
+
+Persistent messages wait, everything else goes on, nothing confirmed is lost, and all goes on when the server is back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pika
+import pytest
+
+from tests.brokers import BrokerProcess, eventually, in_background, penstock_command, serving, some_name
+from tests.postgres import Cluster, cluster, mount, needs_postgres, small_disk
+from tests.server.disks import closed, crossings, take
+from tests.server.test_durability import LOST, client_of, killed
+from tests.server.web import Web
+
+pytestmark = [needs_postgres, pytest.mark.slow]
+SLOW_S = 40.0
+"""For the gate to close before a server that says nothing, which it does after ten seconds."""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Cluster]:
+    with cluster() as server:
+        yield server
+
+
+@pytest.fixture
+def database(server: Cluster) -> Iterator[str]:
+    """A database of one test alone; its server runs."""
+    name = some_name("store")
+    server.ask(f'CREATE DATABASE "{name}"')
+    yield name
+    if not server.is_running():
+        server.start()
+
+
+@contextmanager
+def kept(tmp_path: Path, server: Cluster, database: str, *options: str) -> Iterator[BrokerProcess]:
+    """Run a broker on a database."""
+    with serving(tmp_path, "--store", server.url(database), *options) as broker:
+        yield broker
+        assert "Traceback" not in broker.log()
+
+
+def assert_that_all_else_goes_on(broker: BrokerProcess, numbers: list[str]) -> None:
+    """What is in the queue can be had; what is not kept passes; an alarm is told over HTTP, with the gate's reason."""
+    with client_of(broker) as reader:
+        assert take(reader, "q", len(numbers)) == numbers
+        reader.publish("passing", "to a queue that is not kept")
+        reader.publish("q", "transient", properties=LOST)
+        assert reader.drain("passing") == [("to a queue that is not kept", False)]
+    web = Web(broker.http)
+    answer = web.ask("GET", "/health/checks/alarms")
+    assert (answer.status, [alarm["resource"] for alarm in answer.json["alarms"]]) == (503, ["disk"])
+    assert "; store closed: " in penstock_command("status", "--url", broker.url).stdout
+
+
+def test_a_server_that_stands_still_and_then_is_killed_holds_persistent_messages_and_nothing_else(
+    server: Cluster, database: str, tmp_path: Path
+) -> None:
+    place = f"database '{database}' at '{server.folder}', port {server.port}"
+    with kept(tmp_path, server, database, "--http", "127.0.0.1:0") as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True)
+        client.channel.queue_declare("passing")
+        client.publish("q", *[str(number) for number in range(20)])
+        beating = pika.BlockingConnection(pika.URLParameters(f"{broker.url}?heartbeat=1"))
+        with in_background(lambda: client.publish("q", "in flight", "held")) as publishing:
+            server.pause()
+            # Ten seconds of heartbeats: a broker that sends none is given up after two.
+            eventually(lambda: beating.process_data_events(0.1) or closed(broker) == ["store"], "it closes", SLOW_S)
+            assert f"by the disk (store): the store in {place} has not answered for 1" in broker.why("q")
+            assert_that_all_else_goes_on(broker, ["0", "1", "2"])
+            server.kill()
+            eventually(lambda: "; is the server running there?" in broker.why("q"), "it is gone")
+            assert f"by the disk (store): cannot reach the store in {place}: " in broker.why("q")
+            assert_that_all_else_goes_on(broker, ["3", "4"])
+            assert publishing.is_alive()
+            beating.process_data_events(0.1)
+            server.start()
+        eventually(lambda: closed(broker) == [], "the gate opens by itself")
+        assert [line[:8] for line in crossings(broker)] == ["PST-1012", "PST-1013"]
+        beating.close()
+        killed(broker)
+    with kept(tmp_path, server, database) as broker, client_of(broker) as client:
+        assert [body for body, _ in client.drain("q")] == [*map(str, range(5, 20)), "in flight", "held"]
+
+
+def test_a_server_that_stands_still_for_long_and_goes_on_has_lost_nothing(
+    server: Cluster, database: str, tmp_path: Path
+) -> None:
+    with kept(tmp_path, server, database) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True)
+        client.publish("q", "a")
+        server.pause()
+        with in_background(lambda: client.publish("q", "b", "c")):
+            eventually(lambda: closed(broker) == ["store"], "the gate closes", SLOW_S)
+            server.resume()
+        eventually(lambda: closed(broker) == [], "the gate opens by itself")
+        killed(broker)
+    with kept(tmp_path, server, database) as broker, client_of(broker) as client:
+        assert [body for body, _ in client.drain("q")] == ["a", "b", "c"]
+
+
+def test_a_database_that_may_only_be_read_for_a_while_holds_persistent_messages_and_nothing_else(
+    server: Cluster, database: str, tmp_path: Path
+) -> None:
+    why = "the database may only be read; is this server a replica, or default_transaction_read_only set?"
+    with kept(tmp_path, server, database, "--http", "127.0.0.1:0") as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True)
+        client.channel.queue_declare("passing")
+        client.publish("q", *map(str, range(10)))
+        server.ask("ALTER SYSTEM SET default_transaction_read_only = on")
+        server.ask("SELECT pg_reload_conf()")
+        with in_background(lambda: client.publish("q", "in flight", "held")):
+            eventually(lambda: closed(broker) == ["store"], "the gate closes")
+            assert why in broker.why("q")
+            assert_that_all_else_goes_on(broker, ["0", "1"])
+            server.ask("ALTER SYSTEM RESET default_transaction_read_only")
+            server.ask("SELECT pg_reload_conf()")
+        eventually(lambda: closed(broker) == [], "the gate opens by itself")
+        (closing, opening) = crossings(broker)
+        assert closing.startswith("PST-1012 : Store cannot be written, flow control will be enforced : cannot write")
+        assert closing.endswith(why)
+        assert opening == "PST-1013 : Store can be written again"
+        killed(broker)
+    with kept(tmp_path, server, database) as broker, client_of(broker) as client:
+        assert [body for body, _ in client.drain("q")] == [*map(str, range(2, 10)), "in flight", "held"]
+
+
+def test_a_server_whose_disk_is_full_holds_persistent_messages_until_there_is_room(
+    server: Cluster, database: str, tmp_path: Path
+) -> None:
+    with small_disk(server) as folder:
+        with kept(tmp_path, server, database, "--http", "127.0.0.1:0") as broker, client_of(broker) as client:
+            client.channel.queue_declare("q", durable=True)
+            client.channel.queue_declare("passing")
+            client.publish("q", "0", "1")
+            server.ask(f"CREATE TABLESPACE small LOCATION '{folder}'")
+            server.ask("ALTER TABLE penstock.rows SET TABLESPACE small", database=database)
+            large = [str(number) * 1_000_000 for number in range(10)]
+            with in_background(lambda: client.publish("q", *large)):
+                eventually(lambda: closed(broker) == ["store"], "the gate closes")
+                assert "there is no room left for it on the server's disk" in broker.why("q")
+                assert_that_all_else_goes_on(broker, ["0", "1"])
+                assert mount(folder, "remount,size=64m")
+            eventually(lambda: closed(broker) == [], "the gate opens by itself")
+            killed(broker)
+        with kept(tmp_path, server, database) as broker, client_of(broker) as client:
+            assert [body for body, _ in client.drain("q")] == large
+        server.ask(f'DROP DATABASE "{database}" WITH (FORCE)')
+        server.ask("DROP TABLESPACE small")
+
+
+def test_a_broker_that_is_told_to_stop_ends_though_its_server_does_not_answer(
+    server: Cluster, database: str, tmp_path: Path
+) -> None:
+    with kept(tmp_path, server, database) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True)
+        client.publish("q", "confirmed")
+        server.pause()
+        unconfirmed = client.connection.channel()
+        unconfirmed.basic_publish("", "q", b"not confirmed", pika.BasicProperties(delivery_mode=2))
+        eventually(lambda: client.depth("q") == 2, "the broker has it")
+        broker.process.terminate()
+        assert broker.process.wait(SLOW_S) == 0
+        server.resume()
+        assert "the store could not be written in time: " in broker.log()
+    with kept(tmp_path, server, database) as broker, client_of(broker) as client:
+        assert client.drain("q")[0] == ("confirmed", False)
+
+
+@pytest.mark.parametrize("options", [(), ("--standby",)])
+def test_a_server_that_is_down_at_the_start_is_told_in_a_sentence_with_what_to_do(
+    server: Cluster, database: str, options: tuple[str, ...]
+) -> None:
+    server.stop()
+    url = f"postgresql://penstock:secret@127.0.0.1:{server.port}/{database}"
+    done = penstock_command("serve", "--listen", "127.0.0.1:0", "--store", url, *options)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"penstock: cannot reach the store in database '{database}' at '127.0.0.1', port {server.port}: "
+        "Connection refused; is the server running there?\n"
+    )
