@@ -95,7 +95,7 @@ class Cluster:
             os.kill(pid, signal.SIGKILL)
         eventually(lambda: not any(map(_is_running, processes)), "its processes are gone")
         for file in (self.data / "postmaster.pid", self.folder / f".s.PGSQL.{self.port}.lock"):
-            file.unlink()  # Whoever finds them looks whether there is such a process, and a dead one may still be there.
+            file.unlink()  # Who finds them looks whether there is such a process, and a dead one may still be there.
 
     def _processes(self) -> list[int]:
         """Return the number of the first process, and of all that it has made."""

@@ -157,6 +157,33 @@ def test_a_standby_can_be_told_to_stop(brokers: Brokers) -> None:
     assert standby.process.wait(30) == 0
 
 
+def test_a_standby_outlives_a_restart_of_its_server(server: Cluster, brokers: Brokers) -> None:
+    active = brokers.start().ready()
+    standby = brokers.start()
+    eventually(standby.stands_by, "it stands by")
+    with client_of(active) as client:
+        client.channel.queue_declare("q", durable=True)
+        client.publish("q", "a")
+        server.stop("immediate")
+        active.process.kill()
+    eventually(lambda: "is the server running there?; it is tried again every second" in standby.log.read_text(), "away")
+    server.start()
+    with client_of(standby.ready()) as client:
+        assert client.drain("q") == [("a", False)]
+
+
+def test_a_standby_can_be_told_to_stop_when_its_server_does_not_answer(server: Cluster, brokers: Brokers) -> None:
+    brokers.start().ready()
+    standby = brokers.start()
+    eventually(standby.stands_by, "it stands by")
+    server.pause()
+    try:
+        standby.process.terminate()
+        assert standby.process.wait(30) == 0
+    finally:
+        server.resume()
+
+
 def test_an_orderly_stop_hands_over_at_once(brokers: Brokers) -> None:
     active = brokers.start().ready()
     standby = brokers.start()

@@ -5,6 +5,7 @@ Persistent messages wait, everything else goes on, nothing confirmed is lost, an
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import pika
 import pytest
 
 from tests.brokers import BrokerProcess, eventually, in_background, penstock_command, serving, some_name
-from tests.postgres import Cluster, cluster, mount, needs_postgres, small_disk
+from tests.postgres import PROGRAMS, Cluster, cluster, mount, needs_postgres, small_disk
 from tests.server.disks import closed, crossings, take
 from tests.server.test_durability import LOST, client_of, killed
 from tests.server.web import Web
@@ -186,3 +187,54 @@ def test_a_server_that_is_down_at_the_start_is_told_in_a_sentence_with_what_to_d
         f"penstock: cannot reach the store in database '{database}' at '127.0.0.1', port {server.port}: "
         "Connection refused; is the server running there?\n"
     )
+
+
+# Other commands
+
+
+def test_a_store_is_checked_while_no_broker_has_it(server: Cluster, database: str, tmp_path: Path) -> None:
+    place, url = f"database '{database}' at '{server.folder}', port {server.port}", server.url(database)
+    empty = penstock_command("check", "--store", url)
+    assert (empty.returncode, empty.stderr) == (1, f"penstock: there is no store of Penstock in {place}\n")
+    assert server.ask("SELECT 1 FROM pg_namespace WHERE nspname = 'penstock'", database=database) == []
+    with kept(tmp_path, server, database) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True)
+        client.publish("q", "a", "b")
+        busy = penstock_command("check", "--store", url)
+        assert busy.returncode == 1
+        assert f"is in use by another broker: process {broker.pid} on host" in busy.stderr
+    assert penstock_command("check", "--store", url).stdout == f"{place} is in order\n"
+    server.ask("UPDATE penstock.rows SET data = 'other'", database=database)
+    damaged = penstock_command("check", "--store", url)
+    assert damaged.returncode == 1
+    assert ": its checksum is wrong\n" in damaged.stderr
+    assert f"penstock: {place} is damaged in " in damaged.stderr
+    refused = penstock_command("serve", "--listen", "127.0.0.1:0", "--store", url)
+    assert refused.returncode == 1
+    assert "; `penstock check --store URL` tells all of it; restore the database from a backup" in refused.stderr
+
+
+@pytest.mark.parametrize("command", ["backup", "repair"])
+def test_what_postgresql_does_itself_is_left_to_it(command: str, tmp_path: Path) -> None:
+    done = penstock_command(command, str(tmp_path / "new"), "--store", "postgresql:///orders")
+    assert done.returncode == 2
+    assert f"a store in PostgreSQL is {'backed up with pg_dump' if command == 'backup' else 'restored'}" in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_pg_dump_has_taken_from_a_running_broker_is_a_store_again(
+    server: Cluster, database: str, tmp_path: Path
+) -> None:
+    dump = tmp_path / "dump"
+    with kept(tmp_path, server, database) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True)
+        client.publish("q", "a", "b")
+        assert PROGRAMS is not None
+        words = [PROGRAMS / "pg_dump", "--schema=penstock", "--format=custom", f"--file={dump}", server.url(database)]
+        subprocess.run(words, check=True, timeout=60)
+        client.publish("q", "c")
+    restored = some_name("restored")
+    server.ask(f'CREATE DATABASE "{restored}"')
+    subprocess.run([PROGRAMS / "pg_restore", f"--dbname={server.url(restored)}", dump], check=True, timeout=60)
+    with kept(tmp_path, server, restored) as broker, client_of(broker) as client:
+        assert [body for body, _ in client.drain("q")] == ["a", "b"]

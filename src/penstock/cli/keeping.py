@@ -1,4 +1,4 @@
-"""`penstock backup`, `penstock check`, `penstock repair`: what is in a data directory."""
+"""`penstock backup`, `penstock check`, `penstock repair`: what is in a data directory, or a database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from penstock.cli.asking import counted, main, one_sentence
 from penstock.errors import StoreError
 
 if TYPE_CHECKING:
-    from penstock.store.store import Damage
+    from penstock.store.store import Damage, Store
 
 LISTED = 20
 """Damages that are told one by one; the rest is counted."""
@@ -24,13 +24,15 @@ DATA = click.option(
     type=click.Path(path_type=Path),
     help="The broker's data directory; default: this user's, as of `penstock serve`.",
 )
+STORE = click.option("--store", metavar="URL", help="The broker's database, as of `penstock serve --store`.")
 TARGET = click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
 
 
 @main.command()
 @TARGET
 @DATA
-def backup(target: Path, data: Path | None) -> None:
+@STORE
+def backup(target: Path, data: Path | None, store: str | None) -> None:
     """Copy what a broker keeps into the folder DIR, which is made, or empty; the broker may run meanwhile.
 
     The copy is the state of one moment and a data directory of its own: `penstock serve --data DIR` starts from it.
@@ -40,43 +42,39 @@ def backup(target: Path, data: Path | None) -> None:
     from penstock.store.sqlite import FILE
 
     with one_sentence():
+        _refuse_database(store, "backed up with pg_dump, which may run while brokers use it")
         copy(_directory(data) / FILE, target, _progress("copied"))
         click.echo(f"backed up to {target}: {(target / FILE).stat().st_size:,} bytes")
 
 
 @main.command()
 @DATA
-def check(data: Path | None) -> None:
-    """Read everything in a data directory that no broker is using, and say what is damaged; ends with 1 if anything is.
+@STORE
+def check(data: Path | None, store: str | None) -> None:
+    """Read everything in a data directory, or database, that no broker is using; say what is damaged, and end with 1.
 
-    Changes nothing that is kept. `penstock repair` saves the rest.
+    Changes nothing that is kept; ends with 0 if all is in order. Of a data directory `penstock repair` saves the rest.
     """
-    from penstock.store.directory import DataDirectory
-    from penstock.store.sqlite import SqliteStore
-
+    if data is not None and store is not None:
+        raise click.UsageError("--data and --store say what is checked: give one of them")
     with one_sentence():
-        directory = DataDirectory(_directory(data))
-        directory.hold()
-        store = SqliteStore(directory.path)
-        try:
-            store.open()
-            damaged = store.check()
-        finally:
-            store.close()
-            directory.unlock()
+        if store is None:
+            place, damaged = _check_directory(_directory(data))
+            advice = f"`penstock repair NEW --data {place}` saves the rest in a folder NEW"
+        else:
+            checked = _database(store)
+            place, damaged, advice = str(checked), _check(checked), checked.when_damaged
         if damaged:
             _tell(damaged)
-            raise StoreError(
-                f"{directory.path} is damaged in {counted(len(damaged), 'place')}; `penstock repair NEW --data "
-                f"{directory.path}` saves the rest in a folder NEW"
-            )
-        click.echo(f"{directory.path} is in order")
+            raise StoreError(f"{place} is damaged in {counted(len(damaged), 'place')}; {advice}")
+        click.echo(f"{place} is in order")
 
 
 @main.command()
 @TARGET
 @DATA
-def repair(target: Path, data: Path | None) -> None:
+@STORE
+def repair(target: Path, data: Path | None, store: str | None) -> None:
     """Save what can be read of a damaged data directory into the folder DIR, which is made, or empty.
 
     Nothing is changed in the damaged one. Ends with 0 when something could be saved, and says what could not.
@@ -84,6 +82,7 @@ def repair(target: Path, data: Path | None) -> None:
     from penstock.store.repair import repair as save
 
     with one_sentence():
+        _refuse_database(store, "restored from a backup with pg_restore")
         saved = save(_directory(data), target)
         _tell(saved.lost)
         click.echo(
@@ -96,6 +95,39 @@ def _directory(data: Path | None) -> Path:
     from penstock.store.directory import default_directory
 
     return data or default_directory()
+
+
+def _refuse_database(store: str | None, way: str) -> None:
+    if store is not None:
+        raise click.UsageError(f"a store in PostgreSQL is {way} (docs/postgres.md)")
+
+
+def _check_directory(path: Path) -> tuple[str, list[Damage]]:
+    from penstock.store.directory import DataDirectory
+    from penstock.store.sqlite import SqliteStore
+
+    directory = DataDirectory(path)
+    directory.hold()
+    try:
+        return str(directory.path), _check(SqliteStore(directory.path))
+    finally:
+        directory.unlock()
+
+
+def _check(store: Store) -> list[Damage]:
+    try:
+        store.open()
+        return store.check()
+    finally:
+        store.close()
+
+
+def _database(url: str) -> Store:
+    from penstock.store.postgres import SCHEMES, postgres_store
+
+    if not url.startswith(SCHEMES):
+        raise click.UsageError("--store is a database of PostgreSQL, as postgresql://HOST/DATABASE; a folder is --data")
+    return postgres_store(url, makes=False)
 
 
 def _tell(damaged: list[Damage]) -> None:

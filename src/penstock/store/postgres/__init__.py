@@ -13,8 +13,11 @@ SCHEMES = ("postgresql://", "postgres://")
 """How a URL begins that means such a store."""
 
 
-def postgres_store(url: str) -> PostgresStore:
-    """Return the store at a URL, not yet opened. Raises ConfigError: it cannot be meant, psycopg is missing."""
+def postgres_store(url: str, makes: bool = True) -> PostgresStore:
+    """Return the store at a URL, not yet opened; if it is not there, `makes` says that it is to be made then.
+
+    Raises ConfigError: it cannot be meant, psycopg is missing.
+    """
     try:
         from penstock.store.postgres.store import PostgresStore
     except ImportError as error:
@@ -23,4 +26,4 @@ def postgres_store(url: str) -> PostgresStore:
         raise ConfigError(
             "a store in PostgreSQL needs psycopg, which is not installed: pip install 'penstock[postgres]'"
         ) from None
-    return PostgresStore(url)
+    return PostgresStore(url, makes)

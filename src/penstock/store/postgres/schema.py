@@ -57,14 +57,18 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (_first,)
 """The first makes version 1 of nothing, the second version 2 of version 1 ..."""
 
 
-def bring_up_to_date(session: Session, address: Address, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-    """Make the schema or run the migrations that it has not seen, and note who opened it.
+def bring_up_to_date(
+    session: Session, address: Address, migrations: Sequence[Migration] = MIGRATIONS, makes: bool = True
+) -> None:
+    """Make the schema, if it `makes` one, or run the migrations that it has not seen, and note who opened it.
 
-    Raises StoreError if it is newer than we or not ours, psycopg.Error.
+    Raises StoreError if it is newer than we, not ours or not there, psycopg.Error.
     """
     newest = len(migrations)
     with session.connection.transaction():
         version = _version(session, address)
+        if version == 0 and not makes:
+            raise StoreError(f"there is no store of Penstock in {address}")  # What was made of it is taken back.
         if version > newest:
             ((opened_by,),) = session.ask("SELECT value FROM about WHERE name = 'penstock'")
             raise StoreError(

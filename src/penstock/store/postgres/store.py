@@ -41,9 +41,12 @@ T = TypeVar("T")
 class PostgresStore(Store):
     """The store at a URL; see `address.Address`."""
 
-    def __init__(self, url: str) -> None:
-        """Take a URL. Raises ConfigError."""
+    when_damaged = "`penstock check --store URL` tells all of it; restore the database from a backup (docs/postgres.md)"
+
+    def __init__(self, url: str, makes: bool = True) -> None:
+        """Take a URL; `makes` says whether a store that is not there is made. Raises ConfigError."""
         self.address = Address(url)
+        self._makes = makes
         self.damaged: list[Damage] = []
         self.holder: Holder | None = None
         """Who had the lease when `try_open` returned False; None if that is not known."""
@@ -84,7 +87,7 @@ class PostgresStore(Store):
             if not self._lease.lock(session, patience_s):
                 self.holder = self._lease.holder(session)
                 return False
-            schema.bring_up_to_date(session, self.address)
+            schema.bring_up_to_date(session, self.address, makes=self._makes)
             self._lease.take(session)
             self._space.count(session)
             if session.ask("SHOW fsync") == [("off",)]:
