@@ -25,10 +25,13 @@ from tests.brokers import eventually
 
 PATIENCE_S = 60
 """For the server to start or to stop."""
+ROOM = 1 << 30
+"""Bytes; a server takes about 40 MiB, and what is written to it."""
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "max_connections": "40",
     "shared_buffers": "32MB",
+    "max_wal_size": "64MB",
     "autovacuum_naptime": "1d",  # What a test sees is what it has done.
     "restart_after_crash": "on",
 }
@@ -134,6 +137,13 @@ class Cluster:
         assert done.returncode == 0, f"{program}: {done.stdout or ''} {log.read_text() if log.exists() else ''}"
 
 
+def _memory() -> Path | None:
+    """Return a folder in memory with room for a server: what is killed and never loses power needs no real disk."""
+    memory = Path("/dev/shm")
+    has_room = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > ROOM
+    return memory if has_room else None
+
+
 def _is_running(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "XZ"
@@ -144,7 +154,7 @@ def _is_running(pid: int) -> bool:
 @contextmanager
 def cluster() -> Iterator[Cluster]:
     """Run a server for as long as the context lasts."""
-    folder = Path(tempfile.mkdtemp(prefix="penstock-"))  # Not below pytest's, which is closed to other users.
+    folder = Path(tempfile.mkdtemp(prefix="penstock-", dir=_memory()))  # Pytest's own is closed to other users.
     try:
         server = Cluster(folder)
         try:

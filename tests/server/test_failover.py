@@ -166,7 +166,9 @@ def test_a_standby_outlives_a_restart_of_its_server(server: Cluster, brokers: Br
         client.publish("q", "a")
         server.stop("immediate")
         active.process.kill()
-    eventually(lambda: "is the server running there?; it is tried again every second" in standby.log.read_text(), "away")
+    eventually(
+        lambda: "is the server running there?; it is tried again every second" in standby.log.read_text(), "away"
+    )
     server.start()
     with client_of(standby.ready()) as client:
         assert client.drain("q") == [("a", False)]

@@ -97,7 +97,11 @@ class Vacuum:
         self.session = session
         self.deleted = deleted
         """Bytes that had been deleted when it began."""
-        session.send(b"VACUUM rows")
+        try:
+            session.send(b"VACUUM rows")
+        except BaseException:
+            session.abandon()
+            raise
 
     def goes_on(self, patience_s: float) -> bool:
         """Wait so many seconds for its end; tells whether it has not come. What it fails of, autovacuum will do."""
