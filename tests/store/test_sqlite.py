@@ -47,7 +47,9 @@ def test_things_come_in_the_order_in_which_they_were_declared_and_the_newest_sta
     with opened(tmp_path) as store:
         store.commit(committing(things=[Thing("queue", name, b"1") for name in ("b", "a", "c")]))
         store.commit(committing(things=[Thing("queue", "b", b"2"), Thing("exchange", "b", b"3")]))
-        store.commit(committing(things=[Thing("queue", "a", None), Thing("queue", "a", b"4")]))
+        store.commit(committing(things=[Thing("queue", "b", None), Thing("queue", "b", b"2")]))  # Never gone.
+        store.commit(committing(things=[Thing("queue", "a", None)]))
+        store.commit(committing(things=[Thing("queue", "a", b"4")]))
         found = [(thing.kind, thing.key, thing.data) for thing in store.things()]
     assert found == [("queue", "b", b"2"), ("queue", "c", b"1"), ("exchange", "b", b"3"), ("queue", "a", b"4")]
 
