@@ -65,9 +65,12 @@ def _read_line(stream: IO[str], deadline: float) -> str:
 
 
 class PenstockNode:
-    """Our broker in the form that is asked for, with a data directory of its own; it may be started again and again."""
+    """Our broker in the form that is asked for, with a data directory of its own; it may be started again and again.
 
-    def __init__(self, name: str, scratch: Path) -> None:
+    With `store`, the URL of a database, it keeps there what is durable.
+    """
+
+    def __init__(self, name: str, scratch: Path, store: str | None = None) -> None:
         self._environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         if name == COMPILED:
             self._command = [str(Path(sys.executable).with_name("penstock"))]
@@ -81,13 +84,14 @@ class PenstockNode:
             asked = f"The {name} form was asked for, but `{' '.join(self._command)} --version` says {self.title}."
             raise BrokerUnavailable(asked)
         self.data = scratch / f"{name}-data"
+        self._keeps = ["--data", str(self.data)] if store is None else ["--store", store]
         self.log = scratch / f"{name}.log"
 
     def launch(self) -> subprocess.Popen[str]:
         """Start it; `port` waits until it is ready."""
         with self.log.open("a") as log:
             return subprocess.Popen(
-                [*self._command, "serve", "--listen", "127.0.0.1:0", "--data", str(self.data)],
+                [*self._command, "serve", "--listen", "127.0.0.1:0", *self._keeps],
                 env=self._environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
             )  # fmt: skip
 

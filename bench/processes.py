@@ -18,6 +18,15 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def is_alive(pid: int) -> bool:
+    """Tell whether a process is there that has not ended; one that nobody has waited for has."""
+    try:
+        # The command may hold spaces and brackets: the fields are counted from its closing bracket.
+        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def _parents() -> dict[int, int]:
     """Return the parent of every process; processes that vanish meanwhile are left out."""
     parents = {}

@@ -16,12 +16,14 @@ from pathlib import Path
 
 import penstock
 from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, BrokerUnavailable
+from bench.crash.database import PostgresTarget
 from bench.crash.history import Violation
 from bench.crash.rounds import Rounds
 from bench.crash.target import Target
 from bench.crash.wire import Gone, Refused
 
 OUTPUT = Path(__file__).resolve().parents[1] / "output" / "crash"
+SQLITE, POSTGRES = "sqlite", "postgres"
 MOST_TOLD = 5
 """Broken promises of a round that are told."""
 
@@ -39,6 +41,9 @@ def arguments() -> argparse.Namespace:
     ours = COMPILED if penstock.compiled() else INTERPRETED
     parser.add_argument("--broker", choices=["penstock", COMPILED, INTERPRETED, RABBITMQ], default="penstock",
                         help=f"who is killed (penstock is the {ours} form here)")  # fmt: skip
+    parser.add_argument("--store", choices=[SQLITE, POSTGRES], default=SQLITE,
+                        help="where Penstock keeps what is durable (default %(default)s); postgres: in a server of "
+                             "its own, which is killed at times too")  # fmt: skip
     parser.add_argument("--rounds", type=int, default=500, help="how many (default %(default)s)")
     parser.add_argument("--first", type=int, default=1, metavar="N", help="number of the first round: one that failed")
     parser.add_argument("--seed", type=int, help="what chance begins with (default: another one each time)")
@@ -47,6 +52,8 @@ def arguments() -> argparse.Namespace:
     wanted = parser.parse_args()
     if wanted.rounds < 1:
         parser.error(f"--rounds {wanted.rounds}: at least 1 is needed")
+    if wanted.broker == RABBITMQ and wanted.store == POSTGRES:
+        parser.error(f"--store {POSTGRES}: {RABBITMQ} has a store of its own")
     if wanted.broker == "penstock":
         wanted.broker = ours
     return wanted
@@ -75,7 +82,7 @@ def totals(rounds: Rounds, failed: list[tuple[int, list[Violation]]], seconds: f
     restarts = target.restarts[1:] or [0.0]
     lines = [
         ("rounds", f"{counts['rounds']:,} in {seconds:,.0f} s, {len(failed)} failed; seed {rounds.seed}"),
-        ("kills", f"{target.kills:,}"),
+        ("kills", f"{target.kills:,}; of the store's server {target.store_kills:,}"),
         ("confirmed", f"{counts['confirmed']:,}; delivered {counts['delivered']:,}"),
         ("had to be there", f"{counts['be there']:,}; lost {counts['! lost']:,}"),
         ("had to be gone", f"{counts['be gone']:,}; acknowledged ones back {counts['! acknowledged back']:,}, "
@@ -88,6 +95,7 @@ def totals(rounds: Rounds, failed: list[tuple[int, list[Violation]]], seconds: f
                                   f"{counts['transactions in doubt, not taken']:,} not, "
                                   f"{counts['transactions by halves']:,} by halves"),
         ("declarations", f"{counts['! missing']:,} missing, {counts['! deleted back']:,} deleted ones back"),
+        ("paged", f"{counts['paged']:,} on the disk only after restarts"),
         ("restart", f"median {statistics.median(restarts):.2f} s, longest {max(restarts):.2f} s"),
     ]  # fmt: skip
     width = max(len(name) for name, _ in lines)
@@ -102,7 +110,7 @@ def main() -> int:
     wanted.output.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=f"{wanted.broker}-", dir=wanted.output))
     try:
-        target = Target(wanted.broker, scratch)
+        target = (PostgresTarget if wanted.store == POSTGRES else Target)(wanted.broker, scratch)
     except BrokerUnavailable as reason:
         say(str(reason))
         return 2
@@ -122,7 +130,8 @@ def main() -> int:
     if failed:
         number = failed[0][0]
         say(f"Round {number} was the first: its journal, its data as the kill left them and the log are in {scratch}")
-        say(f"Once more: python -m bench.crash --broker {wanted.broker} --seed {seed} --first {number} --rounds 1")
+        again = f"--broker {wanted.broker} --store {wanted.store} --seed {seed} --first {number} --rounds 1"
+        say(f"Once more: python -m bench.crash {again}")
         return 1
     shutil.rmtree(scratch)
     return 0

@@ -1,8 +1,10 @@
 """The clients that declare, delete and purge under load."""
 
-from bench.crash.history import Thing, Wipe, now
+import random
+
+from bench.crash.history import History, Thing, Wipe, now
 from bench.crash.parties import Party
-from bench.crash.topology import MORTAL, PURGED
+from bench.crash.topology import ARGUMENTS
 from bench.crash.wire import Link
 from penstock.wire.amqp091 import spec
 
@@ -20,36 +22,45 @@ def pause(party: Party, link: Link) -> None:
         link.read(left / 1e9)
 
 
-class Purger(Party):
-    """Purges a queue that others publish to, and nobody consumes from."""
+class Wiping(Party):
+    """Takes all that is in a queue that others publish to, and nobody consumes from."""
+
+    def __init__(self, name: str, port: int, history: History, chance: random.Random, queue: str) -> None:
+        super().__init__(name, port, history, chance)
+        self.queue = queue
+
+
+class Purger(Wiping):
+    """Purges it."""
 
     def act(self) -> None:
         link = self.connect()
         while True:
             pause(self, link)
-            wipe = Wipe(PURGED, now())
+            wipe = Wipe(self.queue, now())
             self.history.wipes.append(wipe)
-            link.ask(spec.QUEUE_PURGE, queue=PURGED)
+            link.ask(spec.QUEUE_PURGE, queue=self.queue)
             wipe.ended, wipe.answered = now(), True
             self.history.answered("wipe")
 
 
-class Deleter(Party):
-    """Deletes a queue that others publish to, and declares it again."""
+class Deleter(Wiping):
+    """Deletes it, and declares it again."""
 
     def act(self) -> None:
-        link = self.connect()
+        link, queue = self.connect(), self.queue
         while True:
             pause(self, link)
-            wipe, thing = Wipe(MORTAL, now()), self.history.change("queue", MORTAL, there=False)
+            wipe, thing = Wipe(queue, now()), self.history.change("queue", queue, there=False)
             self.history.wipes.append(wipe)
-            link.ask(spec.QUEUE_DELETE, queue=MORTAL)
+            link.ask(spec.QUEUE_DELETE, queue=queue)
             wipe.answered, thing.doubtful = True, False
             self.history.answered("wipe")
             if self.chance.random() < 0.5:
                 pause(self, link)
-            self.history.change("queue", MORTAL, there=True)
-            link.ask(spec.QUEUE_DECLARE, queue=MORTAL, durable=True)
+            arguments = ARGUMENTS[queue]
+            self.history.change("queue", queue, there=True, arguments=arguments)
+            link.ask(spec.QUEUE_DECLARE, queue=queue, durable=True, arguments=arguments)
             wipe.ended, thing.doubtful = now(), False
 
 

@@ -1,24 +1,26 @@
-"""A queue that is read by a cursor (Penstock only): what is settled stays settled, and no offset is ever used twice."""
+"""Queues that are read by cursors (Penstock only): what is settled stays settled, and no offset is ever used twice."""
 
 from __future__ import annotations
 
 import json
 import random
 import struct
+import time
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple, Self
 
 from bench.crash.history import Copy, History, Settlement, now
 from bench.crash.judge import Found, Verdict
 from bench.crash.parties import Party
-from bench.crash.topology import READ
+from bench.crash.wire import PATIENCE_S
 from penstock.client import ClientError, Connection, Control, ControlError
 
-CURSOR = "crash"
 MOST_ROWS, MOST_OCTETS = 500, 16 << 20
 """Of one block."""
+WAIT_MS = 50
+"""How long the broker waits for messages to plan, in ms, before it says that there are none."""
 
 
 class Row(NamedTuple):
@@ -53,9 +55,14 @@ def rows_of(block: memoryview) -> list[Row]:
 
 
 class Cursor:
-    """What is known of the cursor."""
+    """What is known of a cursor."""
 
-    def __init__(self) -> None:
+    def __init__(self, queue: str, pages: bool = False) -> None:
+        self.queue = queue
+        """The one that it reads."""
+        self.pages = pages
+        """Whether that pages: then only as much of it can be planned as fits into its memory."""
+        self.name = f"crash.{queue}"
         self.settled = 0
         """The offset up to which it was surely settled: cursor.settle was answered."""
         self.asked = 0
@@ -76,22 +83,22 @@ class Cursor:
         """A message has been read."""
         before = self.offsets.setdefault(row.name, row.offset)
         if before != row.offset:
-            history.blame("offset", f"{row.name} was read at {before} of {READ}, and now is at {row.offset}")
+            history.blame("offset", f"{row.name} was read at {before} of {self.queue}, and now is at {row.offset}")
         index = bisect_left(self._seen_at, copy.sent)
         if index and row.offset <= self.tails[index - 1]:
             used = self.tails[index - 1]
             history.blame(
-                "offset", f"{row.name} is at {row.offset} of {READ}, and {used} was in use before it was sent"
+                "offset", f"{row.name} is at {row.offset} of {self.queue}, and {used} was in use before it was sent"
             )
 
     def settle(self, control: Control, token: int, end: int, copies: list[Copy], history: History) -> None:
         """Settle messages that were read, up to an offset."""
         settlements = []
         for copy in copies:
-            copy.settlement = Settlement(READ)
+            copy.settlement = Settlement(self.queue)
             settlements.append(copy.settlement)
         self.asked = max(self.asked, end)
-        control.settle(CURSOR, token, {READ: end})
+        control.settle(self.name, token, {self.queue: end})
         self.settled = max(self.settled, end)
         for settlement in settlements:
             settlement.sure = True
@@ -120,20 +127,22 @@ class Reader(Party):
             return  # the broker is gone
 
     def _read(self, control: Control) -> None:
-        attached = control.attach(CURSOR, [READ])
-        start, copies = attached.settled[READ], []
+        cursor = self.cursor
+        name, queue = cursor.name, cursor.queue
+        attached = control.attach(name, [queue])
+        start, copies = attached.settled[queue], []
         while True:
-            plan = control.plan(CURSOR, attached.token, {READ: start}, rows=self.chance.randint(1, MOST_ROWS),
+            plan = control.plan(name, attached.token, {queue: start}, rows=self.chance.randint(1, MOST_ROWS),
                                 bytes=MOST_OCTETS, wait_ms=50)  # fmt: skip
-            self.cursor.saw_tail(plan.tail[READ])
-            for row in read_range(control, attached.token, start, plan.end[READ]):
-                copy = self.history.delivered(READ, row.name, True, row.body)
+            cursor.saw_tail(plan.tail[queue])
+            for row in read_range(control, cursor, attached.token, start, plan.end[queue]):
+                copy = self.history.delivered(queue, row.name, True, row.body)
                 if copy is not None:
-                    self.cursor.saw(row, copy, self.history)
+                    cursor.saw(row, copy, self.history)
                     copies.append(copy)
-            start = plan.end[READ]
+            start = plan.end[queue]
             if copies and self.chance.random() < 0.7:
-                self.cursor.settle(control, attached.token, start, copies, self.history)
+                cursor.settle(control, attached.token, start, copies, self.history)
                 copies = []
 
 
@@ -142,10 +151,10 @@ def url_of(port: int) -> str:
     return f"amqp://guest:guest@127.0.0.1:{port}/"
 
 
-def read_range(control: Control, token: int, start: int, end: int) -> Iterator[Row]:
+def read_range(control: Control, cursor: Cursor, token: int, start: int, end: int) -> Iterator[Row]:
     """Read all of (start, end], block by block."""
     while start < end:
-        block = control.range(CURSOR, token, READ, start, end, rows=MOST_ROWS, bytes=MOST_OCTETS)
+        block = control.range(cursor.name, token, cursor.queue, start, end, rows=MOST_ROWS, bytes=MOST_OCTETS)
         rows = rows_of(block)
         if not rows:
             return
@@ -154,14 +163,16 @@ def read_range(control: Control, token: int, start: int, end: int) -> Iterator[R
 
 
 class CursorWitness:
-    """Looks at the queue through the cursor after a restart."""
+    """Looks at the queues through their cursors after a restart."""
 
-    def __init__(self, port: int, history: History, cursor: Cursor) -> None:
+    def __init__(self, port: int, history: History, cursors: Iterable[Cursor]) -> None:
         self._connection = Connection(url_of(port))
         self._control = Control(self._connection)
         self._history = history
-        self._cursor = cursor
-        self._token = 0
+        self._cursors = list(cursors)
+        self._tokens: dict[str, int] = {}
+        self._ends: dict[str, int] = {}
+        """Up to which offset each queue was read."""
 
     def __enter__(self) -> Self:
         return self
@@ -170,39 +181,67 @@ class CursorWitness:
         self._connection.close()
 
     def create(self) -> None:
-        """Make the cursor."""
-        self._control.attach(CURSOR, [READ])
+        """Make the cursors."""
+        for cursor in self._cursors:
+            self._control.attach(cursor.name, [cursor.queue])
+
+    def paged(self) -> int:
+        """Return how many messages are on the disk only, in all queues."""
+        return sum(queue["messages_paged_out"] for queue in self._control.listed("queues"))
 
     def take(self) -> list[Found]:
         """Return all that is not settled."""
-        cursor, control, found = self._cursor, self._control, list[Found]()
+        return [found for cursor in self._cursors for found in self._take(cursor)]
+
+    def _take(self, cursor: Cursor) -> list[Found]:
+        control, queue, found = self._control, cursor.queue, list[Found]()
         try:
-            attached = control.attach(CURSOR, [READ])
+            attached = control.attach(cursor.name, [queue])
         except ControlError as refused:
-            self._history.blame("missing", f"cursor {CURSOR}: {refused}")
+            self._history.blame("missing", f"cursor {cursor.name}: {refused}")
             return found
-        self._token, settled = attached.token, attached.settled[READ]
+        token, settled = attached.token, attached.settled[queue]
+        self._tokens[queue] = token
         if attached.created:
-            self._history.blame("missing", f"cursor {CURSOR} is not there, but its creation was answered")
+            self._history.blame("missing", f"cursor {cursor.name} is not there, but its creation was answered")
         elif not cursor.settled <= settled <= cursor.asked:
             asked = f"it was surely settled to {cursor.settled}, and at most {cursor.asked} was asked for"
-            self._history.blame("offset", f"cursor {CURSOR} is settled to {settled}: {asked}")
-        plan = control.plan(CURSOR, self._token, {READ: settled})
-        for row in read_range(control, self._token, settled, plan.end[READ]):
-            copy = self._history.copies.get((READ, row.name))
+            self._history.blame("offset", f"cursor {cursor.name} is settled to {settled}: {asked}")
+        cursor.settled = cursor.asked = settled
+        self._read(cursor, found)
+        deadline = time.monotonic() + PATIENCE_S
+        while cursor.pages and self._depth(queue):  # what was read makes room for what comes from the disk
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{queue} still has messages that cannot be planned after {PATIENCE_S:g} s")
+            cursor.settled = cursor.asked = control.settle(cursor.name, token, {queue: self._ends[queue]})[queue]
+            self._read(cursor, found)
+        return found
+
+    def _read(self, cursor: Cursor, found: list[Found]) -> None:
+        """Read on from where it was read to before."""
+        queue, token = cursor.queue, self._tokens[cursor.queue]
+        start = self._ends.get(queue, cursor.settled)
+        plan = self._control.plan(cursor.name, token, {queue: start}, wait_ms=WAIT_MS if cursor.pages else 0)
+        for row in read_range(self._control, cursor, token, start, plan.end[queue]):
+            copy = self._history.copies.get((queue, row.name))
             if copy is not None:
                 cursor.saw(row, copy, self._history)
             # A block tells neither the mark of a redelivery nor the delivery mode.
-            found.append(Found(READ, row.name, True, row.body, None, True, now()))
-        cursor.settled = cursor.asked = settled
-        cursor.saw_tail(plan.tail[READ])
-        return found
+            found.append(Found(queue, row.name, True, row.body, None, True, now()))
+        self._ends[queue] = plan.end[queue]
+        cursor.saw_tail(plan.tail[queue])
+
+    def _depth(self, queue: str) -> int:
+        return next(int(each["messages"]) for each in self._control.listed("queues") if each["name"] == queue)
 
     def settle(self, verdict: Verdict, chance: random.Random) -> None:
         """Settle some of what was found."""
-        copies = [copy for copy, one in verdict.kept if one.queue == READ]
-        copies = copies[: int(len(copies) * chance.choice((0.0, 0.5, 1.0, 1.0)))]
-        if copies:
-            end = self._cursor.offsets[copies[-1].name]
-            self._cursor.settle(self._control, self._token, end, copies, self._history)
-        self._cursor.forget_settled()
+        for cursor in self._cursors:
+            copies = [copy for copy, one in verdict.kept if one.queue == cursor.queue]
+            share = chance.choice((0.0, 0.5, 1.0, 1.0))
+            if not cursor.pages:  # else it was settled as it was read
+                copies = copies[: int(len(copies) * share)]
+            if copies:
+                end = cursor.offsets[copies[-1].name]
+                cursor.settle(self._control, self._tokens[cursor.queue], end, copies, self._history)
+            cursor.forget_settled()

@@ -154,6 +154,8 @@ class Judge:
             return Expected(Must.EITHER, "it is a dead letter")
         if transaction is not None and transaction.fate in (Fate.OPEN, Fate.ROLLED_BACK):
             return Expected(Must.BE_GONE, f"{transaction.name} was {transaction.fate.value}")
+        if not copy.persistent and self._promises.transients:
+            return Expected(Must.BE_GONE, "it is transient, and the broker was killed")
         if settlement is not None and settlement.stands():
             return self._settled(copy, settlement)
         for begun, sure, ended in self._wipes.get(copy.places[0], ()):

@@ -3,7 +3,7 @@
 import random
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from bench.crash.history import LARGEST, Copy, Fate, History, Settlement, Transaction, now
 from bench.crash.topology import TX_IN, TX_OUT, Road, straight
@@ -233,15 +233,45 @@ class Consumer(Party):
         self._sure = []
 
 
+class Lagging(Consumer):
+    """Is slower than the publishers for a while, then as fast as it can: what has piled up is read from the disk."""
+
+    def __init__(self, name: str, port: int, history: History, chance: random.Random, queue: str) -> None:
+        super().__init__(name, port, history, chance, queue)
+        self.lag_s = chance.uniform(0.0, 0.6)
+        self.pause_s = chance.uniform(0.001, 0.02)
+        self._fast_from = 0
+
+    def act(self) -> None:
+        self._fast_from = now() + int(self.lag_s * 1e9)
+        super().act()
+
+    def _take(self, link: Link, delivery: Delivery) -> None:
+        super()._take(link, delivery)
+        if now() < self._fast_from:
+            link.flush()
+            until = now() + int(self.pause_s * 1e9)
+            while (left := until - now()) > 0:
+                link.read(left / 1e9)
+
+
 class Transacting(Party):
     """Takes from one queue and publishes to others in transactions; some are rolled back."""
+
+    def __init__(self, name: str, port: int, history: History, chance: random.Random, queue: str,
+                 more: Sequence[Road] = ()) -> None:  # fmt: skip
+        super().__init__(name, port, history, chance)
+        self.queue = queue
+        self.more = more
+        """Where it publishes to besides."""
 
     def act(self) -> None:
         link = self.connect()
         link.ask(spec.TX_SELECT)
         link.ask(spec.BASIC_QOS, prefetch_count=50)
-        link.ask(spec.BASIC_CONSUME, queue=TX_IN)
+        link.ask(spec.BASIC_CONSUME, queue=self.queue)
         roads = [
+            *self.more,
             straight(TX_OUT),
             straight(TX_OUT),
             straight("work.1"),
@@ -254,13 +284,13 @@ class Transacting(Party):
             link.read(0.002)
             for delivery in self._new(link):
                 copy = self.history.delivered(
-                    TX_IN, delivery.properties.message_id, delivery.redelivered, delivery.body
+                    self.queue, delivery.properties.message_id, delivery.redelivered, delivery.body
                 )
                 if copy is not None:
                     held[delivery.tag] = copy
             settlements = {}
             for tag in list(held)[: self.chance.randint(0, 8)]:
-                settlements[tag] = Settlement(TX_IN, transaction=transaction)
+                settlements[tag] = Settlement(self.queue, transaction=transaction)
                 held[tag].settlement = settlements[tag]
                 transaction.settled.append(held[tag])
                 link.say(spec.BASIC_ACK, delivery_tag=tag)

@@ -17,5 +17,7 @@ class Promises(NamedTuple):
     """A message is in its queue or in that for dead letters, always in exactly one of them, and in order."""
     declarations: bool = True
     """What was declared or deleted stays so once that was answered."""
+    transients: bool = True
+    """A transient message does not come back after a restart, not even where it was paged."""
     marks: bool = True
     """What a client has had comes again marked as redelivered only, also if its acknowledgement was in doubt."""

@@ -5,7 +5,9 @@ import json
 import random
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from enum import Enum
 from typing import NamedTuple
 
 from bench.crash import topology
@@ -13,9 +15,26 @@ from bench.crash.changes import Builder, Deleter, Purger
 from bench.crash.cursors import Cursor, CursorWitness, Reader
 from bench.crash.history import ANSWERS, Copy, History, Violation
 from bench.crash.judge import Found, Judge, Verdict, carry_on
-from bench.crash.parties import Consumer, Party, Publisher, Transacting
+from bench.crash.parties import Consumer, Lagging, Party, Publisher, Transacting
 from bench.crash.target import Target
-from bench.crash.topology import MORTAL, PURGED, QUEUES, READ, ROADS, TIMED, TIMED_MS, TX_IN, WORK, straight
+from bench.crash.topology import (
+    MORTAL,
+    PAGED_MORTAL,
+    PAGED_PURGED,
+    PAGED_READ,
+    PAGED_ROADS,
+    PAGED_WORK,
+    PURGED,
+    READ,
+    ROADS,
+    TIMED,
+    TIMED_MS,
+    TRANSACTED,
+    TX_IN,
+    WORK,
+    drained,
+    straight,
+)
 from bench.crash.witness import Witness
 
 LONGEST_LOAD_S = 0.8
@@ -26,19 +45,36 @@ LONGEST_WAIT_S = 0.3
 """Seconds for which an answer of the kind that is struck at is waited for."""
 JOIN_S = 30.0
 """Seconds in which the clients of a dead broker must have noticed."""
+Cursors = dict[str, Cursor]
+"""By queue; empty where the broker knows none."""
+Place = Callable[[], tuple[str, int, History, random.Random]]
+"""Returns the first arguments of the next client."""
+
+
+class Store(Enum):
+    """What becomes of a store that has processes of its own (PostgreSQL), in a round."""
+
+    LIVES = "lives"
+    DIES_TOO = "is killed at once after the broker"
+    DIES_BEFORE = "is killed before the broker, which goes on without it for a while"
+    COMES_BACK = "is killed under load, and comes back while the broker lives"
 
 
 class Plan(NamedTuple):
     """What a round does; it follows from seed and number alone."""
 
     name: str
-    load_s: float
+    loads_s: tuple[float, ...]
+    """Seconds of load before each kill: after the first kills only declarations are looked at, before the next load."""
     stops: bool
     """The broker is asked to stop, and killed while it does."""
     strikes_on: str
     """It is killed by the client that is the first to read such an answer; empty: at once."""
     dies_again: int
     """How often it is killed while it recovers."""
+    store: Store
+    store_s: float
+    """Seconds without the store, or with the store after that came back."""
 
 
 def plan_of(seed: int, number: int) -> tuple[Plan, random.Random]:
@@ -48,15 +84,17 @@ def plan_of(seed: int, number: int) -> tuple[Plan, random.Random]:
     dies_again = chance.choice((1, 1, 2)) if chance.random() < 0.2 else 0
     strikes_on = chance.choice(ANSWERS) if chance.random() < 0.5 else ""
     stops = not strikes_on and chance.random() < 0.25
-    return Plan(str(number), chance.uniform(0.0, longest), stops, strikes_on, dies_again), chance
+    loads_s = tuple(chance.uniform(0.0, longest) for _ in range(chance.choice((1, 1, 1, 2, 3))))
+    store = chance.choice((Store.LIVES, Store.LIVES, Store.DIES_TOO, Store.DIES_BEFORE, Store.COMES_BACK))
+    return Plan(str(number), loads_s, stops, strikes_on, dies_again, store, chance.uniform(0.0, 1.5)), chance
 
 
-def parties(plan: Plan, port: int, history: History, chance: random.Random, cursor: Cursor | None) -> list[Party]:
-    """Return the clients of a round, not yet started; without a cursor where the broker knows none."""
+def parties(name: str, port: int, history: History, chance: random.Random, cursors: Cursors) -> list[Party]:
+    """Return the clients of a load, not yet started; what RabbitMQ does not know only where there are cursors."""
     found: list[Party] = []
 
     def place() -> tuple[str, int, History, random.Random]:
-        return f"{plan.name}.{len(found)}", port, history, random.Random(chance.random())
+        return f"{name}.{len(found)}", port, history, random.Random(chance.random())
 
     for road in chance.sample(ROADS, chance.randint(2, 5)):
         found.append(Publisher(*place(), road))
@@ -66,19 +104,41 @@ def parties(plan: Plan, port: int, history: History, chance: random.Random, curs
     if chance.random() < 0.7:
         found.append(Publisher(*place(), straight(TX_IN), plain=True))
         for _ in range(chance.choice((1, 1, 2))):
-            found.append(Transacting(*place()))
+            found.append(Transacting(*place(), TX_IN))
     if chance.random() < 0.4:
         found.append(Publisher(*place(), straight(TIMED), queue_ms=TIMED_MS))
-    for changer, queue in ((Purger, PURGED), (Deleter, MORTAL)):
-        if chance.random() < 0.5:
-            found.append(Publisher(*place(), straight(queue), plain=True))
-            found.append(changer(*place()))
+    found += wiping(place, chance, PURGED, MORTAL)
     if chance.random() < 0.6:
         found.append(Builder(*place()))
-    if cursor is not None and chance.random() < 0.5:
+    if READ in cursors and chance.random() < 0.5:
         found.append(Publisher(*place(), straight(READ), plain=True))
-        found.append(Reader(*place(), cursor))
+        found.append(Reader(*place(), cursors[READ]))
+    if PAGED_READ in cursors and chance.random() < 0.7:
+        found += paging(place, chance, cursors)
     return found
+
+
+def wiping(place: Place, chance: random.Random, purged: str, mortal: str) -> Iterator[Party]:
+    """Yield clients that publish to queues that are purged and deleted, and those who do that."""
+    for changer, queue in ((Purger, purged), (Deleter, mortal)):
+        if chance.random() < 0.5:
+            yield Publisher(*place(), straight(queue), plain=True)
+            yield changer(*place(), queue)
+
+
+def paging(place: Place, chance: random.Random, cursors: Cursors) -> Iterator[Party]:
+    """Yield clients of queues that page."""
+    for road in chance.sample(PAGED_ROADS, chance.randint(1, 4)):
+        yield Publisher(*place(), road)
+    for queue in chance.sample(PAGED_WORK, chance.randint(1, 4)):
+        for _ in range(chance.choice((1, 1, 2))):
+            yield Lagging(*place(), queue)
+    if chance.random() < 0.4:
+        yield Transacting(*place(), chance.choice(("paged.0", "paged.3")), TRANSACTED)
+    yield from wiping(place, chance, PAGED_PURGED, PAGED_MORTAL)
+    if chance.random() < 0.4:
+        yield Publisher(*place(), straight(PAGED_READ), plain=True)
+        yield Reader(*place(), cursors[PAGED_READ])
 
 
 class Rounds:
@@ -89,9 +149,8 @@ class Rounds:
         self.seed = seed
         self.counts: Counter[str] = Counter()
         self.history = History(target.promises)
-        self.cursor = Cursor()
-        self._copy = target.scratch / "as-killed"
-        """The data directory as the kill under load has left it; of a round that fails it stays as round-N.data."""
+        cursors = [Cursor(READ), Cursor(PAGED_READ, pages=True)] if target.ours else []
+        self.cursors: Cursors = {cursor.queue: cursor for cursor in cursors}
         self._port = 0
 
     def run(self, number: int) -> list[Violation]:
@@ -99,24 +158,29 @@ class Rounds:
         plan, chance = plan_of(self.seed, number)
         if not self._port:
             self._begin()
-        self._load(plan, chance)
-        self.target.copy_data(self._copy)
+        for life, load_s in enumerate(plan.loads_s):
+            if life:
+                self._port = self.target.start()
+                with Witness(self._port, self.history, self.target.promises) as witness:
+                    witness.check_things()
+            self._load(plan, f"{plan.name}.{life}", load_s, chance)
+        self.target.keep_data()
         for _ in range(plan.dies_again):
             self.target.start_and_kill(chance)
         self._port = self.target.start()
         with ExitStack() as stack:
             witness = stack.enter_context(Witness(self._port, self.history, self.target.promises))
             reader = None
-            if self.target.ours:
-                reader = stack.enter_context(CursorWitness(self._port, self.history, self.cursor))
+            if self.cursors:
+                reader = stack.enter_context(CursorWitness(self._port, self.history, self.cursors.values()))
             return self._verify(plan, chance, witness, reader)
 
     def _begin(self) -> None:
         self._port = self.target.start()
         with Witness(self._port, self.history, self.target.promises) as witness:
             topology.declare(witness.link, self.history, self.target.ours)
-        if self.target.ours:
-            with CursorWitness(self._port, self.history, self.cursor) as reader:
+        if self.cursors:
+            with CursorWitness(self._port, self.history, self.cursors.values()) as reader:
                 reader.create()
 
     def _verify(
@@ -124,8 +188,11 @@ class Rounds:
     ) -> list[Violation]:
         """See what is there, judge it, and take some of it away."""
         history = self.history
+        if reader is not None:
+            self.counts["paged"] += reader.paged()
         witness.check_things()
-        found = [one for queue in QUEUES if ("queue", queue) in history.things for one in witness.take(queue)]
+        queues = [queue for queue in drained(self.target.ours) if ("queue", queue) in history.things]
+        found = [one for queue in queues for one in witness.take(queue)]
         if reader is not None:
             found += reader.take()
         verdict = Judge(history, self.target.promises, time.monotonic_ns()).judge(found)
@@ -133,8 +200,7 @@ class Rounds:
         self._count(verdict, violations)
         if violations:
             self._write_journal(plan, found, violations)
-            if self._copy.exists():
-                self._copy.rename(self.target.scratch / f"round-{plan.name}.data")
+            self.target.save_data(f"round-{plan.name}")
         carry_on(history, verdict)
         witness.settle(verdict, f"{plan.name}.drain", chance)
         if reader is not None:
@@ -142,12 +208,13 @@ class Rounds:
         topology.declare(witness.link, history, self.target.ours)
         return violations
 
-    def _load(self, plan: Plan, chance: random.Random) -> None:
-        clients = parties(plan, self._port, self.history, chance, self.cursor if self.target.ours else None)
+    def _load(self, plan: Plan, name: str, load_s: float, chance: random.Random) -> None:
+        clients = parties(name, self._port, self.history, chance, self.cursors)
         begun = time.monotonic()
         for client in clients:
             client.start()
-        time.sleep(max(0.0, begun + plan.load_s - time.monotonic()))
+        time.sleep(max(0.0, begun + load_s - time.monotonic()))
+        self._without_store(plan)
         if self.target.has_ended():
             self.history.blame("ended", "the broker has ended by itself under load")
         if plan.strikes_on:
@@ -158,12 +225,23 @@ class Rounds:
             self.target.stop_and_kill(chance)
         else:
             self.target.kill()
+        if plan.store == Store.DIES_TOO:
+            self.target.kill_store()
+        self.target.start_store()
         for client in clients:
             client.join(JOIN_S)
             if client.is_alive():
                 self.history.blame(
                     "harness", f"{client.name} {type(client).__name__} has not noticed the end in {JOIN_S:g} s"
                 )
+
+    def _without_store(self, plan: Plan) -> None:
+        """Kill the store under load, if that is planned and it can be killed."""
+        if self.target.store_is_mortal and plan.store in (Store.DIES_BEFORE, Store.COMES_BACK):
+            self.target.kill_store()
+            if plan.store == Store.COMES_BACK:
+                self.target.start_store()
+            time.sleep(plan.store_s)
 
     def _count(self, verdict: Verdict, violations: list[Violation]) -> None:
         self.counts.update(verdict.counts)
@@ -180,7 +258,7 @@ class Rounds:
             def write(kind: str, **data: object) -> None:
                 out.write(json.dumps({"kind": kind, **data}) + "\n")
 
-            write("plan", seed=self.seed, **plan._asdict())
+            write("plan", seed=self.seed, **plan._asdict() | {"store": plan.store.value})
             for violation in violations:
                 write("violation", what=violation.kind, text=violation.text)
             for wipe in self.history.wipes:

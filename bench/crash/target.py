@@ -16,7 +16,7 @@ from bench.crash.promises import Promises
 PROMISES = {
     # Its transactions are no units; it answers declarations, purges and tx.commit before they are on the disk, and its
     # dead letters go from queue to queue in memory. It knows up to where a queue was delivered, not which messages.
-    RABBITMQ: Promises(False, False, False, False, declarations=False, marks=False),
+    RABBITMQ: Promises(False, False, False, False, declarations=False, transients=False, marks=False),
 }
 """What is less than all that is judged, by broker."""
 
@@ -28,11 +28,21 @@ class Target:
         self.ours = name != RABBITMQ
         self.promises = PROMISES.get(name, Promises())
         self.scratch = scratch
-        self.node = PenstockNode(name, scratch) if self.ours else RabbitmqNode(scratch)
+        self.node = self.make_node(name)
         self.restarts: list[float] = []
         """Seconds from each start to readiness."""
         self.kills = 0
+        self.store_kills = 0
         self._process: subprocess.Popen[str] | None = None
+
+    def make_node(self, name: str) -> PenstockNode | RabbitmqNode:
+        """Return what is started and killed."""
+        return PenstockNode(name, self.scratch) if self.ours else RabbitmqNode(self.scratch)
+
+    @property
+    def _copy(self) -> Path:
+        """The data directory as the last kill under load has left it."""
+        return self.scratch / "as-killed"
 
     def start(self) -> int:
         """Start it and wait until it is ready; return its port."""
@@ -84,11 +94,25 @@ class Target:
             self._process.wait(within_s)
         return self._process.poll() is not None
 
-    def copy_data(self, to: Path) -> None:
-        """Copy the data directory as it is, while nobody is at work on it."""
-        shutil.rmtree(to, ignore_errors=True)
+    def keep_data(self) -> None:
+        """Keep what the kill has left, while nobody is at work on it."""
+        shutil.rmtree(self._copy, ignore_errors=True)
         if self.node.data.exists():
-            shutil.copytree(self.node.data, to, symlinks=True)
+            shutil.copytree(self.node.data, self._copy, symlinks=True)
+
+    def save_data(self, name: str) -> None:
+        """Save what was kept last, or else what there is, under a name."""
+        if self._copy.exists():
+            self._copy.rename(self.scratch / f"{name}.data")
+
+    store_is_mortal = False
+    """Whether the store has processes of its own that can be killed."""
+
+    def kill_store(self) -> None:
+        """Kill it, if it can be killed."""
+
+    def start_store(self) -> None:
+        """Start it again, if it was killed, and wait until it is ready."""
 
     def close(self) -> None:
         """Let go of it; the directory stays."""

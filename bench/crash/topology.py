@@ -11,6 +11,7 @@ LETTERS: dict[str, object] = {"x-dead-letter-exchange": "", "x-dead-letter-routi
 TIMED_MS = 300
 """Milliseconds after which what is in the queue `timed` expires."""
 TIMED, PURGED, MORTAL, TX_IN, TX_OUT, READ = "timed", "purged", "mortal", "tx.in", "tx.out", "read"
+PAGED_PURGED, PAGED_MORTAL, PAGED_READ = "paged.purged", "paged.mortal", "paged.read"
 
 QUEUES: dict[str, dict[str, object]] = {
     "work.0": {},
@@ -27,10 +28,30 @@ QUEUES: dict[str, dict[str, object]] = {
     TX_OUT: {},
     DEAD: {},
 }
-"""Durable, with their arguments; in this order they are drained, so that what goes to the last one is seen there.
-`READ` is one more, of Penstock only, that is read by a cursor."""
+"""Durable, with their arguments; in this order they are drained, so that what goes to the last one is seen there."""
+PAGING: dict[str, dict[str, object]] = {
+    "paged.0": {"overflow": "page", "capacity-bytes": 32 * 1024},
+    "paged.1": {"overflow": "page", "capacity-messages": 20, **LETTERS},
+    "paged.2": {
+        "overflow": "page",
+        "capacity-bytes": 8 * 1024,
+        "page-limit-messages": 400,
+        "page-full-policy": "reject",
+    },
+    "paged.3": {"overflow": "page", "capacity-messages": 1},
+    PAGED_PURGED: {"overflow": "page", "capacity-messages": 10},
+    PAGED_MORTAL: {"overflow": "page", "capacity-bytes": 16 * 1024},
+}
+"""Those that page, of Penstock only: little fits into memory, so nearly all that is published goes by the disk."""
+OURS: dict[str, dict[str, object]] = {READ: {}, PAGED_READ: {"overflow": "page", "capacity-messages": 30}}
+"""Of Penstock only: read by cursors."""
+ARGUMENTS = QUEUES | PAGING | OURS
 WORK = [name for name in QUEUES if name.startswith(("work", "fan", "topic"))]
 """Those that consumers take from."""
+PAGED_WORK = [name for name in PAGING if name not in (PAGED_PURGED, PAGED_MORTAL)]
+PAGED_FAN = "crash.paged"
+PAGED_FANNED = ("paged.0", "paged.3", "work.0")
+"""An exchange of Penstock only, before queues that page and one that does not."""
 EXCHANGES = {"crash.fan": "fanout", "crash.topic": "topic"}
 BINDINGS = [
     ("crash.fan", "fan.0", ""),
@@ -50,7 +71,7 @@ class Road(NamedTuple):
 
 def straight(queue: str) -> Road:
     """Return the road of the default exchange into a queue."""
-    return Road("", queue, ((queue, DEAD) if "x-dead-letter-exchange" in QUEUES.get(queue, {}) else (queue,),))
+    return Road("", queue, ((queue, DEAD) if "x-dead-letter-exchange" in ARGUMENTS.get(queue, {}) else (queue,),))
 
 
 ROADS = [
@@ -60,17 +81,28 @@ ROADS = [
     Road("crash.topic", "a.c.d", (("topic.0",),)),
     Road("crash.topic", "x.b", (("topic.1",),)),
 ]
+PAGED_ROADS = [
+    *(straight(name) for name in PAGED_WORK),
+    Road(PAGED_FAN, "", tuple((name,) for name in PAGED_FANNED)),
+]
+TRANSACTED = [road for road in PAGED_ROADS if ("paged.2",) not in road.places]
+"""Those that refuse nobody: a refused commit ends its channel."""
+
+
+def drained(ours: bool) -> list[str]:
+    """Return the queues whose messages a consumer takes after a restart; the one for dead letters is the last."""
+    return [*(PAGING if ours else ()), *QUEUES]
 
 
 def declare(link: Link, history: History, ours: bool) -> None:
     """Declare everything; what is there already must be as it was declared."""
-    for name, kind in EXCHANGES.items():
+    for name, kind in (EXCHANGES | ({PAGED_FAN: "fanout"} if ours else {})).items():
         thing = history.change("exchange", name, there=True)
         link.ask(spec.EXCHANGE_DECLARE, exchange=name, type=kind, durable=True)
         thing.doubtful = False
-    for name, arguments in (QUEUES | ({READ: {}} if ours else {})).items():
+    for name, arguments in (ARGUMENTS if ours else QUEUES).items():
         thing = history.change("queue", name, there=True, arguments=arguments)
         link.ask(spec.QUEUE_DECLARE, queue=name, durable=True, arguments=arguments)
         thing.doubtful = False
-    for exchange, queue, key in BINDINGS:
+    for exchange, queue, key in BINDINGS + ([(PAGED_FAN, name, "") for name in PAGED_FANNED] if ours else []):
         link.ask(spec.QUEUE_BIND, queue=queue, exchange=exchange, routing_key=key)

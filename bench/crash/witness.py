@@ -7,7 +7,7 @@ from typing import Self, cast
 from bench.crash.history import Copy, History, Settlement, Thing, Wipe, now
 from bench.crash.judge import Found, Verdict
 from bench.crash.promises import Promises
-from bench.crash.topology import READ, TIMED, TIMED_MS, straight
+from bench.crash.topology import OURS, TIMED, TIMED_MS, straight
 from bench.crash.wire import PATIENCE_S, Gone, Link, Refused
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties
@@ -140,7 +140,7 @@ class Witness:
         for copy, one in verdict.kept:
             queues.setdefault(one.queue, []).append((copy, one))
         for queue, there in queues.items():
-            if queue == READ:
+            if queue in OURS:
                 continue
             gone = self._chosen(there, chance)
             for copy, _ in gone:

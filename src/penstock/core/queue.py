@@ -313,16 +313,16 @@ class Queue(Tally):
         if self.minded:
             self.let_go(list(self.backlog.messages()), now)
         self.backlog.clear()
+        paged: i64 = 0
         if self.pages is not None:
             paged = self.pages.clear()
             self.settled += paged
-            self.settle(messages, size, now)
-            self.review(now)
-            return int(messages + paged)
         self.settle(messages, size, now)
+        if self.pages is not None:
+            self.review(now)
         if self.kept is not None:
             self.kept.journal.promise()
-        return int(messages)
+        return int(messages + paged)
 
     # Thresholds
 

@@ -272,6 +272,17 @@ def test_a_purge_drops_what_is_on_the_disk_and_not_what_is_with_a_consumer() -> 
     assert not house.shelf.rows
 
 
+@pytest.mark.parametrize("messages", [0, 3, 8])
+def test_a_purge_is_answered_when_it_is_on_the_disk_whether_anything_was_paged_or_not(messages: int) -> None:
+    house = house_with()
+    publish(house, 1, messages)
+    house.settle()
+    before = house.broker.promises.declared
+    assert house.queues["q"].purge(house.now) == messages
+    assert house.broker.promises.declared > before
+    assert house.journal.has_urgent()
+
+
 def test_a_read_that_a_purge_has_overtaken_puts_nothing_in() -> None:
     house = house_with()
     publish(house, 1, 12)

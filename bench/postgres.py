@@ -1,0 +1,162 @@
+"""A PostgreSQL server of our own: a cluster in a folder of its own, as Debian's package has the programs.
+
+The system's service is not touched. PostgreSQL does not run as root, so there it runs as the package's user, or nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import psycopg
+
+from bench import processes
+
+PATIENCE_S = 60
+"""For the server to start or to stop."""
+SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "max_connections": "40",
+    "shared_buffers": "32MB",
+    "autovacuum_naptime": "1d",  # What is seen is what was done here.
+    "restart_after_crash": "on",
+}
+RULES = """
+local all all trust
+host all locked 127.0.0.1/32 scram-sha-256
+host all all 127.0.0.1/32 trust
+"""
+
+
+class PostgresError(Exception):
+    """A program of PostgreSQL failed; the text has what it said."""
+
+
+def _find_programs() -> Path | None:
+    """Return the folder with initdb and pg_ctl, of the newest version; Debian has them in nobody's path."""
+    debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: float(path.parts[-3]))
+    found = shutil.which("initdb")
+    return debian[-1].parent if debian else (Path(found).parent if found else None)
+
+
+PROGRAMS = _find_programs()
+NOT_INSTALLED = "PostgreSQL is not installed (Debian: apt-get install postgresql)"
+
+
+class Cluster:
+    """A server that may be started and stopped again and again, on one port and one socket."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.port = processes.free_port()
+        self._as: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            names = {entry.pw_name for entry in pwd.getpwall()}
+            user = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
+            os.chown(folder, user.pw_uid, user.pw_gid)
+            self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        self._run("initdb", "--auth=trust", "--username=postgres", "--encoding=UTF8", "--locale=C", "--no-sync",
+                  "--data-checksums")  # fmt: skip
+        with (self.data / "postgresql.conf").open("a") as settings:
+            settings.writelines(f"{name} = '{value}'\n" for name, value in SETTINGS.items())
+            settings.write(f"port = {self.port}\nunix_socket_directories = '{folder}'\n")
+        (self.data / "pg_hba.conf").write_text(RULES)
+
+    def start(self) -> None:
+        """Start it; raises PostgresError if it is not ready in time."""
+        self._run("pg_ctl", "--wait", f"--timeout={PATIENCE_S}", f"--log={self.folder / 'log'}", "start")
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop it: `fast` ends sessions, `immediate` is a crash."""
+        self._run("pg_ctl", "--wait", f"--timeout={PATIENCE_S}", f"--mode={mode}", "stop")
+
+    def kill(self) -> None:
+        """Kill it with all its processes (kill -9), and wait until none of them is left."""
+        pid = self._pid()
+        if pid is None:
+            return
+        children = processes.tree(pid)
+        for child in children:
+            with suppress(ProcessLookupError):  # it ends with its parent
+                os.kill(child, signal.SIGKILL)
+        deadline = time.monotonic() + PATIENCE_S
+        while any(map(processes.is_alive, children)):
+            if time.monotonic() > deadline:
+                raise PostgresError(f"PostgreSQL's processes {children} outlive a SIGKILL by {PATIENCE_S} s")
+            time.sleep(0.002)  # processes that are no children of ours cannot be waited for
+
+    def is_running(self) -> bool:
+        """Tell whether it runs."""
+        return self._pid() is not None
+
+    def url(self, database: str = "postgres", user: str = "postgres", tcp: bool = False, **parameters: str) -> str:
+        """Return the URL of a database: over the socket, or over TCP."""
+        if tcp:
+            return f"postgresql://{user}@127.0.0.1:{self.port}/{database}?{urlencode(parameters)}"
+        query = urlencode({"host": str(self.folder), "port": str(self.port), **parameters})
+        return f"postgresql://{quote(user)}@/{database}?{query}"
+
+    def ask(self, question: str, *parameters: object, database: str = "postgres") -> list[tuple[Any, ...]]:
+        """Ask as the administrator, in a session of its own."""
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            cursor = connection.execute(question.encode(), parameters or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def dump(self, database: str, to: Path) -> None:
+        """Write a database as it is now into a file, for pg_restore."""
+        self._program("pg_dump", f"--dbname={self.url(database)}", "--format=custom", f"--file={self.folder / 'dump'}")
+        shutil.move(self.folder / "dump", to)
+
+    def signal(self, pid: int, number: signal.Signals) -> None:
+        """Send a signal to one process of the server."""
+        os.kill(pid, number)
+
+    def _pid(self) -> int | None:
+        """Return the process of the server; None if it does not run."""
+        with suppress(FileNotFoundError):
+            pid = int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
+            return pid if processes.is_alive(pid) else None
+        return None
+
+    def _run(self, program: str, *words: str) -> None:
+        self._program(program, f"--pgdata={self.data}", *words)
+
+    def _program(self, program: str, *words: str) -> None:
+        if PROGRAMS is None:
+            raise PostgresError(f"{NOT_INSTALLED}.")
+        told = program != "pg_ctl"  # The server would inherit the pipe and keep it open.
+        done = subprocess.run(
+            [str(PROGRAMS / program), *words], cwd=self.folder, text=True, check=False,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if told else subprocess.DEVNULL,
+            stderr=subprocess.STDOUT if told else None, **self._as,
+        )  # fmt: skip
+        log = self.folder / "log"
+        if done.returncode:
+            raise PostgresError(f"{program}: {done.stdout or ''} {log.read_text() if log.exists() else ''}")
+
+
+@contextmanager
+def cluster() -> Iterator[Cluster]:
+    """Run a server for as long as the context lasts. Raises PostgresError."""
+    folder = Path(tempfile.mkdtemp(prefix="penstock-"))  # Not below a folder that is closed to other users.
+    try:
+        server = Cluster(folder)
+        try:
+            server.start()
+            yield server
+        finally:
+            if server.is_running():
+                server.stop("immediate")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
