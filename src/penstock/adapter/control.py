@@ -117,6 +117,7 @@ class Control:
             answer, found = self._planned(request, cursor)
             if not found and not at_deadline:
                 return
+            self._keep_planned(cursor, found)
             self._reply(request, "application/json", json.dumps(answer).encode())
         except BrokerError as error:
             self._fail(request, error)
@@ -165,6 +166,7 @@ class Control:
         answer, found = self._planned(request, cursor)
         wait_ms = min(request.amount("wait_ms", 0), WAIT_MS_MAX)
         if found or wait_ms <= 0:
+            self._keep_planned(cursor, found)
             return answer
         waiting = WaitingPlan(self, request, cursor)
         self._waiting[(cursor.vhost, cursor.name)] = waiting
@@ -191,8 +193,6 @@ class Control:
             tail[name] = int(position.queue.tail)
             planned_rows += int(count)
             planned_bytes += int(charge)
-        if planned_rows > 0:
-            self._keep(cursor)
         return {"end": end, "tail": tail, "rows": planned_rows, "bytes": planned_bytes}, planned_rows > 0
 
     def _range(self, request: Request) -> None:
@@ -262,6 +262,12 @@ class Control:
         cursor.check(request.number("token"), self.broker.now)
         return cursor
 
+    def _keep_planned(self, cursor: Cursor, found: bool) -> None:
+        """Keep what a plan is about to tell: what it found, and ends of queues that nobody was told before."""
+        if found or any(position.queue.kept is not None and position.queue.tail > position.told
+                        for position in cursor.positions.values()):  # fmt: skip
+            self._keep(cursor)
+
     def _keep(self, cursor: Cursor) -> None:
         """Have the journal keep where a cursor stands.
 
@@ -276,6 +282,7 @@ class Control:
             kept = position.queue.kept
             if kept is not None and not position.queue.deleted:
                 journal.touch(kept)
+                position.told = position.queue.tail
 
     def _drop(self, cursor: Cursor) -> None:
         cursor.delete(self.broker.now)

@@ -23,15 +23,17 @@ from penstock.flow.level import UNLIMITED
 
 
 class Position:
-    """Where a cursor stands on one queue. Sequences; all three are inclusive ends."""
+    """Where a cursor stands on one queue. Sequences; all of them are inclusive ends."""
 
-    __slots__ = ("queue", "initial", "settled", "planned")
+    __slots__ = ("queue", "initial", "settled", "planned", "told")
 
     def __init__(self, queue: Queue, initial: i64) -> None:
         self.queue = queue
         self.initial: i64 = initial
         self.settled: i64 = initial
         self.planned: i64 = initial
+        self.told: i64 = 0
+        """The end of the queue that the journal was given last, so that it could be told."""
 
 
 class Cursor:

@@ -102,6 +102,23 @@ def test_a_plan_that_waited_writes_what_it_found(desk: Desk) -> None:
     assert desk.written() == (["Cursor"], ["kept"])
 
 
+@pytest.mark.parametrize("wait_ms", [0, 50])
+def test_a_plan_that_finds_nothing_writes_the_end_of_a_queue_that_it_tells(desk: Desk, wait_ms: int) -> None:
+    desk.ask("cursor.attach", queues=["kept"])
+    desk.store.write()
+    desk.kept.enqueue(Address("", "kept"), b"", 10, 0.0)
+    for things in (["Cursor"], []):
+        desk.ask("cursor.plan", upto={"kept": 0}, wait_ms=wait_ms)
+        desk.hub.broker.mark(desk.kept)
+        while desk.hub.pump():
+            pass
+        if wait_ms:
+            assert desk.written()[0] == [], "nobody was told anything yet"
+        desk.hub.broker.begin(desk.hub.broker.now + 1)
+        desk.hub.broker.run(1000)
+        assert desk.written()[0] == things, "an end is written before it is told the first time"
+
+
 def test_what_was_settled_before_one_that_cannot_be_is_written(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept", "passing"])
     desk.store.write()
