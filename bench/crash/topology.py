@@ -38,7 +38,7 @@ PAGING: dict[str, dict[str, object]] = {
         "page-limit-messages": 400,
         "page-full-policy": "reject",
     },
-    "paged.3": {"overflow": "page", "capacity-messages": 1},
+    "paged.3": {"overflow": "page", "capacity-messages": 4},
     PAGED_PURGED: {"overflow": "page", "capacity-messages": 10},
     PAGED_MORTAL: {"overflow": "page", "capacity-bytes": 16 * 1024},
 }

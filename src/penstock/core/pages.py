@@ -251,9 +251,14 @@ class Pages:
                 page = Level(_less(room.messages // 2, PAGE_MESSAGES), _less(room.bytes // 2, PAGE_BYTES))
             if not self.is_wanted(page.messages, page.bytes):
                 return
-            most = (room.bytes - ready.bytes) * self._data // self._charges
+            most = _less(room.bytes - ready.bytes, self._charge_of(room.messages - ready.messages))
+            most = most * self._data // self._charges
             self.reading = Read(self, int(self.kept.number), int(self.next), int(most) if most > 0 else 1)
             self.journal.reads.append(self.reading)
+
+    def _charge_of(self, messages: i64) -> i64:
+        """Return the charge of so many messages that are on the disk, if they are like the others there."""
+        return self.bytes if messages >= self.messages else self.bytes // self.messages * messages
 
     def is_written(self, first: i64) -> bool:
         """Tell whether the page that begins with this sequence is known to be on the disk."""

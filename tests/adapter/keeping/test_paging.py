@@ -59,6 +59,21 @@ def test_a_transient_message_that_is_paged_is_confirmed_at_once() -> None:
     assert house.drain("q") == numbered(1, 8)
 
 
+def test_no_more_is_asked_for_than_there_is_room_for_in_messages() -> None:
+    house = house_with(capacity_messages=20)
+    publish(house, 1, 2000)
+    house.settle()
+    for _ in range(15):
+        house.get("q")
+        house.settle()
+    for _ in range(5):
+        house.get("q")
+    house.ask()
+    (read,) = house.reads
+    asked = house.shelf.some_pages(read.number, read.first, read.most)
+    assert [row.messages for row in asked] == [10], "half of the capacity is free"
+
+
 def test_a_page_that_is_wanted_at_once_is_not_read_again() -> None:
     house = house_with()
     publish(house, 1, 6)
