@@ -95,6 +95,9 @@ class Cluster:
             if time.monotonic() > deadline:
                 raise PostgresError(f"PostgreSQL's processes {children} outlive a SIGKILL by {PATIENCE_S} s")
             time.sleep(0.002)  # processes that are no children of ours cannot be waited for
+        # Where nobody has waited for the dead process, the next server would take it for one that runs.
+        for lock in (self.data / "postmaster.pid", self.folder / f".s.PGSQL.{self.port}.lock"):
+            lock.unlink(missing_ok=True)
 
     def is_running(self) -> bool:
         """Tell whether it runs."""
