@@ -144,7 +144,7 @@ class Judge:
         verdict.counts[must.value] += 1
         if must == Must.BE_THERE and one is None:
             verdict.blame("lost", f"{copy.name} is not in {' or '.join(copy.places)}: {why}")
-        if must == Must.BE_GONE and one is not None and copy.settlement is None:
+        if must == Must.BE_GONE and one is not None and not (copy.settlement is not None and copy.settlement.sure):
             verdict.blame("back", f"{copy.name} is in {one.queue}: {why}")
 
     def expected(self, copy: Copy) -> Expected:

@@ -16,6 +16,7 @@ from bench.crash.cursors import Cursor, CursorWitness, Reader
 from bench.crash.history import ANSWERS, Copy, History, Violation
 from bench.crash.judge import Found, Judge, Verdict, carry_on
 from bench.crash.parties import Consumer, Lagging, Party, Publisher, Transacting
+from bench.crash.promises import Promises
 from bench.crash.target import Target
 from bench.crash.topology import (
     MORTAL,
@@ -158,6 +159,7 @@ class Rounds:
         plan, chance = plan_of(self.seed, number)
         if not self._port:
             self._begin()
+        self.history.promises = self.promises(plan)
         for life, load_s in enumerate(plan.loads_s):
             if life:
                 self._port = self.target.start()
@@ -174,6 +176,12 @@ class Rounds:
             if self.cursors:
                 reader = stack.enter_context(CursorWitness(self._port, self.history, self.cursors.values()))
             return self._verify(plan, chance, witness, reader)
+
+    def promises(self, plan: Plan) -> Promises:
+        """Return what the broker promises in a round: what it gives out without its store may come again unmarked."""
+        promises = self.target.promises
+        alone = self.target.store_is_mortal and plan.store in (Store.DIES_BEFORE, Store.COMES_BACK)
+        return promises._replace(marks=False) if alone else promises
 
     def _begin(self) -> None:
         self._port = self.target.start()
@@ -195,7 +203,7 @@ class Rounds:
         found = [one for queue in queues for one in witness.take(queue)]
         if reader is not None:
             found += reader.take()
-        verdict = Judge(history, self.target.promises, time.monotonic_ns()).judge(found)
+        verdict = Judge(history, history.promises, time.monotonic_ns()).judge(found)
         violations = [*history.violations, *verdict.violations]
         self._count(verdict, violations)
         if violations:

@@ -4,23 +4,50 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import penstock
 from bench.brokers import COMPILED, INTERPRETED
+from bench.crash.cursors import Cursor
+from bench.crash.database import PostgresTarget
 from bench.crash.history import History
 from bench.crash.promises import Promises
 from bench.crash.rounds import Rounds, parties, plan_of
 from bench.crash.target import Target
+from bench.crash.topology import OURS, PAGED_ROADS, PAGED_WORK, PAGING, Road, straight
+from tests.postgres import needs_postgres
 
 FORM = COMPILED if penstock.compiled() else INTERPRETED
 ROUNDS = 8
 SEED = 20
+PAGED_ROUND = 2
+"""A round of that seed in which queues page."""
+
+
+class Paperless(Target):
+    """A broker whose store has no pages whenever it comes back: what was in memory is there, what was paged is not."""
+
+    def start(self) -> int:
+        for store in self.node.data.glob("*.sqlite"):
+            with closing(sqlite3.connect(store)) as connection, connection:
+                connection.execute("DELETE FROM rows WHERE queue > 0")
+        return super().start()
+
+
+class Absent(PostgresTarget):
+    """A broker whose server has no messages whenever it comes back."""
+
+    def start(self) -> int:
+        if self.restarts:
+            self.server.ask("DELETE FROM penstock.rows")
+        return super().start()
 
 
 class Forgetful(Target):
@@ -42,20 +69,61 @@ def keeping(tmp_path: Path) -> Iterator[Target]:
 
 
 @pytest.fixture
+def paperless(tmp_path: Path) -> Iterator[Target]:
+    yield from serving(Paperless(FORM, tmp_path))
+
+
+@pytest.fixture
+def postgres(tmp_path: Path) -> Iterator[Target]:
+    yield from serving(PostgresTarget(FORM, tmp_path))
+
+
+@pytest.fixture
+def absent(tmp_path: Path) -> Iterator[Target]:
+    yield from serving(Absent(FORM, tmp_path))
+
+
+@pytest.fixture
 def forgetful(tmp_path: Path) -> Iterator[Target]:
     yield from serving(Forgetful(FORM, tmp_path))
 
 
 @pytest.mark.slow
 def test_a_broker_that_is_killed_under_load_keeps_its_promises(keeping: Target) -> None:
-    rounds = Rounds(keeping, SEED)
+    it_keeps_its_promises(keeping)
+
+
+@needs_postgres
+@pytest.mark.slow
+def test_a_broker_on_postgresql_does_so_too_when_the_server_is_killed_as_well(postgres: Target) -> None:
+    it_keeps_its_promises(postgres)
+    assert postgres.store_kills > 0
+
+
+def it_keeps_its_promises(target: Target) -> None:
+    rounds = Rounds(target, SEED)
     for number in range(1, ROUNDS + 1):
         assert rounds.run(number) == []
-    assert keeping.kills >= ROUNDS
+    assert target.kills >= ROUNDS
     assert rounds.counts["rounds"] == ROUNDS
-    assert rounds.counts["confirmed"] > 0
-    assert rounds.counts["be there"] > 0
-    assert rounds.counts["be gone"] > 0
+    for what in ("confirmed", "be there", "be gone", "paged"):
+        assert rounds.counts[what] > 0, what
+
+
+@pytest.mark.slow
+def test_a_broker_that_loses_its_pages_is_found_out(paperless: Target) -> None:
+    broken = Rounds(paperless, SEED).run(PAGED_ROUND)
+    lost = [violation.text for violation in broken if violation.kind == "lost"]
+    assert lost
+    assert all(" is not in paged." in text for text in lost)
+
+
+@needs_postgres
+@pytest.mark.slow
+def test_a_server_that_forgets_is_found_out_and_what_it_has_is_saved(absent: Target) -> None:
+    broken = {violation.kind for violation in Rounds(absent, SEED).run(1)}
+    assert "lost" in broken
+    assert (absent.scratch / "round-1.dump").stat().st_size > 0
 
 
 @pytest.mark.slow
@@ -69,14 +137,35 @@ def test_a_broker_that_forgets_is_found_out_and_the_round_can_be_read(forgetful:
 
 
 def test_a_round_follows_from_seed_and_number() -> None:
+    cursors = {name: Cursor(name) for name in OURS}
+
     def who(seed: int, number: int) -> list[object]:
         plan, chance = plan_of(seed, number)
-        clients = parties(plan, 1, History(Promises()), chance, None)
+        clients = parties("1.0", 1, History(Promises()), chance, cursors)
         return [plan, *((type(client), client.name, client.chance.random()) for client in clients)]
 
     assert who(3, 4) == who(3, 4)
     assert who(3, 4) != who(3, 5)
     assert who(3, 4) != who(4, 4)
+
+
+def test_clients_of_rabbitmq_use_nothing_that_it_does_not_know() -> None:
+    plain, ours = set(), set()
+    for number in range(50):
+        for cursors, found in (({}, plain), ({name: Cursor(name) for name in OURS}, ours)):
+            _, chance = plan_of(3, number)
+            clients = parties("1.0", 1, History(Promises()), chance, cursors)
+            found |= {vars(client).get("queue") or vars(client).get("road") for client in clients}
+    assert not {queue for queue in plain if isinstance(queue, str)} & {*PAGING, *OURS}
+    assert not {road for road in plain if isinstance(road, Road)} & {*PAGED_ROADS, *map(straight, OURS)}
+    assert set(PAGED_WORK) < ours
+
+
+def test_a_store_of_another_kind_is_refused_for_rabbitmq() -> None:
+    words = [sys.executable, "-m", "bench.crash", "--broker", "rabbitmq", "--store", "postgres"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2
+    assert "--store postgres: rabbitmq has a store of its own" in done.stderr
 
 
 def test_no_rounds_are_refused_with_the_rule() -> None:

@@ -61,10 +61,25 @@ def test_a_confirmed_message_that_is_not_there_is_lost() -> None:
     assert [(v.kind, lost.name in v.text) for v in verdict.violations] == [("lost", True)]
 
 
-@pytest.mark.parametrize("copy", [message(1, taken=0), message(1, persistent=False)], ids=["unconfirmed", "transient"])
-def test_what_was_not_confirmed_or_is_transient_may_be_there_or_not(copy: Copy) -> None:
+def test_what_was_not_confirmed_may_be_there_or_not() -> None:
+    copy = message(1, taken=0)
     assert kinds(history_of(copy)) == []
     assert kinds(history_of(copy), there(copy)) == []
+
+
+def test_a_transient_message_does_not_outlive_its_broker_where_that_is_promised() -> None:
+    copy = message(1, "paged.0", persistent=False)
+    assert kinds(history_of(copy)) == []
+    assert kinds(history_of(copy), there(copy, "paged.0")) == ["back"]
+    some = Promises(transients=False)
+    assert kinds(history_of(copy), promises=some) == []
+    assert kinds(history_of(copy), there(copy, "paged.0"), promises=some) == []
+
+
+def test_a_transient_message_that_was_acknowledged_does_not_come_back_either() -> None:
+    copy = message(1, persistent=False, delivered="q", settlement=acked())
+    assert kinds(history_of(copy)) == []
+    assert kinds(history_of(copy), there(copy, redelivered=True)) == ["back"]
 
 
 def test_a_message_that_is_there_twice_is_reported() -> None:
@@ -298,7 +313,7 @@ def test_a_message_of_an_open_transaction_is_not_given_out() -> None:
 
 
 def test_an_offset_that_was_in_use_is_not_used_again() -> None:
-    cursor, old = Cursor(), message(1, "read")
+    cursor, old = Cursor("read"), message(1, "read")
     history = history_of(old)
     cursor.saw(Row(5, old.name, b""), old, history)
     cursor.saw_tail(5)
