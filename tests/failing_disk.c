@@ -5,7 +5,8 @@
  * fail with ENOSPC, "only-read" writes and synchronising with EROFS. "slow" lets synchronising take two seconds,
  * "stuck" as long as the word is there. "log" restricts them to the log, "file" to the file itself.
  *
- * CLOCK_OFF_S, if it is set, is by how many seconds the wall clock goes wrong. */
+ * CLOCK_OFF_S, if it is set, is by how many seconds the wall clock goes wrong; or, with @ before it, names a file where
+ * that is said, once there is such a file. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,11 +20,25 @@
 
 #define SLOW_S 2
 
+static int read_words(const char *path, char *words, size_t size) {
+    int control = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length;
+
+    if (control < 0)
+        return 0;
+    length = read(control, words, size - 1);
+    close(control);
+    if (length < 0)
+        return 0;
+    words[length] = 0;
+    return 1;
+}
+
 static int says(int fd, const char *word) {
     char link[64], path[4096], words[256];
     const char *switch_path = getenv("FAILING");
     ssize_t length;
-    int control, is_log;
+    int is_log;
 
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     length = readlink(link, path, sizeof path - 1);
@@ -33,14 +48,8 @@ static int says(int fd, const char *word) {
     if (strstr(path, "messages.sqlite") == NULL || strstr(path, "-shm") != NULL)
         return 0;
     is_log = strstr(path, "-wal") != NULL;
-    control = open(switch_path, O_RDONLY | O_CLOEXEC);
-    if (control < 0)
+    if (!read_words(switch_path, words, sizeof words))
         return 0;
-    length = read(control, words, sizeof words - 1);
-    close(control);
-    if (length < 0)
-        return 0;
-    words[length] = 0;
     if ((strstr(words, "log") && !is_log) || (strstr(words, "file") && is_log))
         return 0;
     return strstr(words, word) != NULL;
@@ -95,11 +104,14 @@ WRITE(pwrite64, off64_t)
 int clock_gettime(clockid_t clock, struct timespec *now) {
     static int (*real)(clockid_t, struct timespec *);
     const char *off = getenv("CLOCK_OFF_S");
+    char words[32];
     int result;
 
     if (real == NULL)
         real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
     result = real(clock, now);
+    if (clock == CLOCK_REALTIME && off != NULL && off[0] == '@')
+        off = read_words(off + 1, words, sizeof words) ? words : NULL;
     if (result == 0 && clock == CLOCK_REALTIME && off != NULL)
         now->tv_sec += atol(off);
     return result;

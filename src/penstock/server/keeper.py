@@ -28,6 +28,7 @@ from penstock.adapter.keeping.commits import encode
 from penstock.adapter.keeping.loading import Loader
 from penstock.adapter.keeping.recovery import Recovery
 from penstock.adapter.keeping.restore import restore
+from penstock.adapter.keeping.walltimes import WallTimes
 from penstock.core.broker import Broker
 from penstock.core.journal import Journal
 from penstock.core.pages import Read
@@ -77,6 +78,7 @@ class Keeper:
         self._unreadable: bool = False
         """Whether pages could not be read the last time."""
         self._loader = Loader()
+        self._times = WallTimes(0.0)
         self._jobs: queue.SimpleQueue[Commit | Read | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="penstock-store", daemon=True)
 
@@ -100,6 +102,7 @@ class Keeper:
             gc.enable()
         for sentence in told_of:
             log.warning("recovering: %s", sentence)
+        self._times = WallTimes(hub.control.wall_offset)
         recovery = Recovery(broker, self.journal, hub.control.wall_offset)
         for position in self.store.positions():
             recovery.position(position.queue, position.tail, position.delivered)
@@ -187,7 +190,10 @@ class Keeper:
 
     def _write(self) -> None:
         assert self._shell is not None
-        commit = encode(self.journal, self.journal.take(), self._shell.hub.control.wall_offset)
+        offset = self._shell.hub.control.wall_offset
+        commit = encode(self.journal, self.journal.take(), offset)
+        if commit.rows:
+            self._times.write(min(row.number for row in commit.rows), offset)
         self._writing = commit
         self._since = self._shell.loop.time()
         self._jobs.put(commit)
@@ -254,7 +260,7 @@ class Keeper:
         assert self._shell is not None
         self._unreadable = False
         self._shell.hub.begin(self._shell.loop.time())
-        for sentence in self._loader.load(read, rows, self._shell.hub.control.wall_offset):
+        for sentence in self._loader.load(read, rows, self._times):
             log.error("reading back: %s", sentence)
         self._shell.schedule()
 

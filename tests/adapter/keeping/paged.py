@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from penstock.adapter.keeping.commits import encode
 from penstock.adapter.keeping.loading import Loader
+from penstock.adapter.keeping.walltimes import WallTimes
 from penstock.core import changes
 from penstock.core.broker import Broker
 from penstock.core.group import Group
@@ -45,6 +46,7 @@ class PagedHouse:
         self.reads: list[Read] = []
         self.failed: list[str] = []
         self._loader = Loader()
+        self.times = WallTimes(WALL)
         shelf.recover(self.broker, self.journal)
         self.at_start = {
             name: Level(queue.pages.messages, queue.pages.bytes)
@@ -110,7 +112,7 @@ class PagedHouse:
     def load(self) -> None:
         """Answer the first that was asked for."""
         read = self.reads.pop(0)
-        self.failed += self._loader.load(read, self.shelf.some_pages(read.number, read.first, read.most), WALL)
+        self.failed += self._loader.load(read, self.shelf.some_pages(read.number, read.first, read.most), self.times)
 
     def settle(self) -> None:
         """Let the disk do whatever there is to do."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from penstock.adapter.keeping.reading import Source
+from penstock.adapter.keeping.walltimes import WallTimes
 from penstock.core.group import Group
 from penstock.core.pages import Read
 from penstock.core.queue import Queue
@@ -24,7 +25,7 @@ class Loader(Source):
         """See `Source.queue`."""
         return self._queue if number == self._number else None
 
-    def load(self, read: Read, rows: list[Row], wall_offset: float) -> list[str]:
+    def load(self, read: Read, rows: list[Row], times: WallTimes) -> list[str]:
         """Put in what was asked for, as far as there is room; at least one page, if nothing is ready.
 
         Returns a sentence for everything that should be there and cannot be read.
@@ -43,12 +44,12 @@ class Loader(Source):
             ]
         self._queue = queue
         self._number = read.number
-        self.wall_offset = wall_offset
         self.now = pages.broker.now
         failed: list[str] = []
         for row in rows:
             group = Group(row.number)
             self.transient = row.number >= pages.journal.since
+            self.wall_offset = times.of(row.number)
             try:
                 reader = self.read(group, row.data)
             except StoreError as error:

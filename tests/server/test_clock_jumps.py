@@ -1,0 +1,55 @@
+"""A wall clock that is set by hours while a broker runs: what it keeps lives as long as it was to, and no longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pika
+import pytest
+
+from tests.brokers import eventually, serving
+from tests.faults import make_library
+from tests.server.test_durability import client_of, killed
+
+HOURS_S = 3 * 3600
+PAGE: dict[str, Any] = {"x-overflow": "page", "capacity-messages": 10}
+TEN_MINUTES = pika.BasicProperties(delivery_mode=2, expiration="600000")
+SHORT = pika.BasicProperties(delivery_mode=2, expiration="1500")
+SOME = [str(number) for number in range(50)]
+
+
+@pytest.mark.parametrize("jump_s", [HOURS_S, -HOURS_S], ids=["forward", "backward"])
+def test_a_clock_that_is_set_while_the_broker_runs_makes_nothing_older_or_younger(tmp_path: Path, jump_s: int) -> None:
+    """Nor anybody who waits: heartbeats, holds and times to live go by a clock that nobody sets."""
+    switch = tmp_path / "clock"
+    clock = {"LD_PRELOAD": str(make_library(tmp_path)), "CLOCK_OFF_S": f"@{switch}"}
+    data = str(tmp_path / "data")
+    with serving(tmp_path, "--data", data, environment=clock) as broker, client_of(broker) as client:
+        for name, arguments in (("plain", {}), ("paged", PAGE), ("held", {"capacity-messages": 1, "hold-deadline": 2})):
+            client.channel.queue_declare(name, durable=True, arguments=arguments)
+        client.publish("plain", *SOME, properties=TEN_MINUTES)
+        client.publish("paged", *SOME, properties=TEN_MINUTES)
+        client.publish("plain", "short", properties=SHORT)
+        assert client.depth("plain") == 51
+        switch.write_text(str(jump_s))
+        lives = pika.BlockingConnection(pika.URLParameters(f"{broker.url}?heartbeat=1"))
+
+        def has_expired() -> bool:
+            lives.process_data_events(0)
+            return client.depth("plain") == 50
+
+        eventually(has_expired, "what is short-lived goes when its time is up")
+        lives.close()
+        client.publish("held", "fills it")
+        with pytest.raises(pika.exceptions.NackError):
+            client.publish("held", "is refused at the hold deadline")
+        client.publish("paged", "afterwards", properties=TEN_MINUTES)
+        assert [body for body, _ in client.drain("paged")] == [*SOME, "afterwards"]
+        assert [body for body, _ in client.drain("plain")] == SOME
+        client.publish("plain", *SOME, properties=TEN_MINUTES)
+        client.publish("paged", *SOME, properties=TEN_MINUTES)
+        killed(broker)
+    with serving(tmp_path, "--data", data, environment=clock) as broker, client_of(broker) as client:
+        assert [body for body, _ in client.drain("paged")] == SOME
+        assert [body for body, _ in client.drain("plain")] == SOME
