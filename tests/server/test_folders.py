@@ -1,0 +1,128 @@
+"""Folders that a broker cannot keep anything in, each with the sentence that it ends with; and nothing in them changes."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from penstock.store.sqlite import FILE
+from tests.brokers import PATIENCE, penstock_command, serving
+from tests.faults import small_disk
+from tests.server.test_durability import client_of
+
+PAGE = {"x-overflow": "page", "capacity-messages": 10}
+
+
+def refused(data: Path, *before: str) -> str:
+    """Start a broker there that ends with 1, and return its sentence."""
+    words = [*before, sys.executable, "-m", "penstock", "serve", "--listen", "127.0.0.1:0", "--data", str(data)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert (done.returncode, done.stdout) == (1, "")
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("penstock: ")]
+    assert "Traceback" not in done.stderr
+    return said.removeprefix("penstock: ")
+
+
+def change(data: Path, *statements: str) -> bytes:
+    """Change the store, and return what is in its file then."""
+    data.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(data / FILE)) as connection, connection:
+        for statement in statements:
+            connection.execute(statement)
+    return (data / FILE).read_bytes()
+
+
+def without_rights(folder: Path) -> list[str]:
+    """Make a folder that this process's children may not write, and return the words that they begin with."""
+    folder.mkdir()
+    if os.geteuid() != 0:
+        folder.chmod(0o500)
+        return []
+    setpriv = shutil.which("setpriv")
+    if setpriv is None:
+        pytest.skip("There is no setpriv, and root may write everywhere.")
+    nobody = pwd.getpwnam("nobody")
+    os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    folder.chmod(0o755)
+    return [setpriv, "--bounding-set=-dac_override,-dac_read_search,-fowner,-chown"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data directory with a queue of 300 messages and one that has paged 300."""
+    data = tmp_path / "data"
+    with serving(tmp_path, "--data", str(data)) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True)
+        client.channel.queue_declare("paged", durable=True, arguments=PAGE)
+        for number in range(300):
+            client.publish("q", f"{number:010}" * 50)
+            client.publish("paged", f"{number:010}" * 50)
+    return data
+
+
+def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    before = without_rights(folder)
+    assert refused(folder, *before) == (
+        f"cannot use data directory '{folder}': it may not be written by this user; "
+        "give its owner the right to, or name another with --data"
+    )
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_on_a_full_disk(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", "1m") as small:
+        with (small / "ballast").open("wb", buffering=0) as ballast, pytest.raises(OSError, match="No space left"):
+            while True:
+                ballast.write(bytes(4096))
+        said = refused(small / "data")
+        assert "No space left on device" in said or "there is no room left" in said
+        (small / "ballast").unlink()
+        with serving(tmp_path, "--data", str(small / "data")) as broker:
+            assert broker.alive()
+
+
+def test_a_folder_of_another_program(tmp_path: Path) -> None:
+    octets = change(tmp_path / "data", "CREATE TABLE bookmarks (url)", "PRAGMA application_id = 42")
+    assert refused(tmp_path / "data") == (
+        f"'{tmp_path}/data/{FILE}' is no store of Penstock but a SQLite database of another program "
+        "(application id 42); name another folder with --data"
+    )
+    assert (tmp_path / "data" / FILE).read_bytes() == octets
+
+
+def test_a_folder_from_the_future(data: Path) -> None:
+    octets = change(data, "PRAGMA user_version = 7", "UPDATE about SET value = '3.2.1'")
+    said = refused(data)
+    assert said.startswith(f"the store '{data}/{FILE}' was last opened by Penstock 3.2.1 and has form 7; ")
+    assert said.endswith(": start that version, or a newer one")
+    assert (data / FILE).read_bytes() == octets
+
+
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_a_store_that_was_cut_off_is_refused_and_the_rest_of_it_saved(data: Path, tmp_path: Path, share: float) -> None:
+    octets = (data / FILE).read_bytes()
+    cut = octets[: int(len(octets) * share)]
+    (data / FILE).write_bytes(cut)
+    said = refused(data)
+    assert "damaged" in said
+    assert "penstock repair" in said
+    assert (data / FILE).read_bytes() == cut
+    saved = tmp_path / "saved"
+    done = penstock_command("repair", str(saved), "--data", str(data))
+    assert done.returncode == 0, done.stderr
+    assert "lost: " in done.stdout
+    with serving(tmp_path, "--data", str(saved)) as broker, client_of(broker) as client:
+        left = {name: [body for body, _ in client.drain(name)] for name in ("q", "paged")}
+    for bodies in left.values():
+        assert all(body == body[:10] * 50 for body in bodies)
+        assert bodies == sorted(set(bodies))
+    assert 0 < sum(map(len, left.values())) < 600
