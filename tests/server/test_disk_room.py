@@ -77,6 +77,20 @@ def test_a_quota_below_what_is_stored_closes_at_the_start(tmp_path: Path) -> Non
         assert len(client.drain("q")) == 5
 
 
+def test_an_underfull_above_the_overfull_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    with kept(tmp_path) as broker:
+        set_broker(broker, "disk-overfull=8MiB", "disk-underfull=4MiB")
+        for scope in (["broker"], ["vhost", "/"]):
+            done = penstock_command("set", *scope, "disk-overfull=1MiB", "disk-underfull=2MiB", "--url", broker.url)
+            assert done.returncode == 1
+            assert "disk-underfull=2MiB" in done.stderr
+            assert "is above disk-overfull=1MiB" in done.stderr
+        shown = penstock_command("settings", "--url", broker.url).stdout
+        assert "disk-overfull=8MiB" in shown
+        assert "disk-underfull=4MiB" in shown
+        assert "1MiB" not in shown
+
+
 def test_room_that_must_be_left_free_is_left(tmp_path: Path) -> None:
     """A file system of 24 MiB of which 8 must stay free; what else is on it counts, and goes."""
     with small_disk(tmp_path / "small", "24m") as small:
