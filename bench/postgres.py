@@ -23,11 +23,14 @@ import psycopg
 from bench import processes
 
 PATIENCE_S = 60
-"""For the server to start or to stop."""
+"""For the server to start or to stop, and for an answer of it."""
+ROOM = 1 << 30
+"""Bytes; a server takes about 40 MiB, and what is written to it."""
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "max_connections": "40",
     "shared_buffers": "32MB",
+    "max_wal_size": "64MB",
     "autovacuum_naptime": "1d",  # What is seen is what was done here.
     "restart_after_crash": "on",
 }
@@ -83,13 +86,7 @@ class Cluster:
 
     def kill(self) -> None:
         """Kill it with all its processes (kill -9), and wait until none of them is left."""
-        pid = self._pid()
-        if pid is None:
-            return
-        children = processes.tree(pid)
-        for child in children:
-            with suppress(ProcessLookupError):  # it ends with its parent
-                os.kill(child, signal.SIGKILL)
+        children = self._signal_all(signal.SIGKILL)
         deadline = time.monotonic() + PATIENCE_S
         while any(map(processes.is_alive, children)):
             if time.monotonic() > deadline:
@@ -98,6 +95,14 @@ class Cluster:
         # Where nobody has waited for the dead process, the next server would take it for one that runs.
         for lock in (self.data / "postmaster.pid", self.folder / f".s.PGSQL.{self.port}.lock"):
             lock.unlink(missing_ok=True)
+
+    def pause(self) -> None:
+        """Have all its processes stand still: connections are taken by the system, and nobody answers."""
+        self._signal_all(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Have them go on."""
+        self._signal_all(signal.SIGCONT)
 
     def is_running(self) -> bool:
         """Tell whether it runs."""
@@ -112,7 +117,8 @@ class Cluster:
 
     def ask(self, question: str, *parameters: object, database: str = "postgres") -> list[tuple[Any, ...]]:
         """Ask as the administrator, in a session of its own."""
-        with psycopg.connect(self.url(database), autocommit=True) as connection:
+        patience = f"-c statement_timeout={PATIENCE_S}s"
+        with psycopg.connect(self.url(database), autocommit=True, connect_timeout=10, options=patience) as connection:
             cursor = connection.execute(question.encode(), parameters or None)
             return cursor.fetchall() if cursor.description else []
 
@@ -124,6 +130,15 @@ class Cluster:
     def signal(self, pid: int, number: signal.Signals) -> None:
         """Send a signal to one process of the server."""
         os.kill(pid, number)
+
+    def _signal_all(self, number: int) -> list[int]:
+        """Send a signal to all its processes, and return which those are."""
+        pid = self._pid()
+        children = [] if pid is None else processes.tree(pid)
+        for child in children:
+            with suppress(ProcessLookupError):  # it ends with its parent
+                os.kill(child, number)
+        return children
 
     def _pid(self) -> int | None:
         """Return the process of the server; None if it does not run."""
@@ -142,17 +157,27 @@ class Cluster:
         done = subprocess.run(
             [str(PROGRAMS / program), *words], cwd=self.folder, text=True, check=False,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE if told else subprocess.DEVNULL,
-            stderr=subprocess.STDOUT if told else None, **self._as,
+            stderr=subprocess.STDOUT if told else None, timeout=2 * PATIENCE_S, **self._as,
         )  # fmt: skip
         log = self.folder / "log"
         if done.returncode:
             raise PostgresError(f"{program}: {done.stdout or ''} {log.read_text() if log.exists() else ''}")
 
 
+def memory() -> Path | None:
+    """Return a folder in memory with room for a server; None where there is none."""
+    folder = Path("/dev/shm")
+    has_room = os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > ROOM
+    return folder if has_room else None
+
+
 @contextmanager
-def cluster() -> Iterator[Cluster]:
-    """Run a server for as long as the context lasts. Raises PostgresError."""
-    folder = Path(tempfile.mkdtemp(prefix="penstock-"))  # Not below a folder that is closed to other users.
+def cluster(below: Path | None = None) -> Iterator[Cluster]:
+    """Run a server for as long as the context lasts, in a folder below this one or where temporary files are.
+
+    Raises PostgresError.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="penstock-", dir=below))  # Not below one that is closed to other users.
     try:
         server = Cluster(folder)
         try:
