@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -69,14 +70,18 @@ def test_a_damaged_store_is_refused_and_what_is_left_of_it_saved(data: Path, tmp
     file.write_bytes(octets)
     (said,) = refused("serve", "--listen", "127.0.0.1:0", "--data", str(data))
     assert said.startswith("the store is damaged in 1 place, first row ")
-    one, all_of_it = refused("check", "--data", str(data))
-    assert one.startswith("row ")
-    assert all_of_it.startswith(f"{data} is damaged in 1 place; ")
+    lost = said.partition("; ")[2].partition("; ")[0]
+    assert re.fullmatch(r"queue 'q' in vhost '/' has lost \d+ of 200 messages", lost)
+    which, where, all_of_it = refused("check", "--data", str(data))
+    assert which == lost
+    assert where.startswith("row ")
+    assert all_of_it.startswith(f"{data} is damaged in 1 place: {lost}; ")
     saved = tmp_path / "saved"
     done = penstock_command("repair", str(saved), "--data", str(data))
     assert done.returncode == 0
-    assert "lost: 1 record" in done.stdout
     left = bodies(tmp_path, saved)
+    assert lost == f"queue 'q' in vhost '/' has lost {200 - len(left)} of 200 messages"
+    assert done.stdout == f"saved in {saved}: {len(left)} messages, 2 declarations; lost: 1 record, {lost}\n"
     assert 0 < len(left) < 200
     assert all(body == body[:10] * 100 for body in left)
     assert left == sorted(left)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from penstock.store.commit import Commit, Note, Position, Row, Thing
+from penstock.store.commit import UNKNOWN, Commit, Note, Position, Row, Thing
 from penstock.store.postgres import postgres_store
 from penstock.store.sqlite import SqliteStore
 from penstock.store.store import Store
@@ -141,7 +141,11 @@ def commits(draw: st.DrawFn) -> Commit:
         st.lists(st.builds(Thing, st.sampled_from(["queue", "binding"]), NAMES, st.none() | DATA), max_size=4)
     )
     commit.positions = draw(
-        st.lists(st.builds(Position, NUMBERS, COUNTERS, COUNTERS), max_size=3, unique_by=lambda p: p[0])
+        st.lists(
+            st.builds(Position, NUMBERS, COUNTERS, COUNTERS, st.just(UNKNOWN) | COUNTERS),
+            max_size=3,
+            unique_by=lambda p: p[0],
+        )
     )
     commit.rows_gone = draw(st.lists(NUMBERS, max_size=4))
     commit.pages_gone = draw(

@@ -64,7 +64,7 @@ def test_a_record_that_is_written_again_has_its_newest_state(engine: Engine) -> 
             committing(rows=[some_row(1), some_page(2, 3, 4)], notes=[some_note(5)], positions=[Position(3, 1, 1)])
         )
         after = committing(
-            rows=[some_page(1, 3, 9), some_row(2, 9000)], notes=[some_note(5, 99)], positions=[Position(3, 2, 2)]
+            rows=[some_page(1, 3, 9), some_row(2, 9000)], notes=[some_note(5, 99)], positions=[Position(3, 2, 2, 9)]
         )
         store.commit(after)
     assert engine.contents() == ([], after.positions, after.notes, after.rows)
@@ -115,7 +115,7 @@ def test_an_empty_row_and_an_empty_note_come_back(engine: Engine) -> None:
 
 def test_the_largest_numbers_come_back(engine: Engine) -> None:
     most = (1 << 63) - 1
-    row, position = Row(most - 1, b"x", most, most, most, most), Position(most, most, most)
+    row, position = Row(most - 1, b"x", most, most, most, most), Position(most, most, most, most)
     with engine.opened() as store:
         store.commit(committing(rows=[row], positions=[position], notes=[Note(most - 1, b"x")]))
     assert engine.contents() == ([], [position], [Note(most - 1, b"x")], [row])

@@ -11,9 +11,11 @@ import pytest
 
 from penstock import __version__
 from penstock.errors import ConfigError, StoreError
+from penstock.store.commit import UNKNOWN, Position
 from penstock.store.postgres import postgres_store, schema
 from penstock.store.postgres.line import Lines
 from penstock.store.postgres.session import Session
+from penstock.store.tables import seal_position
 from tests.brokers import some_name
 from tests.postgres import Cluster, needs_postgres
 from tests.store.engines import PostgresEngine
@@ -27,6 +29,10 @@ def refusal(url: str) -> str:
         postgres_store(url).open()
     assert "secret" not in str(raised.value)
     return str(raised.value)
+
+
+def set_form(cluster: Cluster, name: str, form: int) -> None:
+    cluster.ask(f"UPDATE \"{name}\".about SET value = %s WHERE name = 'form'", str(form))
 
 
 @pytest.fixture
@@ -95,9 +101,9 @@ def test_a_store_of_a_newer_version_is_refused_with_that_version_and_what_to_do(
         cluster.ask(f'UPDATE "{address.schema}".about SET value = %s WHERE name = %s', value, name)
     assert refusal(engine.url) == (
         f"the store in {address} was last opened by Penstock 3.2.1 and has form 7; "
-        f"Penstock {__version__} reads up to form 1: start that version, or a newer one"
+        f"Penstock {__version__} reads up to form {len(schema.MIGRATIONS)}: start that version, or a newer one"
     )
-    cluster.ask(f"UPDATE \"{address.schema}\".about SET value = '1' WHERE name = 'form'")
+    set_form(cluster, address.schema, len(schema.MIGRATIONS))
     assert engine.contents().rows == [some_row(1)]
 
 
@@ -159,14 +165,33 @@ def test_migrations_that_a_store_has_not_seen_run_in_order_and_one_that_fails_le
     session = Session(address, Lines())
     with pytest.raises(psycopg.errors.UndefinedTable):
         schema.bring_up_to_date(session, address, (*more, lambda connection: connection.execute("DROP TABLE nowhere")))
-    assert session.ask("SELECT value FROM about WHERE name = 'form'") == [("1",)]
+    assert session.ask("SELECT value FROM about WHERE name = 'form'") == [(str(len(schema.MIGRATIONS)),)]
     schema.bring_up_to_date(session, address, more)
     schema.bring_up_to_date(session, address, more)
     assert session.ask("SELECT number FROM more") == [(3,)]
-    assert session.ask("SELECT value FROM about WHERE name = 'form'") == [("3",)]
+    assert session.ask("SELECT value FROM about WHERE name = 'form'") == [(str(len(more)),)]
     session.close()
-    cluster.ask(f"UPDATE \"{address.schema}\".about SET value = '1' WHERE name = 'form'")
+    set_form(cluster, address.schema, len(schema.MIGRATIONS))
     assert engine.contents().rows == [some_row(1)]
+
+
+@needs_postgres
+def test_positions_of_form_1_come_back_and_do_not_say_how_many_messages_there_are(
+    cluster: Cluster, engine: PostgresEngine
+) -> None:
+    with engine.opened() as store:
+        address = store.address
+    cluster.ask(f'ALTER TABLE "{address.schema}".positions DROP messages')
+    for queue, wrong in ((1, 0), (2, 1)):
+        seal = seal_position(Position(queue, 70, 7)) ^ wrong
+        cluster.ask(f'INSERT INTO "{address.schema}".positions VALUES (%s, 70, 7, %s)', queue, seal)
+    set_form(cluster, address.schema, 1)
+    with engine.opened() as store:
+        assert list(store.positions()) == [Position(1, 70, 7, UNKNOWN)]
+        assert [damage.what for damage in store.damaged] == ["position 2"]
+        store.commit(committing(positions=[Position(1, 72, 8, 5), Position(2, 80, 9, 6)]))
+    with engine.opened() as store:
+        assert list(store.positions()) == [Position(1, 72, 8, 5), Position(2, 80, 9, 6)]
 
 
 @needs_postgres

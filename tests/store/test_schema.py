@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import struct
+import zlib
 from contextlib import closing
 from pathlib import Path
 
@@ -12,8 +14,10 @@ import pytest
 from penstock import __version__
 from penstock.errors import StoreError
 from penstock.store import schema
+from penstock.store.commit import UNKNOWN, Position
+from penstock.store.repair import repair
 from penstock.store.sqlite import FILE, SqliteStore
-from tests.store.holding import contents, filled, opened, unprivileged
+from tests.store.holding import committing, contents, filled, opened, unprivileged
 
 
 def refusal(directory: Path) -> str:
@@ -54,7 +58,7 @@ def test_a_store_of_a_newer_version_is_refused_with_that_version_and_what_to_do(
     change(path, "PRAGMA user_version = 7", "UPDATE about SET value = '3.2.1'")
     assert refusal(tmp_path) == (
         f"the store '{path}' was last opened by Penstock 3.2.1 and has form 7; "
-        f"Penstock {__version__} reads up to form 1: start that version, or a newer one"
+        f"Penstock {__version__} reads up to form {len(schema.MIGRATIONS)}: start that version, or a newer one"
     )
 
 
@@ -115,7 +119,7 @@ def test_a_store_of_form_0_is_brought_up_to_date(tmp_path: Path) -> None:
     change(path, "PRAGMA auto_vacuum = 2", f"PRAGMA application_id = {schema.APPLICATION}", "VACUUM")
     with opened(tmp_path) as store:
         assert store.check() == []
-    assert ask(path, "PRAGMA user_version") == [(1,)]
+    assert ask(path, "PRAGMA user_version") == [(len(schema.MIGRATIONS),)]
 
 
 def test_migrations_that_a_file_has_not_seen_run_in_order_and_keep_what_is_there(tmp_path: Path) -> None:
@@ -129,11 +133,54 @@ def test_migrations_that_a_file_has_not_seen_run_in_order_and_keep_what_is_there
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         schema.bring_up_to_date(connection, path, migrations)
         schema.bring_up_to_date(connection, path, migrations)
-    assert ask(path, "PRAGMA user_version") == [(3,)]
+    assert ask(path, "PRAGMA user_version") == [(len(migrations),)]
     assert ask(path, "SELECT * FROM more") == [(3,)]
-    change(path, "PRAGMA user_version = 1")
+    change(path, f"PRAGMA user_version = {len(schema.MIGRATIONS)}")
     with opened(tmp_path) as store:
         assert contents(store) == before
+
+
+OLD_SEAL = struct.Struct("<8s3q")
+"""Of a position in form 1."""
+
+
+def of_form_1(path: Path) -> None:
+    """Make a store as it was before positions said how many messages a queue has; the seal of one is wrong."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA auto_vacuum = 2")
+        schema.bring_up_to_date(connection, path, schema.MIGRATIONS[:1])
+        for queue in (1, 2, 3):
+            seal = zlib.crc32(OLD_SEAL.pack(b"position", queue, 70 + queue, 7)) ^ (queue == 3)
+            connection.execute("INSERT INTO positions VALUES (?, ?, 7, ?)", (queue, 70 + queue, seal))
+
+
+def test_positions_of_form_1_come_back_and_do_not_say_how_many_messages_there_are(tmp_path: Path) -> None:
+    of_form_1(tmp_path / FILE)
+    with opened(tmp_path) as store:
+        assert list(store.positions()) == [Position(1, 71, 7, UNKNOWN), Position(2, 72, 7, UNKNOWN)]
+        assert [damage.what for damage in store.damaged] == ["position 3"]
+        store.commit(committing(positions=[Position(1, 72, 8, 5), Position(3, 80, 9, 6)]))
+    with opened(tmp_path) as store:
+        assert list(store.positions()) == [Position(1, 72, 8, 5), Position(2, 72, 7, UNKNOWN), Position(3, 80, 9, 6)]
+        assert store.check() == []
+
+
+def test_positions_that_form_1_has_lost_are_missed_after_the_migration(tmp_path: Path) -> None:
+    of_form_1(tmp_path / FILE)
+    (trigger,) = ask(tmp_path / FILE, "SELECT sql FROM sqlite_master WHERE name = 'positions_delete'")[0]
+    change(tmp_path / FILE, "DROP TRIGGER positions_delete", "DELETE FROM positions WHERE queue = 2", str(trigger))
+    with opened(tmp_path) as store:
+        assert [position.queue for position in store.positions()] == [1]
+        assert [damage.what for damage in store.damaged] == ["position 3", "1 of 3 positions"]
+
+
+def test_a_damaged_store_of_form_1_is_repaired(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    of_form_1(tmp_path / "old" / FILE)
+    saved = repair(tmp_path / "old", tmp_path / "new")
+    assert (saved.positions, [damage.what for damage in saved.lost]) == (2, ["position 3"])
+    with opened(tmp_path / "new") as store:
+        assert list(store.positions()) == [Position(1, 71, 7, UNKNOWN), Position(2, 72, 7, UNKNOWN)]
 
 
 def test_a_migration_that_fails_leaves_the_file_in_its_old_form(tmp_path: Path) -> None:

@@ -141,6 +141,8 @@ class Control:
                 raise ResourceError(
                     f"there are {CURSORS_MAX} cursors, the most that there may be; delete one that is not used"
                 )
+            if self.broker.journal is not None:
+                self.broker.journal.admit()
             cursor = Cursor(request.vhost.name, name)
         gone = any(position.queue.deleted for position in cursor.positions.values())
         if gone:

@@ -24,6 +24,8 @@ def declare_vhost(hub: Hub, name: str) -> bool:
         raise PreconditionFailed(f"a virtual host's name has 1 to {NAME_OCTETS} octets, not {len(name.encode())}")
     if len(hub.broker.vhosts) >= VHOSTS_MAX:
         raise ResourceError(f"there are {VHOSTS_MAX} virtual hosts, the most that there may be; '{name}' was not made")
+    if hub.broker.journal is not None:
+        hub.broker.journal.admit()
     vhost = hub.broker.add_vhost(name)
     if hub.broker.journal is not None:
         hub.broker.journal.change(vhost)

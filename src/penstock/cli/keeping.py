@@ -13,10 +13,12 @@ from penstock.cli.asking import counted, main, one_sentence
 from penstock.errors import StoreError
 
 if TYPE_CHECKING:
+    from penstock.adapter.keeping.account import Loss
+    from penstock.server.mending import Found
     from penstock.store.store import Damage, Store
 
 LISTED = 20
-"""Damages that are told one by one; the rest is counted."""
+"""Queues, and damages, that are told one by one; the rest is counted."""
 
 DATA = click.option(
     "--data",
@@ -55,18 +57,16 @@ def check(data: Path | None, store: str | None) -> None:
 
     Changes nothing that is kept; ends with 0 if all is in order. Of a data directory `penstock repair` saves the rest.
     """
+    from penstock.adapter.keeping.account import summed_up
+
     if data is not None and store is not None:
         raise click.UsageError("--data and --store say what is checked: give one of them")
     with one_sentence():
-        if store is None:
-            place, damaged = _check_directory(_directory(data))
-            advice = f"`penstock repair NEW --data {place}` saves the rest in a folder NEW"
-        else:
-            checked = _database(store)
-            place, damaged, advice = str(checked), _check(checked), checked.when_damaged
-        if damaged:
-            _tell(damaged)
-            raise StoreError(f"{place} is damaged in {counted(len(damaged), 'place')}; {advice}")
+        place, found, advice = _look_in_folder(_directory(data)) if store is None else _look_in_database(store)
+        if found.damaged:
+            _tell(found.damaged, found.losses)
+            places = counted(len(found.damaged), "place")
+            raise StoreError(f"{place} is damaged in {places}: {summed_up(found.losses)}; {advice}")
         click.echo(f"{place} is in order")
 
 
@@ -77,17 +77,21 @@ def check(data: Path | None, store: str | None) -> None:
 def repair(target: Path, data: Path | None, store: str | None) -> None:
     """Save what can be read of a damaged data directory into the folder DIR, which is made, or empty.
 
-    Nothing is changed in the damaged one. Ends with 0 when something could be saved, and says what could not.
+    Nothing is changed in the damaged one. Ends with 0 when something could be saved, and says what could not. A queue
+    of which there are messages and no declaration comes back without its arguments.
     """
-    from penstock.store.repair import repair as save
+    from penstock.adapter.keeping.account import summed_up
+    from penstock.server.mending import save
 
     with one_sentence():
         _refuse_database(store, "restored from a backup with pg_restore")
-        saved = save(_directory(data), target)
-        _tell(saved.lost)
+        saved, messages, losses, declared = save(_directory(data), target)
+        _tell(saved.lost, losses)
+        for queue in declared:
+            click.echo(f"{queue} had lost its declaration, and is declared anew without its arguments", err=True)
         click.echo(
-            f"saved in {target}: {counted(saved.rows, 'row')} of messages, {counted(saved.things, 'declaration')}; "
-            f"lost: {counted(len(saved.lost), 'record')}"
+            f"saved in {target}: {counted(messages, 'message')}, {counted(saved.things, 'declaration')}; "
+            f"lost: {counted(len(saved.lost), 'record')}, {summed_up(losses)}"
         )
 
 
@@ -102,35 +106,28 @@ def _refuse_database(store: str | None, way: str) -> None:
         raise click.UsageError(f"a store in PostgreSQL is {way} (docs/postgres.md)")
 
 
-def _check_directory(path: Path) -> tuple[str, list[Damage]]:
-    from penstock.store.directory import DataDirectory
-    from penstock.store.sqlite import SqliteStore
+def _look_in_folder(path: Path) -> tuple[str, Found, str]:
+    from penstock.server.mending import look_in
 
-    directory = DataDirectory(path)
-    directory.hold()
-    try:
-        return str(directory.path), _check(SqliteStore(directory.path))
-    finally:
-        directory.unlock()
+    return str(path), look_in(path), f"`penstock repair NEW --data {path}` saves the rest in a folder NEW"
 
 
-def _check(store: Store) -> list[Damage]:
-    try:
-        store.open()
-        return store.check()
-    finally:
-        store.close()
-
-
-def _database(url: str) -> Store:
+def _look_in_database(url: str) -> tuple[str, Found, str]:
+    from penstock.server.mending import look
     from penstock.store.postgres import SCHEMES, postgres_store
 
     if not url.startswith(SCHEMES):
         raise click.UsageError("--store is a database of PostgreSQL, as postgresql://HOST/DATABASE; a folder is --data")
-    return postgres_store(url, makes=False)
+    store: Store = postgres_store(url, makes=False)
+    return str(store), look(store), store.when_damaged
 
 
-def _tell(damaged: list[Damage]) -> None:
+def _tell(damaged: list[Damage], losses: list[Loss]) -> None:
+    """Tell all of it: first what it means, then where it is."""
+    for loss in losses[:LISTED]:
+        click.echo(str(loss), err=True)
+    if len(losses) > LISTED:
+        click.echo(f"and {len(losses) - LISTED:,} more queues", err=True)
     for each in damaged[:LISTED]:
         of = f" ({counted(each.messages, 'message')})" if each.messages else ""
         click.echo(f"{each.what}{of}: {each.why}", err=True)

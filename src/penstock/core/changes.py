@@ -118,6 +118,8 @@ def _change(broker: Broker, by: str, changes: list[Said]) -> Plan:
     table = broker.table
     if by == COMMAND and broker.journal is None:
         _refuse_pages(changes)
+    if by == COMMAND and broker.journal is not None and any(words for _, _, words in changes):
+        broker.journal.admit()
     undo: list[Said] = []
     try:
         for scope, pattern, words in sorted(changes, key=_emptied_first):

@@ -150,7 +150,12 @@ class Gates:
     # The operator's
 
     def block(self, scope: str, vhost: str, name: str, reason: str) -> OperatorGate:
-        """Close the operator's gate for something; doing so again changes only the reason."""
+        """Close the operator's gate for something; doing so again changes only the reason.
+
+        Raises ResourceError (506) as `Journal.admit` does.
+        """
+        if self.broker.journal is not None:
+            self.broker.journal.admit()
         key = (scope, vhost, name)
         gate = self.held.get(key)
         if gate is None:

@@ -62,6 +62,7 @@ class Kept:
         "waits",
         "touched",
         "lasting",
+        "rows",
     )
 
     def __init__(self, journal: Journal, queue: Queue, number: i64) -> None:
@@ -86,6 +87,24 @@ class Kept:
         """The last group that says how far it has come."""
         self.lasting: bool = True
         """Whether the queue outlives the broker: else only its pages are there, for as long as it is."""
+        self.rows: i64 = 0
+        """Its persistent messages in rows, less those that were settled; what is in the open group does not count."""
+
+    def stored(self) -> i64:
+        """Return how many of its messages are in the store when all that is settled now is written, and no more."""
+        pages = self.queue.pages
+        return self.rows if pages is None else self.rows + pages.lasting
+
+    def take_in(self, messages: list[StoredMessage]) -> i64:
+        """A page has come into memory as a row; returns how many of its messages are persistent."""
+        lasting: i64 = 0
+        for message in messages:
+            if message.returns == 0 and message.sequence <= self.delivered:
+                message.returns = 1
+            if message.address.persistent:
+                lasting += 1
+        self.rows += lasting
+        return lasting
 
     def add(self, message: StoredMessage) -> None:
         """A message that the store must keep has come in."""
@@ -98,7 +117,7 @@ class Kept:
     def drop(self, message: StoredMessage, now: float) -> None:
         """A message has left the queue for good."""
         if message.group is not None:
-            self.journal.drop(message)
+            self.journal.drop(self, message)
             self.stock.take(message.charge, now)
 
     def announce(self) -> i64:
@@ -114,7 +133,7 @@ class Kept:
 class Run:
     """Messages of one queue that came one after the other."""
 
-    __slots__ = ("kept", "start", "messages")
+    __slots__ = ("kept", "start", "messages", "lasting")
 
     def __init__(self, kept: Kept, start: i64) -> None:
         self.kept = kept
@@ -122,6 +141,8 @@ class Run:
         """The place of the first one."""
         self.messages: list[StoredMessage] = []
         """Those that are written; filled when the group is sealed."""
+        self.lasting: i64 = 0
+        """How many of them are persistent; the others are there because they were paged."""
 
 
 class Change:
@@ -151,6 +172,7 @@ class Group:
         "returned",
         "dead",
         "touched",
+        "stored",
         "changes",
         "awaiting",
         "urgent",
@@ -181,12 +203,14 @@ class Group:
         """Pages that were purged: the number of a queue, and first and last sequence."""
         self.settled: list[int] = []
         """Messages of other groups, as number << PLACE_BITS | place."""
-        self.returned: list[StoredMessage] = []
-        """Messages of other groups that came back from a consumer."""
+        self.returned: set[int] = set()
+        """Messages of other groups that came back from a consumer, in the same way."""
         self.dead: list[Group] = []
         """Rows of which nothing is left."""
         self.touched: list[Kept] = []
-        """Queues that have come further."""
+        """Queues that have come further, or have lost messages."""
+        self.stored: list[int] = []
+        """How many messages each of these has in the store with this group; filled when it is sealed."""
         self.changes: list[Change] = []
         self.awaiting: list[Awaiting] = []
         self.urgent: bool = False
@@ -201,6 +225,27 @@ class Group:
         self.due: i64 = 0
         """The number of the group with which what is left of it moves, if it is sparse; 0: it is not."""
 
+    def gathered(self) -> i64:
+        """Return how many settlements, returns and changes are in it, and places of messages that have left."""
+        places: i64 = len(self.messages)
+        return places - self.live + len(self.settled) + len(self.returned) + len(self.changes)
+
+    def close_up(self) -> None:
+        """Give its messages, while more may come, the places of those that have left."""
+        messages, runs = self.messages, self.runs
+        self.messages = []
+        self.runs = []
+        for at in range(len(runs)):
+            start: i64 = len(self.messages)
+            end: i64 = runs[at + 1].start if at + 1 < len(runs) else len(messages)
+            for message in messages[runs[at].start : end]:
+                if message is not None:
+                    message.place = len(self.messages)
+                    self.messages.append(message)
+            if len(self.messages) > start:
+                self.runs.append(runs[at])
+                runs[at].start = start
+
     def has_row(self) -> bool:
         """Tell whether a sealed group has messages to be written."""
         return self.size > 0
@@ -214,7 +259,18 @@ class Group:
         return not (self.touched or self.changes or self.awaiting or self.stale)
 
     def seal(self) -> None:
-        """Nothing more comes in: fill the runs, give the messages their places for good."""
+        """Nothing more comes in: fill the runs, give the messages their places for good, count what queues have."""
+        self.settle_places()
+        for run in self.runs:
+            run.kept.rows += run.lasting
+        for page in self.pages:
+            page.group.settle_places()
+            page.pages.lasting += page.lasting
+        for kept in self.touched:
+            self.stored.append(int(kept.stored()))
+
+    def settle_places(self) -> None:
+        """Fill the runs, give the messages their places for good."""
         kept: list[StoredMessage | None] = []
         runs = self.runs
         for at in range(len(runs)):
@@ -228,12 +284,12 @@ class Group:
                     message.place = len(kept)
                     kept.append(message)
                     run.messages.append(message)
+                    if message.address.persistent:
+                        run.lasting += 1
                 place += 1
         self.messages = kept
         self.size = self.bytes
         self.sealed = True
-        for page in self.pages:
-            page.group.seal()
 
     def is_written(self) -> None:
         """It is on the disk: only what is needed for what is left in it stays."""
@@ -250,9 +306,10 @@ class Group:
                 run.messages = []
             page.pages.written(page)
         self.settled = []
-        self.returned = []
+        self.returned = set()
         self.dead = []
         self.touched = []
+        self.stored = []
         self.changes = []
         self.awaiting = []
         self.stale = []

@@ -24,6 +24,7 @@ from mypy_extensions import i64
 
 from penstock.core.disk import Disk
 from penstock.core.group import Awaiting, Change, Group, Kept, Note, Promises, Run
+from penstock.errors import ResourceError
 
 if TYPE_CHECKING:
     from penstock.core.message import StoredMessage
@@ -39,8 +40,11 @@ SPARSE_SHARE: Final = 4
 """A group of which less than this part (a quarter) is left in bytes is sparse."""
 NOTES_MAX: Final = 64
 """A row about which there are more notes than this is written anew as well."""
-RETURNED_MANY: Final = 65_536
-"""Messages that came back, in one group, from which on it is looked whether they are all different ones."""
+GATHERED_MANY: Final = 65_536
+"""Settlements, returns, changes and places of messages that have left, in one group, from which on it is looked which
+of them still mean anything."""
+CHANGES_MAX: Final = 10_000
+"""Changes that may wait while the store cannot be written; whoever would declare more is refused."""
 PATIENCE: Final = 64
 """Groups that a sparse one is left alone for: what is being consumed in order is gone by then."""
 MOVED_BYTES: Final = 256 * 1024
@@ -60,7 +64,7 @@ class Journal:
         self.next_queue: i64 = 1
         """The number of the next queue that is kept; never reused."""
         self.rows: dict[int, Group] = {}
-        """Sealed groups with messages left in them."""
+        """Sealed groups with messages left in them; and those of which nothing is left, until that is being written."""
         self.reads: list[Read] = []
         """Pages that are wanted back."""
         self.since: i64 = 1
@@ -68,7 +72,7 @@ class Journal:
         self._last: i64 = 1
         """The last number that was given to a row or a note."""
         self.writing: list[Group] = []
-        self._returned_most: int = RETURNED_MANY
+        self._gathered_most: i64 = GATHERED_MANY
         self._closed: deque[Group] = deque()
         self._sparse: deque[Group] = deque()
 
@@ -117,7 +121,7 @@ class Journal:
             runs.append(Run(kept, message.place))
             self.touch(kept)
 
-    def drop(self, message: StoredMessage) -> None:
+    def drop(self, kept: Kept, message: StoredMessage) -> None:
         """A message has left its queue for good."""
         group = message.group
         if group is None:
@@ -129,6 +133,9 @@ class Journal:
         self.promises.made += 1
         if not group.sealed:
             return
+        if message.address.persistent:
+            kept.rows -= 1
+            self.touch(kept)
         number = int(group.number)
         if group.live > 0:
             self.open.settled.append(number << PLACE_BITS | int(message.place))
@@ -141,14 +148,10 @@ class Journal:
         """A message has come back from a consumer; how often, it knows itself."""
         group = message.group
         if group is not None and group.sealed:
-            returned = self.open.returned
-            returned.append(message)
-            if len(returned) >= self._returned_most:  # While nothing can be written the same may come back for ever.
-                self.open.returned = list(dict.fromkeys(returned))
-                self._returned_most = max(2 * len(self.open.returned), RETURNED_MANY)
+            self.open.returned.add(int(group.number) << PLACE_BITS | int(message.place))
 
     def touch(self, kept: Kept) -> None:
-        """A queue has come further: its last sequence, or the last one that was with a consumer."""
+        """A queue has come further: its last sequence, the last one that was with a consumer, or how much is left."""
         if kept.touched is not self.open and kept.lasting:
             kept.touched = self.open
             self.open.touched.append(kept)
@@ -160,6 +163,22 @@ class Journal:
     def forget(self, thing: object) -> None:
         """It is no more."""
         self._change(thing, True)
+
+    def admit(self) -> None:
+        """Let somebody declare or change something that lasts; what deletes need not ask.
+
+        Raises ResourceError (506) while the store cannot be written and `CHANGES_MAX` changes wait for it.
+        """
+        if not self.disk.is_failing():
+            return
+        waiting: i64 = 0
+        for group in [self.open, *self._closed, *self.writing]:
+            waiting += len(group.changes) + len(group.pages_gone)
+        if waiting >= CHANGES_MAX:
+            raise ResourceError(
+                f"{int(waiting):,} changes wait for a store that cannot be written, and no more than {CHANGES_MAX:,} "
+                f"may; try again when it can: {self.disk.fault.reason}"
+            )
 
     def _change(self, thing: object, gone: bool) -> None:
         if not self.recovering:
@@ -212,6 +231,26 @@ class Journal:
         """Between two steps of the broker: a group that is large enough is closed."""
         if self.open.bytes + self.open.paged >= GROUP_BYTES or len(self.open.messages) >> (PLACE_BITS - 1):
             self._close()
+        elif self.open.gathered() >= self._gathered_most:
+            self._clean_up()
+
+    def _clean_up(self) -> None:
+        """Forget what means nothing any more: while the store cannot be written the same may happen for ever."""
+        group = self.open
+        group.close_up()
+        group.settled = [code for code in group.settled if self._has_left(code)]
+        group.returned = {code for code in group.returned if self._has_left(code)}
+        latest: dict[object, Change] = {}
+        for change in group.changes:
+            latest.pop(change.thing, None)
+            latest[change.thing] = change
+        group.changes = list(latest.values())
+        self._gathered_most = max(2 * group.gathered(), GATHERED_MANY)
+
+    def _has_left(self, code: int) -> bool:
+        """Tell whether anything is left of the row that a place is in; if not, this group says so, or an earlier."""
+        row = self.rows.get(code >> PLACE_BITS)
+        return row is not None and row.live > 0
 
     def take(self) -> list[Group]:
         """Take the groups that are to be written next, in one transaction; none while others are being written."""
@@ -227,6 +266,8 @@ class Journal:
             group = self._closed.popleft()
             size += group.bytes + group.paged
             self.writing.append(group)
+            for dead in group.dead:
+                del self.rows[int(dead.number)]
         return self.writing
 
     def written(self) -> None:
@@ -246,6 +287,7 @@ class Journal:
             self.rows[int(group.number)] = group
         self._closed.append(group)
         self.open = Group(self.take_row())
+        self._gathered_most = GATHERED_MANY
 
     # Sparse groups
 
@@ -281,6 +323,8 @@ class Journal:
             end: i64 = runs[at + 1].start if at + 1 < len(runs) else len(group.messages)
             for message in group.messages[runs[at].start : end]:
                 if message is not None:
+                    if message.address.persistent:
+                        runs[at].kept.rows -= 1
                     self.add(runs[at].kept, message)
         group.live = 0
         group.bytes = 0
@@ -290,5 +334,4 @@ class Journal:
         """Nothing is left of a row: it goes, with the next transaction."""
         if group.written:
             group.empty()
-        del self.rows[int(group.number)]
         self.open.dead.append(group)

@@ -41,6 +41,12 @@ def keep(journal: Journal | None, thing: Queue | Exchange | Binding) -> None:
     journal.change(thing)
 
 
+def admit(journal: Journal | None, durable: bool) -> None:
+    """Let somebody make something, durable or not. Raises ResourceError (506) as `Journal.admit` does."""
+    if journal is not None and durable:
+        journal.admit()
+
+
 def take_number(journal: Journal) -> int:
     """Return the number of a new queue."""
     number = int(journal.take_number())

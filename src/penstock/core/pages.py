@@ -100,6 +100,8 @@ class Pages:
         self.messages: i64 = 0
         self.bytes: i64 = 0
         """What is on the disk, or on its way to it."""
+        self.lasting: i64 = 0
+        """How many of those that are not in the open group come back when the broker is restarted."""
         self.unwritten_messages: i64 = 0
         self.unwritten_bytes: i64 = 0
         """What of that is on its way."""
@@ -289,11 +291,7 @@ class Pages:
     def take_in(self, group: Group, messages: list[StoredMessage], following: i64) -> None:
         """A page's messages come into memory, as a row of the journal; `following` is the sequence after its last."""
         queue = self.queue
-        delivered = self.kept.delivered
-        if messages and messages[0].sequence <= delivered:
-            for message in messages:
-                if message.returns == 0 and message.sequence <= delivered:
-                    message.returns = 1
+        self.lasting -= self.kept.take_in(messages)
         queue.backlog.extend(messages)
         for run in group.runs:
             run.messages = []
@@ -317,6 +315,8 @@ class Pages:
         lost = self.messages - self.unwritten_messages
         self.kept.stock.take(self.bytes - self.unwritten_bytes, self.broker.now)
         self._forget(lost, self.bytes - self.unwritten_bytes)
+        self.lasting = sum([page.lasting for page in self._unwritten if page.group.sealed])
+        self.journal.touch(self.kept)
         if self._unwritten:
             self._begin_at(self._unwritten[0].first)
         self.settle_down()
@@ -350,6 +350,8 @@ class Pages:
             group.pages = [page for page in group.pages if not page.gone]
             group.pages_gone.append((int(self.kept.number), int(self.next), int(self.queue.tail)))
             self._unwritten.clear()
+            self.lasting = 0
+            self.journal.touch(self.kept)
             self.unwritten_messages = 0
             self.unwritten_bytes = 0
             self.kept.stock.take(self.bytes, self.broker.now)
@@ -364,6 +366,7 @@ class Pages:
         """The store has pages from before the broker was restarted."""
         self.messages = messages
         self.bytes = bytes
+        self.lasting = messages
         self.next = first
         self.told = True
         self.kept.stock.add(bytes, self.broker.now)

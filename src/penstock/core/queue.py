@@ -313,10 +313,8 @@ class Queue(Tally):
         if self.minded:
             self.let_go(list(self.backlog.messages()), now)
         self.backlog.clear()
-        paged: i64 = 0
-        if self.pages is not None:
-            paged = self.pages.clear()
-            self.settled += paged
+        paged: i64 = 0 if self.pages is None else self.pages.clear()
+        self.settled += paged
         self.settle(messages, size, now)
         if self.pages is not None:
             self.review(now)

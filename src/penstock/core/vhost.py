@@ -10,7 +10,7 @@ from penstock.core.binding import EXCHANGE, QUEUE, Binding, Bindings
 from penstock.core.dead_letters import DeadLetters
 from penstock.core.equivalence import check_exchange, check_queue
 from penstock.core.exchange import Exchange, alternate_of, make_exchange
-from penstock.core.lasting import forget, keep
+from penstock.core.lasting import admit, forget, keep, lasts
 from penstock.core.message import Address
 from penstock.core.paging import arrange, check
 from penstock.core.queue import Queue
@@ -115,6 +115,7 @@ class VirtualHost:
         check_flags(name, features, durable, auto_delete, owner is not None)
         settings = self.table.queue(self.name, name, read_arguments(name, arguments))
         check(name, settings, features, self.gates.broker.journal)
+        admit(self.gates.broker.journal, durable and owner is None)
         queue = Queue(self.name, name, settings, self.turns, features)
         queue.arguments = arguments
         queue.durable = durable
@@ -207,6 +208,7 @@ class VirtualHost:
             raise ResourceError(f"vhost '{self.name}' has {EXCHANGES_MAX} exchanges, the most it may have")
         made.alternate = alternate_of(name, self.name, arguments)
         self.table.limits("address", name)  # What patterns say about it must be possible together.
+        admit(self.gates.broker.journal, durable)
         made.durable = durable
         made.auto_delete = auto_delete
         made.internal = internal
@@ -274,7 +276,8 @@ class VirtualHost:
     ) -> Binding:
         """Bind a queue, or an exchange, to an exchange; doing so twice is once.
 
-        Raises as `source` does, and PreconditionFailed (406) for arguments that cannot be meant.
+        Raises as `source` does, PreconditionFailed (406) for arguments that cannot be meant, ResourceError (506) at a
+        bound.
         """
         origin = self.source(source)
         binding = origin.find(queue, exchange, key, arguments)
@@ -284,6 +287,7 @@ class VirtualHost:
         if self.bindings.count >= BINDINGS_MAX:
             raise ResourceError(f"vhost '{self.name}' has {BINDINGS_MAX} bindings, the most it may have")
         binding = Binding(origin, queue, exchange, key, arguments)
+        admit(self.gates.broker.journal, lasts(binding))
         self.bindings.add(binding)
         self.epoch += 1
         keep(self.gates.broker.journal, binding)

@@ -9,8 +9,9 @@ Pages that queues want back are read by the same thread, between two transaction
 
 A transaction that fails is tried again until it succeeds: nothing of it is confirmed, nothing of it is lost. Meanwhile
 the gate before the store is closed: no more persistent messages come in, everything else goes on. What piles up is
-bounded: messages by their queues' capacities, what is noted of them (eight bytes for each that is settled) by the
-messages there are. A transaction that takes very long closes the gate as well, until it is done.
+bounded: messages by their queues' capacities, what is noted of them by the places in rows that are not empty, changes
+by `CHANGES_MAX` (core/journal.py; docs/memory.md). A transaction that takes very long closes the gate as well, until it
+is done.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from penstock.adapter.keeping.account import Account, summed_up
 from penstock.adapter.keeping.commits import encode
 from penstock.adapter.keeping.loading import Loader
 from penstock.adapter.keeping.recovery import Recovery
@@ -105,7 +107,7 @@ class Keeper:
         self._times = WallTimes(hub.control.wall_offset)
         recovery = Recovery(broker, self.journal, hub.control.wall_offset)
         for position in self.store.positions():
-            recovery.position(position.queue, position.tail, position.delivered)
+            recovery.position(position)
         for note in self.store.notes():
             recovery.note(note.number, note.data)
         told = 0
@@ -119,21 +121,25 @@ class Keeper:
             recovery.pages(wanted, self.store.pages(*wanted))
             wanted = recovery.wanted()
         recovery.finish()
-        self._refuse_damage()
+        self._refuse_damage(recovery.account)
         self._measured(self.gauge.look())
         if recovery.messages:
             log.info("recovered: %s messages", f"{recovery.messages:,}")
         self._thread.start()
 
-    def _refuse_damage(self) -> None:
+    def _refuse_damage(self, account: Account) -> None:
         """A broker that serves what is left would forget what is lost, with every message that it writes."""
         damaged = self.store.damaged
+        losses = account.losses(damaged)
         if damaged:
             first = damaged[0]
             places = "1 place" if len(damaged) == 1 else f"{len(damaged):,} places"
             raise StoreError(
-                f"the store is damaged in {places}, first {first.what}: {first.why}; {self.store.when_damaged}"
+                f"the store is damaged in {places}, first {first.what}: {first.why}; {summed_up(losses)}; "
+                f"{self.store.when_damaged}"
             )
+        for loss in losses:
+            log.error("recovering: %s, though nothing in the store is damaged", loss)
 
     async def stop(self) -> None:
         """Write what is left, within `LEAVE_S`, and let go of the store."""

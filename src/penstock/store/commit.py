@@ -9,7 +9,10 @@ sequence, never reused while anything refers to them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+UNKNOWN: Final = -1
+"""Where nobody has counted."""
 
 
 class Row(NamedTuple):
@@ -22,9 +25,9 @@ class Row(NamedTuple):
     first: int = 0
     """Of a page: the sequence of its first message."""
     messages: int = 0
-    """Of a page: how many messages it holds."""
+    """How many messages it holds; of a page, those that come back when the broker is restarted."""
     size: int = 0
-    """Of a page: the sum of their charges, in bytes."""
+    """The sum of their charges, in bytes."""
 
 
 class Note(NamedTuple):
@@ -52,6 +55,8 @@ class Position(NamedTuple):
     """The last sequence that was given to a message."""
     delivered: int
     """The highest sequence that was with a consumer."""
+    messages: int = UNKNOWN
+    """How many of its messages are in rows and settled by no note; UNKNOWN in a store of form 1."""
 
 
 class Commit:

@@ -69,7 +69,7 @@ class Pages:
             if not is_damage(error):
                 raise
             why = str(error)
-        self.damaged.append(Damage(f"page {number} of queue number {queue}", why, queue))
+        self.damaged.append(Damage(f"page {number} of queue number {queue}", why, queue, table=ROWS.name))
         return None
 
     def _page(self, head: tuple[Any, ...], queue: int, first: int) -> Row | None:

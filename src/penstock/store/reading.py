@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from penstock.store.faults import is_damage
-from penstock.store.store import Damage
+from penstock.store.store import STALE, Damage
 from penstock.store.tables import ROWS, Table, Unreadable, damage_of
 
 WITHOUT_PAGES: Final = "CASE queue WHEN 0 THEN data END"
@@ -43,11 +43,12 @@ def read_sum(connection: sqlite3.Connection, table: Table) -> Sum | None:
 def compare(table: Table, known: Sum | None, count: int, total: int, is_damaged: bool) -> Iterator[Damage]:
     """Tell what a table lost without a trace: it had what is `known`, and so many with this sum of seals are left."""
     if known is None:
-        yield Damage(table.name, "how many there were cannot be read")
+        yield Damage(table.name, "how many there were cannot be read", table=table.name)
     elif count < known.records:
-        yield Damage(f"{known.records - count:,} of {known.records:,} {table.name}", "nothing leads to them any more")
+        missing = f"{known.records - count:,} of {known.records:,} {table.name}"
+        yield Damage(missing, "nothing leads to them any more", table=table.name)
     elif (count > known.records or total != known.seals) and not is_damaged:
-        yield Damage(table.name, "they are not the ones that were written last")
+        yield Damage(table.name, STALE, table=table.name)
 
 
 class Reading:
@@ -147,7 +148,7 @@ class Reading:
             else:
                 unreadable = middle
         to = f"to {readable - 1:,}" if readable <= UNKNOWN else "and those after it"
-        self._meet(Damage(f"{self._table.name} {low:,} {to}", why))
+        self._meet(Damage(f"{self._table.name} {low:,} {to}", why, table=self._table.name))
         return readable
 
     def _probe(self, low: int, high: int) -> tuple[bool, tuple[Any, ...] | None]:

@@ -13,14 +13,12 @@ from penstock.store.image import Columns, Image
 from penstock.store.reading import Sum, compare
 from penstock.store.sqlite import FILE, SqliteStore
 from penstock.store.store import Damage
-from penstock.store.tables import POSITIONS, ROWS, TABLES, THINGS, Table, Unreadable, damage_of
+from penstock.store.tables import NOTES, POSITIONS, ROWS, TABLES, THINGS, Table, Unreadable, damage_of
 
 COMMIT_BYTES: Final = 8 * 1024 * 1024
 """How much is saved in one transaction; so much of it is in memory."""
 RECORD_BYTES: Final = 500
 """What a record takes in memory beside its data, about."""
-
-_BY_COLUMNS: Final = {len(table.columns): table for table in TABLES}
 
 
 class Saved(NamedTuple):
@@ -87,7 +85,7 @@ class _Repair:
 
     def _save(self, image: Image) -> None:
         for columns in image.records():
-            table = _BY_COLUMNS.get(len(columns))
+            table = _table_of(columns)
             if table is THINGS and self._is_sum(columns):
                 self._sums[columns[1].decode()] = Sum(*columns[2:])
             elif table is not None:
@@ -104,7 +102,7 @@ class _Repair:
         found = self._found[table.name]
         if columns[0] in found:
             return  # The same page in two places.
-        seal = columns[table.columns.index("seal")]
+        seal = columns[-1] if table is POSITIONS else columns[table.columns.index("seal")]
         found[columns[0]] = seal if type(seal) is int else 0
         try:
             if table is ROWS and columns[-1] is None:
@@ -127,3 +125,15 @@ class _Repair:
         if self._size >= COMMIT_BYTES:
             self._store.commit(self._commit)
             self._commit, self._size = Commit(), 0
+
+
+def _table_of(columns: Columns) -> Table | None:
+    """Return the table that a record is of, by its form; None if it is of none of them."""
+    if len(columns) == len(POSITIONS.columns) - 1:
+        return POSITIONS  # Of form 1.
+    if len(columns) == len(POSITIONS.columns) and isinstance(columns[1], int):
+        return POSITIONS
+    for table in (ROWS, NOTES, THINGS):
+        if len(columns) == len(table.columns):
+            return table
+    return None

@@ -17,9 +17,10 @@ from typing import Final
 
 import penstock
 from penstock.errors import StoreError
+from penstock.store.commit import UNKNOWN
 from penstock.store.directory import synchronise
 from penstock.store.faults import DAMAGED, refused
-from penstock.store.tables import TABLES
+from penstock.store.tables import POSITIONS, TABLES, Table
 
 APPLICATION: Final = int.from_bytes(b"Pnst", "big")
 MAGIC: Final = b"SQLite format 3\x00"
@@ -57,18 +58,40 @@ def _first(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
     for at, table in enumerate(TABLES, 1):
         connection.execute("INSERT INTO sums VALUES (?, ?, 0, 0, 0)", (at, table.name))
-        for event, change in (
-            ("INSERT", f"count = count + 1, sum = sum + new.seal, last = max(last, new.{table.key})"),
-            ("UPDATE", "sum = sum + new.seal - old.seal"),
-            ("DELETE", "count = count - 1, sum = sum - old.seal"),
-        ):
-            connection.execute(
-                f"CREATE TRIGGER {table.name}_{event.lower()} AFTER {event} ON {table.name} "
-                f"BEGIN UPDATE sums SET {change} WHERE id = {at}; END"
-            )
+        _sum_up(connection, table)
 
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (_first,)
+def _sum_up(connection: sqlite3.Connection, table: Table) -> None:
+    """Have the table of sums follow what happens to another."""
+    for event, change in (
+        ("INSERT", f"count = count + 1, sum = sum + new.seal, last = max(last, new.{table.key})"),
+        ("UPDATE", "sum = sum + new.seal - old.seal"),
+        ("DELETE", "count = count - 1, sum = sum - old.seal"),
+    ):
+        connection.execute(
+            f"CREATE TRIGGER {table.name}_{event.lower()} AFTER {event} ON {table.name} "
+            f"BEGIN UPDATE sums SET {change} WHERE id = {TABLES.index(table) + 1}; END"
+        )
+
+
+def _second(connection: sqlite3.Connection) -> None:
+    """Let positions say how many messages a queue has.
+
+    Those that are there do not know it, and keep their seals, right or wrong; so the sums stay as they are.
+    """
+    for statement in (
+        "CREATE TEMP TABLE uncounted AS SELECT queue, tail, delivered, seal FROM positions",
+        "DROP TABLE positions",
+        "CREATE TABLE positions (queue INTEGER PRIMARY KEY, tail INTEGER NOT NULL, delivered INTEGER NOT NULL, "
+        "messages INTEGER NOT NULL, seal INTEGER NOT NULL)",
+        f"INSERT INTO positions SELECT queue, tail, delivered, {UNKNOWN}, seal FROM uncounted",
+        "DROP TABLE uncounted",
+    ):
+        connection.execute(statement)
+    _sum_up(connection, POSITIONS)
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (_first, _second)
 """The first makes version 1 of nothing, the second version 2 of version 1 ... One that changes a table makes it anew
 and does not alter it: a file's statements are compared with those of a new one, and SQLite rewrites what it alters."""
 

@@ -22,7 +22,7 @@ from penstock.store.faults import fault, is_damage, refused
 from penstock.store.paging import Pages
 from penstock.store.reading import Reading
 from penstock.store.space import LOG_BYTES, Space, measure
-from penstock.store.store import Damage, Store, Usage
+from penstock.store.store import Damage, Store, Usage, ignore
 from penstock.store.tables import NOTES, POSITIONS, ROWS, TABLES, THINGS, Table
 from penstock.store.wal import judge, secure
 from penstock.store.writing import write
@@ -157,14 +157,14 @@ class SqliteStore(Store):
         finally:
             self._remember(pages)
 
-    def check(self) -> list[Damage]:
+    def check(self, take: Callable[[Thing | Position | Note | Row], None] = ignore) -> list[Damage]:
         """Read everything, pages too, and return what is damaged. Raises StoreError for anything but damage."""
         connection = self._connected()
         damaged: list[Damage] = []
         try:
             for table in TABLES:
-                for _ in Reading(connection, table, damaged, with_pages=True).records():
-                    pass
+                for record in Reading(connection, table, damaged, with_pages=True).records():
+                    take(record)
             for (said,) in connection.execute("PRAGMA integrity_check(10)"):
                 if said != b"ok":
                     damaged.append(Damage("the file", said.decode(errors="replace")))

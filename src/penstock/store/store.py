@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import ClassVar, Final, NamedTuple
 
 from penstock.store.commit import Commit, Note, Position, Row, Thing
 
@@ -22,6 +22,10 @@ class Usage(NamedTuple):
     """Bytes of the file system, in use or not; None where nobody can say."""
 
 
+STALE: Final = "they are not the ones that were written last"
+"""Why a table is damaged in which every record is in order: what is gone may be there again."""
+
+
 class Damage(NamedTuple):
     """Something in the store that cannot be read."""
 
@@ -31,7 +35,13 @@ class Damage(NamedTuple):
     queue: int = 0
     """The number of the queue whose page it is; 0: nobody knows, or of any queues."""
     messages: int = 0
-    """How many messages were in it; 0: nobody knows."""
+    """How many messages were in it, settled or not; 0: nobody knows."""
+    table: str = ""
+    """The table with what is missing; empty: nothing need be."""
+
+
+def ignore(record: Thing | Position | Note | Row) -> None:
+    """Do nothing with a record."""
 
 
 class Store(ABC):
@@ -113,8 +123,11 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def check(self) -> list[Damage]:
-        """Read everything, pages too, and return what is damaged. Raises StoreError for anything but damage."""
+    def check(self, take: Callable[[Thing | Position | Note | Row], None] = ignore) -> list[Damage]:
+        """Read everything, pages too, and return what is damaged. Raises StoreError for anything but damage.
+
+        What is in order is given to `take`: things, positions, notes, then rows with their data.
+        """
 
     @abstractmethod
     def usage(self) -> Usage:

@@ -12,13 +12,14 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from penstock.store.commit import Note, Position, Row, Thing
+from penstock.store.commit import UNKNOWN, Note, Position, Row, Thing
 from penstock.store.store import Damage
 
 ROW: Final = struct.Struct("<3s6q")
 NOTE: Final = struct.Struct("<4sq")
 THING: Final = struct.Struct("<5s3q")
 POSITION: Final = struct.Struct("<8s3q")
+COUNTED: Final = struct.Struct("<8s4q")
 
 
 class Unreadable(Exception):
@@ -66,8 +67,10 @@ def seal_thing(number: int, kind: bytes, key: bytes, data: bytes) -> int:
 
 
 def seal_position(position: Position) -> int:
-    """Return the seal of a position."""
-    return zlib.crc32(POSITION.pack(b"position", *position))
+    """Return the seal of a position; of one whose messages nobody has counted it is that of form 1."""
+    if position.messages == UNKNOWN:
+        return zlib.crc32(POSITION.pack(b"position", *position[:3]))
+    return zlib.crc32(COUNTED.pack(b"position", *position))
 
 
 def read_head(columns: tuple[Any, ...]) -> Row:
@@ -104,9 +107,9 @@ def read_thing(columns: tuple[Any, ...]) -> Thing:
 
 
 def read_position(columns: tuple[Any, ...]) -> Position:
-    """Return a position. Raises Unreadable."""
-    position = Position(*columns[:3])
-    _judge(lambda: seal_position(position) == columns[3])
+    """Return a position, of form 1 too. Raises Unreadable."""
+    position = Position(*columns[:-1])
+    _judge(lambda: seal_position(position) == columns[-1])
     return position
 
 
@@ -124,7 +127,9 @@ ROWS: Final = Table(
 )
 NOTES: Final = Table("notes", "note", "number", ("number", "seal", "data"), read_note)
 THINGS: Final = Table("things", "thing", "number", ("number", "kind", "key", "seal", "data"), read_thing)
-POSITIONS: Final = Table("positions", "position", "queue", ("queue", "tail", "delivered", "seal"), read_position)
+POSITIONS: Final = Table(
+    "positions", "position", "queue", ("queue", "tail", "delivered", "messages", "seal"), read_position
+)
 TABLES: Final = (THINGS, POSITIONS, NOTES, ROWS)
 """In the order in which they are numbered in the table of sums; see schema.py."""
 
@@ -132,11 +137,10 @@ TABLES: Final = (THINGS, POSITIONS, NOTES, ROWS)
 def damage_of(table: Table, columns: tuple[Any, ...], why: str) -> Damage:
     """Return what is to be told of a record whose columns are these; those of a row may be without its data."""
     if table is not ROWS:
-        return Damage(f"{table.one} {columns[0]}", why)
+        return Damage(f"{table.one} {columns[0]}", why, table=table.name)
     try:
         head = read_head(columns)
     except Unreadable:
-        return Damage(f"row {columns[0]}", why)
-    if head.queue == 0:
-        return Damage(f"row {head.number}", why, messages=head.messages)
-    return Damage(f"page {head.number} of queue number {head.queue}", why, head.queue, head.messages)
+        return Damage(f"row {columns[0]}", why, table=table.name)
+    what = f"row {head.number}" if head.queue == 0 else f"page {head.number} of queue number {head.queue}"
+    return Damage(what, why, head.queue, head.messages, table.name)

@@ -67,7 +67,7 @@ class Shelf:
         """Bring everything but the things back into a broker that has its queues."""
         recovery = Recovery(broker, journal, WALL)
         for position in self.positions.values():
-            recovery.position(*position)
+            recovery.position(position)
         for number, note in sorted(self.notes.items()):
             recovery.note(number, note)
         for _, row in sorted(self.rows.items()):
@@ -77,4 +77,6 @@ class Shelf:
             recovery.pages(wanted, self.some_pages(*wanted))
             wanted = recovery.wanted()
         recovery.finish()
+        losses = recovery.account.losses([])
+        assert not losses, "the store says of a queue that it has more messages, or less"
         return recovery

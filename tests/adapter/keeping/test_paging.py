@@ -48,7 +48,7 @@ def test_a_persistent_message_is_written_once_and_confirmed_when_it_is() -> None
     written = b"".join(row.data for row in house.shelf.rows.values())
     assert [written.count(b"<%d>" % number) for number in range(1, 9)] == [1] * 8
     assert [row.queue > 0 for _, row in sorted(house.shelf.rows.items())] == [False, True, True]
-    assert sum(row.messages for row in house.shelf.rows.values()) == 4
+    assert sum(row.messages for row in house.shelf.rows.values() if row.queue) == 4
 
 
 def test_a_transient_message_that_is_paged_is_confirmed_at_once() -> None:
@@ -121,7 +121,7 @@ def test_pages_are_no_larger_than_half_the_capacity_and_reading_ahead_than_a_bou
         house.settle()
     pages = house.pages("q")
     assert pages.messages == 120 - 64
-    assert all(row.size <= max(PAGE_BYTES, 1024 * 1024) for row in house.shelf.rows.values())
+    assert all(row.size <= max(PAGE_BYTES, 1024 * 1024) for row in house.shelf.rows.values() if row.queue)
     for _ in range(61):
         house.get("q")
     house.settle()

@@ -17,7 +17,8 @@ def encode(journal: Journal, groups: list[Group], wall_offset: float) -> Commit:
     for group in groups:
         number = int(group.number)
         if group.has_row():
-            commit.rows.append(Row(number, encode_row(group, wall_offset)))
+            row = Row(number, encode_row(group, wall_offset), 0, 0, len(group.messages), int(group.size))
+            commit.rows.append(row)
         for page in group.pages:
             commit.rows.append(
                 Row(
@@ -44,7 +45,8 @@ def encode(journal: Journal, groups: list[Group], wall_offset: float) -> Commit:
             commit.things.append(encode_thing(change))
             if change.gone and isinstance(change.thing, Queue) and change.thing.kept is not None:
                 commit.positions_gone.append(int(change.thing.kept.number))
-        for kept in group.touched:
+        for kept, messages in zip(group.touched, group.stored, strict=True):
             if not kept.queue.deleted:
-                commit.positions.append(Position(int(kept.number), int(kept.queue.tail), int(kept.announce())))
+                position = Position(int(kept.number), int(kept.queue.tail), int(kept.announce()), messages)
+                commit.positions.append(position)
     return commit

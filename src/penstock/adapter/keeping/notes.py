@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, write_i16_be, write_i32_be, write_i64_be
-from mypy_extensions import i32, i64
+from mypy_extensions import i16, i32, i64
 
 from penstock.adapter.keeping.rows import FORMAT
 from penstock.core.group import Group
@@ -63,12 +63,16 @@ def _settled(journal: Journal, settled: list[int]) -> dict[int, list[int]]:
     return found
 
 
-def _returned(journal: Journal, returned: list[StoredMessage]) -> dict[int, list[StoredMessage]]:
+def _returned(journal: Journal, returned: set[int]) -> dict[int, list[StoredMessage]]:
+    """Return for each row that is there still what came back and is there still."""
     found: dict[int, list[StoredMessage]] = {}
-    for message in returned:
-        group = message.group
-        if group is not None and group.sealed and int(group.number) in journal.rows:
-            found.setdefault(int(group.number), []).append(message)
+    mask = (1 << PLACE_BITS) - 1
+    for code in sorted(returned):
+        number = code >> PLACE_BITS
+        group = journal.rows.get(number)
+        message = None if group is None or group.live == 0 else group.messages[code & mask]
+        if message is not None:
+            found.setdefault(number, []).append(message)
     return found
 
 
@@ -83,6 +87,22 @@ class Fate:
         self.returns: dict[int, int] = {}
         """How often the message at a place came back."""
         self.notes: list[Reference] = []
+
+    def apply(self, group: Group) -> None:
+        """Leave out of a group what was settled, and let the others know how often they came back."""
+        ranges = self.settled
+        for at in range(0, len(ranges), 2):
+            for place in range(ranges[at], ranges[at] + ranges[at + 1]):
+                message = group.messages[place]
+                if message is not None:
+                    message.group = None
+                    group.messages[place] = None
+                    group.live -= 1
+                    group.bytes -= message.charge
+        for place, returns in self.returns.items():
+            left = group.messages[place]
+            if left is not None:
+                left.returns = i16(returns)
 
 
 def decode_note(number: int, data: bytes, fates: dict[int, Fate]) -> None:

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Final, NamedTuple
 
-from mypy_extensions import i16, i64
+from mypy_extensions import i64
 
+from penstock.adapter.keeping.account import Account
 from penstock.adapter.keeping.notes import Fate, decode_note
 from penstock.adapter.keeping.reading import Source
 from penstock.core.broker import Broker
@@ -26,7 +27,7 @@ from penstock.core.paging import arrange
 from penstock.core.queue import Queue
 from penstock.core.share import Share, share_of
 from penstock.core.storing import restore
-from penstock.store.commit import Row
+from penstock.store.commit import Position, Row
 
 READ_BYTES: Final = 8 * 1024 * 1024
 """Bytes of pages that are read at once."""
@@ -58,6 +59,7 @@ class Recovery(Source):
         """By queue: those that are on the disk, in order, without their data."""
         self._upto: dict[int, int] = {}
         """By queue: up to which sequence messages are in memory."""
+        self.account = Account()
         self._notes: list[Note] = []
         """Those about rows that are not there."""
         self._highest: int = 0
@@ -66,9 +68,12 @@ class Recovery(Source):
                 if queue.kept is not None:
                     self._queues[int(queue.kept.number)] = queue
                     self._found[int(queue.kept.number)] = []
+                    self.account.name(int(queue.kept.number), queue.vhost, queue.name)
 
-    def position(self, number: int, tail: int, delivered: int) -> None:
+    def position(self, position: Position) -> None:
         """Take how far a queue had come."""
+        number, tail, delivered, messages = position
+        self.account.expect(number, messages)
         queue = self._queues.get(number)
         if queue is not None and queue.kept is not None:
             queue.tail = tail
@@ -125,7 +130,7 @@ class Recovery(Source):
         fate = self._fates.pop(number, None)
         if fate is not None:
             if row.data:
-                _apply(fate, group)
+                fate.apply(group)
             for note in fate.notes:
                 group.notes.append(note)
                 note.rows += 1
@@ -147,6 +152,9 @@ class Recovery(Source):
             found.sort(key=_sequence_of)
             restore(queue, found, broker.now)
             self._leave_on_disk(queue, self._pages.get(number))
+            assert queue.kept is not None
+            queue.kept.rows = len(found)
+            self.account.find(number, int(queue.kept.stored()))
             let_go(queue, broker.now)
             broker.watch_lifetime(queue)
             broker.mark(queue)
@@ -172,23 +180,6 @@ class Recovery(Source):
         queue.pages.restore(messages, size, pages[0].first)
         queue.tail = max(int(queue.tail), pages[-1].first + pages[-1].messages - 1)
         queue.adopt(queue.settings, self.broker.now)
-
-
-def _apply(fate: Fate, group: Group) -> None:
-    """Leave out of a group what notes say is settled, and let the others know how often they came back."""
-    ranges = fate.settled
-    for at in range(0, len(ranges), 2):
-        for place in range(ranges[at], ranges[at] + ranges[at + 1]):
-            message = group.messages[place]
-            if message is not None:
-                message.group = None
-                group.messages[place] = None
-                group.live -= 1
-                group.bytes -= message.charge
-    for place, returns in fate.returns.items():
-        left = group.messages[place]
-        if left is not None:
-            left.returns = i16(returns)
 
 
 def _sequence_of(message: StoredMessage) -> int:

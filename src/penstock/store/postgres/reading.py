@@ -163,5 +163,5 @@ def _columns(table: Table, data: str) -> str:
 
 def _damage(table: Table, columns: Columns, why: str) -> Damage:
     if len(columns) == 1:
-        return Damage(f"{table.one} {columns[0]}", why)
+        return Damage(f"{table.one} {columns[0]}", why, table=table.name)
     return damage_of(table, columns, why)

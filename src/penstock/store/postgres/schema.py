@@ -15,6 +15,7 @@ from psycopg import sql
 
 import penstock
 from penstock.errors import StoreError
+from penstock.store.commit import UNKNOWN
 from penstock.store.postgres.address import Address
 from penstock.store.postgres.lease import FENCE
 from penstock.store.postgres.session import Session
@@ -53,7 +54,12 @@ def _first(connection: psycopg.Connection[Any]) -> None:
         connection.execute(statement.encode())
 
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (_first,)
+def _second(connection: psycopg.Connection[Any]) -> None:
+    """Let positions say how many messages a queue has; the seals of those that do not know it stay as they are."""
+    connection.execute(f"ALTER TABLE positions ADD messages bigint NOT NULL DEFAULT {UNKNOWN}".encode())
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (_first, _second)
 """The first makes version 1 of nothing, the second version 2 of version 1 ..."""
 
 

@@ -25,7 +25,7 @@ from penstock.store.postgres.reading import Reading
 from penstock.store.postgres.session import Session
 from penstock.store.postgres.space import Space
 from penstock.store.postgres.writing import calls_of, change_of
-from penstock.store.store import Damage, Store, Usage
+from penstock.store.store import Damage, Store, Usage, ignore
 from penstock.store.tables import NOTES, POSITIONS, ROWS, TABLES, THINGS, Table
 
 OPEN_S: Final = 1.0
@@ -145,12 +145,12 @@ class PostgresStore(Store):
         except (Disconnected, Refusal, psycopg.Error) as error:
             raise self._failure(error, "read") from None
 
-    def check(self) -> list[Damage]:
+    def check(self, take: Callable[[Thing | Position | Note | Row], None] = ignore) -> list[Damage]:
         """Read everything, pages too, and return what is damaged. Raises StoreError for anything but damage."""
         damaged: list[Damage] = []
         for table in TABLES:
-            for _ in self._told(Reading(self._ask, damaged).records(table, with_pages=True)):
-                pass
+            for record in self._told(Reading(self._ask, damaged).records(table, with_pages=True)):
+                take(record)
         return damaged
 
     def _read(self, table: Table) -> Iterator[Any]:

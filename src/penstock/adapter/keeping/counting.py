@@ -1,0 +1,127 @@
+"""Counting what is in a store, record by record, without a broker: one row's messages are in memory at a time."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from penstock.adapter.keeping.account import Account
+from penstock.adapter.keeping.fields import Fields, pack, unpack
+from penstock.adapter.keeping.keys import key_of
+from penstock.adapter.keeping.notes import Fate, decode_note
+from penstock.adapter.keeping.reading import Source
+from penstock.adapter.keeping.things import BINDING, CURSOR, QUEUE
+from penstock.core.broker import Broker
+from penstock.core.group import Group, Kept
+from penstock.core.journal import Journal
+from penstock.core.queue import Queue
+from penstock.core.settings import Defaults, resolve
+from penstock.errors import StoreError
+from penstock.names import Features
+from penstock.store.commit import Note, Position, Row, Thing
+from penstock.store.store import Damage
+from penstock.store.tables import NOTES, POSITIONS, ROWS, THINGS
+
+
+class Counting(Source):
+    """One pass through a store: things and positions, notes, then rows with their data."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0, False, False)
+        self.account = Account()
+        self.positions: list[Position] = []
+        self.damaged: list[Damage] = []
+        """What is in order for the store and makes no sense to us."""
+        self._broker = Broker(Defaults())
+        self._journal = Journal(self._broker.promises, self._broker.gates.disk)
+        self._queues: dict[int, Queue] = {}
+        self._hints: dict[int, tuple[str, str]] = {}
+        """Virtual hosts and names of queues by what leads to them."""
+        self._declared: set[tuple[str, str]] = set()
+        self._fates: dict[int, Fate] = {}
+
+    def take(self, record: Thing | Position | Note | Row) -> None:
+        """Take the next record."""
+        try:
+            if isinstance(record, Thing):
+                self._thing(record)
+            elif isinstance(record, Position):
+                self.positions.append(record)
+                self.account.expect(record.queue, record.messages)
+            elif isinstance(record, Note):
+                decode_note(record.number, record.data, self._fates)
+            else:
+                self._row(record)
+        except StoreError as error:
+            self.damaged.append(_damage_of(record, str(error)))
+
+    def queue(self, number: i64) -> Queue | None:
+        """Return what stands for a queue; None if nothing says that there is one."""
+        key = int(number)
+        if key not in self.account.names and key not in self.account.expected:
+            return None
+        found = self._queues.get(key)
+        if found is None:
+            found = Queue("", str(key), resolve("", {}, Defaults()), self._broker.turns, Features())
+            found.keep(Kept(self._journal, found, number))
+            self._queues[key] = found
+        return found
+
+    def declarations(self) -> list[Thing]:
+        """Return declarations for queues that have lost theirs and have messages; they count as declared now.
+
+        Each has the name by which a binding or a cursor knows it, or else one that says its number, in vhost '/'; and
+        none of its arguments.
+        """
+        found: list[Thing] = []
+        for number, messages in sorted(self.account.found.items()):
+            if number in self.account.names or messages == 0:
+                continue
+            vhost, name = self._hints.get(number, ("/", f"saved-{number}"))
+            while (vhost, name) in self._declared:
+                name += "-saved"
+            self._declared.add((vhost, name))
+            self.account.name(number, vhost, name)
+            fields: dict[str, object] = {"vhost": vhost, "name": name, "number": number, "auto_delete": False}
+            fields["arguments"] = {}
+            found.append(Thing(QUEUE, key_of(vhost, name), pack(fields)))
+        return found
+
+    def _thing(self, thing: Thing) -> None:
+        if thing.data is None:
+            return
+        fields = unpack(thing.data)
+        if thing.kind == QUEUE:
+            vhost, name = fields.text("vhost"), fields.text("name")
+            self.account.name(fields.number("number"), vhost, name)
+            self._declared.add((vhost, name))
+        elif thing.kind == BINDING and fields.has("queue"):
+            self._hints[fields.number("number")] = (fields.text("vhost"), fields.text("queue"))
+        elif thing.kind == CURSOR:
+            self._cursor(fields)
+
+    def _cursor(self, fields: Fields) -> None:
+        vhost = fields.text("vhost")
+        for name, (number, _, _, _) in fields.positions("positions"):
+            self._hints.setdefault(number, (vhost, name))
+
+    def _row(self, row: Row) -> None:
+        group = Group(row.number)
+        self.orphans = 0
+        self.read(group, row.data)
+        self.account.strays += self.orphans
+        fate = self._fates.pop(row.number, None)
+        if fate is not None:
+            fate.apply(group)
+        for run in group.runs:
+            left = [message for message in run.messages if message.group is not None]
+            self.account.find(int(run.kept.number), len(left))
+
+
+def _damage_of(record: Thing | Position | Note | Row, why: str) -> Damage:
+    if isinstance(record, Row):
+        return Damage(f"row {record.number}", why, record.queue, record.messages, ROWS.name)
+    if isinstance(record, Note):
+        return Damage(f"note {record.number}", why, table=NOTES.name)
+    if isinstance(record, Thing):
+        return Damage(f"{record.kind} '{record.key}'", why, table=THINGS.name)
+    return Damage(f"position {record.queue}", why, table=POSITIONS.name)
