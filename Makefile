@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-clients demo bench bench-flow crash quota guard lint format lock clean
+.PHONY: help setup test test-clients demo bench bench-flow crash quota paging guard lint format lock clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -39,6 +39,9 @@ crash: setup  ## Kill the broker 500 times under load; nothing that it confirmed
 
 quota: setup  ## A store at its disk quota: blocked, drained, resumed, and a picture of it
 	@$(RUN) -m bench.quota
+
+paging: setup  ## A queue of 100 times its memory on the disk: memory, depth, rates, and a picture of it
+	@$(RUN) -m bench.paging
 
 guard: setup  ## Instructions per message, against the recorded values (valgrind)
 	@$(RUN) -m bench.guard

@@ -1,25 +1,28 @@
 """A queue that pages, filled with many times its capacity and emptied again: its memory, its depth, and how fast.
 
-Prints the highest memory beside that of the empty broker, and the rate at which a consumer gets paged messages beside
-that at which it gets them from memory; writes both over time as a picture.
+First one queue with 100 times its capacity: prints the highest memory beside that of the empty broker, and draws memory
+and depth over time. Then, for messages of two sizes, persistent and transient, and in turn, queues of the same depth
+that page and that do not, filled and then emptied: how fast they are emptied, and what processor time of the broker a
+message takes.
 """
 
 import argparse
 import socket
+import statistics
 import struct
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import penstock
 from bench import processes
-from bench.brokers import COMPILED, INTERPRETED, Broker, start_penstock
+from bench.brokers import COMPILED, INTERPRETED, Broker, PenstockNode, start_penstock
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, frame, method_frame
 from penstock.wire.sasl import plain_response
@@ -27,15 +30,44 @@ from penstock.wire.sasl import plain_response
 OUTPUT = Path(__file__).resolve().parent / "output"
 MIB = 1 << 20
 SAMPLE_S = 0.1
-BODY = 1024
-CHARGE = BODY + 240 + 3
-"""Of one message: body, overhead, and its encoded properties."""
-IN_MEMORY_MIB = 256
-"""As much is in a queue that does not page, for comparison; no more than in the one that does."""
+COMPARED_MIB = 160
+"""As much (charges) is in each of the queues that are compared."""
 BATCH = 64
 PREFETCH = 2000
 READ = 256 * 1024
+REST_S = 0.3
 QUEUE = "paging"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is published."""
+
+    body: int
+    persistent: bool
+
+    def __str__(self) -> str:
+        return f"{self.body:,} bytes, {'persistent' if self.persistent else 'transient'}"
+
+    def header(self) -> bytes:
+        """Return what stands before the body's frame: the content header."""
+        properties = Properties(delivery_mode=2) if self.persistent else Properties()
+        return frame(2, 1, encode_header(self.body, properties))
+
+    def charge(self) -> int:
+        """Return what the broker counts for a message: body, overhead, and its encoded properties."""
+        return self.body + 240 + (3 if self.persistent else 2)
+
+
+@dataclass(frozen=True)
+class Emptied:
+    """How a queue was emptied."""
+
+    rate: float
+    """Messages a second."""
+    loop_us: float
+    others_us: float
+    """Processor time of the broker for a message, in microseconds: of its event loop, and of its other threads."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +80,7 @@ class Sample:
 
 
 class Link:
-    """A blocking connection with one channel."""
+    """A blocking connection with one channel; use it with `closing`."""
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
@@ -62,6 +94,10 @@ class Link:
         self.send(method_frame(0, spec.CONNECTION_TUNE_OK, heartbeat=0, **agreed))
         self._ask(0, spec.CONNECTION_OPEN, virtual_host="/")
         self.ask(spec.CHANNEL_OPEN)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.socket.close()
 
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)
@@ -109,6 +145,7 @@ class Watch:
     def stop(self) -> None:
         self._done.set()
         self._thread.join()
+        self._link.close()
 
     def _run(self) -> None:
         while not self._done.wait(SAMPLE_S):
@@ -116,15 +153,16 @@ class Watch:
             self.samples.append(Sample(time.monotonic(), resident, self._link.depth()))
 
 
-def fill(link: Link, messages: int) -> float:
-    """Publish so many persistent messages, and wait until all are confirmed; returns how many a second."""
-    head = method_frame(1, spec.BASIC_PUBLISH, exchange="", routing_key=QUEUE)
-    head += frame(2, 1, encode_header(BODY, Properties(delivery_mode=2)))
+def fill(link: Link, kind: Kind, messages: int) -> float:
+    """Publish so many messages, and wait until all are confirmed; returns how many a second."""
+    head = method_frame(1, spec.BASIC_PUBLISH, exchange="", routing_key=QUEUE) + kind.header()
     link.ask(spec.CONFIRM_SELECT)
     began, confirmed, unread = time.monotonic(), 0, b""
     for first in range(1, messages + 1, BATCH):
         numbers = range(first, min(first + BATCH, messages + 1))
-        link.send(b"".join([head + frame(3, 1, number.to_bytes(8, "big").ljust(BODY, b".")) for number in numbers]))
+        link.send(
+            b"".join([head + frame(3, 1, number.to_bytes(8, "big").ljust(kind.body, b".")) for number in numbers])
+        )
         while numbers[-1] - confirmed > (PREFETCH if numbers[-1] < messages else 0):
             confirmed, unread = _confirms(unread + link.read(), confirmed)
     return messages / (time.monotonic() - began)
@@ -140,24 +178,23 @@ def _confirms(data: bytes, confirmed: int) -> tuple[int, bytes]:
     return confirmed, data[whole:]
 
 
-def drain(link: Link, messages: int) -> float:
+def drain(link: Link, kind: Kind, messages: int) -> float:
     """Consume so many messages and acknowledge them; they must come in order. Returns how many a second."""
     link.ask(spec.BASIC_QOS, prefetch_count=PREFETCH)
     tag = str(link.ask(spec.BASIC_CONSUME, queue=QUEUE, consumer_tag="c").args["consumer_tag"])
-    method = 8 + 4 + 1 + len(tag) + 8 + 1 + 1 + 1 + len(QUEUE)
-    before = method + 8 + len(encode_header(BODY, Properties(delivery_mode=2))) + 7
-    size = before + BODY + 1
+    before = 8 + 4 + 1 + len(tag) + 8 + 1 + 1 + 1 + len(QUEUE) + len(kind.header()) + 7
+    size = before + kind.body + 1
+    form = struct.Struct(f">{before}xQ{size - before - 8}x")
     began, seen, data = time.monotonic(), 0, b""
     while seen < messages:
         data += link.read()
         whole = len(data) // size
-        for at in range(whole):
-            (number,) = struct.unpack_from(">Q", data, at * size + before)
-            seen += 1
-            if number != seen:
-                raise SystemExit(f"Message {number:,} came where {seen:,} was due.")
-        data = data[whole * size :]
         if whole:
+            for (number,) in form.iter_unpack(data[: whole * size]):
+                seen += 1
+                if number != seen:
+                    raise SystemExit(f"Message {number:,} came where {seen:,} was due.")
+            data = data[whole * size :]
             link.send(method_frame(1, spec.BASIC_ACK, delivery_tag=seen, multiple=True))
     rate = messages / (time.monotonic() - began)
     link.ask(spec.BASIC_CANCEL, consumer_tag=tag)
@@ -170,14 +207,93 @@ def broker_with(form: str, folder: Path, arguments: dict[str, object]) -> Iterat
     folder.mkdir()
     broker = start_penstock(form, folder)
     try:
-        link = Link(broker.port)
-        link.ask(spec.QUEUE_DECLARE, queue=QUEUE, durable=True, arguments=arguments)
-        yield broker, link
+        with closing(Link(broker.port)) as link:
+            link.ask(spec.QUEUE_DECLARE, queue=QUEUE, durable=True, arguments=arguments)
+            yield broker, link
     finally:
         broker.stop()
 
 
-def draw(samples: list[Sample], empty_mib: float, capacity_mib: int, path: Path) -> None:
+def grow(form: str, folder: Path, capacity_mib: int, times: int, picture: Path) -> None:
+    """Fill a queue with so many times its capacity, empty it, and print and draw what was seen."""
+    kind = Kind(1024, True)
+    messages = capacity_mib * times * MIB // kind.charge()
+    arguments: dict[str, object] = {"capacity-bytes": capacity_mib * MIB, "overflow": "page"}
+    with broker_with(form, folder, arguments) as (broker, link):
+        empty = processes.resident_mib([broker.process.pid])
+        watch = Watch(broker)
+        filled = fill(link, kind, messages)
+        with closing(Link(broker.port)) as consuming:
+            emptied = drain(consuming, kind, messages)
+        watch.stop()
+        left = link.depth()
+    highest = max(sample.resident_mib for sample in watch.samples)
+    print(f"{messages:,} messages of {kind}, {times} times the capacity: {filled:,.0f}/s in, {emptied:,.0f}/s out")
+    print(
+        f"memory: empty {empty:.1f} MiB, capacity {capacity_mib} MiB, highest {highest:.1f} MiB: "
+        f"{highest - empty - capacity_mib:.1f} MiB beyond"
+    )
+    depth = max(sample.depth for sample in watch.samples) * kind.charge() / MIB
+    print(f"depth: highest {depth:,.0f} MiB; left in the queue: {left:,} messages")
+    draw(watch.samples, kind, empty, capacity_mib, picture)
+    print(f"picture: {picture}")
+
+
+def measure(form: str, folder: Path, kind: Kind, arguments: dict[str, object]) -> Emptied:
+    """Fill a queue, wait until the broker is at rest, and empty it."""
+    messages = COMPARED_MIB * MIB // kind.charge()
+    with broker_with(form, folder, arguments) as (broker, link):
+        fill(link, kind, messages)
+        before = at_rest(broker)
+        with closing(Link(broker.port)) as consuming:
+            rate = drain(consuming, kind, messages)
+        after = cpu_seconds(broker)
+    return Emptied(rate, (after[0] - before[0]) / messages * 1e6, (after[1] - before[1]) / messages * 1e6)
+
+
+def at_rest(broker: Broker) -> tuple[float, float]:
+    """Wait until the broker has nothing to do any more; returns its processor time until then."""
+    seen = cpu_seconds(broker)
+    while True:
+        time.sleep(REST_S)
+        now = cpu_seconds(broker)
+        if sum(now) - sum(seen) < REST_S / 10:
+            return now
+        seen = now
+
+
+def cpu_seconds(broker: Broker) -> tuple[float, float]:
+    """Return the processor time that the broker's event loop has taken, and its other threads."""
+    times = {int(task.name): int((task / "schedstat").read_text().split()[0]) / 1e9 for task in tasks(broker)}
+    loop = times.pop(broker.process.pid)
+    return loop, sum(times.values())
+
+
+def tasks(broker: Broker) -> list[Path]:
+    """Return the folders of its threads."""
+    return list((processes.PROC / str(broker.process.pid) / "task").iterdir())
+
+
+def compare(form: str, scratch: Path, capacity_mib: int, rounds: int, kind: Kind) -> float:
+    """Print how queues that page and that do not are emptied, in turn; returns the ratio of the medians."""
+    paging: dict[str, object] = {"capacity-bytes": capacity_mib * MIB, "overflow": "page"}
+    plain: dict[str, object] = {"capacity-bytes": 4 * COMPARED_MIB * MIB}
+    found: dict[str, list[Emptied]] = {"from memory": [], "paged": []}
+    for number in range(rounds):
+        for name, arguments in (("from memory", plain), ("paged", paging)):
+            folder = scratch / f"{kind.body}-{kind.persistent}-{name}-{number}"
+            found[name].append(measure(form, folder, kind, arguments))
+    rates = {name: statistics.median(each.rate for each in all_of) for name, all_of in found.items()}
+    ratio = rates["paged"] / rates["from memory"]
+    for name, all_of in found.items():
+        loop = min(each.loop_us for each in all_of)
+        others = min(each.others_us for each in all_of)
+        print(f"{kind!s:24} {name:12} {rates[name]:10,.0f}/s  broker {loop:.2f} + {others:.2f} us a message")
+    print(f"{kind!s:24} {'ratio':12} {ratio:10.0%}")
+    return ratio
+
+
+def draw(samples: list[Sample], kind: Kind, empty_mib: float, capacity_mib: int, path: Path) -> None:
     """Write the picture."""
     import matplotlib
 
@@ -187,7 +303,7 @@ def draw(samples: list[Sample], empty_mib: float, capacity_mib: int, path: Path)
     figure, (above, below) = plt.subplots(2, 1, figsize=(11, 7), sharex=True, layout="constrained")
     try:
         times = [sample.at - samples[0].at for sample in samples]
-        above.plot(times, [sample.depth * CHARGE / MIB for sample in samples], color="#0072B2")
+        above.plot(times, [sample.depth * kind.charge() / MIB for sample in samples], color="#0072B2")
         above.axhline(capacity_mib, color="#D55E00", linestyle="--", label="capacity in memory")
         above.set_ylabel("depth of the queue, MiB")
         above.set_ylim(bottom=0)
@@ -205,38 +321,25 @@ def draw(samples: list[Sample], empty_mib: float, capacity_mib: int, path: Path)
         plt.close(figure)
 
 
-def main() -> int:
-    """Measure, print, draw; 1 if paged messages come at less than half the rate."""
+def main(words: list[str] | None = None) -> int:
+    """Measure, print, draw; 1 if any paged messages come at less than half the rate."""
     parser = argparse.ArgumentParser(prog="bench.paging", description=__doc__)
-    parser.add_argument("--capacity-mib", type=int, default=8, help="of the queue (default %(default)s)")
+    parser.add_argument("--capacity-mib", type=int, default=8, help="of the queues that page (default %(default)s)")
     parser.add_argument("--times", type=int, default=100, help="so many times that is published (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="of the comparison, 0: none (default %(default)s)")
     parser.add_argument("--output", type=Path, default=OUTPUT / "paging.png", help="the picture (default %(default)s)")
-    wanted = parser.parse_args()
+    wanted = parser.parse_args(words)
     form = COMPILED if penstock.compiled() else INTERPRETED
-    messages = wanted.capacity_mib * wanted.times * MIB // CHARGE
-    capacity: dict[str, object] = {"capacity-bytes": wanted.capacity_mib * MIB}
     wanted.output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="penstock-paging-") as scratch:
-        with broker_with(form, Path(scratch, "paged"), {**capacity, "overflow": "page"}) as (broker, link):
-            print(broker.title)
-            empty = processes.resident_mib([broker.process.pid])
-            watch = Watch(broker)
-            filled = fill(link, messages)
-            paged = drain(Link(broker.port), messages)
-            watch.stop()
-        plenty: dict[str, object] = {"capacity-bytes": 2 * IN_MEMORY_MIB * MIB}
-        with broker_with(form, Path(scratch, "memory"), plenty) as (broker, link):
-            kept = min(messages, IN_MEMORY_MIB * MIB // CHARGE)
-            filled_memory = fill(link, kept)
-            memory = drain(Link(broker.port), kept)
-    highest = max(sample.resident_mib for sample in watch.samples)
-    print(f"{messages:,} persistent messages of {BODY} bytes, {wanted.times} times the capacity")
-    print(f"memory: empty {empty:.1f} MiB, capacity {wanted.capacity_mib} MiB, highest {highest:.1f} MiB")
-    print(f"published a second: {filled:,.0f} paged, {filled_memory:,.0f} in memory")
-    print(f"consumed a second: {paged:,.0f} paged, {memory:,.0f} from memory: {paged / memory:.0%}")
-    draw(watch.samples, empty, wanted.capacity_mib, wanted.output)
-    print(f"picture: {wanted.output}")
-    return 0 if paged * 2 >= memory else 1
+    with tempfile.TemporaryDirectory(prefix="penstock-paging-") as folder:
+        scratch = Path(folder)
+        print(PenstockNode(form, scratch).title)
+        grow(form, scratch / "grown", wanted.capacity_mib, wanted.times, wanted.output)
+        if not wanted.rounds:
+            return 0
+        kinds = [Kind(body, persistent) for body in (1024, 100) for persistent in (True, False)]
+        ratios = [compare(form, scratch, wanted.capacity_mib, wanted.rounds, kind) for kind in kinds]
+    return 0 if min(ratios) >= 0.5 else 1
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.store.sqlite import SqliteStore
 from tests.brokers import BrokerProcess, eventually, serving
+from tests.server.web import Web
 
 KEPT = pika.BasicProperties(delivery_mode=2)
 LOST = pika.BasicProperties(delivery_mode=1)
@@ -219,6 +220,25 @@ def test_after_an_orderly_stop_what_was_next_does_not_come_as_seen(tmp_path: Pat
         assert broker.stop() == 0
     with serving(tmp_path, "--data", data) as broker, client_of(broker) as client:
         assert client.drain("q") == [(str(number), False) for number in range(100, 300)]
+
+
+def test_what_is_done_by_http_is_on_the_disk_when_it_is_answered(tmp_path: Path) -> None:
+    """A queue that pages: what is asked for by HTTP waits for the disk there and back."""
+    options = ("--data", str(tmp_path / "data"), "--http", "127.0.0.1:0")
+    declared = {"durable": True, "arguments": {"x-overflow": "page", "capacity-messages": 1}}
+    message = {"properties": {"delivery_mode": 2}, "routing_key": "q", "payload_encoding": "string"}
+    with serving(tmp_path, *options) as broker:
+        web = Web(broker.http)
+        assert web.ask("PUT", "/queues/%2F/q", declared).status == 201
+        for payload in "abc":
+            told = web.ask("POST", "/exchanges/%2F/amq.default/publish", message | {"payload": payload})
+            assert told.json == {"routed": True}
+        broker.process.kill()
+    with serving(tmp_path, *options) as broker:
+        wanted = {"count": 3, "ackmode": "ack_requeue_false", "encoding": "auto"}
+        for payload in "abc":
+            (found,) = Web(broker.http).ask("POST", "/queues/%2F/q/get", wanted).json
+            assert found["payload"] == payload
 
 
 def test_the_store_is_empty_when_the_queues_are(tmp_path: Path) -> None:

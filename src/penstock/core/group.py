@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64, mypyc_attr, trait
 
+from penstock.core.message import Message, StoredMessage
+
 if TYPE_CHECKING:
     from penstock.core.journal import Journal
-    from penstock.core.message import StoredMessage
     from penstock.core.pages import Page
     from penstock.core.queue import Queue
 
@@ -114,11 +115,16 @@ class Kept:
         if stock.come > stock.mark:
             stock.disk.judge(message.arrived)
 
-    def drop(self, message: StoredMessage, now: float) -> None:
-        """A message has left the queue for good."""
-        if message.group is not None:
-            self.journal.drop(self, message)
-            self.stock.take(message.charge, now)
+    def let_go(self, messages: list[Message | None], now: float) -> None:
+        """Messages have left the queue for good."""
+        journal = self.journal
+        gone: i64 = 0
+        for message in messages:
+            if isinstance(message, StoredMessage) and message.group is not None:
+                journal.drop(self, message)
+                gone += message.charge
+        if gone > 0:
+            self.stock.take(gone, now)
 
     def announce(self) -> i64:
         """Return what the store is to say now of how far consumers have come."""
@@ -143,6 +149,18 @@ class Run:
         """Those that are written; filled when the group is sealed."""
         self.lasting: i64 = 0
         """How many of them are persistent; the others are there because they were paged."""
+
+
+class Settled:
+    """Messages of a row that the store has, one after the other, that were settled."""
+
+    __slots__ = ("row", "place", "count")
+
+    def __init__(self, row: i64, place: i64) -> None:
+        self.row: i64 = row
+        self.place: i64 = place
+        """Of the first one."""
+        self.count: i64 = 1
 
 
 class Change:
@@ -201,10 +219,10 @@ class Group:
         """Their charges."""
         self.pages_gone: list[tuple[int, int, int]] = []
         """Pages that were purged: the number of a queue, and first and last sequence."""
-        self.settled: list[int] = []
-        """Messages of other groups, as number << PLACE_BITS | place."""
+        self.settled: list[Settled] = []
+        """Messages of other groups."""
         self.returned: set[int] = set()
-        """Messages of other groups that came back from a consumer, in the same way."""
+        """Messages of other groups that came back from a consumer, as number << PLACE_BITS | place."""
         self.dead: list[Group] = []
         """Rows of which nothing is left."""
         self.touched: list[Kept] = []
@@ -245,6 +263,16 @@ class Group:
             if len(self.messages) > start:
                 self.runs.append(runs[at])
                 runs[at].start = start
+
+    def note_settled(self, row: i64, place: i64) -> None:
+        """A message of another group was settled; those that come in their order take no more room than one."""
+        settled = self.settled
+        if settled:
+            last = settled[len(settled) - 1]
+            if last.row == row and last.place + last.count == place:
+                last.count += 1
+                return
+        settled.append(Settled(row, place))
 
     def has_row(self) -> bool:
         """Tell whether a sealed group has messages to be written."""

@@ -35,7 +35,9 @@ GROUP_BYTES: Final = 1024 * 1024
 TAKEN_BYTES: Final = 8 * 1024 * 1024
 """Bytes of groups that are written in one transaction, unless a single one is larger."""
 PLACE_BITS: Final = 24
-"""A place in a row is a number of so many bits: 16 million messages, which charges alone keep a group far below."""
+"""A place in a group has no more bits than these."""
+GROUP_MESSAGES: Final = 1 << (PLACE_BITS - 1)
+"""Messages at which a group is closed; charges alone keep it far below."""
 SPARSE_SHARE: Final = 4
 """A group of which less than this part (a quarter) is left in bytes is sparse."""
 NOTES_MAX: Final = 64
@@ -136,9 +138,8 @@ class Journal:
         if message.address.persistent:
             kept.rows -= 1
             self.touch(kept)
-        number = int(group.number)
         if group.live > 0:
-            self.open.settled.append(number << PLACE_BITS | int(message.place))
+            self.open.note_settled(group.number, message.place)
             if group.due == 0 and group.bytes * SPARSE_SHARE < group.size:
                 self._grows_sparse(group)
         else:
@@ -229,7 +230,7 @@ class Journal:
 
     def step(self) -> None:
         """Between two steps of the broker: a group that is large enough is closed."""
-        if self.open.bytes + self.open.paged >= GROUP_BYTES or len(self.open.messages) >> (PLACE_BITS - 1):
+        if self.open.bytes + self.open.paged >= GROUP_BYTES or len(self.open.messages) >= GROUP_MESSAGES:
             self._close()
         elif self.open.gathered() >= self._gathered_most:
             self._clean_up()
@@ -238,8 +239,8 @@ class Journal:
         """Forget what means nothing any more: while the store cannot be written the same may happen for ever."""
         group = self.open
         group.close_up()
-        group.settled = [code for code in group.settled if self._has_left(code)]
-        group.returned = {code for code in group.returned if self._has_left(code)}
+        group.settled = [each for each in group.settled if self._has_left(int(each.row))]
+        group.returned = {code for code in group.returned if self._has_left(code >> PLACE_BITS)}
         latest: dict[object, Change] = {}
         for change in group.changes:
             latest.pop(change.thing, None)
@@ -247,9 +248,9 @@ class Journal:
         group.changes = list(latest.values())
         self._gathered_most = max(2 * group.gathered(), GATHERED_MANY)
 
-    def _has_left(self, code: int) -> bool:
-        """Tell whether anything is left of the row that a place is in; if not, this group says so, or an earlier."""
-        row = self.rows.get(code >> PLACE_BITS)
+    def _has_left(self, number: int) -> bool:
+        """Tell whether anything is left of a row; if not, this group says so, or an earlier."""
+        row = self.rows.get(number)
         return row is not None and row.live > 0
 
     def take(self) -> list[Group]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64, mypyc_attr, trait
+from mypy_extensions import i64, trait
 
 from penstock.core.cursor import let_go
 from penstock.core.group import Group, Kept, Run
@@ -36,6 +36,8 @@ PAGE_MESSAGES: Final = 4096
 """A page has no more than these (charges), nor than half of the queue's capacity; but always one message."""
 AHEAD_BYTES: Final = 4 * 1024 * 1024
 """As much is read ahead of the consumers, and no more than the capacity."""
+READ_BYTES: Final = 1024 * 1024
+"""As much (of data, one page at least) is read at once: the next is read while that is handed out."""
 UNWRITTEN_BYTES: Final = 4 * 1024 * 1024
 """As much of a queue may wait to be written; whoever brings more is held until it is. A single message always may."""
 STOPPED_PERCENT: Final = 70
@@ -43,7 +45,6 @@ STOPPED_PERCENT: Final = 70
 
 
 @trait
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Loading:
     """Somebody who waits until messages of a queue are in memory again."""
 
@@ -251,12 +252,11 @@ class Pages:
             page = self._following
             if page is None:  # No larger, unless the capacity was lowered.
                 page = Level(_less(room.messages // 2, PAGE_MESSAGES), _less(room.bytes // 2, PAGE_BYTES))
-            if not self.is_wanted(page.messages, page.bytes):
-                return
-            most = _less(room.bytes - ready.bytes, self._charge_of(room.messages - ready.messages))
-            most = most * self._data // self._charges
-            self.reading = Read(self, int(self.kept.number), int(self.next), int(most) if most > 0 else 1)
-            self.journal.reads.append(self.reading)
+            if self.is_wanted(page.messages, page.bytes):
+                most = _less(room.bytes - ready.bytes, self._charge_of(room.messages - ready.messages))
+                most = _less(most * self._data // self._charges, READ_BYTES)
+                self.reading = Read(self, int(self.kept.number), int(self.next), int(most) if most > 0 else 1)
+                self.journal.reads.append(self.reading)
 
     def _charge_of(self, messages: i64) -> i64:
         """Return the charge of so many messages that are on the disk, if they are like the others there."""

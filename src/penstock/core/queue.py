@@ -255,12 +255,11 @@ class Queue(Tally):
         kept = self.kept
         if kept is None and self.pages is not None:
             kept = self.pages.kept
+        if kept is not None:
+            kept.let_go(messages, now)
         for message in messages:
-            if isinstance(message, StoredMessage):
-                if kept is not None:
-                    kept.drop(message, now)
-                if isinstance(message, MarkedMessage) and message.share is not None:
-                    message.share.leave(now)
+            if isinstance(message, MarkedMessage) and message.share is not None:
+                message.share.leave(now)
 
     def drop_oldest(self, now: float) -> None:
         """Drop the oldest message that is not with a consumer (drop-head); the caller is about to review."""

@@ -35,7 +35,7 @@ def note_out(kept: Kept, messages: list[Message | None]) -> bool:
     for message in messages:
         if message is not None and message.sequence > delivered:
             delivered = message.sequence
-            if isinstance(message, StoredMessage) and message.group is not None and message.group.sealed:
+            if _comes_back(message):
                 on_disk = delivered
     if delivered == kept.delivered:
         return False
@@ -48,6 +48,13 @@ def note_out(kept: Kept, messages: list[Message | None]) -> bool:
     if kept.ahead > 0 and kept.announced - delivered < kept.ahead // 2:
         journal.open.urgent = True  # In time, so that nobody waits.
     return False
+
+
+def _comes_back(message: Message) -> bool:
+    """Tell whether it is on the disk, or on its way there, and does not go with the broker."""
+    if not isinstance(message, StoredMessage) or not message.address.persistent:
+        return False
+    return message.group is not None and message.group.sealed
 
 
 def _wait_less(kept: Kept, messages: i64) -> None:

@@ -169,9 +169,8 @@ class Keeper:
 
     def turn(self) -> None:
         """Have written what there is to write, at the end of a turn of the loop."""
+        self._ask()
         journal = self.journal
-        for read in journal.take_reads():
-            self._jobs.put(read)
         if self._writing is not None:
             return
         if journal.has_urgent():
@@ -181,6 +180,11 @@ class Keeper:
                 self._gathering = asyncio.get_running_loop().call_later(LAZY_S, self._gathered)
         else:
             self._idle.set()
+
+    def _ask(self) -> None:
+        """Have the pages read that are wanted."""
+        for read in self.journal.take_reads():
+            self._jobs.put(read)
 
     def tick(self) -> None:
         """Look, about once a second, whether a transaction takes very long."""
@@ -268,6 +272,7 @@ class Keeper:
         self._shell.hub.begin(self._shell.loop.time())
         for sentence in self._loader.load(read, rows, self._times):
             log.error("reading back: %s", sentence)
+        self._ask()  # At once: the next ones are read while these are on their way to consumers.
         self._shell.schedule()
 
     def _not_loaded(self, read: Read, failure: StoreError) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from functools import partial
 from typing import Final
 
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.peer import CLOSED, Peer
 from penstock.adapter.hub import Hub
 from penstock.adapter.publication import Publication
-from penstock.core.group import Awaiting, Group
-from penstock.core.pages import Loading
+from penstock.adapter.waking import InMemory, OnDisk
 from penstock.core.queue import Queue
 from penstock.server.flowlog import FlowLog
 from penstock.server.keeper import Keeper
@@ -33,30 +33,6 @@ LINES_AT_ONCE: Final = 100
 may open and close a thousand times a second, and what is done for one line at a time is slow each time."""
 
 log = logging.getLogger("penstock")
-
-
-class OnDisk(Awaiting):
-    """Somebody on the event loop who waits until something is on the disk."""
-
-    def __init__(self, known: asyncio.Future[None]) -> None:
-        self._known = known
-
-    def written(self, group: Group) -> None:
-        """See `Awaiting.written`."""
-        if not self._known.done():
-            self._known.set_result(None)
-
-
-class InMemory(Loading):
-    """Somebody on the event loop who waits until messages have been read back from the disk."""
-
-    def __init__(self, known: asyncio.Future[None]) -> None:
-        self._known = known
-
-    def loaded(self) -> None:
-        """See `Loading.loaded`."""
-        if not self._known.done():
-            self._known.set_result(None)
 
 
 class Shell:
@@ -178,7 +154,7 @@ class Shell:
         journal = self.hub.broker.journal
         if journal is not None:
             known = self.loop.create_future()
-            awaiting = OnDisk(known)
+            awaiting = OnDisk(partial(_wake, known))
             journal.wait(awaiting)
             self.schedule()
             try:
@@ -192,7 +168,7 @@ class Shell:
         """Wait until the next message of a queue is in memory, if it has any."""
         while not queue.available() and queue.waiting() and queue.pages is not None:
             known = self.loop.create_future()
-            queue.pages.waiters.append(InMemory(known))
+            queue.pages.waiters.append(InMemory(partial(_wake, known)))
             self.schedule()
             await known
 
@@ -306,3 +282,9 @@ class Shell:
             self._gathering.cancel()
         if self._timer is not None:
             self._timer.cancel()
+
+
+def _wake(known: asyncio.Future[None]) -> None:
+    """Have whoever waits for it go on in the next turn of the loop."""
+    if not known.done():
+        known.set_result(None)

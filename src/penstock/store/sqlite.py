@@ -29,8 +29,9 @@ from penstock.store.writing import write
 
 FILE: Final = "messages.sqlite"
 """The file's name in its data directory."""
-CACHE_KIB: Final = 8 * 1024
-"""Memory for pages."""
+CACHE_KIB: Final = 4 * 1024
+"""Memory for pages. Measured with 8, 4, 2 and 1 MiB, milliseconds of CPU for a MiB, in transactions of 3 MiB: 2.7, 2.6,
+3.1, 3.1 to write it, 1.7, 1.7, 2.0, 2.1 to read it back and delete it; 8, 4, in those of 8 MiB: 2.9, 3.1 to write."""
 
 
 class SqliteStore(Store):

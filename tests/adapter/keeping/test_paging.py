@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core.cursor import Cursor
 from penstock.core.lifetime import expire
-from penstock.core.pages import AHEAD_BYTES, PAGE_BYTES, UNWRITTEN_BYTES
+from penstock.core.pages import UNWRITTEN_BYTES
 from penstock.errors import ContentTooLarge
 from penstock.flow.level import Level, Thresholds
 from tests.adapter.keeping.paged import FEW, PagedHouse, house_with, numbered, publish, told
@@ -111,22 +111,6 @@ def test_consumers_that_settle_nothing_do_not_starve_themselves() -> None:
     house.session.acknowledge(0, True, house.now)
     house.settle()
     assert not house.shelf.rows
-
-
-def test_pages_are_no_larger_than_half_the_capacity_and_reading_ahead_than_a_bound() -> None:
-    house = house_with(capacity_messages="none", capacity_bytes=64 * 1024 * 1024)
-    house.set("q", hold_deadline=0)
-    publish(house, 1, 120, 1024 * 1024)
-    for _ in range(20):
-        house.settle()
-    pages = house.pages("q")
-    assert pages.messages == 120 - 64
-    assert all(row.size <= max(PAGE_BYTES, 1024 * 1024) for row in house.shelf.rows.values() if row.queue)
-    for _ in range(61):
-        house.get("q")
-    house.settle()
-    assert house.queues["q"].bytes <= AHEAD_BYTES
-    assert len(house.memory("q")) == AHEAD_BYTES // (1024 * 1024)
 
 
 def test_a_message_larger_than_the_capacity_goes_by_the_disk() -> None:

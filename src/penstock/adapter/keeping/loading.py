@@ -26,7 +26,7 @@ class Loader(Source):
         return self._queue if number == self._number else None
 
     def load(self, read: Read, rows: list[Row], times: WallTimes) -> list[str]:
-        """Put in what was asked for, as far as there is room; at least one page, if nothing is ready.
+        """Put in what was asked for, as far as there is room; at least one page, if nothing is ready. Empties `rows`.
 
         Returns a sentence for everything that should be there and cannot be read.
         """
@@ -36,7 +36,7 @@ class Loader(Source):
         pages.reading = None
         queue = pages.queue
         # Of the transaction that was written last nobody may have heard yet.
-        rows = [row for row in rows if pages.is_written(row.first)]
+        rows[:] = [row for row in reversed(rows) if pages.is_written(row.first)]
         if not rows:
             lost = int(pages.lose())
             return [
@@ -46,7 +46,8 @@ class Loader(Source):
         self._number = read.number
         self.now = pages.broker.now
         failed: list[str] = []
-        for row in rows:
+        while rows:
+            row = rows.pop()
             group = Group(row.number)
             self.transient = row.number >= pages.journal.since
             self.wall_offset = times.of(row.number)

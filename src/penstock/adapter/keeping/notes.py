@@ -6,7 +6,7 @@ from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, wr
 from mypy_extensions import i16, i32, i64
 
 from penstock.adapter.keeping.rows import FORMAT
-from penstock.core.group import Group
+from penstock.core.group import Group, Settled
 from penstock.core.group import Note as Reference
 from penstock.core.journal import PLACE_BITS, Journal
 from penstock.core.message import StoredMessage
@@ -40,27 +40,29 @@ def encode_note(journal: Journal, group: Group) -> bytes:
     return out.getvalue()
 
 
-def _settled(journal: Journal, settled: list[int]) -> dict[int, list[int]]:
+def _settled(journal: Journal, settled: list[Settled]) -> dict[int, list[int]]:
     """Return for each row that is there still the places that were settled: first, count, first, count ..."""
     found: dict[int, list[int]] = {}
-    settled.sort()
-    mask = (1 << PLACE_BITS) - 1
-    last = -1
-    for code in settled:
-        number = code >> PLACE_BITS
+    ranges: list[int] = []
+    row, end = 0, 0
+    settled.sort(key=_where)
+    for each in settled:
+        number, place, count = int(each.row), int(each.place), int(each.count)
         if number not in journal.rows:
             continue
-        ranges = found.get(number)
-        if ranges is None:
-            ranges = []
-            found[number] = ranges
-        if code == last + 1 and ranges:
-            ranges[-1] += 1
+        if number != row:
+            ranges = found[number] = []
+        if number == row and place == end:
+            ranges[-1] += count
         else:
-            ranges.append(code & mask)
-            ranges.append(1)
-        last = code
+            ranges.append(place)
+            ranges.append(count)
+        row, end = number, place + count
     return found
+
+
+def _where(settled: Settled) -> tuple[int, int]:
+    return int(settled.row), int(settled.place)
 
 
 def _returned(journal: Journal, returned: set[int]) -> dict[int, list[StoredMessage]]:
