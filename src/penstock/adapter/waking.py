@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.core.group import Awaiting, Group
-from penstock.core.pages import Loading
+from penstock.core.transit import Loading
 
 
 class OnDisk(Awaiting):

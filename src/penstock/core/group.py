@@ -10,8 +10,8 @@ from penstock.core.message import Message, StoredMessage
 
 if TYPE_CHECKING:
     from penstock.core.journal import Journal
-    from penstock.core.pages import Page
     from penstock.core.queue import Queue
+    from penstock.core.transit import Page
 
 
 @trait

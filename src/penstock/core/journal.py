@@ -28,7 +28,7 @@ from penstock.errors import ResourceError
 
 if TYPE_CHECKING:
     from penstock.core.message import StoredMessage
-    from penstock.core.pages import Read
+    from penstock.core.transit import Read
 
 GROUP_BYTES: Final = 1024 * 1024
 """Bytes (charges) at which a group is closed and the next one opened: a row of the store is about as large."""

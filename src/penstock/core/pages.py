@@ -18,11 +18,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64, trait
+from mypy_extensions import i64
 
 from penstock.core.cursor import let_go
-from penstock.core.group import Group, Kept, Run
+from penstock.core.group import Group, Kept
 from penstock.core.message import Address, MarkedMessage, StoredMessage
+from penstock.core.transit import Loading, Page, Read
 from penstock.flow.deadlines import NEVER
 from penstock.flow.level import UNLIMITED, Level
 
@@ -42,51 +43,6 @@ UNWRITTEN_BYTES: Final = 4 * 1024 * 1024
 """As much of a queue may wait to be written; whoever brings more is held until it is. A single message always may."""
 STOPPED_PERCENT: Final = 70
 """Paging is said to have stopped when nothing is on the disk and memory is filled no further than this."""
-
-
-@trait
-class Loading:
-    """Somebody who waits until messages of a queue are in memory again."""
-
-    def loaded(self) -> None:
-        """Some are, or there are no more."""
-        raise NotImplementedError
-
-
-class Read:
-    """Pages that the store is asked for."""
-
-    __slots__ = ("pages", "number", "first", "most")
-
-    def __init__(self, pages: Pages, number: int, first: int, most: int) -> None:
-        self.pages = pages
-        self.number = number
-        """The queue's."""
-        self.first = first
-        """The sequence from which on."""
-        self.most = most
-        """Bytes of data; one page at least."""
-
-
-class Page:
-    """A page on its way to the disk."""
-
-    __slots__ = ("pages", "group", "first", "lasting", "lasting_bytes", "gone")
-
-    def __init__(self, pages: Pages, number: i64, first: i64) -> None:
-        self.pages = pages
-        self.group = Group(number)
-        self.group.runs.append(Run(pages.kept, 0))
-        self.first: i64 = first
-        self.lasting: i64 = 0
-        self.lasting_bytes: i64 = 0
-        """How much of it comes back when the broker is restarted: persistent messages of a durable queue."""
-        self.gone: bool = False
-        """It was purged."""
-
-    def end(self) -> i64:
-        """Return the sequence after its last message."""
-        return self.first + len(self.group.messages)
 
 
 class Pages:

@@ -33,8 +33,8 @@ from penstock.adapter.keeping.restore import restore
 from penstock.adapter.keeping.walltimes import WallTimes
 from penstock.core.broker import Broker
 from penstock.core.journal import Journal
-from penstock.core.pages import Read
 from penstock.core.storing import announce_exactly
+from penstock.core.transit import Read
 from penstock.errors import StoreError, StoreLost
 from penstock.flow.level import UNLIMITED
 from penstock.server.gauge import Gauge

@@ -11,11 +11,12 @@ from penstock.core.group import Group
 from penstock.core.holding import Holding
 from penstock.core.journal import Journal
 from penstock.core.message import Message, StoredMessage
-from penstock.core.pages import Pages, Read
+from penstock.core.pages import Pages
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.session import Session
 from penstock.core.settings import Defaults
+from penstock.core.transit import Read
 from penstock.flow.level import Level
 from penstock.names import read_settings
 from tests.adapter.keeping.shelf import WALL, Shelf

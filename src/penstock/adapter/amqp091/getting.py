@@ -13,8 +13,8 @@ from penstock.adapter.amqp091.delivery import short, write_u16
 from penstock.adapter.amqp091.raw import counted
 from penstock.core.consumer import Batch
 from penstock.core.lifetime import expire
-from penstock.core.pages import Loading
 from penstock.core.queue import Queue
+from penstock.core.transit import Loading
 from penstock.errors import ResourceError, ResourceLocked
 from penstock.wire.amqp091 import spec
 

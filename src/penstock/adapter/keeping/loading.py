@@ -7,8 +7,8 @@ from mypy_extensions import i64
 from penstock.adapter.keeping.reading import Source
 from penstock.adapter.keeping.walltimes import WallTimes
 from penstock.core.group import Group
-from penstock.core.pages import Read
 from penstock.core.queue import Queue
+from penstock.core.transit import Read
 from penstock.errors import StoreError
 from penstock.store.commit import Row
 
