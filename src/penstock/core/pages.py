@@ -263,7 +263,10 @@ class Pages:
         self._charges += charges
 
     def skip(self, first: i64) -> None:
-        """The page that begins here cannot be read: go on with those after it. What was in it counts until the end."""
+        """There is nothing in the page that begins here, or it cannot be read: go on with those after it.
+
+        What was in one that cannot be read counts until the end.
+        """
         self._begin_at(first + 1)
 
     def lose(self) -> i64:

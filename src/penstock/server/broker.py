@@ -26,7 +26,7 @@ from penstock.config import NO_FLOW_LOG, Settings, changed_at_start, load
 from penstock.core.broker import Broker as Core
 from penstock.core.changes import replace_file
 from penstock.core.settings import Defaults
-from penstock.errors import BrokerError, ConfigError, StartError, StoreLost
+from penstock.errors import BrokerError, ConfigError, StartError, StoreError
 from penstock.names import BROKER
 from penstock.server.flowlog import FlowLog
 from penstock.server.keeper import Keeper
@@ -122,8 +122,11 @@ class Broker:
             await self.stop()
             raise
 
-    async def wait_lost(self) -> StoreLost:
-        """Wait until another broker has taken the store over: this one must stop then, whatever it does."""
+    async def wait_lost(self) -> StoreError:
+        """Wait until nothing is written any more: this broker must stop then, whatever it does.
+
+        Another one has taken the store over (StoreLost), or there is a fault of ours.
+        """
         if self._keeper is None:
             await asyncio.Event().wait()
         assert self._keeper is not None

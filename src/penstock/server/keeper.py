@@ -64,8 +64,9 @@ class Keeper:
     def __init__(self, store: Store, broker: Broker) -> None:
         self.store = store
         self.journal = Journal(broker.promises, broker.gates.disk)
-        self.lost: asyncio.Future[StoreLost]
-        """Done when another broker has taken the store over; made by `recover`."""
+        self.lost: asyncio.Future[StoreError]
+        """Done when nothing is written any more: another broker has taken the store over, or there is a fault of ours;
+        made by `recover`."""
         self._shell: Shell | None = None
         self.gauge = Gauge(store)
         self._writing: Commit | None = None
@@ -171,7 +172,7 @@ class Keeper:
         """Have written what there is to write, at the end of a turn of the loop."""
         self._ask()
         journal = self.journal
-        if self._writing is not None:
+        if self._writing is not None or self.lost.done():
             return
         if journal.has_urgent():
             self._write()
@@ -195,13 +196,23 @@ class Keeper:
 
     def _gathered(self) -> None:
         self._gathering = None
-        if self._writing is None:
+        if self._writing is None and not self.lost.done():
             self._write()
 
     def _write(self) -> None:
         assert self._shell is not None
         offset = self._shell.hub.control.wall_offset
-        commit = encode(self.journal, self.journal.take(), offset)
+        try:
+            commit = encode(self.journal, self.journal.take(), offset)
+        except Exception as error:  # A fault of ours. To go on could be to confirm what is not written.
+            log.exception("what is to be kept could not be put together")
+            self._lose(
+                StoreError(
+                    f"what is to be kept could not be put together ({type(error).__name__}: {error}), so nothing is "
+                    "confirmed any more and the broker ends; what was confirmed is in the store: start it again"
+                )
+            )
+            return
         if commit.rows:
             self._times.write(min(row.number for row in commit.rows), offset)
         self._writing = commit
@@ -243,8 +254,8 @@ class Keeper:
         """Tell whether, after `stop`, the writer still waits for its disk, and has the store to itself."""
         return self._thread.is_alive()
 
-    def _lose(self, failure: StoreLost) -> None:
-        """Another broker has the store: nothing that happens here from now on counts."""
+    def _lose(self, failure: StoreError) -> None:
+        """Nothing that happens here from now on is written: the broker must stop."""
         if not self.lost.done():
             self.lost.set_result(failure)
 

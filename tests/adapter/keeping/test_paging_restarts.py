@@ -109,6 +109,24 @@ def test_pages_of_a_queue_that_does_not_outlive_the_broker_go_at_its_next_start(
     assert not house.shelf.rows
 
 
+def test_a_page_of_which_nothing_comes_back_is_read_before_it_is_gone_and_nothing_comes_of_it() -> None:
+    house = house_with()
+    publish(house, 1, 6)
+    publish(house, 7, 8, persistent=False)
+    publish(house, 9, 12)
+    house.settle()
+    house = house_with(house.shelf)
+    for _ in range(4):
+        house.get("q")
+    house.ask()
+    while house.reads:
+        house.load()
+        house.ask()
+    house.settle()
+    assert house.drain("q") == [*numbered(5, 6), *numbered(9, 12)]
+    assert not house.shelf.rows
+
+
 def test_a_queue_that_was_to_page_before_and_is_not_any_more_reads_its_pages_back() -> None:
     house = PagedHouse(Shelf(), {"q": ({"capacity-messages": 4}, True)})
     house.set("q", overflow="page")

@@ -48,6 +48,9 @@ class Loader(Source):
         failed: list[str] = []
         while rows:
             row = rows.pop()
+            if row.number in pages.journal.rows:  # Nothing of it came back, and it is on its way out of the store.
+                pages.skip(row.first)
+                continue
             group = Group(row.number)
             self.transient = row.number >= pages.journal.since
             self.wall_offset = times.of(row.number)

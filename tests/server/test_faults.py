@@ -1,0 +1,39 @@
+"""A fault of the broker's own, where what is to be kept is put together: it ends, and has confirmed nothing wrongly."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import aio_pika
+import pytest
+
+import penstock
+from penstock.errors import StoreError
+
+PATIENCE_S = 20.0
+
+
+async def test_a_broker_that_cannot_put_together_what_is_to_be_kept_confirms_nothing_and_ends(tmp_path: Path) -> None:
+    kept = aio_pika.Message(b"kept", delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
+    async with penstock.Broker(listen="127.0.0.1:0", data=tmp_path / "data") as broker:
+        connection = await aio_pika.connect(broker.url)
+        channel = await connection.channel()
+        queue = await channel.declare_queue("q", durable=True)
+        await channel.default_exchange.publish(kept, "q")
+        assert broker._keeper is not None
+        broker._keeper.journal.rows.clear()  # The fault: a row that has messages is not known any more.
+        await (await queue.get()).ack()
+        confirmation = asyncio.ensure_future(channel.default_exchange.publish(kept, "q"))
+        failure = await asyncio.wait_for(broker.wait_lost(), PATIENCE_S)
+        assert type(failure) is StoreError
+        assert str(failure).startswith("what is to be kept could not be put together (KeyError: ")
+        assert not confirmation.done()
+    with pytest.raises(aio_pika.exceptions.AMQPError):
+        await confirmation
+    async with penstock.Broker(listen="127.0.0.1:0", data=tmp_path / "data") as broker:
+        connection = await aio_pika.connect(broker.url)
+        channel = await connection.channel()
+        found = await (await channel.declare_queue("q", durable=True, passive=True)).get()
+        assert (found.body, found.redelivered) == (b"kept", True)
+        await connection.close()
