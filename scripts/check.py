@@ -1,20 +1,23 @@
 """Run every check of the project and end with one line that says how it went.
 
-Lint, formatting, types and import contracts; the tests interpreted (from ``src``) and compiled (as installed); the
-tests with Spark in a process of their own, for a JVM does not leave one that it has entered. Every check runs, whatever
-became of those before it.
+Lint, formatting, types and import contracts; the tests interpreted (from ``src``) and at the same time compiled (as
+installed) and with Spark, in a process of its own, for a JVM does not leave one that it has entered. Every check runs,
+whatever became of those before it.
 """
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -73,9 +76,12 @@ def counts(report: Path) -> str:
     return note + (f", {failed + errors} failed" if failed + errors else "")
 
 
-def tests(name: str, form: str, marks: str) -> Outcome:
-    """Run the tests that carry these marks; those with the interpreted form take the sources, not what is installed."""
-    heading(name)
+def tests(name: str, form: str, marks: str, output: IO[str] | None) -> Outcome:
+    """Run the tests that carry these marks; those with the interpreted form take the sources, not what is installed.
+
+    What they say goes to `output`; None: to the terminal.
+    """
+    print(f"\n=== {name}", file=output, flush=True)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment["PENSTOCK_EXPECT"] = form
     if form == "interpreted":
@@ -86,7 +92,9 @@ def tests(name: str, form: str, marks: str) -> Outcome:
         words = [sys.executable, "-m", "pytest", "-m", marks, f"--junitxml={report}"]
         if form == "compiled" and marks != "spark":
             words += [f"--ignore={path}" for path in NOTHING_COMPILED]
-        code = subprocess.run(words, cwd=ROOT, env=environment, check=False).returncode
+        if output is not None:
+            words += ["-p", "no:cacheprovider"]  # Two at a time would write over one another's.
+        code = subprocess.run(words, cwd=ROOT, env=environment, stdout=output, check=False).returncode
         return Outcome(name, code == 0, time.monotonic() - start, counts(report))
 
 
@@ -111,27 +119,35 @@ def compiler_works() -> bool:
             return False
 
 
-def compiled_tests(form: str) -> Outcome:
+def compiled_tests(form: str, output: IO[str]) -> Outcome:
     """Run the tests compiled; without a C compiler they are skipped, with one that works they may not be."""
     name = "tests compiled"
     if form == "compiled":
-        return tests(name, "compiled", "not spark")
-    heading(name)
+        return tests(name, "compiled", "not spark", output)
     if os.environ.get("PENSTOCK_PURE") == "1":
         note = "PENSTOCK_PURE=1 asks for the interpreted form"
     elif not compiler_works():
         note = "there is no C compiler that can build extensions of this Python"
     else:
         note = "the C compiler works, and yet the installed penstock is interpreted"
-        print(note)
         return Outcome(name, False, 0.0, note)
-    print(f"Skipped: {note}.")
     return Outcome(name, None, 0.0, note)
 
 
-def spark_tests(form: str) -> Outcome:
-    """Run the tests with Spark once, in the form that is installed."""
-    return tests("tests with Spark", form, "spark")
+def all_tests(form: str) -> list[Outcome]:
+    """Run the tests interpreted, and at the same time the tests compiled and then those with Spark in the form that is
+    installed: brokers and clients wait for each other most of the time, and a machine has two cores at least."""
+
+    def others(output: IO[str]) -> list[Outcome]:
+        return [compiled_tests(form, output), tests("tests with Spark", form, "spark", output)]
+
+    with tempfile.TemporaryFile("w+") as output, ThreadPoolExecutor(1) as beside:
+        print("\nThe tests compiled and with Spark run at the same time; what they say comes after.", flush=True)
+        rest = beside.submit(others, output)
+        outcomes = [tests("tests interpreted", "interpreted", "not spark", None), *rest.result()]
+        output.seek(0)
+        shutil.copyfileobj(output, sys.stdout)
+    return outcomes
 
 
 def provide() -> None:
@@ -149,10 +165,7 @@ def main() -> int:
     outcomes = lint()
     if not only_lint:
         provide()
-        form = installed_form()
-        outcomes.append(tests("tests interpreted", "interpreted", "not spark"))
-        outcomes.append(compiled_tests(form))
-        outcomes.append(spark_tests(form))
+        outcomes += all_tests(installed_form())
     heading("Summary")
     print("\n".join(outcome.line() for outcome in outcomes))
     failed = [outcome.name for outcome in outcomes if outcome.passed is False]
