@@ -31,6 +31,7 @@ async def test_a_broker_that_cannot_put_together_what_is_to_be_kept_confirms_not
         assert not confirmation.done()
     with pytest.raises(aio_pika.exceptions.AMQPError):
         await confirmation
+    await connection.close()
     async with penstock.Broker(listen="127.0.0.1:0", data=tmp_path / "data") as broker:
         connection = await aio_pika.connect(broker.url)
         channel = await connection.channel()

@@ -217,6 +217,7 @@ class Keeper:
             self._times.write(min(row.number for row in commit.rows), offset)
         self._writing = commit
         self._since = self._shell.loop.time()
+        self._aim()
         self._jobs.put(commit)
 
     def _written(self, failure: StoreError | None, usage: Usage | None) -> None:
@@ -272,9 +273,14 @@ class Keeper:
         hub.begin(self._shell.loop.time())
         disk = hub.broker.gates.disk
         disk.measured(usage.used, UNLIMITED if usage.free is None else usage.free, usage.total or 0, hub.broker.now)
+        self._aim()
+        self._shell.schedule()
+
+    def _aim(self) -> None:
+        """Let the writer know how near the marks are; they may have been set since it looked."""
+        disk = self.journal.disk
         self.gauge.left = max(int(disk.left()), 0)
         self.gauge.short = disk.is_short()
-        self._shell.schedule()
 
     def _loaded(self, read: Read, rows: list[Row]) -> None:
         """Pages that a queue wants back have been read."""
