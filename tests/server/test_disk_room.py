@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -106,7 +107,9 @@ def test_room_that_must_be_left_free_is_left(tmp_path: Path) -> None:
             with in_background(lambda: client.publish("q", *[f"{number:03}{KIB_100}" for number in range(80)])):
                 eventually(lambda: closed(broker) == ["room"], "the gate closes")
                 assert status(broker)["free"] > 6 * 1024 * 1024
-                assert "bytes free < min-disk-free 8,388,608 (opens at 9,227,468)" in broker.why("q")
+                assert re.search(  # The store gives room back by then, perhaps enough to be above the mark again.
+                    r"bytes free (<|after less than) min-disk-free 8,388,608 \(opens at 9,227,468\)", broker.why("q")
+                )
                 ballast.unlink()
             eventually(lambda: closed(broker) == [], "it opens by itself")
             assert client.depth("q") == 80
