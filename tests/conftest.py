@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 import penstock
+from tests.faults import Disk, make_library
 
 FORMS = ("interpreted", "compiled")
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,3 +53,15 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     os.environ["JAVA_HOME"] = found.stdout.strip()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the library that lets a disk fail."""
+    return make_library(tmp_path_factory.mktemp("library"))
+
+
+@pytest.fixture
+def disk(library: Path, tmp_path: Path) -> Disk:
+    """Return a disk that fails when it is told to."""
+    return Disk(library, tmp_path / "failing")

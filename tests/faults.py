@@ -46,9 +46,12 @@ class Disk:
 
 @contextmanager
 def small_disk(place: Path, size: str) -> Iterator[Path]:
-    """Mount a file system of this size (such as 3m); skips the test where this process may not."""
-    place.mkdir()
-    if os.geteuid() != 0 or subprocess.run(_mount(place, size), capture_output=True).returncode != 0:
+    """Mount a file system of this size (such as 3m, and mount's other options behind a comma) on a folder that is made.
+
+    Skips the test where this process may not.
+    """
+    place.mkdir(exist_ok=True)
+    if not mount(place, f"size={size}"):
         pytest.skip("This process may mount no file system of its own.")
     try:
         yield place
@@ -56,5 +59,7 @@ def small_disk(place: Path, size: str) -> Iterator[Path]:
         subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
-def _mount(place: Path, size: str) -> list[str]:
-    return ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(place)]
+def mount(place: Path, options: str) -> bool:
+    """Mount a file system in memory, or change one; tells whether this process may."""
+    words = ["mount", "-t", "tmpfs", "-o", options, "none", str(place)]
+    return os.geteuid() == 0 and subprocess.run(words, capture_output=True).returncode == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -11,8 +10,9 @@ import pytest
 
 from bench import postgres
 from bench.postgres import NOT_INSTALLED, PROGRAMS, Cluster
+from tests import faults
 
-__all__ = ["PROGRAMS", "Cluster", "cluster", "mount", "needs_postgres", "small_disk"]
+__all__ = ["PROGRAMS", "Cluster", "cluster", "needs_postgres", "small_disk"]
 
 needs_postgres = pytest.mark.skipif(PROGRAMS is None, reason=NOT_INSTALLED)
 
@@ -24,19 +24,7 @@ def cluster() -> AbstractContextManager[Cluster]:
 
 @contextmanager
 def small_disk(server: Cluster) -> Iterator[Path]:
-    """Mount a file system of 8 MiB in memory that the server may write; skip the test if this user may not."""
-    folder = server.folder / "small"
-    folder.mkdir(exist_ok=True)
-    owner = folder.parent.stat()
-    if not mount(folder, f"size=8m,uid={owner.st_uid},gid={owner.st_gid},mode=700"):
-        pytest.skip("this user may not mount a file system")
-    try:
+    """Mount a file system of 8 MiB in memory that the server may write; skips the test where this process may not."""
+    owner = server.folder.stat()
+    with faults.small_disk(server.folder / "small", f"8m,uid={owner.st_uid},gid={owner.st_gid},mode=700") as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-def mount(folder: Path, options: str) -> bool:
-    """Mount a file system in memory; tells whether this user may."""
-    words = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
-    return subprocess.run(words, capture_output=True, check=False).returncode == 0

@@ -15,24 +15,13 @@ import pytest
 from penstock.client import Connection
 from penstock.client.control import Control
 from tests.brokers import BrokerProcess, eventually, in_background, penstock_command, serving
-from tests.faults import Disk, make_library
+from tests.faults import Disk
 from tests.server.disks import closed, crossings, kept, set_broker, take
 from tests.server.test_durability import LOST, client_of, killed
 from tests.server.web import Web
 
 SLOW_S = 2.0
 """How long a slow disk takes; see failing_disk.c."""
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the library that lets a disk fail."""
-    return make_library(tmp_path_factory.mktemp("library"))
-
-
-@pytest.fixture
-def disk(library: Path, tmp_path: Path) -> Disk:
-    return Disk(library, tmp_path / "failing")
 
 
 def why_guest(broker: BrokerProcess) -> str:

@@ -73,6 +73,12 @@ class Brokers:
         self.started.append(Standby(self.folder, self.url, f"broker-{len(self.started)}"))
         return self.started[-1]
 
+    def stand_by(self) -> Standby:
+        """Start another one, and wait until it waits for the store."""
+        standby = self.start()
+        eventually(standby.stands_by, "it stands by")
+        return standby
+
     def end_sessions_of(self, broker: Standby) -> None:
         """As the server does with sessions of a host that does not answer any more."""
         asked = "SELECT pg_terminate_backend(backend::int) FROM penstock.lease WHERE process = %s"
@@ -104,8 +110,7 @@ def test_a_standby_takes_over_within_seconds_and_nothing_confirmed_is_lost(broke
     active = brokers.start().ready()
     number = 0
     for _ in range(ROUNDS):
-        successor = brokers.start()
-        eventually(successor.stands_by, "it stands by")
+        successor = brokers.stand_by()
         with client_of(active) as client:
             client.channel.queue_declare("q", durable=True)
             end = publish_until_it_dies(client, "q", number, 40, active)
@@ -124,8 +129,7 @@ def test_a_standby_takes_over_within_seconds_and_nothing_confirmed_is_lost(broke
 def test_who_was_asleep_while_another_took_over_writes_nothing_and_stops(brokers: Brokers) -> None:
     old = brokers.start()
     active = old.ready()
-    successor = brokers.start()
-    eventually(successor.stands_by, "it stands by")
+    successor = brokers.stand_by()
     with client_of(active) as client:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", "before")
@@ -151,16 +155,14 @@ def test_a_second_broker_that_does_not_stand_by_is_told_who_has_the_store(broker
 
 def test_a_standby_can_be_told_to_stop(brokers: Brokers) -> None:
     brokers.start().ready()
-    standby = brokers.start()
-    eventually(standby.stands_by, "it stands by")
+    standby = brokers.stand_by()
     standby.process.terminate()
     assert standby.process.wait(30) == 0
 
 
 def test_a_standby_outlives_a_restart_of_its_server(server: Cluster, brokers: Brokers) -> None:
     active = brokers.start().ready()
-    standby = brokers.start()
-    eventually(standby.stands_by, "it stands by")
+    standby = brokers.stand_by()
     with client_of(active) as client:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", "a")
@@ -176,8 +178,7 @@ def test_a_standby_outlives_a_restart_of_its_server(server: Cluster, brokers: Br
 
 def test_a_standby_can_be_told_to_stop_when_its_server_does_not_answer(server: Cluster, brokers: Brokers) -> None:
     brokers.start().ready()
-    standby = brokers.start()
-    eventually(standby.stands_by, "it stands by")
+    standby = brokers.stand_by()
     server.pause()
     try:
         standby.process.terminate()
@@ -188,8 +189,7 @@ def test_a_standby_can_be_told_to_stop_when_its_server_does_not_answer(server: C
 
 def test_an_orderly_stop_hands_over_at_once(brokers: Brokers) -> None:
     active = brokers.start().ready()
-    standby = brokers.start()
-    eventually(standby.stands_by, "it stands by")
+    standby = brokers.stand_by()
     with client_of(active) as client:
         client.channel.queue_declare("q", durable=True)
         client.publish("q", "a")

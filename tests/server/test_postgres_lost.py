@@ -14,7 +14,8 @@ import pika
 import pytest
 
 from tests.brokers import BrokerProcess, eventually, in_background, penstock_command, serving, some_name
-from tests.postgres import PROGRAMS, Cluster, cluster, mount, needs_postgres, small_disk
+from tests.faults import mount
+from tests.postgres import PROGRAMS, Cluster, cluster, needs_postgres, small_disk
 from tests.server.disks import closed, crossings, take
 from tests.server.test_durability import LOST, client_of, killed
 from tests.server.web import Web

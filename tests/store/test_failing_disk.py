@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from penstock.store.commit import Position
-from tests.faults import Disk, make_library
+from tests.faults import Disk
 from tests.store.child import LIVE
 from tests.store.holding import contents, opened, some_row
 
@@ -109,17 +109,6 @@ def test_a_file_that_may_not_grow_is_no_full_disk_and_no_crash(tmp_path: Path) -
 
 
 # A disk that fails
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the library that lets a disk fail."""
-    return make_library(tmp_path_factory.mktemp("library"))
-
-
-@pytest.fixture
-def disk(library: Path, tmp_path: Path) -> Disk:
-    return Disk(library, tmp_path / "failing")
 
 
 @pytest.mark.parametrize("words", ["log sync", "log write", "log torn", "log late", "sync", "write torn"])

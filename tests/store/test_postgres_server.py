@@ -20,7 +20,8 @@ from penstock.store.postgres import postgres_store
 from penstock.store.postgres.store import PostgresStore
 from tests import postgres
 from tests.brokers import eventually, in_background, some_name
-from tests.postgres import Cluster, mount, needs_postgres, small_disk
+from tests.faults import mount
+from tests.postgres import Cluster, needs_postgres, small_disk
 from tests.spark.proxy import proxied
 from tests.store.engines import PostgresEngine
 from tests.store.holding import committing, contents, some_note, some_octets, some_page, some_row

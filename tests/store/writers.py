@@ -70,9 +70,10 @@ class Writer:
 
     def _listen(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            event, _, words = line.rstrip("\n").partition(" ")
-            self.said.append([event, words])
+        with self.process.stdout as lines:
+            for line in lines:
+                event, _, words = line.rstrip("\n").partition(" ")
+                self.said.append([event, words])
 
 
 @contextmanager
@@ -83,8 +84,6 @@ def writing(url: str) -> Iterator[Writer]:
         yield writer
     finally:
         writer.kill()
-        assert writer.process.stdout is not None
-        writer.process.stdout.close()
 
 
 def assert_state_of(found: Contents, least: int, most: int) -> int:

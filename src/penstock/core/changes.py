@@ -116,10 +116,8 @@ def matches(pattern: str, name: str) -> bool:
 
 def _change(broker: Broker, by: str, changes: list[Said]) -> Plan:
     table = broker.table
-    if by == COMMAND and broker.journal is None:
-        _refuse_pages(changes)
-    if by == COMMAND and broker.journal is not None and any(words for _, _, words in changes):
-        broker.journal.admit()
+    if by == COMMAND:
+        _admit(broker, changes)
     undo: list[Said] = []
     try:
         for scope, pattern, words in sorted(changes, key=_emptied_first):
@@ -134,6 +132,14 @@ def _change(broker: Broker, by: str, changes: list[Said]) -> Plan:
     if by == COMMAND:
         _keep(broker, changes)
     return plan
+
+
+def _admit(broker: Broker, changes: list[Said]) -> None:
+    """Refuse by command what cannot be kept, or not now."""
+    if broker.journal is None:
+        _refuse_pages(changes)
+    elif any(words for _, _, words in changes):
+        broker.journal.admit()
 
 
 def _refuse_pages(changes: list[Said]) -> None:

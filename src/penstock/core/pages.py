@@ -289,6 +289,9 @@ class Pages:
         let_go(queue, broker.now)
         broker.watch_lifetime(queue)
         broker.mark(queue)
+        self._tell_waiters()
+
+    def _tell_waiters(self) -> None:
         waiters = self.waiters
         self.waiters = []
         for waiter in waiters:
@@ -315,10 +318,7 @@ class Pages:
             self.unwritten_bytes = 0
             self.kept.stock.take(self.bytes, self.broker.now)
             self._forget(count, self.bytes)
-        waiters = self.waiters
-        self.waiters = []
-        for waiter in waiters:
-            waiter.loaded()
+        self._tell_waiters()
         return count
 
     def restore(self, messages: i64, bytes: i64, first: i64) -> None:

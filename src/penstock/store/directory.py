@@ -64,9 +64,7 @@ class DataDirectory:
         except OSError as error:
             raise StartError(f"cannot use data directory '{self.path}': {error.strerror}") from None
         self._take(lock)
-        with contextlib.suppress(
-            OSError
-        ):  # On a full disk nobody can be told who holds it; the lock holds all the same.
+        with contextlib.suppress(OSError):  # On a full disk nobody can be told who holds it; it is held all the same.
             os.ftruncate(lock, 0)
             os.write(lock, str(os.getpid()).encode())
 
