@@ -59,7 +59,7 @@ def test_the_blocked_are_taken_all_at_once_and_may_come_back_meanwhile() -> None
     gate.expect(first)
     gate.expect(first)
     gate.expect(second)
-    taken = gate.swap_expecting()
+    taken = gate.take_expecting(100)
     gate.expect(first)
     assert taken == [first, second]
     assert list(gate.expecting.values()) == [first]

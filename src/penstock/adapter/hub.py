@@ -1,8 +1,8 @@
 """Where connections and the broker meet, once a turn: deliveries go out, effects are told, confirmations written.
 
     hub.begin(now)                     the time
-    connection.receive(data) ...       whatever was read
-    more = hub.pump()                  then this, once
+    hub.receive(connection, data) ...  whatever was read
+    more = hub.pump()                  then this, once: a turn
     for connection in hub.take_touched(): write connection.take_output()
 
 No socket, no clock, no randomness: the shell supplies them.
@@ -25,6 +25,7 @@ from penstock.adapter.policy import Policy
 from penstock.adapter.publication import Publication
 from penstock.adapter.recording import Record, Recorder
 from penstock.adapter.telling import Note
+from penstock.adapter.turn_times import TurnTimes
 from penstock.adapter.users import Users
 from penstock.adapter.words import because
 from penstock.core.broker import Broker
@@ -32,6 +33,7 @@ from penstock.core.effects import Blocked, Cancelled, Crossed, Effect, Grown, Pa
 from penstock.core.holding import Holding
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
+from penstock.flow.work import UNLIMITED_WORK, WorkQueue
 from penstock.wire.amqp091 import spec
 
 if TYPE_CHECKING:
@@ -40,10 +42,16 @@ if TYPE_CHECKING:
 
 PUBLICATIONS_BYTES: Final = 64 * 1024 * 1024
 """Bytes (charges) of single messages that may be held; the next one is refused."""
-TURNS: Final = 1000
+TURNS: Final = 500
 """Turns given in one pump, so that a crowd that is let go does not keep everybody else waiting."""
-BATCHES: Final = 256
-"""Batches delivered in one pump, for the same reason: at most 64 MiB and 65,536 messages between two reads."""
+DELIVERY_WORK: Final = 5_000
+"""Units of work that deliveries take in one pump, for the same reason."""
+BATCH_WORK: Final = 8
+MESSAGES_A_UNIT: Final = 3
+OCTETS_A_UNIT: Final = 2048
+"""Work of delivering: units a batch, messages to the unit, and octets (charges) to the unit."""
+LOSING_AT_ONCE: Final = 500
+"""Queues that lose messages of which is told in one second; the others are told of in the next, with what adds up."""
 NOTES_KEPT: Final = 10_000
 """Log lines kept until the shell takes them; beyond, they are counted instead."""
 
@@ -58,6 +66,9 @@ class Hub:
         self.control = Control(self, broker, version)
         broker.deaths.writer = DeathWriter(self.control)
         self.connections: dict[int, Connection] = {}
+        self.line = WorkQueue(broker.work)
+        """Connections whose input waits for its share of a turn."""
+        self.turn_times = TurnTimes(broker.work)
         self.node: str = "penstock@localhost"
         """What this process is called among others; the shell knows the machine's name."""
         self.publications: list[Publication] = []
@@ -111,8 +122,54 @@ class Hub:
         connection.lost()
         self.connections.pop(connection.number, None)
 
+    def receive(self, connection: Connection, data: bytes) -> None:
+        """Take what was read from a connection; it is acted on at once, or when its share of a turn comes."""
+        if self.line.may_go(connection):
+            self._serve(connection, data)
+        else:
+            connection.receive_later(data)
+            self.line.enter(connection)
+
+    def begin_turn(self) -> bool:
+        """Begin another turn; returns whether input waits for its share."""
+        self.line.begin_turn()
+        return len(self.line) > 0
+
+    def has_room(self) -> bool:
+        """Tell whether input is acted on at once in this turn; otherwise little of it should be read."""
+        return self.line.has_room()
+
+    def go_on(self, connection: Connection) -> None:
+        """Let a connection go on whose input was left alone: the peer has read what waited for it."""
+        if connection.must_drain and not connection.output_is_full():
+            self.line.enter(connection)
+
+    def serve(self) -> list[Connection]:
+        """Act on input that waits, client by client, until the turn is used up; returns the connections served."""
+        served: list[Connection] = []
+        worker = self.line.next()
+        while worker is not None:
+            assert isinstance(worker, Connection)
+            if worker.number in self.connections:
+                self._serve(worker, None)
+                served.append(worker)
+            worker = self.line.next()
+        return served
+
+    def _serve(self, connection: Connection, data: bytes | None) -> None:
+        """Give a connection its share of the turn; `data` was just read, None: what was left."""
+        line = self.line
+        line.begin(connection)
+        if data is None:
+            connection.go_on()
+        else:
+            connection.receive(data)
+        cost = line.end(connection)
+        self.turn_times.count(connection, cost)
+        self.go_on(connection)
+
     def pump(self) -> bool:
-        """Let everybody go on who may; returns whether there is more to do at once."""
+        """Make a turn: let everybody go on who may; returns whether there is more to do at once."""
         more = self.broker.run(TURNS)
         if self._deliver():
             more = True
@@ -175,7 +232,7 @@ class Hub:
     def tick(self) -> None:
         """Tell what is told once a second at most: losses by overflow policies, and the flow log's samples."""
         losing = self.broker.turns.losing
-        while losing:
+        for _ in range(min(len(losing), LOSING_AT_ONCE)):
             queue = losing.pop()
             assert isinstance(queue, Queue)
             if queue.untold.dropped or queue.untold.refused:
@@ -228,14 +285,18 @@ class Hub:
 
     def _deliver(self) -> bool:
         """Write deliveries; returns whether there may be more after this turn's share."""
-        for _ in range(BATCHES):
-            batch = self.broker.next_batch()
-            if batch is None:
-                return False
+        broker = self.broker
+        work = broker.work
+        work.limit = work.done + DELIVERY_WORK
+        batch = broker.next_batch()
+        while batch is not None:
             channel = batch.consumer.session
             assert isinstance(channel, Channel)
+            work.done += BATCH_WORK + batch.left // MESSAGES_A_UNIT + batch.charge // OCTETS_A_UNIT
             channel.deliver(batch)
-        return True
+            batch = broker.next_batch()
+        work.limit = UNLIMITED_WORK
+        return broker.has_dirty()
 
     def tell(self) -> None:
         """Tell everybody what has happened to them, in order; at the end of a turn, and before a channel's close-ok."""

@@ -59,11 +59,18 @@ from penstock.errors import AccessRefused, BrokerError, NotAllowed, Precondition
 from penstock.flow.deadlines import NEVER, Deadlines
 from penstock.flow.gate import Gate
 from penstock.flow.turns import Turns
+from penstock.flow.work import WorkMeter
 
 if TYPE_CHECKING:
     from penstock.core.changes import Plan
 
-TURNS_BEFORE_A_NEWCOMER: Final = 1000
+TURN_WORK: Final = 4
+"""Units of work that a turn costs: one message that waited passes."""
+PARTY_WORK: Final = 4
+"""Units of work that a deadline costs which is due."""
+RELEASED_AT_ONCE: Final = 500
+"""Producers that are released at once when a gate opens; there may be ten thousand."""
+TURNS_BEFORE_A_NEWCOMER: Final = 500
 """Turns given at once when somebody publishes while others may go on: fairness first, but in bounded steps."""
 LINGERING_BYTES: Final = 64 * 1024 * 1024
 """Most that is kept in line for sessions that said goodbye while their publishes were held."""
@@ -78,6 +85,8 @@ class Broker:
         self.defaults = defaults
         """The broker's own values as they are now."""
         self.now: float = 0.0
+        self.work = WorkMeter()
+        """What has been done, in units; whatever does much for somebody counts it here."""
         self.deadlines = Deadlines()
         self.turns = Turns(self.deadlines)
         self.lingering = Holding(LINGERING_BYTES)
@@ -95,6 +104,8 @@ class Broker:
         self._ran: float = 0.0
         self._dirty: deque[Queue] = deque()
         self._confirming: list[Producer] = []
+        self._reopened: dict[int, Gate] = {}
+        """Gates that have opened, and not all who expected it have been released yet."""
         self._effects: list[Effect] = []
 
     def add_vhost(self, name: str, limits: Limits | None = None) -> VirtualHost:
@@ -147,23 +158,28 @@ class Broker:
         """Do what is due and give up to `turns` turns; returns whether there are more to give."""
         self.offered = self._ran
         self._ran = self.now
-        self.deadlines.run(self.now)
+        self.work.done += PARTY_WORK * self.deadlines.run(self.now)
         self.deaths.bury()
         self.settle_crossings()
         if self.turns.pending:
-            self.turns.run(turns, self.now)
+            self.work.done += TURN_WORK * self.turns.run(turns, self.now)
             self.settle_crossings()
         self.gates.clear_lifted()
         return self.pending()
 
     def pending(self) -> bool:
         """Tell whether `run` has more to do at once."""
-        return self.turns.pending or self.deaths.pending()
+        return self.turns.pending or self.deaths.pending() or len(self._reopened) > 0 or self.deadlines.is_due(self.now)
 
     def next_batch(self) -> Batch | None:
-        """Take the next batch of deliveries, queue by queue in turn; None when nobody may get anything now."""
+        """Take the next batch of deliveries, queue by queue in turn; None when nobody may get anything now.
+
+        None also when the share of work is used up: `has_dirty` tells which.
+        """
         dirty = self._dirty
-        while dirty:
+        work = self.work
+        while dirty and work.done < work.limit:
+            work.done += 1
             queue = dirty.popleft()
             batch = self._batch_of(queue)
             if batch is not None:
@@ -171,6 +187,10 @@ class Broker:
                 return batch
             queue.dirty = False
         return None
+
+    def has_dirty(self) -> bool:
+        """Tell whether there are queues that may have something to deliver."""
+        return len(self._dirty) > 0
 
     def effects(self) -> list[Effect]:
         """Take what there is to tell, in order."""
@@ -324,7 +344,7 @@ class Broker:
         """Before a newcomer is looked at, those have their turns who may have one."""
         self.settle_crossings()
         if self.turns.pending:
-            self.turns.run(TURNS_BEFORE_A_NEWCOMER, self.now)
+            self.work.done += TURN_WORK * self.turns.run(TURNS_BEFORE_A_NEWCOMER, self.now)
             self.settle_crossings()
 
     def settle_crossings(self) -> None:
@@ -336,8 +356,26 @@ class Broker:
             if not gate.often:
                 self._effects.append(Crossed(crossing))
             if not crossing.closed and gate.open:
-                for waiter in gate.swap_expecting():
+                self._reopened[id(gate)] = gate
+        if self._reopened:
+            self._release(RELEASED_AT_ONCE)
+
+    def _release(self, most: int) -> None:
+        """Release some of those who were blocked by gates that are open again; the others are next, in later turns.
+
+        Those whose gate has closed again meanwhile go on expecting it to open.
+        """
+        for gate in list(self._reopened.values()):
+            if gate.open:
+                woken = gate.take_expecting(most)
+                most -= len(woken)
+                self.work.done += TURN_WORK * len(woken)
+                for waiter in woken:
                     waiter.release(gate, self.now)
+            if not gate.open or not gate.expecting:
+                self._reopened.pop(id(gate), None)
+            if most <= 0:
+                return
 
     def list_confirming(self, producer: Producer) -> None:
         """Note that a producer has confirmations to be told."""

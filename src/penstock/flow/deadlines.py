@@ -15,6 +15,9 @@ NEVER: Final = float("inf")
 SOONEST_S: Final = 0.001
 """A party that asks for a time that has passed is looked at again this much later: no deadline can spin."""
 
+DUE_AT_ONCE: Final = 250
+"""Parties that are looked at in one turn: ten thousand deadlines at the same moment do not hold up everybody else."""
+
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Party:
@@ -60,16 +63,24 @@ class Deadlines:
             self._stale -= 1
         return self._heap[0][0] if self._heap else None
 
-    def run(self, now: float) -> None:
-        """Let every party that is due do what it must."""
-        while self._heap and self._heap[0][0] <= now:
+    def run(self, now: float, most: int = DUE_AT_ONCE) -> int:
+        """Let parties that are due do what they must, at most so many; returns how many that were."""
+        done = 0
+        while done < most and self._heap and self._heap[0][0] <= now:
             when, _, party = heapq.heappop(self._heap)
             if party.due != when:
                 self._stale -= 1
                 continue
+            done += 1
             party.due = NEVER
             following = party.on_deadline(now)
             self.add(party, following if following > now else now + SOONEST_S)
+        return done
+
+    def is_due(self, now: float) -> bool:
+        """Tell whether any party is due."""
+        when = self.next()
+        return when is not None and when <= now
 
     def __len__(self) -> int:
         return len(self._heap)

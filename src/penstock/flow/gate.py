@@ -7,6 +7,7 @@ conditions are several gates on one road; no gate holds a set of reasons.
 from __future__ import annotations
 
 import heapq
+from itertools import islice
 from typing import Final
 
 from mypy_extensions import i64, mypyc_attr, trait
@@ -224,15 +225,21 @@ class Gate:
             self.leave(waiter)
         self.unblock(waiter)
 
-    def swap_expecting(self) -> list[Waiter]:
-        """Take all who are to be released, leaving none; each looks at its own road again and may come back.
+    def take_expecting(self, most: int) -> list[Waiter]:
+        """Take those who are to be released, the longest waiting first and at most so many; each looks at its own road
+        again and may come back.
 
         Those who only stand in line are not among them: their turns come one by one, so that an opening costs as much
         as it lets pass, however many wait.
 
-        Swapping first and notifying afterwards is what keeps a wake-up from being lost or doubled when a party that is
+        Taking first and notifying afterwards is what keeps a wake-up from being lost or doubled when a party that is
         released publishes onto the same gate again.
         """
-        woken = list(self.expecting.values())
-        self.expecting.clear()
+        if len(self.expecting) <= most:
+            woken = list(self.expecting.values())
+            self.expecting.clear()
+            return woken
+        woken = list(islice(self.expecting.values(), most))
+        for waiter in woken:
+            del self.expecting[id(waiter)]
         return woken

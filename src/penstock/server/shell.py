@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from functools import partial
 from typing import Final
 
@@ -24,6 +25,12 @@ from penstock.server.transport import Transport
 
 READ_BYTES: Final = 256 * 1024
 """The buffer that all sockets read into, one after the other."""
+SMALL_READ_BYTES: Final = 4096
+"""What is read at most of each socket once the present turn is used up: it waits in memory."""
+WRITTEN_AT_ONCE: Final = 250
+"""Connections that are written to in one turn; the others have their turn in the next."""
+TICKED_AT_ONCE: Final = 1000
+"""Connections whose heartbeats are looked at in one pass of the loop."""
 TICK_S: Final = 1.0
 """How often heartbeats and time-outs are looked at."""
 
@@ -52,6 +59,7 @@ class Shell:
         """Writes what must outlive the broker; None where nothing does."""
         self.view = memoryview(bytearray(READ_BYTES))
         self.pulse_view = self.view[: hub.policy.pulse_bytes]
+        self.small_view = self.view[:SMALL_READ_BYTES]
         self.transports: dict[int, Transport] = {}
         self.leaving: set[Transport] = set()
         """Sockets that are no connections any more: our side is closed, and the peer's not yet."""
@@ -65,6 +73,12 @@ class Shell:
         """Set for a moment after a log line has gone out."""
         self._lines: int = 0
         """Log lines that went out in that moment."""
+        self._to_write: deque[Connection] = deque()
+        """Connections with output, in the order in which they got it."""
+        self._to_tick: list[Transport] = []
+        """Connections whose heartbeats and time-outs are still to be looked at in this second."""
+        self._busy_s: float = 0.0
+        """Seconds that acting on what was read has taken since the last turn."""
         self._wall_offset = time.time() - loop.time()
         self.started: float = loop.time()
         self.listeners: list[tuple[str, str, int]] = []
@@ -85,12 +99,18 @@ class Shell:
         """Act on what was read."""
         connection = transport.connection
         assert connection is not None
-        self.hub.begin(self.loop.time())
-        connection.receive(data)
+        start = self.loop.time()
+        self.hub.begin(start)
+        self.hub.receive(connection, data)
         transport.after_reading()
         if connection.state == CLOSED:
             self._write(connection)
         self.schedule()
+        self._busy_s += self.loop.time() - start
+
+    def buffer(self) -> memoryview:
+        """Return where a socket is read into: little of it once the present turn is used up."""
+        return self.view if self.hub.has_room() else self.small_view
 
     def drained(self, transport: Transport) -> None:
         """A socket takes more again."""
@@ -117,13 +137,19 @@ class Shell:
             self.loop.call_soon(self.turn)
 
     def turn(self) -> None:
-        """Let go on who may, write what there is to write, arm the timer."""
+        """Act on input that waits, let go on who may, write what there is to write, arm the timer."""
         self._scheduled = False
         hub = self.hub
-        hub.begin(self.loop.time())
+        start = self.loop.time()
+        hub.begin(start)
+        for connection in hub.serve():
+            transport = self.transports.get(connection.number)
+            if transport is not None:
+                transport.after_reading()
         more = hub.pump()
-        for connection in hub.take_touched():
-            self._write(connection)
+        self._to_write.extend(hub.take_touched())
+        for _ in range(min(len(self._to_write), WRITTEN_AT_ONCE)):
+            self._write(self._to_write.popleft())
         for connection in hub.take_unblocked():
             transport = self.transports.get(connection.number)
             if transport is not None and not connection.must_drain and not connection.may_pause():
@@ -135,9 +161,12 @@ class Shell:
         self._tell()
         if self.keeper is not None:
             self.keeper.turn()
-        if more:
+        if hub.begin_turn() or more or self._to_write:
             self.schedule()
         self._arm()
+        end = self.loop.time()
+        hub.turn_times.end_turn(self._busy_s + end - start, end)
+        self._busy_s = 0.0
 
     def when_published(self, publication: Publication) -> asyncio.Future[None]:
         """Return a future that is done when it is known what has become of a single message; `forget` it afterwards."""
@@ -218,10 +247,9 @@ class Shell:
             if not connection.writable:
                 connection.drained()
                 self.schedule()
-            if connection.must_drain:
+            self.hub.go_on(connection)
+            if connection.in_line:
                 self.schedule()
-                if connection.go_on():
-                    transport.resume()
 
     def _arm(self) -> None:
         when = self.hub.next_deadline()
@@ -248,11 +276,22 @@ class Shell:
         self.hub.tick()
         if self.keeper is not None:
             self.keeper.tick()
-        for number, transport in list(self.transports.items()):
-            connection = self.hub.connections[number]
-            if not connection.tick():
+        if not self._to_tick:
+            self._to_tick = list(self.transports.values())
+            self._tick_some()
+        self.schedule()
+
+    def _tick_some(self) -> None:
+        """Look at the heartbeats and time-outs of some connections, and of the others in the next passes."""
+        self.hub.begin(self.loop.time())
+        for transport in self._to_tick[-TICKED_AT_ONCE:]:
+            connection = transport.connection
+            if connection is not None and connection.number in self.transports and not connection.tick():
                 log.info("[%s] given up: no heartbeat, or no answer in time", connection.name())
                 transport.abort()
+        del self._to_tick[-TICKED_AT_ONCE:]
+        if self._to_tick:
+            self.loop.call_soon(self._tick_some)
         self.schedule()
 
     # The end

@@ -56,7 +56,7 @@ class Transport(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where to read into."""
-        return self.shell.pulse_view if self.pulse is not None else self.shell.view
+        return self.shell.pulse_view if self.pulse is not None else self.shell.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         """Something was read."""
@@ -91,7 +91,7 @@ class Transport(asyncio.BufferedProtocol):
             self._socket.write(data)
 
     def after_reading(self) -> None:
-        """Pause what must be paused after something was read."""
+        """Pause what must be paused after something was acted on, or read; resume what need not be any more."""
         connection = self.connection
         assert connection is not None
         if connection.state == CLOSED:
@@ -106,7 +106,7 @@ class Transport(asyncio.BufferedProtocol):
             self._pause()
             self._pulse_later()
         else:
-            self._pulsing = False
+            self.resume()
             if connection.profile.small_receive_buffer and not self._shrunk:
                 self._shrink()
 

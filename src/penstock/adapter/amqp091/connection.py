@@ -50,7 +50,7 @@ class Connection(Intake):
 
     def __init__(self, hub: Hub, number: int, peer: Peer) -> None:
         self.policy: Policy = hub.policy
-        super().__init__(self.policy.frame_max)
+        super().__init__(self.policy.frame_max, hub.broker.work)
         self.hub = hub
         self.broker = hub.broker
         self.number = number
@@ -97,11 +97,24 @@ class Connection(Intake):
     def receive(self, data: bytes) -> None:
         """Take what was read from the peer."""
         self.last_received = self.broker.now
+        self._act_on(data)
+
+    def receive_later(self, data: bytes) -> None:
+        """Take what was read from the peer, to be acted on when its share of a turn comes."""
+        self.last_received = self.broker.now
+        if self.state != CLOSED:
+            self.leave(data)
+
+    def _act_on(self, data: bytes) -> None:
         if self.state == HEADER:
+            self.must_drain = False
             data = handshake.protocol_header(self, self.rest + data)
             if not data:
                 return
-        if self.state != CLOSED:
+        if self.state == CLOSED:
+            self.rest = b""
+            self.must_drain = False
+        else:
             self.feed(data)
 
     def take_output(self) -> bytes:
@@ -124,8 +137,8 @@ class Connection(Intake):
                 channel.mark_queues()
 
     def go_on(self) -> bool:
-        """Act on input that was left alone while the output was full; returns whether all of it has been acted on."""
-        self.feed(b"")
+        """Act on input that was left alone; returns whether all of it has been acted on."""
+        self._act_on(b"")
         return not self.must_drain
 
     def tick(self) -> bool:
@@ -138,6 +151,8 @@ class Connection(Intake):
             return now - self.closed_at < self.policy.close_s
         if self.state != RUNNING:
             return now - self.opened_at < self.policy.handshake_s
+        if self.in_line:
+            self.last_received = now  # It is not read meanwhile: its silence says nothing about the peer.
         if self.heartbeat_s:
             if now - self.last_received > 2 * self.heartbeat_s:
                 return False

@@ -5,7 +5,8 @@ header and body frames are all there is accepted in one step: its content is one
 came. The payload of `basic.publish` repeats, so the route it leads to is kept by those very bytes. Everything else
 goes to `on_method`, and a publish that comes in pieces is put together by its channel.
 
-A frame that is not complete waits in `rest`, never more than one frame, whose size is bounded by frame_max.
+A frame that is not complete waits in `rest`, never more than one frame, whose size is bounded by frame_max. Where the
+client's share of the turn is used up, the rest of what was read waits there as well (see penstock/flow/work.py).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from penstock.adapter.amqp091.particulars import PERSISTENT, particulars_of, var
 from penstock.core.message import OVERHEAD
 from penstock.core.route import Route
 from penstock.errors import BrokerError, FrameError, PreconditionFailed, SyntaxInvalid, UnexpectedFrame
+from penstock.flow.work import Worker, WorkMeter
 from penstock.wire.amqp091.spec import (
     BASIC_ACK,
     BASIC_PUBLISH,
@@ -41,8 +43,10 @@ ROUTES_KEPT: Final = 4096
 OUTPUT_LEFT_UNREAD: Final = 1024 * 1024
 """Bytes waiting for the peer at which its input is left alone: one that asks and never reads cannot fill our memory."""
 
-METHODS_AT_ONCE: Final = 256
-"""Declarations and the like that are acted on in one turn; the rest of the input waits for the next."""
+METHOD_WORK: Final = 16
+"""Units of work that any method costs, to be decoded, looked up and answered."""
+OCTETS_A_UNIT: Final = 128
+"""Octets of input that cost a unit of work: the shortest publish has 52 and takes a third of a microsecond."""
 
 DELIVERY_MODE_ALONE: Final = 0x10
 """The first octet of the property flags of a message that has nothing but a delivery mode: one octet, to be kept."""
@@ -50,17 +54,18 @@ DELIVERY_MODE_ALONE: Final = 0x10
 _CLASS_BASIC_WEIGHT_0: Final = CLASS_BASIC << 16
 
 
-class Intake:
+class Intake(Worker):
     """The input side of a connection; the connection proper fills in what a method does."""
 
-    def __init__(self, frame_max: i64) -> None:
+    def __init__(self, frame_max: i64, work: WorkMeter) -> None:
+        super().__init__()
+        self.work = work
         self.frame_max: i64 = frame_max
         self.channels: dict[int, Channel] = {}
         self.out = BytesWriter()
         self.rest: bytes = b""
         self.must_drain: bool = False
-        """Input is left in `rest` until the next turn, or until the peer has read what waits for it."""
-        self._methods: int = 0
+        """Input is left in `rest`: for its share of a turn, or until the peer has read what waits for it."""
         self.discarding: bool = False
         """The connection is closing: nothing that comes matters but close and close-ok."""
         self._routes: dict[bytes, Route] = {}
@@ -102,10 +107,19 @@ class Intake:
             data = self.rest + data
             self.rest = b""
         self.must_drain = False
-        self._methods = 0
         pos = self._frames(data)
+        self.work.done += pos // OCTETS_A_UNIT + 1
         if pos < len(data):
             self.rest = data[pos:] if pos else data
+
+    def leave(self, data: bytes) -> None:
+        """Leave what was read for later, when its share comes."""
+        self.rest = self.rest + data if self.rest else data
+        self.must_drain = True
+
+    def output_is_full(self) -> bool:
+        """Tell whether so much waits for the peer to read it that its input is left alone."""
+        return len(self.out) > OUTPUT_LEFT_UNREAD
 
     def _frames(self, data: bytes) -> i64:
         """Act on every complete frame; returns the position of the first one that is not."""
@@ -120,8 +134,13 @@ class Intake:
                 # Both are forgotten when a channel ends, which frames of this very read may have brought about.
                 if channel is not None and route is not None:
                     end = self._publish(channel, route, data, pos + last_size, n)
-                    if end:
+                    if end > 0:
                         pos = end
+                        continue
+                    if end < 0:
+                        pos = -end
+                        if self._must_stop():
+                            return pos
                         continue
             size = (read_i64_be(data, pos) >> 8) & 0xFFFFFFFF
             end = pos + 8 + size
@@ -142,16 +161,27 @@ class Intake:
                 last_size = len(last_frame)
                 assert self._last_channel is not None and self._last_route is not None
                 after = self._publish(self._last_channel, self._last_route, data, end, n)
-                pos = after if after else self._begin(self._last_channel, self._last_route, end)
+                if after == 0:
+                    pos = self._begin(self._last_channel, self._last_route, end)
+                else:
+                    pos = after if after > 0 else -after
+                    if self._must_stop():
+                        return pos
             else:
                 pos = end
                 last_frame = self._last_frame  # The frame may have closed its channel.
                 last_size = len(last_frame)
-                if len(self.out) > OUTPUT_LEFT_UNREAD or self._methods >= METHODS_AT_ONCE:
-                    self.must_drain = True
-                    self.touch()
+                if self._must_stop():
                     return pos
         return pos
+
+    def _must_stop(self) -> bool:
+        """Leave the rest of the input alone if the share is used up, or too much waits for the peer to read it."""
+        if self.work.done < self.work.limit and len(self.out) <= OUTPUT_LEFT_UNREAD:
+            return False
+        self.must_drain = True
+        self.touch()
+        return True
 
     def _frame(self, data: bytes, pos: i64, end: i64, n: i64) -> bool:
         """Act on one frame; returns whether it was a publish, now noted as the last one."""
@@ -169,10 +199,10 @@ class Intake:
                 elif method == BASIC_ACK and end - pos == channel.quick_ack:
                     self._acknowledge(channel, number, data, pos)
                 else:
-                    self._methods += 1
+                    self.work.done += METHOD_WORK
                     self.on_method(number, data[pos + 7 : end - 1])
             else:
-                self._methods += 1
+                self.work.done += METHOD_WORK
                 self.on_method(number, data[pos + 7 : end - 1])
         elif kind == FRAME_HEARTBEAT:
             if number:
@@ -230,6 +260,7 @@ class Intake:
     def _publish(self, channel: Channel, route: Route, data: bytes, head: i64, n: i64) -> i64:
         """Accept a publish whose content begins at `head`, if all of it is there; returns its end, or 0 if it is not.
 
+        The end is negative where the publish did not simply go to one queue, so that the work must be looked at.
         Eight octets are read as one number: of a frame they are type, channel, size and one more.
         """
         if head + 30 > n or channel.closing or channel.content_left >= 0:
@@ -258,7 +289,7 @@ class Intake:
                 return 0
             if flags & CLAIMS or (flags & HEADERS_FLAG and may_name_copies(data, head + FLAGS_AT, body_at)):
                 self._publish_looking(channel, route, data[head:end], size - FIXED_OCTETS + body + OVERHEAD)
-                return end
+                return -end
             if flags & particulars_of(route):
                 try:
                     route = variant_of(route, data, head)
@@ -277,6 +308,7 @@ class Intake:
                 channel.publish(route, content, size - FIXED_OCTETS + body + OVERHEAD)
             except BrokerError as error:
                 self.on_error(int(channel.number), error, BASIC_PUBLISH)
+            return -end
         return end
 
     def _publish_looking(self, channel: Channel, route: Route, content: bytes, charge: i64) -> None:

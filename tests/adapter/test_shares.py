@@ -1,0 +1,97 @@
+"""Connections and their shares of a turn: what one asks for does not keep the others waiting."""
+
+from penstock.adapter.hub import Hub
+from penstock.flow.work import SHARE, TURN
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import method_frame
+from tests.adapter.dialogue import Dialogue, cut, make_hub, publish
+
+
+def declarations(count: int, name: str) -> bytes:
+    return b"".join(method_frame(1, spec.QUEUE_DECLARE, queue=f"{name}{n}", no_wait=True) for n in range(count))
+
+
+def turn(hub: Hub) -> int:
+    """Make a turn as the shell does; returns the units of work that clients' input took."""
+    before = hub.broker.work.done
+    hub.serve()
+    took = hub.broker.work.done - before
+    hub.pump()
+    hub.begin_turn()
+    return int(took)
+
+
+def test_a_thousand_declarations_in_one_read_are_acted_on_share_by_share() -> None:
+    hub = make_hub()
+    hog = Dialogue(hub)
+    queues = hub.broker.vhosts["/"].queues
+    hub.receive(hog.connection, declarations(1000, "hog"))
+    assert 0 < len(queues) <= SHARE // 16 + 1
+    turns = 0
+    while hog.connection.must_drain:
+        assert turn(hub) < TURN + 2 * SHARE
+        turns += 1
+    assert len(queues) == 1000
+    assert turns >= 1
+
+
+def test_a_publish_overtakes_what_waits_of_another_connection() -> None:
+    hub = make_hub()
+    hogs, victim = [Dialogue(hub) for _ in range(20)], Dialogue(hub)
+    victim.declare("victim")
+    for number, hog in enumerate(hogs):
+        hub.receive(hog.connection, declarations(1000, f"hog{number}."))
+    for _ in range(2):
+        turn(hub)
+    hub.receive(victim.connection, publish("victim", b"now"))
+    queue = hub.broker.vhosts["/"].queues["victim"]
+    assert queue.messages == 1 or victim.connection.in_line
+    turn(hub)
+    assert queue.messages == 1
+    assert all(hog.connection.must_drain for hog in hogs)
+
+
+def test_octets_that_wait_for_their_share_are_acted_on_in_the_order_in_which_they_came() -> None:
+    hub = make_hub()
+    hog, other = Dialogue(hub), Dialogue(hub)
+    hog.declare("q")
+    hub.broker.work.done += 2 * TURN  # The turn is used up.
+    for number in range(5):
+        hub.receive(hog.connection, publish("q", b"%d" % number))
+    assert hub.broker.vhosts["/"].queues["q"].messages == 0
+    hub.begin_turn()
+    turn(hub)
+    assert hub.broker.vhosts["/"].queues["q"].messages == 5
+    hub.receive(other.connection, method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="c", no_ack=True))
+    turn(hub)
+    bodies = [payload for kind, _, payload in cut(other.connection.take_output()) if kind == spec.FRAME_BODY]
+    assert bodies == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_a_connection_that_begins_while_the_turn_is_used_up_is_greeted_in_a_later_one() -> None:
+    hub = make_hub()
+    opened = Dialogue(hub).connection
+    fresh = hub.connect(opened.peer)
+    hub.broker.work.done += 2 * TURN
+    hub.receive(fresh, b"AMQP\x00")
+    hub.receive(fresh, b"\x00\x09\x01")
+    assert fresh.take_output() == b""
+    hub.begin_turn()
+    turn(hub)
+    assert [kind for kind, _, _ in cut(fresh.take_output())] == [spec.FRAME_METHOD]
+
+
+def test_the_longest_turn_names_the_connection_that_cost_most() -> None:
+    hub = make_hub()
+    hog, other = Dialogue(hub), Dialogue(hub)
+    hub.turn_times.end_turn(0.001, 1.0)
+    hub.receive(other.connection, method_frame(1, spec.CONFIRM_SELECT))
+    hub.receive(hog.connection, declarations(50, "q"))
+    hub.turn_times.end_turn(0.004, 2.0)
+    hub.turn_times.end_turn(0.002, 3.0)
+    longest = hub.turn_times.longest
+    assert (longest.seconds, longest.connection) == (0.004, hog.connection.name())
+    assert longest.work >= longest.connection_work >= 50 * 16
+    hub.turn_times.end_turn(0.003, 500.0)
+    assert hub.turn_times.recent().seconds == 0.003
+    assert hub.turn_times.longest.seconds == 0.004

@@ -1,0 +1,109 @@
+"""Shares of a turn: who is next, and for how long."""
+
+from penstock.flow.work import SHARE, TURN, Worker, WorkMeter, WorkQueue
+
+
+class Client(Worker):
+    """A client whose next actions cost what is in the list."""
+
+    def __init__(self, *costs: int) -> None:
+        super().__init__()
+        self.costs = list(costs)
+
+
+def serve(line: WorkQueue, client: Client) -> int:
+    """Give a client its share; returns how many of its actions were acted on."""
+    line.begin(client)
+    done = 0
+    while client.costs and not line.meter.used_up():
+        line.meter.done += client.costs.pop(0)
+        done += 1
+    line.end(client)
+    if client.costs:
+        line.enter(client)
+    return done
+
+
+def turn(line: WorkQueue) -> list[Worker]:
+    """Serve the line for one turn; returns who was served."""
+    served: list[Worker] = []
+    worker = line.next()
+    while worker is not None:
+        assert isinstance(worker, Client)
+        serve(line, worker)
+        served.append(worker)
+        worker = line.next()
+    line.begin_turn()
+    return served
+
+
+def test_a_client_is_served_until_its_share_is_used_up() -> None:
+    line = WorkQueue(WorkMeter())
+    client = Client(*[100] * 1000)
+    assert serve(line, client) == SHARE // 100
+    assert client.in_line
+    assert client.work_done == SHARE
+
+
+def test_a_turn_ends_when_it_is_used_up_and_goes_past_by_one_share_at_most() -> None:
+    meter = WorkMeter()
+    line = WorkQueue(meter)
+    for _ in range(50):
+        line.enter(Client(*[100] * 1000))
+    for _ in range(20):
+        before = meter.done
+        turn(line)
+        assert TURN <= meter.done - before < TURN + SHARE + 100
+
+
+def test_who_has_used_little_comes_before_all_who_have_used_much() -> None:
+    line = WorkQueue(WorkMeter())
+    for _ in range(50):
+        line.enter(Client(*[100] * 1000))
+    for _ in range(20):
+        turn(line)
+    quiet = Client(10)
+    line.enter(quiet)
+    assert turn(line)[0] is quiet
+
+
+def test_one_action_that_costs_ten_shares_is_paid_back_before_the_next() -> None:
+    line = WorkQueue(WorkMeter())
+    heavy, others = Client(10 * SHARE, 1), [Client(*[SHARE] * 20) for _ in range(2)]
+    for client in (heavy, *others):
+        line.enter(client)
+    served = [worker for _ in range(12) for worker in turn(line)]
+    again = served.index(heavy, 1)
+    assert served[0] is heavy
+    assert all(served[:again].count(other) >= 10 for other in others)
+
+
+def test_what_was_used_before_counts_no_more_when_nobody_wanted_anything() -> None:
+    line = WorkQueue(WorkMeter())
+    heavy = Client(10 * SHARE)
+    serve(line, heavy)
+    line.begin_turn()
+    heavy.costs = [1]
+    assert line.may_go(heavy)
+
+
+def test_new_input_waits_when_somebody_stands_before_it_or_the_turn_is_used_up() -> None:
+    line = WorkQueue(WorkMeter())
+    waiting, heavy, fresh = Client(1), Client(3 * SHARE), Client(1)
+    serve(line, heavy)
+    line.enter(waiting)
+    assert not line.may_go(heavy)
+    assert line.may_go(fresh)
+    line.meter.done += TURN
+    assert not line.may_go(fresh)
+    line.begin_turn()
+    assert line.may_go(fresh)
+
+
+def test_entering_the_line_twice_is_once() -> None:
+    line = WorkQueue(WorkMeter())
+    client = Client(1)
+    line.enter(client)
+    line.enter(client)
+    assert turn(line) == [client]
+    assert len(line) == 0
