@@ -123,7 +123,7 @@ def load(path: Path) -> Settings:
     given = parsed.pop("broker", {})
     for name, table in (("broker", given), ("users", users)):
         if table is not None and not isinstance(table, dict):
-            raise source.error((name,), f"[{name}] must be a table, not {table!r}")
+            raise source.error((name,), f"[{name}] must be a table, not {_kind(table)}")
     if users is not None and not all(isinstance(password, str) for password in users.values()):
         raise source.error(("users",), "a password in [users] must be a string")
     at_start, tunable = _parted(source, given)
@@ -213,13 +213,21 @@ def _typed(source: _Source, name: str, value: object, default: object) -> object
     if default is None:
         if isinstance(value, str):
             return value
-        raise source.error(at, f"{name} must be a string, not {value!r}")
+        raise source.error(at, f"{name} must be a string, not {_kind(value)}")  # A store's URL may have a password.
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise source.error(at, f"{name} must be a number from 0, not {value!r}")
     least, most = RANGES.get(name, (0, math.inf))
     if not least <= value <= most:
         raise source.error(at, f"{name} must be between {least} and {most}, not {value!r}")
     return value
+
+
+def _kind(value: object) -> str:
+    """Return the TOML type of a value, for errors about values that may hold a password."""
+    for kind, word in ((bool, "a boolean"), (str, "a string"), (list, "an array"), (dict, "a table")):
+        if isinstance(value, kind):
+            return word
+    return "a number" if isinstance(value, int | float) else "a date"
 
 
 HEADER: Final = re.compile(r"\s*\[(?!\[).*\]\s*(#.*)?")

@@ -197,7 +197,7 @@ def test_what_cannot_be_meant_is_one_sentence(broker: BrokerProcess, words: tupl
 def test_a_url_that_is_none_is_one_sentence() -> None:
     done = penstock_command("list", "queues", "--url", "http://127.0.0.1")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "penstock: --url http://127.0.0.1: a broker's URL starts with amqp://, not with http://\n"
+    assert done.stderr == "penstock: --url: a broker's URL starts with amqp://, not with http://\n"
 
 
 @pytest.mark.parametrize(

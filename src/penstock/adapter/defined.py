@@ -165,7 +165,8 @@ def read(text: str, vhost: str | None) -> Defined:
         if section not in SECTIONS and section not in NOT_IMPORTED:
             raise found.error([section], _unknown(section, [*SECTIONS, *NOT_IMPORTED, *HEAD]))
         if not isinstance(entries, list):
-            raise found.error([section], f"must be a list, not {_shown(entries)}")
+            but = "" if section in NOT_IMPORTED else f", not {_shown(entries)}"  # Users have passwords.
+            raise found.error([section], f"must be a list{but}")
         if section in NOT_IMPORTED:
             found.read_over[section] = len(entries)
             continue

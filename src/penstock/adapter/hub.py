@@ -24,6 +24,7 @@ from penstock.adapter.control import Control
 from penstock.adapter.policy import Policy
 from penstock.adapter.publication import Publication
 from penstock.adapter.recording import Record, Recorder
+from penstock.adapter.refusals import Refusals
 from penstock.adapter.telling import Note
 from penstock.adapter.turn_times import TurnTimes
 from penstock.adapter.users import Users
@@ -34,6 +35,7 @@ from penstock.core.holding import Holding
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
 from penstock.flow.work import UNLIMITED_WORK, WorkQueue
+from penstock.names.escapes import printable
 from penstock.wire.amqp091 import spec
 
 if TYPE_CHECKING:
@@ -54,6 +56,9 @@ LOSING_AT_ONCE: Final = 500
 """Queues that lose messages of which is told in one second; the others are told of in the next, with what adds up."""
 NOTES_KEPT: Final = 10_000
 """Log lines kept until the shell takes them; beyond, they are counted instead."""
+
+LINE_MOST: Final = 4096
+"""Letters of a log line that are kept: what clients call themselves may be 100 KiB long."""
 
 
 class Hub:
@@ -103,6 +108,7 @@ class Hub:
         self._notes: list[Note] = []
         self._without_effect: set[str] = set()
         self._notes_dropped: int = 0
+        self._refusals = Refusals()
 
     # The shell's calls
 
@@ -242,6 +248,8 @@ class Hub:
             if self.recorder is not None:
                 self.recorder.lost(queue)
             queue.untold.told()
+        for line in self._refusals.take(self.broker.now):
+            self.note(line)
         if self.recorder is not None:
             self.recorder.tick()
 
@@ -255,10 +263,16 @@ class Hub:
         """Write a log line; one of the templates, or free text."""
         if len(self._notes) < NOTES_KEPT:
             note = Note(line, {}) if isinstance(line, str) else line
+            note.text = printable(note.text[:LINE_MOST])
             note.now = self.broker.now
             self._notes.append(note)
         else:
             self._notes_dropped += 1
+
+    def note_refusal(self, kind: str, text: str) -> None:
+        """Log that a stranger was refused: at most one line a second of each kind (`refusals`), the others counted."""
+        if self._refusals.admit(kind, text, self.broker.now):
+            self.note(text)
 
     def note_without_effect(self, argument: str) -> None:
         """Say in the log that an argument of a declaration means nothing here, once for each."""

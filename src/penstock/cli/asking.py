@@ -13,6 +13,7 @@ import click
 
 import penstock
 from penstock.errors import ConfigError, PenstockError
+from penstock.names.escapes import printable, printable_json
 
 if TYPE_CHECKING:
     from penstock.client.connection import Connection
@@ -41,12 +42,22 @@ def main() -> None:
     """
 
 
+def say(sentence: str, err: bool = False) -> None:
+    """Print a line for people; control characters in names are escaped, so that no name reaches the terminal raw."""
+    click.echo(printable(sentence), err=err)
+
+
+def say_json(value: object, indent: int | None = None) -> None:
+    """Print a value for programs, escaped likewise."""
+    click.echo(printable_json(json.dumps(value, indent=indent, ensure_ascii=False, default=str)))
+
+
 def table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
     """Print columns, as wide as their widest cell."""
-    lines = [heads, *rows]
+    lines = [heads, *(tuple(printable(cell) for cell in row) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     for line in lines:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 def cell(value: object) -> str:
@@ -80,7 +91,10 @@ def pairs(words: tuple[str, ...]) -> dict[str, object]:
 
 def tell(as_json: bool, answer: dict[str, object], sentence: str) -> None:
     """Print what was done: a sentence for people, or the answer for programs."""
-    click.echo(json.dumps(answer, ensure_ascii=False) if as_json else sentence)
+    if as_json:
+        say_json(answer)
+    else:
+        say(sentence)
 
 
 def amount(value: int | None) -> str:
@@ -107,7 +121,7 @@ def connected(url: str) -> Iterator[Connection]:
         try:
             where = Parameters.from_url(url)
         except ValueError as error:
-            raise ConfigError(f"--url {url}: {error}") from None
+            raise ConfigError(f"--url: {error}") from None  # The URL itself may have a password.
         with Connection(where) as connection:
             yield connection
 
@@ -118,5 +132,5 @@ def one_sentence() -> Iterator[None]:
     try:
         yield
     except PenstockError as error:
-        click.echo(f"penstock: {error}", err=True)
+        say(f"penstock: {error}", err=True)
         sys.exit(1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.asking import counted, main, one_sentence
+from penstock.cli.asking import counted, main, one_sentence, say
 from penstock.errors import StoreError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def backup(target: Path, data: Path | None, store: str | None) -> None:
     with one_sentence():
         _refuse_database(store, "backed up with pg_dump, which may run while brokers use it")
         copy(_directory(data) / FILE, target, _progress("copied"))
-        click.echo(f"backed up to {target}: {(target / FILE).stat().st_size:,} bytes")
+        say(f"backed up to {target}: {(target / FILE).stat().st_size:,} bytes")
 
 
 @main.command()
@@ -67,7 +67,7 @@ def check(data: Path | None, store: str | None) -> None:
             _tell(found.damaged, found.losses)
             places = counted(len(found.damaged), "place")
             raise StoreError(f"{place} is damaged in {places}: {summed_up(found.losses)}; {advice}")
-        click.echo(f"{place} is in order")
+        say(f"{place} is in order")
 
 
 @main.command()
@@ -88,8 +88,8 @@ def repair(target: Path, data: Path | None, store: str | None) -> None:
         saved, messages, losses, declared = save(_directory(data), target)
         _tell(saved.lost, losses)
         for queue in declared:
-            click.echo(f"{queue} had lost its declaration, and is declared anew without its arguments", err=True)
-        click.echo(
+            say(f"{queue} had lost its declaration, and is declared anew without its arguments", err=True)
+        say(
             f"saved in {target}: {counted(messages, 'message')}, {counted(saved.things, 'declaration')}; "
             f"lost: {counted(len(saved.lost), 'record')}, {summed_up(losses)}"
         )
@@ -125,14 +125,14 @@ def _look_in_database(url: str) -> tuple[str, Found, str]:
 def _tell(damaged: list[Damage], losses: list[Loss]) -> None:
     """Tell all of it: first what it means, then where it is."""
     for loss in losses[:LISTED]:
-        click.echo(str(loss), err=True)
+        say(str(loss), err=True)
     if len(losses) > LISTED:
-        click.echo(f"and {len(losses) - LISTED:,} more queues", err=True)
+        say(f"and {len(losses) - LISTED:,} more queues", err=True)
     for each in damaged[:LISTED]:
         of = f" ({counted(each.messages, 'message')})" if each.messages else ""
-        click.echo(f"{each.what}{of}: {each.why}", err=True)
+        say(f"{each.what}{of}: {each.why}", err=True)
     if len(damaged) > LISTED:
-        click.echo(f"and {len(damaged) - LISTED:,} more", err=True)
+        say(f"and {len(damaged) - LISTED:,} more", err=True)
 
 
 def _progress(what: str) -> Callable[[int, int], None]:

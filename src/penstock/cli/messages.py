@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import json
 import signal
 import sys
 import time
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.asking import JSON, URL, connected, counted, main, one_sentence, pairs, tell
+from penstock.cli.asking import JSON, URL, connected, counted, main, one_sentence, pairs, say, say_json, tell
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ class Reporter:
             self._reason = progress.blocked
             self.end()
             why = f"held by the broker: {self._reason}" if self._reason else "the broker lets it go on"
-            click.echo(f"penstock: {why}", err=True)
+            say(f"penstock: {why}", err=True)
         if sys.stderr.isatty():
             line = f"{progress.published:,} published, {progress.acked:,} confirmed"
             click.echo(f"\r{line}", nl=False, err=True)
@@ -209,7 +208,7 @@ def consume(queue: str, count: int | None, ack: bool, timeout: float | None, as_
             if ack:
                 channel.ack(delivery.delivery_tag)
         if not ack and count is None and seen == SHOWN_MOST:
-            click.echo(f"penstock: {SHOWN_MOST:,} messages are shown; --ack takes them out and goes on", err=True)
+            say(f"penstock: {SHOWN_MOST:,} messages are shown; --ack takes them out and goes on", err=True)
 
 
 @main.command()
@@ -256,7 +255,7 @@ def _print(delivery: Delivery, as_json: bool) -> None:
         "redelivered": delivery.redelivered,
         "properties": delivery.properties.as_dict(),
     }
-    click.echo(json.dumps(told, ensure_ascii=False, default=str))
+    say_json(told)
 
 
 @contextlib.contextmanager

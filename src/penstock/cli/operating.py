@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
-from penstock.cli.asking import JSON, URL, amount, asking, main, one_sentence, table
+from penstock.cli.asking import JSON, URL, amount, asking, main, one_sentence, say, say_json, table
 
 CONNECTIONS_LISTED = 100
 """Connections that `penstock status` names; the others are counted."""
@@ -33,10 +32,10 @@ def why(
     with asking(url) as control:
         answer = control.why(queue, connection=connection, channel=channel, user=user)
         if as_json:
-            click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+            say_json(answer, indent=2)
         else:
             for sentence in answer["sentences"]:
-                click.echo(sentence)
+                say(sentence)
 
 
 SCOPES = click.Choice(["queue", "address", "vhost", "user", "connection"])
@@ -54,7 +53,7 @@ def block(scope: str, name: str, reason: str, url: str) -> None:
     """
     with asking(url) as control:
         control.block(scope, name, reason)
-        click.echo(f"{scope} {name} is blocked; `penstock unblock {scope} {name}` lets it go on")
+        say(f"{scope} {name} is blocked; `penstock unblock {scope} {name}` lets it go on")
 
 
 @main.command()
@@ -65,7 +64,7 @@ def unblock(scope: str, name: str, url: str) -> None:
     """Let go on what `penstock block` holds."""
     with asking(url) as control:
         control.unblock(scope, name)
-        click.echo(f"{scope} {name} is not blocked any more")
+        say(f"{scope} {name} is not blocked any more")
 
 
 def _disk(disk: dict[str, Any]) -> str:
@@ -81,12 +80,12 @@ def status(url: str) -> None:
     """List the queues of a broker (depth, capacity, gate and who is blocked) and its connections."""
     with asking(url) as control:
         answer = control.status()
-        click.echo(f"penstock {answer['version']}, vhost {answer['vhost']}, {len(answer['connections'])} connections")
+        say(f"penstock {answer['version']}, vhost {answer['vhost']}, {len(answer['connections'])} connections")
         if answer.get("disk"):
-            click.echo(_disk(answer["disk"]))
+            say(_disk(answer["disk"]))
         for each in answer["queues"]:
             depth, capacity = each["depth"], each["capacity"]
-            click.echo(
+            say(
                 f"{each['queue']}: {depth['messages']:,} messages, {depth['bytes']:,} bytes "
                 f"of {amount(capacity['bytes'])}, "
                 f"gate {'open' if each['gate']['open'] else 'closed'}, {each['gate']['blocked']} producers blocked, "
@@ -97,10 +96,10 @@ def status(url: str) -> None:
             state = ", blocked" if each["blocked"] else ""
             if each["held"]["messages"]:
                 state += f", {each['held']['messages']:,} publishes held"
-            click.echo(f"{each['name']}: {each['product'] or 'an unnamed client'}, {channels}{state}")
+            say(f"{each['name']}: {each['product'] or 'an unnamed client'}, {channels}{state}")
         more = len(answer["connections"]) - CONNECTIONS_LISTED
         if more > 0:
-            click.echo(f"and {more:,} more connections")
+            say(f"and {more:,} more connections")
 
 
 ALL_SCOPES = click.Choice(["queue", "address", "vhost", "user", "connection", "producer", "broker"])
@@ -154,14 +153,12 @@ def unset(scope: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
 
 def _tell_settings(answer: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(answer))
+        say_json(answer)
         return
     said = " ".join(f"{name}={value}" for name, value in answer["settings"].items())
-    click.echo(
-        " ".join(part for part in (answer["scope"], answer["pattern"], said or "nothing set by command") if part)
-    )
+    say(" ".join(part for part in (answer["scope"], answer["pattern"], said or "nothing set by command") if part))
     for sentence in answer["sentences"]:
-        click.echo(sentence)
+        say(sentence)
 
 
 @main.command()
@@ -172,7 +169,7 @@ def settings(as_json: bool, url: str) -> None:
     with asking(url) as control:
         found = control.settings()
     if as_json:
-        click.echo(json.dumps(found))
+        say_json(found)
         return
     rows = [
         (each["scope"], each["pattern"], f"{name}={value}", by)
@@ -193,7 +190,7 @@ def show(scope: str, name: str, as_json: bool, url: str) -> None:
     with asking(url) as control:
         found = control.show(scope, name)
     if as_json:
-        click.echo(json.dumps(found))
+        say_json(found)
         return
     rows = [(each["setting"], "none" if each["value"] is None else str(each["value"]), each["from"]) for each in found]
     table(("setting", "value", "from"), rows)

@@ -10,8 +10,23 @@ from typing import Any
 
 import click
 
-from penstock.cli.asking import JSON, URL, asking, cell, connected, counted, main, one_sentence, pairs, table, tell
+from penstock.cli.asking import (
+    JSON,
+    URL,
+    asking,
+    cell,
+    connected,
+    counted,
+    main,
+    one_sentence,
+    pairs,
+    say,
+    say_json,
+    table,
+    tell,
+)
 from penstock.errors import ConfigError
+from penstock.names.escapes import printable_json
 
 ARGUMENTS = click.argument("words", metavar="[ARG=VALUE]...", nargs=-1)
 DURABLE = click.option("--durable", is_flag=True, help="Declare it durable, as clients then must too.")
@@ -268,7 +283,7 @@ def list_(kind: str, everywhere: bool, as_json: bool, url: str) -> None:
         found = control.listed(kind, everywhere)
         if as_json:
             for item in found:  # The fields are those of the HTTP API (docs/http.md).
-                click.echo(json.dumps(item, ensure_ascii=False))
+                say_json(item)
             return
         columns = (*COLUMNS[kind], "vhost") if everywhere and kind != "vhosts" else COLUMNS[kind]
         rows = [tuple(cell(OWN.get((kind, name), lambda row, name=name: row[name])(item)) for name in columns)
@@ -298,7 +313,7 @@ def export(file: Path, here: bool, url: str) -> None:
     """
     with asking(url) as control:
         found = control.export_definitions(everywhere=not here)
-        text = json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+        text = printable_json(json.dumps(found, indent=2, ensure_ascii=False)) + "\n"
         if str(file) == "-":
             click.echo(text, nl=False)
             return
@@ -306,9 +321,7 @@ def export(file: Path, here: bool, url: str) -> None:
             file.write_text(text)
         except OSError as error:
             raise ConfigError(f"cannot write '{file}': {error.strerror}") from None
-        click.echo(
-            f"{file}: {_counted({name: len(items) for name, items in found.items() if isinstance(items, list)})}"
-        )
+        say(f"{file}: {_counted({name: len(items) for name, items in found.items() if isinstance(items, list)})}")
 
 
 @definitions.command("import")

@@ -19,9 +19,13 @@ class Parameters(NamedTuple):
     def from_url(cls, url: str) -> Parameters:
         """Parameters from `amqp://user:password@host:port/virtual-host`, each part optional and percent-encoded.
 
-        A missing or empty virtual host is "/". Raises `ValueError` for anything else than an amqp URL.
+        A missing or empty virtual host is "/". Raises `ValueError` for anything else than an amqp URL; its text has
+        nothing in it that may be a password.
         """
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:  # Its text repeats the password.
+            raise ValueError("the broker's URL cannot be read: its host is malformed") from None
         if parts.scheme != "amqp":
             raise ValueError(f"a broker's URL starts with amqp://, not with {parts.scheme or 'nothing'}://")
         try:

@@ -15,6 +15,8 @@ NAME_MAX: Final = 255
 """Octets of a name or routing key (AMQP 0-9-1 section 4.2.5.3)."""
 NUMBER_MAX: Final = 1 << 62
 """Above it, 64-bit arithmetic of depths could overflow."""
+NUMBER_LETTERS: Final = 64
+"""Letters that a number in a text may have: int() refuses thousands of digits, and takes long before it does."""
 UNITS: Final = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 ARTEMIS_UNITS: Final = {"b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 """Powers of 1,024 in Artemis (ByteUtil.java), whatever the letters say elsewhere: only read by its own names."""
@@ -143,11 +145,11 @@ def _free_share(thing: str, name: str, value: object) -> Word:
 
 def _check_range(thing: str, name: str, number: float, least: int) -> None:
     if number < 0:
-        raise PreconditionFailed(f"{thing}: {name}={number} is negative; the least is {least}")
+        raise PreconditionFailed(f"{thing}: {name}={shown(number)} is negative; the least is {least}")
     if number < least:
         raise PreconditionFailed(f"{thing}: {name}={number} is too small; the least is {least}")
     if number >= NUMBER_MAX:
-        raise PreconditionFailed(f"{thing}: {name}={number} is too large; the most is 2**62 - 1")
+        raise PreconditionFailed(f"{thing}: {name}={shown(number)} is too large; the most is 2**62 - 1")
 
 
 def _read_real(thing: str, name: str, kind: str, value: object) -> Word:
@@ -228,6 +230,8 @@ def _number(value: object, name: str, kind: str) -> int | None:
     if not isinstance(value, str | bytes):
         return None
     text = _text(value)
+    if len(text) > NUMBER_LETTERS:
+        return None
     try:
         return int(text)
     except ValueError:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import secrets
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -30,6 +29,7 @@ from penstock.errors import BrokerError, ConfigError, StartError, StoreError
 from penstock.names import BROKER
 from penstock.server.flowlog import FlowLog
 from penstock.server.keeper import Keeper
+from penstock.server.listener import Listener
 from penstock.server.machine import memory_bytes
 from penstock.server.opening import store_of, take_hold
 from penstock.server.shell import Shell
@@ -78,7 +78,7 @@ class Broker:
         self.kept_in: str = "" if self._store is None else str(self._store)
         """Where what is durable outlives the broker; empty where nothing does."""
         self._flow_log = self._make_flow_log()
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[Listener] = []
         self._shell: Shell | None = None
         self.addresses: list[tuple[str, int]] = []
         """Where it accepts connections: host and port."""
@@ -241,20 +241,11 @@ class Broker:
         shell.listeners += [("http", *address) for address in self.http_addresses]
 
     async def _bind(self, loop: asyncio.AbstractEventLoop, host: str, port: int, shell: Shell) -> None:
-        make: Callable[[], Transport] = lambda: Transport(shell)  # noqa: E731
-        try:
-            server = await loop.create_server(make, host, port)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise StartError(
-                    f"cannot listen on {host}:{port}: the port is in use; "
-                    "stop the other program or choose another port with --listen"
-                ) from None
-            raise StartError(f"cannot listen on {host}:{port}: {error.strerror or error}") from None
-        self._servers.append(server)
-        for sock in server.sockets:
-            self.addresses.append(sock.getsockname()[:2])
-            shell.listeners.append(("amqp", *sock.getsockname()[:2]))
+        listener = Listener(self.hub, loop, lambda: Transport(shell))
+        addresses = await listener.start(host, port, "listen")
+        self._servers.append(listener)
+        self.addresses += addresses
+        shell.listeners += [("amqp", *address) for address in addresses]
 
 
 def _reached(host: str, port: int) -> str:

@@ -22,6 +22,7 @@ from typing import Final
 
 from penstock.errors import StartError
 from penstock.flowlog import PREFIX, SUFFIX, VERSION, files, number_of
+from penstock.names.escapes import printable_json
 
 RECORDS_WAITING: Final = 50_000
 """Records waiting for the writer, about 25 MiB; at the bound new ones are dropped and counted."""
@@ -228,6 +229,5 @@ class FlowLog:
 
 
 def _line(record: Record) -> bytes:
-    return (
-        json.dumps({"v": VERSION, **record}, separators=(",", ":"), ensure_ascii=False).encode(errors="replace") + b"\n"
-    )
+    text = json.dumps({"v": VERSION, **record}, separators=(",", ":"), ensure_ascii=False)
+    return printable_json(text).encode(errors="replace") + b"\n"

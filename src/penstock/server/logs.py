@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
+from penstock.names.escapes import printable
+
 LINES_WAITING: Final = 10_000
 """Lines waiting for the writer; at the bound new ones are dropped and counted, and the count is logged."""
 MANY: Final = 20
@@ -27,7 +29,7 @@ LEAVE_S: Final = 1.0
 
 
 class _Stamped(logging.Formatter):
-    """Date, time and milliseconds before each line; date and time are made once a second."""
+    """Date, time and milliseconds before each line; date and time are made once a second. Nothing unprintable."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,6 +42,14 @@ class _Stamped(logging.Formatter):
             self._stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
             self._second = int(second)
         return f"{self._stamp},{int(part * 1000):03d} {super().format(record)}\n"
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the message on one line; names in it are the clients'."""
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: logging._SysExcInfoType) -> str:
+        """Return a traceback, whose lines stay lines."""
+        return "\n".join(printable(line) for line in super().formatException(ei).split("\n"))
 
 
 class _Lines(logging.Handler):

@@ -31,10 +31,16 @@ def store_of(url: str | None, directory: DataDirectory | None) -> Store | None:
         return None if directory is None else SqliteStore(directory.path)
     if not url.startswith(SCHEMES):
         raise ConfigError(
-            f"a store is a database of PostgreSQL, as postgresql://HOST/DATABASE, not '{url.partition('://')[0]}'; "
+            f"a store is a database of PostgreSQL, as postgresql://HOST/DATABASE, not {_scheme(url)}; "
             "a folder is named with --data"
         )
     return postgres_store(url)
+
+
+def _scheme(url: str) -> str:
+    """Return what a URL begins with, for errors; what follows may be a password."""
+    scheme, border, _ = url.partition("://")
+    return f"{scheme}://..." if border and scheme.isalnum() else "a text without a scheme"
 
 
 async def take_hold(store: Store, standby: bool) -> None:

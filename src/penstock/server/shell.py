@@ -17,6 +17,7 @@ from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.peer import CLOSED, Peer
 from penstock.adapter.hub import Hub
 from penstock.adapter.publication import Publication
+from penstock.adapter.refusals import HANDSHAKE
 from penstock.adapter.waking import InMemory, OnDisk
 from penstock.core.queue import Queue
 from penstock.server.flowlog import FlowLog
@@ -287,12 +288,19 @@ class Shell:
         for transport in self._to_tick[-TICKED_AT_ONCE:]:
             connection = transport.connection
             if connection is not None and connection.number in self.transports and not connection.tick():
-                log.info("[%s] given up: no heartbeat, or no answer in time", connection.name())
+                self._tell_given_up(connection)
                 transport.abort()
         del self._to_tick[-TICKED_AT_ONCE:]
         if self._to_tick:
             self.loop.call_soon(self._tick_some)
         self.schedule()
+
+    def _tell_given_up(self, connection: Connection) -> None:
+        line = f"[{connection.name()}] given up: no heartbeat, or no answer in time"
+        if connection.vhost is None:
+            self.hub.note_refusal(HANDSHAKE, line)
+        else:
+            log.info("%s", line)
 
     # The end
 

@@ -25,6 +25,7 @@ from penstock.adapter.amqp091.peer import CLOSED, CLOSING, HEADER, RUNNING, Peer
 from penstock.adapter.amqp091.unsaid import Answers, Deliveries
 from penstock.adapter.policy import Policy
 from penstock.adapter.profiles import UNKNOWN, Profile
+from penstock.adapter.refusals import HANDSHAKE
 from penstock.core.holding import Holding
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
@@ -360,7 +361,11 @@ class Connection(Intake):
         if self.state in (CLOSING, CLOSED):
             return
         self.end_channels(graceful=False)
-        self.hub.note(f"[{self.name()}] closed by the broker: {code} {text}")
+        line = f"[{self.name()}] closed by the broker: {code} {text}"
+        if self.vhost is None:
+            self.hub.note_refusal(HANDSHAKE, line)
+        else:
+            self.hub.note(line)
         self.state = CLOSING
         self.discarding = True
         self.closed_at = self.broker.now

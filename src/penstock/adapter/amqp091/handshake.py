@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.adapter.amqp091 import arguments as arg
 from penstock.adapter.amqp091.peer import OPEN, RUNNING, START, TUNE
 from penstock.adapter.profiles import profile_of
+from penstock.adapter.refusals import LOGIN
 from penstock.core.origin import Origin
 from penstock.errors import AccessRefused, CommandInvalid, FrameError, NotAllowed
 from penstock.wire.amqp091 import spec
@@ -94,7 +95,7 @@ def start_ok(connection: Connection, args: dict[str, object]) -> None:
 
 def refuse_login(connection: Connection, mechanism: str, refusal: str) -> None:
     """Turn the client away; the reason goes to the log only."""
-    connection.hub.note(f"[{connection.name()}] login refused: {refusal}")
+    connection.hub.note_refusal(LOGIN, f"[{connection.name()}] login refused: {refusal}")
     if connection.capabilities.get("authentication_failure_close") is True:
         connection.on_error(
             0,

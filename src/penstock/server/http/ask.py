@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import json
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
@@ -15,6 +14,7 @@ from starlette.responses import Response
 from penstock.adapter.hosting import find_vhost
 from penstock.adapter.hub import Hub
 from penstock.adapter.places import is_text
+from penstock.adapter.refusals import LOGIN
 from penstock.adapter.request import Request as Control
 from penstock.adapter.shapes import Shape
 from penstock.core.exchange import Exchange
@@ -31,6 +31,8 @@ BODIES_MOST: Final = 64 * 1024 * 1024
 """Octets of the bodies of all requests that are being read or acted on."""
 BODY_S: Final = 30.0
 """Seconds that a body may take to come."""
+FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+"""Headers by which a proxy says that it passes a request on; nothing else of them is believed."""
 SHORT_MOST: Final = 255
 DEFAULT_EXCHANGE: Final = "amq.default"
 """What the default exchange, whose name is empty, is called in URLs."""
@@ -243,6 +245,11 @@ def whole(fields: Shape, name: str) -> int:
     return value
 
 
+def is_forwarded(request: Request) -> bool:
+    """Tell whether a proxy passed the request on: then it is not from this machine, wherever the proxy is."""
+    return any(name in request.headers for name in FORWARDED)
+
+
 def login(request: Request, hub: Hub) -> str:
     """Return the user who asks. Raises HttpError (401) for one who may not, without saying why: the log does."""
     kind, _, coded = request.headers.get("authorization", "").partition(" ")
@@ -251,11 +258,11 @@ def login(request: Request, hub: Hub) -> str:
     if kind.lower() == "basic":
         try:
             user, _, password = base64.b64decode(coded, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:  # No ASCII, no base64, or no UTF-8 in it.
             refusal = "the credentials cannot be read"
         else:
-            refusal = hub.users.refusal(user, password, is_loopback(host))
+            refusal = hub.users.refusal(user, password, is_loopback(host) and not is_forwarded(request))
             if not refusal:
                 return user
-        hub.note(f"[http {host}] login refused: {refusal}")
+        hub.note_refusal(LOGIN, f"[http {host}] login refused: {refusal}")
     raise HttpError(401, "not_authorized", "Login failed", {"WWW-Authenticate": 'Basic realm="Penstock"'})

@@ -6,7 +6,6 @@ No server of uvicorn's runs: that would take the signals, and look ten times a s
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 from collections.abc import Callable
 from typing import Any, Final
@@ -15,8 +14,8 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from penstock.errors import StartError
 from penstock.server.http.app import make_app
+from penstock.server.listener import Listener
 from penstock.server.shell import Shell
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # What strangers send is no news, line by line.
@@ -91,29 +90,23 @@ class HttpListener:
             lifespan="off",
             log_config=None,
             access_log=False,
+            proxy_headers=False,  # Else X-Forwarded-For would say who is on this machine, and guest may log in.
             timeout_keep_alive=IDLE_S,
             h11_max_incomplete_event_size=HEAD_BYTES,
         )
         self._config.load()
         self._state = ServerState()
         self._state.default_headers = [(b"server", b"Penstock"), (b"cache-control", b"no-cache")]
-        self._server: asyncio.Server | None = None
+        make: Callable[[], Any] = lambda: BoundedProtocol(self._config, self._state, {}, self.shell.loop)  # noqa: E731
+        self._listener = Listener(shell.hub, shell.loop, make)
 
     async def start(self, host: str, port: int) -> list[tuple[str, int]]:
         """Take the port; returns the addresses. Raises StartError if it is in use."""
-        make: Callable[[], Any] = lambda: BoundedProtocol(self._config, self._state, {}, self.shell.loop)  # noqa: E731
-        try:
-            self._server = await self.shell.loop.create_server(make, host, port)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise StartError(f"cannot serve HTTP on {host}:{port}: the port is in use") from None
-            raise StartError(f"cannot serve HTTP on {host}:{port}: {error.strerror or error}") from None
-        return [sock.getsockname()[:2] for sock in self._server.sockets]
+        return await self._listener.start(host, port, "serve HTTP")
 
     async def stop(self) -> None:
         """Take no more requests, let those under way end within `LEAVE_S`, and give up the others."""
-        if self._server is not None:
-            self._server.close()
+        self._listener.close()
         for connection in list(self._state.connections):
             connection.shutdown()
         await self._wait_for_answers()

@@ -47,6 +47,7 @@ class Address:
                 f"schema '{self.schema}' of the store's URL: a name has 1 to {NAME_OCTETS} octets "
                 "and does not begin with pg_"
             )
+        _check_authority(place)
         given = _understood(f"{place}?{'&'.join(each for each in parameters if each not in ours)}")
         whole: dict[str, str | int | None] = {**DEFAULTS, **given, "client_encoding": "utf8"}
         self.conninfo = make_conninfo("", **whole)
@@ -66,6 +67,13 @@ class Address:
         return f"{schema}database '{self.database}' at '{self.host}', port {self.port}"
 
 
+def _check_authority(place: str) -> None:
+    """Raise ConfigError where a password has @ or / in it: the rest of it would be taken for a host or a database."""
+    authority, _, path = place.partition("://")[2].partition("/")
+    if authority.count("@") > 1 or "@" in path:
+        raise ConfigError("the store's URL has an @ or a / in its user or password: write them as %40 and %2F")
+
+
 def _understood(url: str) -> dict[str, str | int | None]:
     """Return libpq's parameters in a URL. Raises ConfigError, with nothing in it that may be a password."""
     try:
@@ -75,7 +83,8 @@ def _understood(url: str) -> dict[str, str | int | None]:
     except psycopg.Error as error:
         said = str(error).strip()
         # libpq repeats what it does not understand, often the whole URL; here only the name of a parameter.
-        reason = said if said.startswith("invalid URI query parameter") else "it is no URL that PostgreSQL understands"
+        named = said.startswith("invalid URI query parameter") and "@" not in url.partition("?")[2]
+        reason = said if named else "it is no URL that PostgreSQL understands"
     raise ConfigError(
         f"the store's URL cannot be used: {reason}; it looks like postgresql://user@host:5432/database?schema={SCHEMA}"
     )

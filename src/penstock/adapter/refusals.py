@@ -1,0 +1,59 @@
+"""Log lines about strangers: at most one a second of each kind, with a count of those that were suppressed.
+
+Whoever can reach the port can have a login refused as often as the network allows. A line for each would fill a disk.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+LOGIN: Final = "login"
+HANDSHAKE: Final = "handshake"
+SOCKET: Final = "socket"
+HTTP: Final = "http"
+"""Kinds of refusals: credentials, what is no AMQP before the login, sockets beyond a bound, HTTP beyond a bound."""
+
+APART_S: Final = 1.0
+"""Seconds between two lines of a kind, at least."""
+
+
+class Suppressed:
+    """Refusals of a kind since its last line."""
+
+    def __init__(self, now: float) -> None:
+        self.told_at: float = now
+        self.count: int = 0
+        self.last: str = ""
+
+
+class Refusals:
+    """Refusals by kind; an entry ends when a second has passed without any."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, Suppressed] = {}
+
+    def admit(self, kind: str, text: str, now: float) -> bool:
+        """Tell whether a line may be logged now; if not it is counted, and `take` returns it later."""
+        found = self._kinds.get(kind)
+        if found is None:
+            self._kinds[kind] = Suppressed(now)
+            return True
+        found.count += 1
+        found.last = text
+        return False
+
+    def take(self, now: float) -> list[str]:
+        """Return a line for each kind with suppressed refusals that had none for a second: the last, and how many."""
+        lines: list[str] = []
+        for kind in list(self._kinds):
+            found = self._kinds[kind]
+            if now - found.told_at < APART_S:
+                continue
+            if found.count == 0:
+                del self._kinds[kind]
+                continue
+            more = f" (and {found.count - 1:,} more since the last such line)" if found.count > 1 else ""
+            lines.append(found.last + more)
+            found.count = 0
+            found.told_at = now
+        return lines

@@ -1,0 +1,140 @@
+"""A listening socket whose accepting outlives the file limit.
+
+asyncio's own server logs a traceback for each `accept` that fails, a hundred at a time, and leaves the peers waiting.
+Here a spare descriptor is given up for a moment: the peer is accepted and hung up on, and the log has a line a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import resource
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from penstock.adapter.hub import Hub
+from penstock.adapter.refusals import SOCKET
+from penstock.errors import StartError
+
+BACKLOG: Final = 100
+"""Sockets that the kernel keeps until they are accepted."""
+ACCEPTED_AT_ONCE: Final = 20
+"""Sockets accepted in a pass of the event loop."""
+FULL: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+FOR_FILES: Final = 32
+"""Descriptors up to the limit that no socket gets, an eighth of them at most: the store and the logs open files."""
+PAUSE_S: Final = 0.1
+"""Seconds without accepting after the file limit was met."""
+
+
+class Listener:
+    """The sockets of one address, each accepted one given to a protocol."""
+
+    def __init__(self, hub: Hub, loop: asyncio.AbstractEventLoop, make: Callable[[], asyncio.BaseProtocol]) -> None:
+        self._hub = hub
+        self._loop = loop
+        self._make = make
+        self._sockets: list[socket.socket] = []
+        self._spare: int | None = None
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._highest = limit - min(FOR_FILES, limit // 8) if limit > 0 else -1
+        self._beginning: set[asyncio.Task[None]] = set()
+        self._pauses: dict[socket.socket, asyncio.TimerHandle] = {}
+
+    async def start(self, host: str, port: int, what: str) -> list[tuple[str, int]]:
+        """Take the port on every address of the host; returns them. Raises StartError, which begins with `what`."""
+        try:
+            for family, address in await self._resolved(host, port):
+                sock = socket.create_server(address, family=family, backlog=BACKLOG)
+                sock.setblocking(False)
+                self._sockets.append(sock)
+        except OSError as error:
+            self.close()
+            if error.errno == errno.EADDRINUSE:
+                raise StartError(
+                    f"cannot {what} on {host}:{port}: the port is in use; stop the other program or choose another port"
+                ) from None
+            raise StartError(f"cannot {what} on {host}:{port}: {error.strerror or error}") from None
+        self._keep_spare()
+        for sock in self._sockets:
+            self._loop.add_reader(sock.fileno(), self._accept, sock)
+        return [sock.getsockname()[:2] for sock in self._sockets]
+
+    async def _resolved(self, host: str, port: int) -> list[tuple[socket.AddressFamily, tuple[str, int]]]:
+        found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        return list(dict.fromkeys((family, (str(address[0]), int(address[1]))) for family, *_, address in found))
+
+    def close(self) -> None:
+        """Accept nothing more, and give up the port."""
+        for pause in self._pauses.values():
+            pause.cancel()
+        self._pauses.clear()
+        for sock in self._sockets:
+            self._loop.remove_reader(sock.fileno())
+            sock.close()
+        self._sockets.clear()
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                sock, _ = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._meet_limit(listening, error)
+                return
+            if sock.fileno() >= self._highest > 0:  # The lowest free descriptor is always given first.
+                sock.close()
+                self._tell(f"{self._highest:,} descriptors are in use, and the others are for files", 1)
+                continue
+            begun = self._loop.create_task(self._begin(sock))
+            self._beginning.add(begun)
+            begun.add_done_callback(self._beginning.discard)
+
+    async def _begin(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        try:
+            await self._loop.connect_accepted_socket(self._make, sock)
+        except OSError:
+            sock.close()  # The peer has gone already.
+
+    def _meet_limit(self, listening: socket.socket, error: OSError) -> None:
+        """Hang up on whoever waits, if a spare descriptor can be had for that, and accept nothing for a moment."""
+        refused = 0
+        if error.errno in FULL and self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
+            refused = self._hang_up(listening)
+            self._keep_spare()
+        self._tell(error.strerror or str(error), refused)
+        self._loop.remove_reader(listening.fileno())
+        self._pauses[listening] = self._loop.call_later(PAUSE_S, self._resume, listening)
+
+    def _tell(self, why: str, closed: int) -> None:
+        self._hub.begin(self._loop.time())
+        self._hub.note_refusal(SOCKET, f"no more sockets are accepted: {why}; {closed} that waited were closed")
+
+    def _hang_up(self, listening: socket.socket) -> int:
+        count = 0
+        with contextlib.suppress(OSError):
+            while count < BACKLOG:
+                sock, _ = listening.accept()
+                sock.close()
+                count += 1
+        return count
+
+    def _keep_spare(self) -> None:
+        if self._spare is None:
+            with contextlib.suppress(OSError):  # The next pause tries it again.
+                self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def _resume(self, listening: socket.socket) -> None:
+        del self._pauses[listening]
+        self._keep_spare()
+        self._loop.add_reader(listening.fileno(), self._accept, listening)
