@@ -27,6 +27,10 @@ from penstock.names.words import SCOPED_ALIASES
 
 RANGES: Final[dict[str, tuple[int, int]]] = {
     "frame-max": (4096, 2**31 - 1),
+    "initial-frame-max": (4096, 131072),
+    "handshake-s": (1, 600),
+    "handshakes-max": (1, 1_000_000),
+    "handshakes-address-max": (1, 1_000_000),
     "channel-max": (1, 2**16 - 1),
     "heartbeat-s": (0, 2**16 - 1),
     "flow-log-files": (2, 10_000),
@@ -45,8 +49,12 @@ AT_START: Final = (
     "transaction_bytes",
     "message_bytes_max",
     "frame_max",
+    "initial_frame_max",
     "channel_max",
     "heartbeat_s",
+    "handshake_s",
+    "handshakes_max",
+    "handshakes_address_max",
     "flow_log",
     "flow_log_files",
     "flow_log_file_bytes",
@@ -91,10 +99,19 @@ class Settings:
     """Largest body, in octets."""
     frame_max: int = 131072
     """Largest frame offered, in octets (4096 at least, AMQP 0-9-1 section 4.2.3)."""
+    initial_frame_max: int = 4096
+    """Largest frame of a client that has not logged in, in octets."""
     channel_max: int = 2047
     """Channels of a connection."""
     heartbeat_s: int = 60
     """Seconds between heartbeats that are offered; 0 is none."""
+    handshake_s: int = 10
+    """Seconds from connect until the connection must be open."""
+    handshakes_max: int = 1000
+    """Connections that have not logged in, of all addresses but this machine's; half of the open files at most."""
+    handshakes_address_max: int = 500
+    """Connections that have not logged in, of one address (an IPv6 network of 64 bits), and of this machine; a quarter
+    of the open files at most."""
     flow_log: str | None = None
     """Directory of the flow log; None is flow-log in the data directory where there is one, "off" is none."""
     flow_log_files: int = 8

@@ -21,6 +21,7 @@ from penstock.adapter.amqp091.deaths import DeathWriter
 from penstock.adapter.amqp091.peer import Peer
 from penstock.adapter.amqp091.returning import write_return
 from penstock.adapter.control import Control
+from penstock.adapter.logins import PendingLogins
 from penstock.adapter.policy import Policy
 from penstock.adapter.publication import Publication
 from penstock.adapter.recording import Record, Recorder
@@ -74,6 +75,8 @@ class Hub:
         self.line = WorkQueue(broker.work)
         """Connections whose input waits for its share of a turn."""
         self.turn_times = TurnTimes(broker.work)
+        self.logins = PendingLogins(self)
+        """Connections that have not logged in."""
         self.node: str = "penstock@localhost"
         """What this process is called among others; the shell knows the machine's name."""
         self.publications: list[Publication] = []
@@ -121,6 +124,7 @@ class Hub:
         self._connected += 1
         connection = Connection(self, self._connected, peer)
         self.connections[self._connected] = connection
+        self.logins.enter(connection)
         return connection
 
     def disconnect(self, connection: Connection) -> None:

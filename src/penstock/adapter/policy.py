@@ -16,6 +16,8 @@ class Policy:
     def __init__(self) -> None:
         self.frame_max: int = 131072
         """Octets of the largest frame; RabbitMQ's default, which all clients accept."""
+        self.initial_frame_max: int = 4096
+        """Octets of the largest frame before the client has logged in; RabbitMQ's bound: it needs less than one KiB."""
         self.channel_max: int = 2047
         """Channels of a connection; RabbitMQ's default."""
         self.heartbeat_s: int = 60
@@ -41,6 +43,10 @@ class Policy:
         """Seconds that a client gets to stop after channel.flow; Broker-J's channel.flowControlEnforcementTimeout."""
         self.handshake_s: float = 10.0
         """Seconds from connect to connection.open-ok; RabbitMQ's default."""
+        self.handshakes_max: int = 1000
+        """Sockets that have not logged in, of all addresses but this machine's: 10 MiB at the very worst."""
+        self.handshakes_address_max: int = 500
+        """The same, of one address; this machine has as many for itself. Workers that all start at once fit."""
         self.close_s: float = 3.0
         """Seconds that a peer has to answer connection.close."""
 

@@ -215,7 +215,7 @@ def _of_connections(connections: list[Connection], broker: Broker) -> list[str]:
     unsaid = [
         f"{connection.name()}: {_answers(connection.answers.waiting)} for the disk, and what comes after"
         for connection in connections
-        if connection.answers.waiting
+        if connection.answers is not None and connection.answers.waiting
     ]
     channels = [channel for connection in connections for channel in connection.channels.values()]
     told = _first(paused, "connections are paused") + _first(unsaid, "connections wait for the disk")

@@ -30,7 +30,7 @@ from penstock.names import BROKER
 from penstock.server.flowlog import FlowLog
 from penstock.server.keeper import Keeper
 from penstock.server.listener import Listener
-from penstock.server.machine import memory_bytes
+from penstock.server.machine import memory_bytes, open_files
 from penstock.server.opening import store_of, take_hold
 from penstock.server.shell import Shell
 from penstock.server.transport import Transport
@@ -225,6 +225,10 @@ class Broker:
         policy.frame_max = settings.frame_max
         policy.channel_max = settings.channel_max
         policy.heartbeat_s = settings.heartbeat_s
+        policy.initial_frame_max = settings.initial_frame_max
+        policy.handshake_s = settings.handshake_s
+        policy.handshakes_max = min(settings.handshakes_max, open_files() // 2)
+        policy.handshakes_address_max = min(settings.handshakes_address_max, open_files() // 4)
         policy.hold_bytes = settings.hold_bytes
         policy.transaction_bytes = settings.transaction_bytes
         policy.message_bytes_max = settings.message_bytes_max

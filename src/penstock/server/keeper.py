@@ -247,7 +247,7 @@ class Keeper:
         hub.begin(self._shell.loop.time())
         hub.broker.gates.disk_fails(reason)
         for connection in hub.connections.values():
-            if connection.deliveries.waiting:
+            if connection.deliveries is not None and connection.deliveries.waiting:
                 connection.touch()
         self._shell.schedule()
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +26,12 @@ def memory_bytes() -> int:
         except (OSError, ValueError):
             continue  # There is none, or it is "max".
     return least
+
+
+def open_files() -> int:
+    """Return how many files and sockets this process may have open."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return sys.maxsize if most == resource.RLIM_INFINITY else most
 
 
 M_TRIM_THRESHOLD: Final = -1

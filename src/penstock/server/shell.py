@@ -94,6 +94,8 @@ class Shell:
         self.hub.begin(self.loop.time())
         connection = self.hub.connect(peer)
         self.transports[connection.number] = transport
+        for stranger in self.hub.logins.take_turned_away():
+            self.transports[stranger.number].abort()
         return connection
 
     def received(self, transport: Transport, data: bytes) -> None:
@@ -297,7 +299,7 @@ class Shell:
 
     def _tell_given_up(self, connection: Connection) -> None:
         line = f"[{connection.name()}] given up: no heartbeat, or no answer in time"
-        if connection.vhost is None:
+        if not connection.logged_in:
             self.hub.note_refusal(HANDSHAKE, line)
         else:
             log.info("%s", line)

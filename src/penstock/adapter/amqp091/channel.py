@@ -139,7 +139,7 @@ class Channel(Session):
             messages = [None if message is None else counted(message) for message in messages]
         write_deliveries(connection.out, head, messages, batch.first, connection.frame_max)
         if batch.early:
-            connection.deliveries.wait()
+            connection.await_deliveries()
         if not batch.consumer.no_ack:
             self.await_settlement(batch)
         connection.touch()

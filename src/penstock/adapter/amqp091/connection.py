@@ -21,7 +21,7 @@ from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.dispatching import channel_method, connection_method
 from penstock.adapter.amqp091.intake import Intake
 from penstock.adapter.amqp091.malformed import Malformed
-from penstock.adapter.amqp091.peer import CLOSED, CLOSING, HEADER, RUNNING, Peer
+from penstock.adapter.amqp091.peer import CLOSED, CLOSING, HEADER, RUNNING, START, TUNE, Peer
 from penstock.adapter.amqp091.unsaid import Answers, Deliveries
 from penstock.adapter.policy import Policy
 from penstock.adapter.profiles import UNKNOWN, Profile
@@ -51,7 +51,7 @@ class Connection(Intake):
 
     def __init__(self, hub: Hub, number: int, peer: Peer) -> None:
         self.policy: Policy = hub.policy
-        super().__init__(self.policy.frame_max, hub.broker.work)
+        super().__init__(self.policy.initial_frame_max, hub.broker.work)
         self.hub = hub
         self.broker = hub.broker
         self.number = number
@@ -59,6 +59,8 @@ class Connection(Intake):
         self.peer = peer
         self.state: str = HEADER
         self.user: str = ""
+        self.logged_in: bool = False
+        """Whether its user gave the right password."""
         self.product: str = ""
         """What the client calls itself (client-properties)."""
         self.profile: Profile = UNKNOWN
@@ -78,9 +80,9 @@ class Connection(Intake):
         self.writable: bool = True
         """Whether deliveries may be written; false while the output is full."""
         self.touched: bool = False
-        self.answers = Answers(self)
-        self.deliveries = Deliveries(self)
-        """What waits for the disk; nothing is sent meanwhile but heartbeats."""
+        self.answers: Answers | None = None
+        self.deliveries: Deliveries | None = None
+        """What waits for the disk; nothing is sent meanwhile but heartbeats. None until it is open, and at its end."""
         self._beats: bool = False
         self.blocking: int = 0
         """How many (producer, gate) pairs of this connection are blocked."""
@@ -169,8 +171,14 @@ class Connection(Intake):
     def lost(self) -> None:
         """The socket is gone: leave no trace of the connection."""
         self.state = CLOSED
-        self.answers.end()
+        if self.answers is not None:
+            self.answers.end()
+        self.answers = None
+        self.deliveries = None
         self.end_channels(graceful=False)
+        self.forget_input()
+        self.out.truncate(0)
+        self.hub.logins.leave(self)
         if self.origin is not None:
             self.broker.gates.leave(self.origin)
 
@@ -209,12 +217,18 @@ class Connection(Intake):
 
     def waits_for_disk(self) -> bool:
         """Tell whether its output waits until what it says is true on the disk."""
-        return self.answers.waiting > 0 or self.deliveries.must_wait()
+        answers, deliveries = self.answers, self.deliveries
+        return (answers is not None and answers.waiting > 0) or (deliveries is not None and deliveries.must_wait())
 
     def await_disk(self, declared: i64) -> None:
         """Let the output wait if anything was declared or deleted since `Promises.declared` was so much."""
-        if self.broker.promises.declared != declared:
+        if self.broker.promises.declared != declared and self.answers is not None:
             self.answers.wait()
+
+    def await_deliveries(self) -> None:
+        """Let the output wait until everything that has happened is on the disk: it has deliveries that must not go."""
+        if self.deliveries is not None:
+            self.deliveries.wait()
 
     def give_up_answers(self, why: str) -> None:
         """Say nothing of what waits for the disk, but that the connection ends, and why (541)."""
@@ -283,7 +297,13 @@ class Connection(Intake):
         """Return who a channel is: con:2(guest@127.0.0.1:40312/)/ch:1."""
         return f"{self.name()}/ch:{number}"
 
-    # Routes (Intake)
+    # Routes and frames (Intake)
+
+    def frame_bound(self) -> str:
+        """See `Intake.frame_bound`."""
+        if self.state in (START, TUNE):
+            return f"the {self.frame_max} octets that it may have before connection.tune-ok"
+        return f"the agreed frame_max of {self.frame_max}"
 
     def route_of(self, channel: Channel, payload: bytes) -> Route:
         """See `Intake.route_of`."""
@@ -362,7 +382,7 @@ class Connection(Intake):
             return
         self.end_channels(graceful=False)
         line = f"[{self.name()}] closed by the broker: {code} {text}"
-        if self.vhost is None:
+        if not self.logged_in:
             self.hub.note_refusal(HANDSHAKE, line)
         else:
             self.hub.note(line)

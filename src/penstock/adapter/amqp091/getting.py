@@ -57,7 +57,7 @@ def _answer(channel: Channel, queue: Queue, no_ack: bool) -> bool:
     told = counted(message) if queue.counts_returns() else message
     channel.send_content(_get_ok(channel, batch), told.content)
     if batch.early:
-        channel.connection.deliveries.wait()
+        channel.connection.await_deliveries()
     return True
 
 

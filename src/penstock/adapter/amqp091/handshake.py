@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.adapter.amqp091 import arguments as arg
 from penstock.adapter.amqp091.peer import OPEN, RUNNING, START, TUNE
+from penstock.adapter.amqp091.unsaid import Answers, Deliveries
 from penstock.adapter.profiles import profile_of
 from penstock.adapter.refusals import LOGIN
 from penstock.core.origin import Origin
@@ -22,7 +23,20 @@ FRAME_MIN: Final = 4096
 
 KEPT: Final = ("product", "version", "platform", "information", "copyright", "connection_name")
 KEPT_LETTERS: Final = 255
-"""Properties of a client that are kept for people, and how much of each: other ones may be of any size."""
+"""Properties of a client that are kept for people, and how much of each; nothing is kept of others."""
+CAPABILITIES: Final = (
+    "authentication_failure_close",
+    "basic.nack",
+    "channel.flow",
+    "connection.blocked",
+    "consumer_cancel_notify",
+    "consumer_priorities",
+    "direct_reply_to",
+    "exchange_exchange_bindings",
+    "per_consumer_qos",
+    "publisher_confirms",
+)
+"""Capabilities of a client that are kept, each true or false; nothing is kept of others."""
 
 
 def protocol_header(connection: Connection, data: bytes) -> bytes:
@@ -53,44 +67,53 @@ def protocol_header(connection: Connection, data: bytes) -> bytes:
 
 def start_ok(connection: Connection, args: dict[str, object]) -> None:
     """Log the client in (section 1.4.2.2)."""
-    properties = arg.table(args, "client_properties")
-    connection.product = str(properties.get("product", ""))
-    for name in KEPT:
-        if name in properties:
-            connection.peer.properties[name] = str(properties[name])[:KEPT_LETTERS]
-    capabilities = properties.get("capabilities")
-    if isinstance(capabilities, dict):
-        connection.capabilities = capabilities
-        connection.peer.properties["capabilities"] = capabilities
-    platform = str(properties.get("platform", ""))
-    connection.profile = profile_of(connection.product, platform, connection.capabilities)
+    _keep_properties(connection, arg.table(args, "client_properties"))
     mechanism = arg.text(args, "mechanism")
+    user, password = _credentials(mechanism, arg.octets(args, "response"))
     connection.peer.mechanism = mechanism
-    response = arg.octets(args, "response")
-    try:
-        if mechanism == "PLAIN":
-            user, password = parse_plain(response)
-        elif mechanism == "AMQPLAIN":
-            user, password = parse_amqplain(response)
-        else:
-            raise CommandInvalid(f"unknown authentication mechanism '{mechanism}'; offered are PLAIN and AMQPLAIN")
-    except SaslError as error:
-        raise FrameError(str(error)) from None
-    connection.user = user
+    connection.user = user[:KEPT_LETTERS]
     refusal = connection.hub.users.refusal(user, password, connection.peer.loopback)
     if refusal:
         refuse_login(connection, mechanism, refusal)
         return
+    connection.logged_in = True
+    connection.hub.logins.leave(connection)
     connection.state = TUNE
     connection.send(
         0,
         spec.CONNECTION_TUNE,
         {
             "channel_max": connection.channel_max,
-            "frame_max": connection.frame_max,
+            "frame_max": connection.policy.frame_max,
             "heartbeat": connection.policy.heartbeat_s,
         },
     )
+
+
+def _keep_properties(connection: Connection, properties: dict[str, object]) -> None:
+    """Keep what a client says about itself, by name: what it sends besides is of no use to anybody."""
+    kept = connection.peer.properties
+    for name in KEPT:
+        if name in properties:
+            kept[name] = str(properties[name])[:KEPT_LETTERS]
+    capabilities = properties.get("capabilities")
+    if isinstance(capabilities, dict):
+        connection.capabilities = {name: capabilities[name] is True for name in CAPABILITIES if name in capabilities}
+        kept["capabilities"] = connection.capabilities
+    connection.product = str(kept.get("product", ""))
+    connection.profile = profile_of(connection.product, str(kept.get("platform", "")), connection.capabilities)
+
+
+def _credentials(mechanism: str, response: bytes) -> tuple[str, str]:
+    """Return user and password. Raises CommandInvalid (503) and FrameError (501)."""
+    try:
+        if mechanism == "PLAIN":
+            return parse_plain(response)
+        if mechanism == "AMQPLAIN":
+            return parse_amqplain(response)
+    except SaslError as error:
+        raise FrameError(str(error)) from None
+    raise CommandInvalid(f"unknown authentication mechanism '{mechanism}'; offered are PLAIN and AMQPLAIN")
 
 
 def refuse_login(connection: Connection, mechanism: str, refusal: str) -> None:
@@ -126,6 +149,8 @@ def open_vhost(connection: Connection, args: dict[str, object]) -> None:
     """Let the client work in a virtual host (section 1.4.2.7). Raises NotAllowed (530) for an unknown one."""
     connection.vhost = connection.broker.vhost(arg.text(args, "virtual_host"))
     connection.state = RUNNING
+    connection.answers = Answers(connection)
+    connection.deliveries = Deliveries(connection)
     connection.origin = Origin(connection.user, str(connection.number))
     connection.broker.gates.enter(connection.origin)
     connection.send(0, spec.CONNECTION_OPEN_OK, {})

@@ -91,6 +91,10 @@ class Intake(Worker):
         """Close the connection for bytes that are no frames, or not those that belong there."""
         raise NotImplementedError
 
+    def frame_bound(self) -> str:
+        """Say how large a frame may be now, and why."""
+        raise NotImplementedError
+
     def route_of(self, channel: Channel, payload: bytes) -> Route:
         """Return the route that the payload of a basic.publish names. Raises BrokerError."""
         raise NotImplementedError
@@ -145,9 +149,7 @@ class Intake(Worker):
             size = (read_i64_be(data, pos) >> 8) & 0xFFFFFFFF
             end = pos + 8 + size
             if size > self.frame_max:  # Eight octets more than was agreed, as RabbitMQ: some count only the payload.
-                self.on_frame_error(
-                    FrameError(f"a frame of {size + 8} octets is larger than the agreed frame_max of {self.frame_max}")
-                )
+                self.on_frame_error(FrameError(f"a frame of {size + 8} octets is larger than {self.frame_bound()}"))
                 return n
             if end > n:
                 return pos
@@ -256,6 +258,13 @@ class Intake(Worker):
         self._last_frame = b""
         self._last_channel = None
         self._last_route = None
+
+    def forget_input(self) -> None:
+        """Drop what was read and what is remembered of it: nothing more will be acted on."""
+        self.forget_last()
+        self.rest = b""
+        self.must_drain = False
+        self._routes.clear()
 
     def _publish(self, channel: Channel, route: Route, data: bytes, head: i64, n: i64) -> i64:
         """Accept a publish whose content begins at `head`, if all of it is there; returns its end, or 0 if it is not.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv6Address, ip_address
 from typing import Final
 
 HEADER: Final = "header"
@@ -13,6 +14,26 @@ CLOSING: Final = "closing"
 CLOSED: Final = "closed"
 
 
+THIS_MACHINE: Final = "this machine"
+"""The place of all loopback addresses."""
+IPV6_NETWORK: Final = (1 << 64) - 1
+"""The part of an IPv6 address that whoever has one chooses at will: a network has 64 bits."""
+
+
+def place_of(host: str, loopback: bool) -> str:
+    """Return what counts as one address: an IPv4 address, the /64 network of an IPv6 address, or this machine."""
+    if loopback:
+        return THIS_MACHINE
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if isinstance(address, IPv6Address):
+        mapped = address.ipv4_mapped
+        return f"{IPv6Address(int(address) & ~IPV6_NETWORK)}/64" if mapped is None else str(mapped)
+    return str(address)
+
+
 class Peer:
     """Who is at the other end, as the shell knows it, and what it says about itself."""
 
@@ -21,6 +42,8 @@ class Peer:
         """Host and port, for people."""
         self.local = local
         """Host and port of our end; "" where nobody said."""
+        self.place = place_of(address.rpartition(":")[0], loopback)
+        """What counts as one address for bounds and back-off."""
         self.loopback = loopback
         """Whether it is this very machine: only then may guest log in (as in RabbitMQ)."""
         self.properties: dict[str, object] = {}
