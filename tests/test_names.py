@@ -80,7 +80,7 @@ def test_a_whole_number_may_come_as_text_as_qpid_takes_it(value: object) -> None
         ({"flowResumeCapasity": 5}, "did you mean flowResumeCapacity?"),
         ({"hold-dedline": 5}, "did you mean hold-deadline?"),
         ({"x-expires": 0}, "would delete the queue at once"),
-        ({"x-max-length": 5, "qpid.max_count": 6}, "qpid.max_count=6 contradicts x-max-length=5"),
+        ({"max-size-messages": 5, "qpid.max_count": 6}, "qpid.max_count=6 contradicts max-size-messages=5"),
         ({"max-size-byte": 5}, "did you mean max-size-bytes?"),
         ({"address-full-polcy": "BLOCK"}, "did you mean address-full-policy?"),
         ({"slow-consumer-polcy": "notify"}, "did you mean slow-consumer-policy?"),
@@ -110,7 +110,7 @@ def test_what_cannot_be_meant_is_refused_in_a_sentence(arguments: dict[str, obje
 
 
 def test_two_names_for_the_same_thing_that_agree_are_no_contradiction() -> None:
-    assert read_arguments("q", {"x-max-length": 5, "qpid.max_count": 5})["capacity-messages"].number == 5
+    assert read_arguments("q", {"max-size-messages": 5, "qpid.max_count": 5})["capacity-messages"].number == 5
 
 
 def test_what_has_nothing_to_do_with_flow_control_is_left_alone() -> None:
@@ -246,4 +246,4 @@ def test_names_of_other_brokers_are_settings_of_patterns_too() -> None:
     assert read_settings("broker", "", {"default-queue-limit": 0})["capacity-bytes"].none
     assert read_settings("vhost", "/", {"x-qpid-capacity": 5})["capacity-bytes"].number == 5
     assert read_settings("producer", "a", {"producerMaxRate": -1})["rate-messages"].none
-    assert read_settings("queue", "q", {"max-length": 5})["capacity-messages"].alias == "max-length"
+    assert read_settings("queue", "q", {"max-length": 5})["max-length"].number == 5

@@ -65,10 +65,14 @@ ALIASES: list[tuple[dict[str, Any], dict[str, tuple[int | None, int | None]], st
         "block",
     ),
     # RabbitMQ: without x-overflow a length means dropping the head.
-    ({"x-max-length": 5}, {"capacity": (5, None), "stop": (None, None), "resume": (None, None)}, "drop-head"),
+    (
+        {"x-max-length": 5},
+        {"capacity": (None, 100 * MIB), "max_length": (5, None), "stop": (None, None), "resume": (None, None)},
+        "drop-head",
+    ),
     (
         {"x-max-length-bytes": 5000, "x-overflow": "reject-publish"},
-        {"capacity": (None, 5000), "stop": (None, None), "resume": (None, None)},
+        {"capacity": (None, 100 * MIB), "max_length": (None, 5000), "stop": (None, None), "resume": (None, None)},
         "reject",
     ),
     # Small capacities: flow control still engages.
@@ -145,7 +149,7 @@ def test_drop_head_keeps_the_newest(
 
 
 def test_drop_head_never_drops_what_a_consumer_has(channel: BlockingChannel, name: str) -> None:
-    channel.queue_declare(name, exclusive=True, arguments={"x-max-length": 2})
+    channel.queue_declare(name, exclusive=True, arguments={"capacity-messages": 2, "overflow": "drop-head"})
     publishing = channel.connection.channel()
     publishing.confirm_delivery()
     publishing.basic_publish("", name, b"0")

@@ -243,7 +243,7 @@ def test_a_contradiction_names_both_sources_and_changes_nothing(
     assert control.settings() == []
     control.set("queue", "big.#", {"stop-messages": 101})
     with pytest.raises(ChannelClosedByBroker) as closed:
-        publisher.channel.queue_declare("big.one", arguments={"x-max-length": 100})
+        publisher.channel.queue_declare("big.one", arguments={"capacity-messages": 100})
     assert closed.value.reply_code == 406
     assert "stop-messages=101 (pattern 'big.#', set by command)" in closed.value.reply_text
 
@@ -365,7 +365,7 @@ def test_the_settings_of_a_file_count_from_the_start(make: Callable[..., Publish
         name = some_name("q")
         publisher = make(broker, name)
         found = broker.queue(name)
-        assert (found["capacity"]["messages"], found["overflow"]) == (7, "drop-head")
+        assert (found["max_length"]["messages"], found["overflow"]) == (7, "drop-head")
         other = make(broker, "a.b")
         assert broker.queue("a.b")["stop"]["bytes"] == 512 * 1024
         publisher.connection.close()

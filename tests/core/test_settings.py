@@ -77,9 +77,14 @@ def test_defaults_never_make_thresholds_that_lock_producers_out(capacity: int, s
         ({"stop-messages": 50}, (None, 50, 50)),
         ({"capacity-messages": 100, "stop-percent": 60, "resume-percent": 20}, (100, 60, 20)),
         ({"qpid.max_count": 1000, "qpid.flow_stop_count": 800, "qpid.flow_resume_count": 500}, (1000, 800, 499)),
-        ({"x-max-length": 10, "x-overflow": "reject-publish"}, (10, None, None)),
-        ({"x-max-length": 10}, (10, None, None)),
-        ({"x-max-length": 10, "stop-messages": 5}, (10, 5, 5)),
+        ({"x-max-length": 10, "x-overflow": "reject-publish"}, (None, None, None)),  # It counts what is ready.
+        ({"x-max-length": 10}, (None, None, None)),
+        ({"x-max-length": 10, "stop-messages": 5}, (None, 5, 5)),
+        ({"x-max-length": 10, "x-overflow": "block"}, (10, 8, 7)),
+        ({"x-max-length": 10, "x-overflow": "drop-new"}, (10, None, None)),
+        ({"x-max-length": 10, "qpid.policy_type": "ring_strict"}, (10, None, None)),
+        ({"x-max-length": 10, "capacity-messages": 10, "x-overflow": "block"}, (10, 8, 7)),
+        ({"x-max-length": 10, "capacity-messages": 20}, (20, None, None)),
         # qpid.md A3 and C1, translated: by Qpid C++'s names 0 is "none", and it resumes strictly below.
         ({"qpid.flow_stop_count": 7, "qpid.flow_resume_count": 5}, (None, 7, 4)),
         ({"qpid.flow_stop_count": 5}, (None, 5, 5)),
@@ -118,6 +123,10 @@ def test_thresholds_follow_from_what_is_given(arguments: dict[str, object], expe
         ({"qpid.max_size": 0x2FFFFFFFF}, (0x2FFFFFFFF, 10_307_921_510, 9_019_431_320)),
         ({"qpid.max_count": 0}, (104_857_600, 83_886_080, 73_400_320)),
         ({"qpid.max_count": 10}, (None, None, None)),
+        ({"x-max-length": 10}, (104_857_600, None, None)),
+        ({"x-max-length-bytes": 5000}, (104_857_600, None, None)),
+        ({"x-max-length-bytes": 200 * 1024 * 1024}, (262_144_000, None, None)),  # The default gives way.
+        ({"x-max-length-bytes": 5000, "x-overflow": "block"}, (5000, 4000, 3500)),
         ({"stop-bytes": 200 * 1024 * 1024}, (262_144_000, 209_715_200, 183_500_800)),  # The default gives way.
         ({"resume-bytes": 200 * 1024 * 1024}, (262_144_000, 209_715_200, 209_715_200)),
         ({"capacity-bytes": "none"}, (None, None, None)),
@@ -129,6 +138,26 @@ def test_thresholds_follow_from_what_is_given(arguments: dict[str, object], expe
 )
 def test_thresholds_in_bytes_follow_from_what_is_given(arguments: dict[str, object], expected: Marks) -> None:
     assert marks(arguments, "bytes") == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"x-max-length": 10}, (10, None)),
+        ({"x-max-length": 0, "x-overflow": "reject-publish-dlx"}, (0, None)),
+        ({"x-max-length-bytes": 5000, "x-overflow": "reject-publish"}, (None, 5000)),
+        ({"max-length": 10, "max-length-bytes": "4KiB", "overflow": "drop-head"}, (10, 4096)),
+        ({"x-max-length": 10, "x-overflow": "block"}, (None, None)),
+        ({"capacity-messages": 10, "overflow": "drop-head"}, (None, None)),
+        ({"qpid.max_count": 10, "qpid.policy_type": "ring"}, (None, None)),
+        ({"maximumQueueDepthMessages": 10, "overflowPolicy": "REJECT"}, (None, None)),
+    ],
+)
+def test_a_length_by_rabbitmqs_names_is_of_what_is_ready_and_every_capacity_of_the_depth(
+    arguments: dict[str, object], expected: tuple[int | None, int | None]
+) -> None:
+    length = read(arguments).length.plain()
+    assert (length["messages"], length["bytes"]) == expected
 
 
 @pytest.mark.parametrize(
@@ -171,6 +200,10 @@ def test_the_policy_is_the_one_that_the_names_users_expect(arguments: dict[str, 
             "resume-messages=60 is above stop-messages=50, from stop-percent=50,",
         ),
         ({"stop-messages": "none", "resume-messages": 5}, "has no stop threshold to go with"),
+        (
+            {"x-max-length": 10, "capacity-messages": 20, "x-overflow": "block"},
+            "capacity-messages=20 contradicts x-max-length=10; both set capacity-messages with an overflow policy",
+        ),
     ],
 )
 def test_thresholds_that_cannot_work_are_refused_in_the_words_that_were_used(

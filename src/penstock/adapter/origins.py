@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.core.broker import Broker
 from penstock.core.marks import DEFAULT_RESUME_PERCENT, DEFAULT_STOP_PERCENT, absolute, amount, explicit
 from penstock.core.queue import Queue
-from penstock.core.settings import NO_RATE, UNBOUNDED
+from penstock.core.settings import NO_RATE, UNBOUNDED, lengths_as_capacity
 from penstock.flow.deadlines import NEVER
 from penstock.flow.level import UNLIMITED, Level
 from penstock.names import Word
@@ -18,10 +18,16 @@ def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
     settings = queue.settings
     words = broker.table.queue_words(queue.vhost, queue.name, settings.given)
     rows: list[dict[str, object]] = []
+    if not settings.overflow.counts_ready:
+        words = lengths_as_capacity(queue.name, words)
     for unit in ("messages", "bytes"):
         rows += _marks(words, unit, queue)
+    for name, unit in (("max-length", "messages"), ("max-length-bytes", "bytes")):
+        if name in words:
+            row = _row(name, _level(settings.length, unit), words[name], "no limit")
+            rows.append({**row, "from": f"{row['from']}; of what is ready"})
     policy = words.get("overflow")
-    implied = "its capacity goes by RabbitMQ's name" if queue.overflow.name == "drop-head" else "default"
+    implied = "its length goes by RabbitMQ's name" if queue.overflow.name == "drop-head" else "default"
     rows.append(_row("overflow", queue.overflow.name, policy, implied))
     times: list[tuple[str, object]] = [
         ("hold-deadline", _or_none(settings.hold_deadline_s, NEVER)),

@@ -42,6 +42,7 @@ def queue_view(queue: Queue, now: float) -> dict[str, object]:
         "capacity": thresholds.capacity.plain(),
         "stop": thresholds.stop.plain(),
         "resume": thresholds.resume.plain(),
+        "max_length": length(queue),
         "overflow": queue.overflow.name,
         "tail": int(queue.tail),
         "settled": int(queue.settled),
@@ -55,6 +56,14 @@ def queue_view(queue: Queue, now: float) -> dict[str, object]:
         "cursors": [cursor.name for cursor in queue.cursors],
         "gate": gate_state(queue.gate, now),
     }
+
+
+def length(queue: Queue) -> dict[str, object] | None:
+    """Return what of a queue is ready, and what may be; None for one without such a limit."""
+    limited = queue.length
+    if limited is None:
+        return None
+    return {"ready": {"messages": int(limited.ready()), "bodies": int(limited.bodies)}, **limited.most.plain()}
 
 
 def paged(queue: Queue) -> dict[str, object] | None:

@@ -108,6 +108,9 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
         if queue.pages is not None and queue.pages.messages > 0:
             depth += f", of which {amount(queue.pages.messages)}, {amount(queue.pages.bytes)} bytes, on the disk"
         sentences.append(f"queue {queue.name}: the gate is open; {depth}; nobody is blocked by it")
+    if queue.length is not None:
+        acts = "the oldest are dropped" if queue.length.drops else "the newest are refused"
+        sentences.append(f"queue {queue.name} has {queue.length.clause()}; above it {acts}")
     for gate in shut or [queue.gate]:
         sentences += _what_it_waits_for(gate, broker)
     view["sentences"] = sentences

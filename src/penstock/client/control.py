@@ -27,7 +27,7 @@ OUTSTANDING_MAX: Final = 64
 REPLY_QUEUE: Final[dict[str, object]] = {
     **dict.fromkeys(("capacity-messages", "stop-messages", "stop-bytes", "resume-messages", "resume-bytes"), "none"),
     **dict.fromkeys(("message-ttl", "expires", "consumer-window-bytes", "consumer-max-rate"), "none"),
-    "slow-consumer-rate": "none",
+    **dict.fromkeys(("max-length", "max-length-bytes", "slow-consumer-rate"), "none"),
     "capacity-bytes": 256 * 1024 * 1024,
     "overflow": "block",
 }

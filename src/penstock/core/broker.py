@@ -39,7 +39,8 @@ from penstock.core.gates import Gates
 from penstock.core.group import Promises
 from penstock.core.holding import Holding
 from penstock.core.journal import Journal
-from penstock.core.lifetime import EXPIRED_AT_ONCE, Lifetime, expire
+from penstock.core.length import limit
+from penstock.core.lifetime import EXPIRED_A_TURN, Lifetime, freshen
 from penstock.core.limits import Limits
 from penstock.core.pace import Pace, Watch, forget
 from penstock.core.paging import adopt
@@ -93,7 +94,7 @@ class Broker:
         self.vhosts: dict[str, VirtualHost] = {}
         self.gates = Gates(self)
         self.unroutable: i64 = 0
-        self.deaths = Deaths()
+        self.deaths = Deaths(self.turns.chores)
         self.promises = Promises()
         self.journal: Journal | None = None
         """What must outlive the broker; None where nothing does."""
@@ -101,6 +102,8 @@ class Broker:
         """What came before then (monotonic seconds) has been offered to the consumers that were there."""
         self.ending: bool = False
         """It stops: that its consumers go deletes no queue any more, for they will be back."""
+        self.expirable: i64 = EXPIRED_A_TURN
+        """How many more messages may expire in this turn."""
         self._ran: float = 0.0
         self._dirty: deque[Queue] = deque()
         self._confirming: list[Producer] = []
@@ -139,6 +142,7 @@ class Broker:
                 sooner_or_later[id(queue)] = queue
             adopt(self, queue, settings)
             self.vhosts[queue.vhost].see_to_letters(queue)
+            limit(self, queue)
             self.watch_lifetime(queue)
             self.mark(queue)
         self.gates.apply(plan)
@@ -158,8 +162,9 @@ class Broker:
         """Do what is due and give up to `turns` turns; returns whether there are more to give."""
         self.offered = self._ran
         self._ran = self.now
+        self.expirable = EXPIRED_A_TURN
         self.work.done += PARTY_WORK * self.deadlines.run(self.now)
-        self.deaths.bury()
+        self.work.done += self.turns.chores.run(self.now)
         self.settle_crossings()
         if self.turns.pending:
             self.work.done += TURN_WORK * self.turns.run(turns, self.now)
@@ -169,7 +174,9 @@ class Broker:
 
     def pending(self) -> bool:
         """Tell whether `run` has more to do at once."""
-        return self.turns.pending or self.deaths.pending() or len(self._reopened) > 0 or self.deadlines.is_due(self.now)
+        if self.turns.pending or self.turns.chores.pending() or self._reopened:
+            return True
+        return self.deadlines.is_due(self.now)
 
     def next_batch(self) -> Batch | None:
         """Take the next batch of deliveries, queue by queue in turn; None when nobody may get anything now.
@@ -186,6 +193,8 @@ class Broker:
                 dirty.append(queue)
                 return batch
             queue.dirty = False
+            if queue.length is not None:
+                queue.length.trim_some(self.now)
         return None
 
     def has_dirty(self) -> bool:
@@ -320,12 +329,8 @@ class Broker:
                 if cursor.polling:
                     self._effects.append(Grown(queue))
             return None
-        if isinstance(queue.lifetime, Lifetime):
-            fresh = expire(queue, self.now, self.offered, EXPIRED_AT_ONCE)
-            self._look_after(queue.lifetime)
-            if not fresh:
-                self.deadlines.add(queue.lifetime, self.now)
-                return None  # The others expire in the next turn, and nobody gets any of them.
+        if isinstance(queue.lifetime, Lifetime) and not freshen(self, queue.lifetime):
+            return None  # The others expire in the next turn, and nobody gets any of them.
         available = queue.available()
         if available == 0:
             return None

@@ -230,6 +230,8 @@ def let_go(queue: Queue, now: float) -> None:
     size: i64 = 0
     while ready and ready[0].sequence <= passed:
         message = ready.popleft()
+        if queue.length is not None:
+            queue.length.left(message)
         if queue.minded:
             queue.let_go([message], now)
         messages += 1

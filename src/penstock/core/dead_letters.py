@@ -30,6 +30,7 @@ from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.sender import Sender
 from penstock.errors import NotFound
+from penstock.flow.chores import Chore, Chores
 from penstock.flow.deadlines import NEVER
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
 
 LETTER_DEADLINE_S: Final = 30.0
 """Most that a dead letter waits where publishes may wait for ever."""
+LETTER_UNITS: Final = 5
+"""Units of work that it takes to write a dead letter, and to put it into each queue (see Chores)."""
+LOOSE_MAX: Final = 1000
+"""Dead letters of a queue without a place, not seen to yet, at which what would make more of them waits."""
 
 
 class Letter(Held):
@@ -106,7 +111,7 @@ class Letter(Held):
                 if gate is queue.gate:
                     if queue is died_in and self.placed:
                         continue
-                    has_room = gate.admits(self.charge, copies, now)
+                    has_room = queue.has_place(self.charge)
                 elif self.placed and gate in died_in.gates:
                     if gate.has_room(copies - 1, copies * self.charge - freed, now):
                         continue
@@ -129,6 +134,8 @@ class DeadLetters(Sender):
     def __init__(self, broker: Broker, queue: Queue) -> None:
         super().__init__(broker, f"vh({queue.vhost})/qu({queue.name})/dead-letters", Holding(UNLIMITED))
         self.queue = queue
+        self.loose: i64 = 0
+        """How many have died that have no place, and are not seen to yet."""
         self._route: Route | None = None
         """The route that was taken last."""
 
@@ -136,8 +143,18 @@ class DeadLetters(Sender):
         """Note a death; `placed`: the message counts in the queue still, among what is with consumers."""
         self.broker.deaths.note(self, message, reason, placed)
 
-    def bury(self, message: Message, reason: str, placed: bool) -> None:
-        """Send a message on its way, have it wait, or lose it."""
+    def crowded(self) -> bool:
+        """Tell whether so many wait to be seen to, in no queue any more, that no message may displace another."""
+        return self.loose >= LOOSE_MAX
+
+    def buried(self, now: float) -> None:
+        """One that had no place has been seen to; whoever waits for that may go on."""
+        self.loose -= 1
+        if self.loose == LOOSE_MAX - 1:
+            self.queue.review(now)
+
+    def bury(self, message: Message, reason: str, placed: bool) -> i64:
+        """Send a message on its way, have it wait, or lose it; returns to how many queues it was to go."""
         writer = self.broker.deaths.writer
         address = message.address
         rerouted = self.queue.settings.dead_letter_routing_key is not None
@@ -151,7 +168,7 @@ class DeadLetters(Sender):
             if placed:
                 self.let_go(message)
             self.count_lost()
-            return
+            return 0
         letter = Letter(self, route, queues, content, message, placed)
         obstacle = letter.newcomers_obstacle()
         if not self.outbox and obstacle is None:
@@ -161,6 +178,7 @@ class DeadLetters(Sender):
             self.line_up(letter, obstacle)
         else:
             self.count_lost()
+        return len(queues)
 
     def let_go(self, message: Message) -> None:
         """A message that has kept its place leaves the queue that it died in."""
@@ -238,30 +256,39 @@ class DeadLetters(Sender):
         return [queue for queue in route.queues if not _in_a_circle(queue.name, deaths)]
 
 
-class Deaths:
+class Deaths(Chore):
     """What died since the broker last looked, of all queues."""
 
-    def __init__(self) -> None:
+    def __init__(self, chores: Chores) -> None:
+        super().__init__()
         self.writer = LetterWriter()
         """Writes on dead letters what befell them."""
+        self._chores = chores
         self._noted: deque[tuple[DeadLetters, Message, str, bool]] = deque()
         """Whose, what, why, and whether it keeps its place."""
 
     def note(self, letters: DeadLetters, message: Message, reason: str, placed: bool) -> None:
-        """Note a message that died in a queue with a dead-letter exchange; it is seen to by `bury`."""
+        """Note a message that died in a queue with a dead-letter exchange; it is seen to in a turn that comes."""
+        if not placed:
+            letters.loose += 1
         self._noted.append((letters, message, reason, placed))
+        self._chores.add(self)
 
-    def pending(self) -> bool:
-        """Tell whether any are noted."""
+    def has_more(self) -> bool:
+        """See `Chore.has_more`."""
         return len(self._noted) > 0
 
-    def bury(self) -> None:
-        """See to the deaths that there are now; what dies of that is seen to the next time."""
+    def work(self, most: i64, now: float) -> i64:
+        """See `Chore.work`: bury the dead that there are now; what dies of that is seen to the next time."""
         left = len(self._noted)
-        while left > 0:
+        spent: i64 = 0
+        while left > 0 and spent < most:
             letters, message, reason, placed = self._noted.popleft()
-            letters.bury(message, reason, placed)
+            spent += LETTER_UNITS + LETTER_UNITS * letters.bury(message, reason, placed)
             left -= 1
+            if not placed:
+                letters.buried(now)
+        return spent
 
 
 def _with_copies(exchange: str, message: Message, writer: LetterWriter) -> Route | None:

@@ -40,7 +40,7 @@ def put_in(
     for gate in route.gates:
         gate.passed(charge, now)
     for queue in queues:
-        if not decided and not queue.takes(charge):
+        if not decided and not queue.takes(content, charge, now):
             queue.turn_away(route.address, content, charge, now)
             refused = queue
             continue

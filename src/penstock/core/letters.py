@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
 REJECTED: Final = "rejected"
 EXPIRED: Final = "expired"
@@ -35,7 +35,11 @@ class Death:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class LetterWriter:
-    """Knows how deaths are written on a message in its publisher's protocol; without one, nothing is."""
+    """Reads contents in their publisher's protocol, and writes deaths on them; without one, nothing is written."""
+
+    def body_bytes(self, content: bytes) -> i64:
+        """Return how many octets of a content are the body."""
+        return len(content)
 
     def write(self, content: bytes, death: Death) -> bytes | None:
         """Return the content with a death written on it; None where nothing can be written on it."""

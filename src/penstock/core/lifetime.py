@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from penstock.core.broker import Broker
 
 EXPIRED_AT_ONCE: Final = 500
-"""Messages of a queue that expire in one turn of the broker at most; the others follow in the next, so nobody waits."""
+"""Messages of a queue that expire at once at most; the others follow in the next turn, so nobody waits."""
+EXPIRED_A_TURN: Final = 2000
+"""Messages of all queues that expire in one turn of the broker at most."""
 
 
 def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> bool:
@@ -33,6 +35,8 @@ def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> b
             break
         left -= 1
         queue.expired += 1
+        if queue.length is not None:
+            queue.length.left(message)
         if queue.dead_letters is not None:
             queue.bury(message, EXPIRED, now)
         else:
@@ -43,6 +47,26 @@ def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> b
     if messages > 0:
         queue.settle(messages, size, now)
     return left > 0 or len(queue.cursors) > 0
+
+
+def expire_some(broker: Broker, queue: Queue) -> bool:
+    """Drop what is too old in a queue, as much as this turn may; returns whether that was all."""
+    before = queue.expired
+    most = broker.expirable if broker.expirable < EXPIRED_AT_ONCE else EXPIRED_AT_ONCE
+    fresh = expire(queue, broker.now, broker.offered, most)
+    broker.expirable -= queue.expired - before
+    broker.work.done += queue.expired - before
+    return fresh
+
+
+def freshen(broker: Broker, lifetime: Lifetime) -> bool:
+    """Drop what is too old in a queue before it delivers; returns whether it may: nothing of that is left."""
+    fresh = expire_some(broker, lifetime.queue)
+    when = lifetime.next_look()
+    if broker.expirable == 0:
+        fresh = when > broker.now  # What is not too old does not wait for what is, in other queues.
+    broker.deadlines.add(lifetime, when if fresh else broker.now)
+    return fresh
 
 
 class Lifetime(Party):
@@ -72,7 +96,7 @@ class Lifetime(Party):
         """See `Party.on_deadline`."""
         if self.queue.deleted:
             return NEVER
-        expire(self.queue, now, self.broker.offered, EXPIRED_AT_ONCE)
+        expire_some(self.broker, self.queue)
         if self._unused() and self.used + self.queue.settings.expires_s <= now:
             self.broker.delete_queue(self.queue)
             return NEVER

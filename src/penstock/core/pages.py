@@ -256,6 +256,9 @@ class Pages:
         queue.bytes += group.bytes
         self._forget(group.live, group.bytes)
         self.journal.restore(group)
+        if queue.length is not None:
+            queue.length.read_back(messages)
+            queue.length.trim_some(self.broker.now)
 
     def has_read(self, data: i64, charges: i64) -> None:
         """Learn how many bytes of data (octets in the store) a charge is."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from penstock.core.cursor import Cursor
     from penstock.core.dead_letters import DeadLetters
     from penstock.core.group import Kept
+    from penstock.core.length import Length
     from penstock.core.pages import Pages
 
 NOTHING_EASY: Final = -1
@@ -95,6 +96,8 @@ class Queue(Tally):
         """Looks after what expires here; None while nothing does."""
         self.dead_letters: DeadLetters | None = None
         """Sees to the messages that die here; None where they are dropped."""
+        self.length: Length | None = None
+        """Bounds what is ready, apart from the capacity; None where nothing does."""
         self._review_easy(0.0)
 
     # Coming in
@@ -122,6 +125,8 @@ class Queue(Tally):
             self.backlog.append(message)
             self.messages += 1
             self.bytes += charge
+        if self.length is not None:
+            self.length.came(content, now)
         self.review(now)
 
     def append(self, address: Address, content: bytes, charge: i64, now: float) -> None:
@@ -141,13 +146,28 @@ class Queue(Tally):
 
         One that was deleted stops nobody, and nobody waits for room that cannot come (the capacity was lowered).
         """
+        if self.crowded(charge):
+            return False
+        return self.has_place(charge)
+
+    def has_place(self, charge: i64) -> bool:
+        """Tell whether a message need not wait for room here."""
         if self.deleted or self.fits(charge) or not self.can_ever_fit(charge):
             return True
         return self.overflow.verdict(self, charge) != HOLD
 
-    def takes(self, charge: i64) -> bool:
+    def crowded(self, charge: i64) -> bool:
+        """Tell whether a message must wait until dead letters are seen to: it would make more of them."""
+        letters = self.dead_letters
+        if letters is None or not letters.crowded() or self.deleted:
+            return False
+        return not self.fits(charge) or (self.length is not None and self.length.full())
+
+    def takes(self, content: bytes, charge: i64, now: float) -> bool:
         """Tell whether a message goes in that need not wait, or may not any more."""
-        return not self.deleted and (self.fits(charge) or self.overflow.verdict(self, charge) == ACCEPT)
+        if self.deleted or (self.length is not None and not self.length.takes_content(content, now)):
+            return False
+        return self.fits(charge) or self.overflow.verdict(self, charge) == ACCEPT
 
     def can_wait(self) -> bool:
         """See `Guarded.can_wait`: consumers have half of what the resume threshold leaves them."""
@@ -233,6 +253,8 @@ class Queue(Tally):
         if self.kept is not None and isinstance(message, StoredMessage):
             self.kept.journal.came_back(message)
         self.backlog.put_back(message)
+        if self.length is not None:
+            self.length.came_back(message, now)
 
     def keep(self, kept: Kept) -> None:
         """Be kept in the store, with the persistent messages that come from now on."""
@@ -264,6 +286,8 @@ class Queue(Tally):
     def drop_oldest(self, now: float) -> None:
         """Drop the oldest message that is not with a consumer (drop-head); the caller is about to review."""
         message = self.backlog.pull()
+        if self.length is not None:
+            self.length.left(message)
         if self.minded:
             self.let_go([message], now)
         self.messages -= 1
@@ -312,6 +336,8 @@ class Queue(Tally):
         if self.minded:
             self.let_go(list(self.backlog.messages()), now)
         self.backlog.clear()
+        if self.length is not None:
+            self.length.bodies = 0
         paged: i64 = 0 if self.pages is None else self.pages.clear()
         self.settled += paged
         self.settle(messages, size, now)
@@ -376,6 +402,10 @@ class Queue(Tally):
             else:
                 self.roomy_messages = messages
                 self.roomy_bytes = size
+            if self.length is not None:
+                easy = self.length.easy_messages()
+                self.easy_messages = min(self.easy_messages, easy)
+                self.roomy_messages = min(self.roomy_messages, easy)
         if membership.pools:
             membership.bound()
 

@@ -158,6 +158,8 @@ def refusal(queue: Queue) -> ResourceError:
         pages = queue.pages
         paged = f"; of these {int(pages.messages):,}, {int(pages.bytes):,} bytes, are on the disk, where "
         paged += f"{queue.settings.page_limit.words()} is the most"
+    if queue.length is not None:
+        paged = f"; it has {queue.length.clause()}{paged}"
     return ResourceError(
         f"queue '{queue.name}' holds {int(queue.depth_messages()):,} messages, {int(queue.depth_bytes()):,} bytes; its "
         f"capacity is {queue.thresholds.capacity.words()} and its overflow policy {queue.overflow.name}{paged}"

@@ -69,6 +69,8 @@ class Session:
             charge += message.charge
             room -= 1
         batch = Batch(consumer, self.next_tag, messages, charge, now)
+        if queue.length is not None:
+            queue.length.left_all(messages)
         if queue.kept is not None:
             batch.early = note_out(queue.kept, messages)
         count = batch.left

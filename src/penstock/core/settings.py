@@ -26,7 +26,7 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.deadlines import NEVER
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.names import Word
-from penstock.names.words import RABBITMQS_LENGTH
+from penstock.names.words import LENGTHS
 
 NO_RATE: Final = -1.0
 """As Artemis' users know it."""
@@ -62,6 +62,8 @@ class Settings:
         self.overflow = overflow
         self.hold_deadline_s = hold_deadline_s
         """Seconds; infinity is for ever."""
+        self.length = Level()
+        """What may be ready at most, besides the capacity: messages, and octets of their bodies (see length.py)."""
         self.page_limit = Level()
         """What may be on the disk at most, where the policy is to page."""
         self.given: dict[str, Word] = {}
@@ -98,6 +100,8 @@ def resolve(queue: str, words: dict[str, Word], defaults: Defaults) -> Settings:
     thing = f"queue '{queue}'"
     check_percents(thing, words)
     overflow = _overflow(queue, words)
+    if not overflow.counts_ready:
+        words = lengths_as_capacity(queue, words)
     wanted = overflow.has_thresholds or any(
         name.startswith(("stop-", "resume-")) and explicit(word) and not word.none for name, word in words.items()
     )
@@ -112,6 +116,8 @@ def resolve(queue: str, words: dict[str, Word], defaults: Defaults) -> Settings:
         overflow,
         hold_deadline_s(words, defaults),
     )
+    if overflow.counts_ready:
+        settings.length = Level(_most(words.get("max-length")), _most(words.get("max-length-bytes")))
     if overflow.pages:
         settings.page_limit = Level(_most(words.get("page-limit-messages")), _most(words.get("page-limit-bytes")))
     settings.message_ttl_s = _time(words.get("message-ttl"), 0.001)
@@ -152,10 +158,27 @@ def overflow_name(words: dict[str, Word]) -> str:
     if chosen is not None:
         return chosen.text
     # `x-max-length` without `x-overflow` keeps the meaning that RabbitMQ's users ask for by that name.
-    for name in ("capacity-messages", "capacity-bytes"):
-        if name in words and words[name].alias in RABBITMQS_LENGTH:
-            return "drop-head"
-    return "block"
+    return "drop-head" if any(name in words for name in LENGTHS) else "block"
+
+
+def lengths_as_capacity(queue: str, words: dict[str, Word]) -> dict[str, Word]:
+    """Return the words with RabbitMQ's lengths as the capacity, which they are with a policy that is not RabbitMQ's.
+
+    The stronger of the two counts. Raises PreconditionFailed (406) where one source says both, and they differ.
+    """
+    found = dict(words)
+    for length, capacity in LENGTHS.items():
+        word, other = found.pop(length, None), found.get(capacity)
+        if word is None or word.none:
+            continue
+        if other is not None and other.rank == word.rank and other.value() != word.value():
+            raise PreconditionFailed(
+                f"queue '{queue}': {other.told()} contradicts {word.told()}; both set {capacity} with an overflow "
+                "policy other than drop-head, reject-publish and reject-publish-dlx"
+            )
+        if other is None or word.rank < other.rank:
+            found[capacity] = word
+    return found
 
 
 def capacity_bytes(words: dict[str, Word], defaults: Defaults) -> int | None:
@@ -171,7 +194,7 @@ def capacity_bytes(words: dict[str, Word], defaults: Defaults) -> int | None:
     capacity = defaults.capacity_bytes if word is None else amount(word)
     if capacity is None:
         return None
-    for name in ("stop-bytes", "resume-bytes"):
+    for name in ("stop-bytes", "resume-bytes", "max-length-bytes"):
         asked = amount(words.get(name))
         if asked is not None and asked > capacity:
             capacity = asked + asked // 4  # Of which it is the 80 % that a stop is by default.

@@ -90,4 +90,7 @@ def restore(queue: Queue, messages: list[StoredMessage], now: float) -> None:
             queue.kept.stock.add(message.charge, now)
         if message.sequence > queue.tail:
             queue.tail = message.sequence
+    if queue.length is not None:
+        queue.length.read_back(messages)
+        queue.length.trim_later()
     queue.review(now)

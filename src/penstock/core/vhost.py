@@ -11,6 +11,7 @@ from penstock.core.dead_letters import DeadLetters
 from penstock.core.equivalence import check_exchange, check_queue
 from penstock.core.exchange import Exchange, alternate_of, make_exchange
 from penstock.core.lasting import admit, forget, keep, lasts
+from penstock.core.length import limit
 from penstock.core.message import Address
 from penstock.core.paging import arrange, check
 from penstock.core.queue import Queue
@@ -132,6 +133,7 @@ class VirtualHost:
             arrange(self.gates.broker, queue)
         self.gates.place_queue(queue)
         self.see_to_letters(queue)
+        limit(self.gates.broker, queue)
         self.epoch += 1
 
     def open_replies(self, address: str) -> Queue:
@@ -144,6 +146,7 @@ class VirtualHost:
         queue.auto_delete = True
         self.replies[address] = queue
         self.gates.place_queue(queue)
+        limit(self.gates.broker, queue)
         self.epoch += 1
         return queue
 

@@ -34,6 +34,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.flow.chores import Chores
 from penstock.flow.deadlines import NEVER, Deadlines, Party
 from penstock.flow.gate import Crossing, Gate, Guarded, Waiter
 
@@ -65,6 +66,8 @@ class Turns:
 
     def __init__(self, deadlines: Deadlines | None = None) -> None:
         self.deadlines = Deadlines() if deadlines is None else deadlines
+        self.chores = Chores()
+        """Work that is done in slices, turn by turn."""
         self._listed: Final[list[tuple[i64, i64, Gate]]] = []
         self._drawn: i64 = 0
         self._clock: i64 = 1

@@ -53,6 +53,8 @@ SCOPES: Final[dict[str, dict[str, str]]] = {
     "queue": {
         **_MARKS,
         **_PERCENTS,
+        "max-length": COUNT,
+        "max-length-bytes": BYTES,
         "overflow": POLICY,
         "page-limit-messages": COUNT,
         "page-limit-bytes": BYTES,
@@ -131,8 +133,6 @@ ALIASES: Final[dict[str, str]] = {
     "slow-consumer-threshold": "slow-consumer-rate",
     "slow-consumer-check-period": "slow-consumer-period",
     # RabbitMQ
-    "x-max-length": "capacity-messages",
-    "x-max-length-bytes": "capacity-bytes",
     "x-overflow": "overflow",
 } | {"x-" + word: word for word in OURS}
 
@@ -151,12 +151,11 @@ SCOPED_ALIASES: Final[dict[str, dict[str, str]]] = {
     },
     "vhost": _BROKER_JS_QUOTA,
     "producer": {"producerMaxRate": "rate-messages"},  # Artemis
-    "queue": {"max-length": "capacity-messages", "max-length-bytes": "capacity-bytes"},  # RabbitMQ's policies
 }
 """Names that only mean something in one scope's patterns; a declaration does not know them."""
 
-RABBITMQS_LENGTH: Final = frozenset({"x-max-length", "x-max-length-bytes", "max-length", "max-length-bytes"})
-"""Capacities whose users expect drop-head where they name no policy."""
+LENGTHS: Final = {"max-length": "capacity-messages", "max-length-bytes": "capacity-bytes"}
+"""RabbitMQ's bounds on what is ready. With an overflow policy that RabbitMQ does not know they are the capacity."""
 
 ZERO_IS_NONE: Final = frozenset(
     {

@@ -6,8 +6,11 @@ the death and taken off, or the message would die again where it goes.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
+
+from librt.strings import read_i64_be
+from mypy_extensions import i64
 
 from penstock.adapter.amqp091.content import properties_of
 from penstock.adapter.amqp091.copies import CC, copies_of
@@ -19,6 +22,12 @@ from penstock.wire.amqp091.fields import EPOCH, FieldReader
 
 DEATHS_KEPT: Final = 64
 """Entries of x-death; there is one for each queue and reason, and beyond these the oldest is left out."""
+
+COUNTED_MAX: Final = 1 << 62
+"""A count of this or more was written by no broker."""
+
+WRITTEN: Final = ("count", "reason", "queue", "time", "exchange", "routing-keys", "original-expiration")
+"""The fields of an entry (rabbit_dead_letter.erl)."""
 
 Entry = dict[str, object]
 
@@ -55,6 +64,10 @@ class DeathWriter(LetterWriter):
         except CodecError:
             return []
         return [(str(entry.get("queue")), str(entry.get("reason"))) for entry in found]
+
+    def body_bytes(self, content: bytes) -> i64:
+        """See `LetterWriter.body_bytes`: the header says it (section 4.2.6.1)."""
+        return read_i64_be(content, 11)
 
     def headers(self, content: bytes) -> Entry:
         """See `LetterWriter.headers`."""
@@ -98,11 +111,26 @@ def _take(deaths: list[Entry], queue: str, reason: str) -> Entry | None:
 
 
 def _deaths(headers: dict[str, bytes]) -> list[Entry]:
-    """Return the entries of x-death; what a client put there that is none is left out."""
+    """Return the entries of x-death. What a client put there that is none is left out: it is not trusted."""
     octets = headers.get("x-death")
     if octets is None:
         return []
     reader = FieldReader(octets)
     reader.shortstr()
     value = reader.value(1)
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+    found: list[Entry] = []
+    for entry in value if isinstance(value, list) else []:
+        if isinstance(entry, dict) and isinstance(entry.get("queue"), str) and isinstance(entry.get("reason"), str):
+            found.append({name: entry[name] for name in WRITTEN if name in entry and _as_written(name, entry[name])})
+    return found
+
+
+def _as_written(name: str, value: object) -> bool:
+    """Tell whether a field of an entry is one that a broker writes."""
+    if name == "count":
+        return isinstance(value, int) and not isinstance(value, bool) and 0 < value < COUNTED_MAX
+    if name == "time":
+        return isinstance(value, datetime)
+    if name == "routing-keys":
+        return isinstance(value, list) and all(isinstance(key, str) for key in value)
+    return isinstance(value, str)

@@ -19,6 +19,8 @@ class DropHead(OverflowPolicy):
     """
 
     name = "drop-head"
+    drops = True
+    counts_ready = True
 
     def verdict(self, queue: Queue, charge: i64) -> int:
         """See `OverflowPolicy.verdict`."""

@@ -29,6 +29,10 @@ class OverflowPolicy:
     """Whether a message that was refused goes to the queue's dead-letter exchange."""
     destroys: bool = False
     """Whether the queue is deleted when it would be overrun."""
+    drops: bool = False
+    """Whether the oldest messages are dropped for the newest."""
+    counts_ready: bool = False
+    """Whether it is one of RabbitMQ's: a length by its names is of what is ready (see length.py)."""
     pages: bool = False
     """Whether messages go to the disk instead, for as long as they may."""
 

@@ -20,6 +20,7 @@ class Reject(OverflowPolicy):
     """Refuse it."""
 
     name = "reject"
+    counts_ready = True
     returns = True
 
     def verdict(self, queue: Queue, charge: i64) -> int:

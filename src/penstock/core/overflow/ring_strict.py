@@ -17,6 +17,7 @@ class RingStrict(DropHead):
     """The oldest message makes room; while any message is with a consumer the new one is refused instead."""
 
     name = "ring-strict"
+    counts_ready = False
     returns = True
 
     def verdict(self, queue: Queue, charge: i64) -> int:
