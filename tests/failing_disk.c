@@ -3,7 +3,8 @@
  * FAILING names that file; in it are words: "sync" lets fsync and fdatasync fail, "write" lets writes fail, each with
  * EIO; "torn" lets half of a write through and then fails; "late" synchronises, and says EIO then. "full" lets writes
  * fail with ENOSPC, "only-read" writes and synchronising with EROFS. "slow" lets synchronising take two seconds,
- * "stuck" as long as the word is there. "log" restricts them to the log, "file" to the file itself.
+ * "stuck" as long as the word is there. "log" restricts them to the log, "file" to the file itself, "count" to the count
+ * of transactions.
  *
  * CLOCK_OFF_S, if it is set, is by how many seconds the wall clock goes wrong; or, with @ before it, names a file where
  * that is said, once there is such a file. */
@@ -38,19 +39,22 @@ static int says(int fd, const char *word) {
     char link[64], path[4096], words[256];
     const char *switch_path = getenv("FAILING");
     ssize_t length;
-    int is_log;
+    int is_log, is_count;
 
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     length = readlink(link, path, sizeof path - 1);
     if (switch_path == NULL || length < 0)
         return 0;
     path[length] = 0;
-    if (strstr(path, "messages.sqlite") == NULL || strstr(path, "-shm") != NULL)
+    is_count = strstr(path, "messages.commits") != NULL;
+    if ((strstr(path, "messages.sqlite") == NULL && !is_count) || strstr(path, "-shm") != NULL)
         return 0;
     is_log = strstr(path, "-wal") != NULL;
     if (!read_words(switch_path, words, sizeof words))
         return 0;
-    if ((strstr(words, "log") && !is_log) || (strstr(words, "file") && is_log))
+    if ((strstr(words, "log") && !is_log) || (strstr(words, "file") && (is_log || is_count)))
+        return 0;
+    if (strstr(words, "count") && !is_count)
         return 0;
     return strstr(words, word) != NULL;
 }

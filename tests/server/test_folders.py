@@ -5,19 +5,24 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import re
 import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from penstock.store.commit_counter import COUNTER_FILE
+from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE
+from penstock.store.wal import FRAME, HEADER
 from tests.brokers import PATIENCE, penstock_command, serving
 from tests.faults import small_disk
-from tests.server.test_durability import client_of
+from tests.server.test_durability import client_of, killed
 
 PAGE = {"x-overflow": "page", "capacity-messages": 10}
 
@@ -132,3 +137,78 @@ def test_a_store_that_was_cut_off_is_refused_and_the_rest_of_it_saved(data: Path
         assert all(body == body[:10] * 50 for body in bodies)
         assert bodies == sorted(set(bodies))
     assert 0 < sum(map(len, left.values())) < 600
+
+
+STEP = FRAME.size + PAGE_SIZE
+"""Octets of a frame of the log."""
+
+
+@pytest.fixture
+def killed_data(tmp_path: Path) -> Path:
+    """A data directory whose broker was killed when 50 messages were confirmed, one transaction each."""
+    data = tmp_path / "killed"
+    with serving(tmp_path, "--data", str(data)) as broker, client_of(broker) as client:
+        client.channel.queue_declare("q", durable=True)
+        client.publish("q", *[f"{number:010}" for number in range(50)])
+        killed(broker)
+    return data
+
+
+def remove(log: Path) -> None:
+    log.unlink()
+
+
+def cut_in_the_middle(log: Path) -> None:
+    os.truncate(log, HEADER.size + (log.stat().st_size - HEADER.size) // STEP // 2 * STEP)
+
+
+def cut_the_last_frame(log: Path) -> None:
+    os.truncate(log, log.stat().st_size - STEP)
+
+
+def flip_a_bit_of_the_last_frame(log: Path) -> None:
+    octets = bytearray(log.read_bytes())
+    octets[-STEP // 2] ^= 1
+    log.write_bytes(octets)
+
+
+@pytest.mark.parametrize("change", [remove, cut_in_the_middle, cut_the_last_frame, flip_a_bit_of_the_last_frame])
+def test_a_log_that_lost_confirmed_messages_is_refused_with_how_many_and_repair_accepts_that(
+    killed_data: Path, tmp_path: Path, change: Callable[[Path], None]
+) -> None:
+    change(killed_data / f"{FILE}-wal")
+    before = {path.name: path.read_bytes() for path in killed_data.iterdir() if path.name.startswith(FILE)}
+    said = refused(killed_data)
+    found = re.fullmatch(
+        rf"the store '{killed_data}/{FILE}' has lost the last (\d+ )?transactions? of (\d+), which brought "
+        rf"(\d+|no) messages?: its log '{FILE}-wal' was removed, cut off or damaged at its end, .*",
+        said,
+    )
+    assert found is not None, said
+    missing = 0 if found[3] == "no" else int(found[3])
+    assert {name: (killed_data / name).read_bytes() for name in before if "-shm" not in name} == {
+        name: octets for name, octets in before.items() if "-shm" not in name
+    }
+    assert penstock_command("check", "--data", str(killed_data)).stderr.strip().endswith(said)
+    done = penstock_command("repair", str(tmp_path / "saved"), "--data", str(killed_data))
+    assert done.returncode == 0, done.stderr
+    assert f"{missing} messages" in done.stderr
+    assert "lost: 1 record, the end of the log, of whatever queues, has lost at least 0 and at most" in done.stdout
+    with serving(tmp_path, "--data", str(tmp_path / "saved")) as broker, client_of(broker) as client:
+        if change is remove:
+            assert missing == 50
+            return
+        left = [body for body, _ in client.drain("q")]
+    assert left == [f"{number:010}" for number in range(50 - missing)]
+
+
+def test_a_data_directory_of_an_earlier_version_starts_and_is_counted_from_then_on(data: Path, tmp_path: Path) -> None:
+    """It has neither the count nor its row in the table of sums."""
+    change(data, "DELETE FROM sums WHERE name = 'commits'", "PRAGMA user_version = 2")
+    (data / COUNTER_FILE).unlink()
+    with serving(tmp_path, "--data", str(data)) as broker, client_of(broker) as client:
+        client.publish("q", "new")
+        assert client.depth("q") == 301
+        killed(broker)
+    (data / f"{FILE}-wal").unlink()
+    assert ", which brought 1 message: its log" in refused(data)

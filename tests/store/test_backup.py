@@ -10,6 +10,7 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.store.commit import Position
+from penstock.store.commit_counter import COUNTER_FILE
 from penstock.store.sqlite import FILE, SqliteStore
 from tests.store.child import LIVE, numbered
 from tests.store.holding import committing, contents, filled, opened, some_row, unprivileged
@@ -20,7 +21,7 @@ def test_a_backup_is_a_whole_folder_that_a_store_opens(tmp_path: Path) -> None:
     with opened(tmp_path / "data") as store:
         store.backup(tmp_path / "backups" / "today")
         store.commit(committing(rows=[some_row(5000)]))
-    assert [path.name for path in (tmp_path / "backups" / "today").iterdir()] == [FILE]
+    assert {path.name for path in (tmp_path / "backups" / "today").iterdir()} == {FILE, COUNTER_FILE}
     assert (tmp_path / "backups" / "today").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "backups" / "today" / FILE).stat().st_mode & 0o777 == 0o600
     with opened(tmp_path / "backups" / "today") as store:
@@ -116,4 +117,4 @@ def test_a_backup_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
             store.backup(tmp_path / "copy", stop)
         assert os.listdir(tmp_path / "copy") == []
         store.backup(tmp_path / "copy")
-        assert os.listdir(tmp_path / "copy") == [FILE]
+        assert set(os.listdir(tmp_path / "copy")) == {FILE, COUNTER_FILE}

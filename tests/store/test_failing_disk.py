@@ -153,6 +153,28 @@ def test_of_a_failed_commit_all_or_nothing_is_there_after_a_kill_and_it_can_be_w
     assert_only(tmp_path / "killed", 8)
 
 
+@pytest.mark.parametrize("words", ["count sync", "count write", "count torn", "count late", "count full"])
+def test_a_commit_that_cannot_be_counted_is_not_confirmed_and_goes_through_later(
+    tmp_path: Path, disk: Disk, words: str
+) -> None:
+    """The log has it already: after a kill it may be there, and nothing looks damaged."""
+    data = tmp_path / "data"
+    data.mkdir()
+    kind, why = ("StoreFull", "No space left on device") if "full" in words else ("StoreError", "Input/output error")
+    with child(data, **disk.environment) as ask:
+        for number in range(1, 8):
+            assert ask("commit", number) == f"done {number}"
+        disk.fail(words)
+        for _ in range(2):
+            assert ask("commit", 8) == f"{kind}: cannot write the count of transactions '{data}/messages.commits': {why}"
+        shutil.copytree(data, tmp_path / "killed")
+        disk.work()
+        assert ask("commit", 8) == "done 8"
+        assert ask("commit", 9) == "done 9"
+    assert_only(data, 9, first=5)
+    assert_only(tmp_path / "killed", 8, first=4)
+
+
 @pytest.mark.parametrize("words", ["file sync", "file write", "file torn"])
 def test_a_log_that_cannot_be_written_back_stays_and_nothing_is_lost(tmp_path: Path, disk: Disk, words: str) -> None:
     data = tmp_path / "data"

@@ -15,6 +15,7 @@ from penstock import __version__
 from penstock.errors import StoreError
 from penstock.store import schema
 from penstock.store.commit import UNKNOWN, Position
+from penstock.store.commit_counter import COUNTER_FILE
 from penstock.store.repair import repair
 from penstock.store.sqlite import FILE, SqliteStore
 from tests.store.holding import committing, contents, filled, opened, unprivileged
@@ -110,7 +111,7 @@ def test_what_a_creation_that_was_interrupted_left_is_made_anew(tmp_path: Path) 
     (tmp_path / f"{FILE}.new-journal").write_bytes(b"it")
     with opened(tmp_path) as store:
         assert contents(store) == ([], [], [], [])
-    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+    assert {path.name for path in tmp_path.iterdir()} == {FILE, COUNTER_FILE}
 
 
 def test_a_store_of_form_0_is_brought_up_to_date(tmp_path: Path) -> None:

@@ -159,10 +159,11 @@ def test_rows_are_read_one_at_a_time(tmp_path: Path) -> None:
         assert [*rows] == [some_row(2), some_row(3)]
 
 
-def test_a_closed_store_is_one_file_that_only_its_owner_reads(tmp_path: Path) -> None:
+def test_a_closed_store_is_a_file_and_its_count_that_only_their_owner_reads(tmp_path: Path) -> None:
     filled(tmp_path / "data")
-    assert [(path.name, path.stat().st_mode & 0o777) for path in (tmp_path / "data").iterdir()] == [
-        ("messages.sqlite", 0o600)
+    assert sorted((path.name, path.stat().st_mode & 0o777) for path in (tmp_path / "data").iterdir()) == [
+        ("messages.commits", 0o600),
+        ("messages.sqlite", 0o600),
     ]
 
 

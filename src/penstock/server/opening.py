@@ -28,7 +28,7 @@ def store_of(url: str | None, directory: DataDirectory | None) -> Store | None:
     Raises ConfigError.
     """
     if url is None:
-        return None if directory is None else SqliteStore(directory.path)
+        return None if directory is None else SqliteStore(directory.path, directory)
     if not url.startswith(SCHEMES):
         raise ConfigError(
             f"a store is a database of PostgreSQL, as postgresql://HOST/DATABASE, not {_scheme(url)}; "

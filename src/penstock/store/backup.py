@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from penstock.errors import StoreError
+from penstock.store.commit_counter import CommitCounter
+from penstock.store.counted import count_in
 from penstock.store.directory import synchronise
 from penstock.store.faults import fault, refused
 
@@ -29,11 +31,14 @@ def copy(path: Path, target: Path, told: Callable[[int, int], None] | None = Non
     try:
         _copy(path, part, told)
         synchronise(part)
+        count = count_in(part)
         part.rename(target / path.name)
-        synchronise(target)
+        CommitCounter(target).make(count)
         synchronise(target.parent)
     except OSError as error:
         raise refused(error, target, "write", "the backup") from None
+    except sqlite3.Error as error:
+        raise fault(error, part, "read", "the backup") from None
     finally:
         part.unlink(missing_ok=True)
 

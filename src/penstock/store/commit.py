@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 
 UNKNOWN: Final = -1
 """Where nobody has counted."""
+COMMITS: Final = "commits"
+"""The name of the count of transactions, beside those of the tables."""
 
 
 class Row(NamedTuple):

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import sys
 from pathlib import Path
+from typing import Final
 
-from penstock.errors import StartError
+from penstock.errors import StartError, StoreError, StoreLost
 
 SYSTEM: Path = Path("/var/lib/penstock")
 """The data directory of a broker that root starts."""
+TAKES: Final = 10
+"""How often a lock file that disappears while it is being taken is tried again."""
+
+log = logging.getLogger("penstock")
 
 
 def default_directory() -> Path:
@@ -41,6 +47,9 @@ class DataDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock: int | None = None
+        self._lock_path = path / "lock"
+        self._identity: tuple[int, int] = (0, 0)
+        """Device and inode of the lock file that is held."""
 
     def lock(self) -> None:
         """Make the directory if needed, for its owner alone, and take it.
@@ -60,13 +69,10 @@ class DataDirectory:
                     f"cannot use data directory '{self.path}': it may not be written by this user; "
                     "give its owner the right to, or name another with --data"
                 )
-            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            self._take(os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise StartError(f"cannot use data directory '{self.path}': {error.strerror}") from None
-        self._take(lock)
-        with contextlib.suppress(OSError):  # On a full disk nobody can be told who holds it; it is held all the same.
-            os.ftruncate(lock, 0)
-            os.write(lock, str(os.getpid()).encode())
+        self._sign()
 
     def hold(self) -> None:
         """Take the directory as it is, and write nothing: it may be on a disk that cannot be written any more.
@@ -74,12 +80,35 @@ class DataDirectory:
         Raises StartError if it is not there or a broker holds it.
         """
         try:
-            self._take(os.open(self.path / "lock", os.O_RDONLY))
+            self._take(os.O_RDONLY)
         except FileNotFoundError:
             if not self.path.is_dir():
                 raise StartError(f"there is no data directory '{self.path}'") from None
         except OSError as error:
             raise StartError(f"cannot use data directory '{self.path}': {error.strerror}") from None
+
+    def keep(self) -> None:
+        """Make sure that the lock file is still the one that is held; if somebody has removed it, take it again.
+
+        Whether another broker has used the directory in between the store finds out itself. Raises StoreLost if
+        another broker has the lock now, or the directory is gone; StoreError if neither can be said.
+        """
+        with contextlib.suppress(OSError):
+            if _identity(os.stat(self._lock_path)) == self._identity:
+                return
+        held = self._lock
+        try:
+            self._take(os.O_RDWR | os.O_CREAT)
+        except StartError as error:
+            raise StoreLost(f"{error}: its lock file was removed while this broker held it; this one must stop") from None
+        except FileNotFoundError:
+            raise StoreLost(f"data directory '{self.path}' was removed while it was in use; this broker must stop") from None
+        except OSError as error:
+            raise StoreError(f"cannot use data directory '{self.path}': {error.strerror}") from None
+        if held is not None:
+            os.close(held)
+        self._sign()
+        log.warning("the lock file of data directory '%s' was removed, and is taken again", self.path)
 
     def unlock(self) -> None:
         """Let go of the directory."""
@@ -93,14 +122,36 @@ class DataDirectory:
         for path in missing:  # It is there after a power failure only if its parent knows of it.
             synchronise(path.parent)
 
-    def _take(self, lock: int) -> None:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            holder = os.read(lock, 32).decode(errors="replace").strip() or "unknown"
+    def _sign(self) -> None:
+        """Write into the lock file who holds it. On a full disk nobody can be told; it is held all the same."""
+        assert self._lock is not None
+        with contextlib.suppress(OSError):
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, str(os.getpid()).encode(), 0)
+
+    def _take(self, flags: int) -> None:
+        """Lock the lock file, and see that it still has its name then. Raises StartError and OSError."""
+        for _ in range(TAKES):
+            lock = os.open(self._lock_path, flags, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                holder = os.read(lock, 32).decode(errors="replace").strip() or "unknown"
+                os.close(lock)
+                raise StartError(
+                    f"data directory '{self.path}' is in use by another broker (process {holder})"
+                ) from None
+            identity = _identity(os.fstat(lock))
+            with contextlib.suppress(FileNotFoundError):
+                if _identity(os.stat(self._lock_path)) == identity:
+                    self._lock, self._identity = lock, identity
+                    return
             os.close(lock)
-            raise StartError(f"data directory '{self.path}' is in use by another broker (process {holder})") from None
-        self._lock = lock
+        raise StartError(f"cannot use data directory '{self.path}': its lock file is removed again and again")
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def synchronise(path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from penstock.errors import StoreError
-from penstock.store.commit import Commit, Thing
+from penstock.store.commit import COMMITS, Commit, Thing
+from penstock.store.commit_counter import CommitCounter, Count
+from penstock.store.counted import lost_transactions
 from penstock.store.directory import DataDirectory
 from penstock.store.faults import refused
 from penstock.store.image import Columns, Image
@@ -19,6 +22,10 @@ COMMIT_BYTES: Final = 8 * 1024 * 1024
 """How much is saved in one transaction; so much of it is in memory."""
 RECORD_BYTES: Final = 500
 """What a record takes in memory beside its data, about."""
+
+
+SUMMED: Final = (COMMITS.encode(), *(table.name.encode() for table in TABLES))
+"""The names in the table of sums."""
 
 
 class Saved(NamedTuple):
@@ -66,6 +73,7 @@ class _Repair:
         """Of each table the keys of the records that were met, and their seals."""
         self._saved = {table.name: 0 for table in TABLES}
         self._lost: list[Damage] = []
+        self._counter = CommitCounter(path.parent)
 
     def run(self) -> Saved:
         with Image(self._path) as image:
@@ -80,8 +88,22 @@ class _Repair:
             found = self._found[table.name]
             is_damaged = self._saved[table.name] < len(found)
             self._lost += compare(table, self._sums.get(table.name), len(found), sum(found.values()), is_damaged)
+        self._lost += self._missing()
         kept = self._saved
         return Saved(kept["rows"], kept["notes"], kept["things"], kept["positions"], self._lost)
+
+    def _missing(self) -> Iterator[Damage]:
+        """Tell of transactions that were counted outside of the database and are not in it."""
+        found = self._sums.get(COMMITS)
+        try:
+            known = self._counter.read()
+        except StoreError as error:
+            yield Damage(self._counter.path.name, str(error))
+            return
+        if found is not None and known is not None and found.records < known.transactions:
+            lost = known.messages - found.seals
+            what = lost_transactions(known, Count(found.records, found.seals))
+            yield Damage(what, "the log ends before them", messages=max(lost, 0), table=COMMITS)
 
     def _save(self, image: Image) -> None:
         for columns in image.records():
@@ -96,7 +118,7 @@ class _Repair:
 
     def _is_sum(self, columns: Columns) -> bool:
         name = columns[1]
-        return name in [table.name.encode() for table in TABLES] and all(type(value) is int for value in columns[2:])
+        return name in SUMMED and all(type(value) is int for value in columns[2:])
 
     def _record(self, table: Table, columns: Columns) -> None:
         found = self._found[table.name]

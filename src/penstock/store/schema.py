@@ -17,7 +17,8 @@ from typing import Final
 
 import penstock
 from penstock.errors import StoreError
-from penstock.store.commit import UNKNOWN
+from penstock.store.commit import COMMITS, UNKNOWN
+from penstock.store.commit_counter import CommitCounter
 from penstock.store.directory import synchronise
 from penstock.store.faults import DAMAGED, refused
 from penstock.store.tables import POSITIONS, TABLES, Table
@@ -27,6 +28,10 @@ MAGIC: Final = b"SQLite format 3\x00"
 PAGE_SIZE: Final = 8192
 """Measured, microseconds of CPU for a commit with 4,096 / 8,192 / 16,384: 3,300 / 2,600 / 2,100 for 1 MiB; 490 / 420 /
 400 for 100 KiB; 230 / 230 / 240 for 10 KiB, of which they write 4.4 / 5.8 / 10.8 times as much."""
+
+COMMITS_ID: Final = len(TABLES) + 1
+"""Of the row in the table of sums that counts transactions: their number, that of the messages that they brought, and
+how often the store was opened."""
 
 _ROW_COLUMNS: Final = """
     number INTEGER PRIMARY KEY, queue INTEGER NOT NULL, first INTEGER NOT NULL, messages INTEGER NOT NULL,
@@ -91,7 +96,15 @@ def _second(connection: sqlite3.Connection) -> None:
     _sum_up(connection, POSITIONS)
 
 
-MIGRATIONS: Final[tuple[Migration, ...]] = (_first, _second)
+def _third(connection: sqlite3.Connection) -> None:
+    """Let the table of sums count the transactions, the messages that they brought, and how often the store was opened.
+
+    It stands there because that page is written with every transaction in any case.
+    """
+    connection.execute("INSERT INTO sums VALUES (?, ?, 0, 0, 0)", (COMMITS_ID, COMMITS))
+
+
+MIGRATIONS: Final[tuple[Migration, ...]] = (_first, _second, _third)
 """The first makes version 1 of nothing, the second version 2 of version 1 ... One that changes a table makes it anew
 and does not alter it: a file's statements are compared with those of a new one, and SQLite rewrites what it alters."""
 
@@ -99,7 +112,7 @@ and does not alter it: a file's statements are compared with those of a new one,
 def recognise(path: Path) -> bool:
     """Look at the file before anybody opens it; tells whether it is there.
 
-    Raises StoreError if it is another program's, or cannot be read.
+    Raises StoreError if it is another program's, cannot be read, or is gone.
     """
     try:
         with path.open("rb") as file:
@@ -109,6 +122,7 @@ def recognise(path: Path) -> bool:
             raise StoreError(
                 f"the store '{path}' is gone, but its log is there: bring the file back, or remove '{path}-wal'"
             ) from None
+        _refuse_if_counted(path)
         return False
     except OSError as error:
         raise refused(error, path, "open") from None
@@ -124,6 +138,16 @@ def recognise(path: Path) -> bool:
             f"{application}); name another folder with --data"
         )
     return True
+
+
+def _refuse_if_counted(path: Path) -> None:
+    counter = CommitCounter(path.parent)
+    count = counter.read()
+    if count is not None and count.transactions:
+        raise StoreError(
+            f"the store '{path}' is gone, with the {count.transactions:,} transactions that it had: bring the file back, "
+            f"or remove '{counter.path}' to begin with nothing"
+        )
 
 
 def make(path: Path) -> None:
@@ -148,7 +172,10 @@ def make(path: Path) -> None:
 
 
 def bring_up_to_date(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-    """Run the migrations that the file has not seen, and note who opened it. Raises StoreError if it is too new."""
+    """Run the migrations that the file has not seen, and note who opened it; count that it was opened.
+
+    Raises StoreError if it is too new.
+    """
     newest = len(migrations)
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -166,6 +193,7 @@ def bring_up_to_date(connection: sqlite3.Connection, path: Path, migrations: Seq
             raise StoreError(f"cannot open the store '{path}': {DAMAGED}")
         connection.execute(f"PRAGMA application_id = {APPLICATION}")
         connection.execute(f"PRAGMA user_version = {newest}")
+        connection.execute("UPDATE sums SET last = last + 1 WHERE id = ?", (COMMITS_ID,))
         connection.execute(
             "INSERT INTO about VALUES ('penstock', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
             (penstock.__version__,),

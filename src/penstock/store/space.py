@@ -14,6 +14,7 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
+from penstock.store.commit_counter import COUNTER_FILE
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.store import Usage
 
@@ -29,9 +30,10 @@ STEP_PAGES: Final = 4 * MIB // PAGE_SIZE
 
 
 def measure(connection: sqlite3.Connection, path: Path) -> Usage:
-    """Return how much room the file, its log and the log's index take on their file system."""
+    """Return how much room the file, its log, the log's index and the count of transactions take."""
     free, _, page_size = _pages(connection)
-    taken = sum(_taken(path.with_name(path.name + end)) for end in ("", "-wal", "-shm"))
+    files = [path.with_name(path.name + end) for end in ("", "-wal", "-shm")]
+    taken = sum(_taken(file) for file in (*files, path.with_name(COUNTER_FILE)))
     left: int | None = None
     total: int | None = None
     with contextlib.suppress(OSError):

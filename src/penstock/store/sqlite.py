@@ -4,6 +4,11 @@ Theory of operation. A commit is one transaction with the number of each record 
 writing it once: when a disk fails in the middle and nobody can say how far it came, the same commit is tried again.
 What a failed transaction has left in the log is written over by the next; until then SQLite does not see it. SQLite's
 connection survives most failures; where it does not, it is opened anew.
+
+Each transaction counts itself in the database, and then in a file of its own, before it counts as committed: when that
+file knows more transactions than the database has, the log has lost some (commit_counter.py). Each opening is counted
+in the database too, and each transaction looks whether there was another one since: so of two brokers that use one
+file, because somebody removed the lock between them, the first writes nothing any more once the second has begun.
 """
 
 from __future__ import annotations
@@ -14,10 +19,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.errors import StoreError
+from penstock.errors import StoreError, StoreLost
 from penstock.store import schema
 from penstock.store.backup import copy
 from penstock.store.commit import Commit, Note, Position, Row, Thing
+from penstock.store.commit_counter import CommitCounter, Count
+from penstock.store.counted import count_transaction, missing, read_count
+from penstock.store.directory import DataDirectory
 from penstock.store.faults import fault, is_damage, refused
 from penstock.store.paging import Pages
 from penstock.store.reading import Reading
@@ -34,11 +42,24 @@ CACHE_KIB: Final = 4 * 1024
 3.1, 3.1 to write it, 1.7, 1.7, 2.0, 2.1 to read it back and delete it; 8, 4, in those of 8 MiB: 2.9, 3.1 to write."""
 
 
-class SqliteStore(Store):
-    """The store of one data directory, which the caller has locked; see `directory.DataDirectory`."""
+OPEN_S: Final = 2.0
+"""Seconds for which opening waits for a transaction of another process."""
 
-    def __init__(self, directory: Path) -> None:
+
+class SqliteStore(Store):
+    """The store of one data directory, which the caller has locked.
+
+    Who gives the lock (`held`) has it looked at before each transaction.
+    """
+
+    def __init__(self, directory: Path, held: DataDirectory | None = None) -> None:
         self.path = directory / FILE
+        self._held = held
+        self._counter = CommitCounter(directory)
+        self._count = Count(0, 0)
+        """Of the database, with the last transaction that it took."""
+        self._opening: int = 0
+        """Which opening of the file is ours."""
         self.damaged: list[Damage] = []
         self._space = Space(self.path)
         self._connection: sqlite3.Connection | None = None
@@ -55,12 +76,17 @@ class SqliteStore(Store):
         try:
             if schema.recognise(self.path):
                 judge(self.path)
+                missing(self.path, self._counter)
             else:
                 schema.make(self.path)
             connection = self._connect()
             try:
+                connection.execute(f"PRAGMA busy_timeout = {OPEN_S * 1000:.0f}")
                 schema.bring_up_to_date(connection, self.path)
+                connection.execute("PRAGMA busy_timeout = 0")
                 (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+                self._count, self._opening = read_count(connection)
+                self._counter.open(self._count)
             except BaseException:
                 connection.close()
                 raise
@@ -82,6 +108,7 @@ class SqliteStore(Store):
         """Let go of the file; what is in the log is written back, if the disk lets us."""
         self._is_open = False
         self._disconnect()
+        self._counter.close()
 
     def _connect(self) -> sqlite3.Connection:
         """Return a connection that keeps to our rules. Raises sqlite3.Error or OSError."""
@@ -111,6 +138,7 @@ class SqliteStore(Store):
                 raise StoreError(f"the store '{self.path}' is not open")
             try:
                 self._connection = self._connect()
+                self._count, _ = read_count(self._connection)  # The last one may have come to the disk all the same.
             except OSError as error:
                 raise refused(error, self.path, "open") from None
             except sqlite3.Error as error:
@@ -196,10 +224,20 @@ class SqliteStore(Store):
     # Writing
 
     def commit(self, commit: Commit) -> None:
-        """Write all of it; it is on the disk when this returns. Raises StoreFull or StoreError: it may be retried."""
+        """Write all of it; it is on the disk when this returns. Raises StoreFull or StoreError: it may be retried.
+
+        Raises StoreLost if another broker uses the file.
+        """
+        self._keep()
         connection = self._connected()
+        count = self._count.plus(commit)
         try:
             connection.execute("BEGIN IMMEDIATE")
+            if not count_transaction(connection, count, self._opening):
+                raise StoreLost(
+                    f"another broker has opened the store '{self.path}', which this one was using: one of the two was "
+                    "started where no lock file stopped it; this one must stop"
+                )
             write(connection, commit)
             connection.execute("COMMIT")
         except BaseException as error:
@@ -207,9 +245,20 @@ class SqliteStore(Store):
             if isinstance(error, sqlite3.Error):
                 raise fault(error, self.path, "write") from None
             raise
+        self._count = count
+        try:
+            self._counter.write(count)
+        except OSError as error:
+            raise refused(error, self._counter.path, "write", "the count of transactions") from None
+
+    def _keep(self) -> None:
+        """See that the lock is ours and the file still the one that is open. Raises StoreLost or StoreError."""
+        if self._held is not None:
+            self._held.keep()
 
     def tidy(self) -> bool:
-        """Give back some of what is free; tells whether there is more. Raises StoreError."""
+        """Give back some of what is free; tells whether there is more. Raises StoreError, StoreLost."""
+        self._keep()
         try:
             return self._space.tidy(self._connected())
         except sqlite3.Error as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from penstock.store.commit import UNKNOWN, Position
+from penstock.store.commit import COMMITS, UNKNOWN, Position
 from penstock.store.store import STALE, Damage
 
 LISTED: Final = 5
@@ -94,7 +94,12 @@ class Account:
             if loss.most != 0 or loss.back != 0:
                 found.append(loss)
         strays = judge.strays(self.strays)
-        return found if strays is None else [*found, strays]
+        found += [] if strays is None else [strays]
+        return found + [
+            Loss(0, "the end of the log, of whatever queues,", 0, each.messages, UNKNOWN, 0)
+            for each in damaged
+            if each.table == COMMITS and each.messages
+        ]
 
 
 def summed_up(losses: list[Loss]) -> str:
