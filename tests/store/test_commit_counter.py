@@ -84,7 +84,9 @@ def refusal(place: Path) -> str:
 
 def lost(transactions: int) -> str:
     what = "transaction" if transactions == 1 else f"{transactions} transactions"
-    return f"has lost the last {what} of {COMMITS}, which brought {transactions * MESSAGES} messages: its log '{FILE}-wal'"
+    return (
+        f"has lost the last {what} of {COMMITS}, which brought {transactions * MESSAGES} messages: its log '{FILE}-wal'"
+    )
 
 
 def test_a_store_as_a_kill_left_it_is_opened_with_all_that_was_confirmed(killed: Killed) -> None:

@@ -166,7 +166,9 @@ def test_a_commit_that_cannot_be_counted_is_not_confirmed_and_goes_through_later
             assert ask("commit", number) == f"done {number}"
         disk.fail(words)
         for _ in range(2):
-            assert ask("commit", 8) == f"{kind}: cannot write the count of transactions '{data}/messages.commits': {why}"
+            assert (
+                ask("commit", 8) == f"{kind}: cannot write the count of transactions '{data}/messages.commits': {why}"
+            )
         shutil.copytree(data, tmp_path / "killed")
         disk.work()
         assert ask("commit", 8) == "done 8"

@@ -17,6 +17,9 @@ SYSTEM: Path = Path("/var/lib/penstock")
 TAKES: Final = 10
 """How often a lock file that disappears while it is being taken is tried again."""
 
+Identity = tuple[int, int]
+"""Device and inode of a file."""
+
 log = logging.getLogger("penstock")
 
 
@@ -48,8 +51,8 @@ class DataDirectory:
         self.path = path
         self._lock: int | None = None
         self._lock_path = path / "lock"
-        self._identity: tuple[int, int] = (0, 0)
-        """Device and inode of the lock file that is held."""
+        self._identity: Identity | None = None
+        """Of the lock file that is held."""
 
     def lock(self) -> None:
         """Make the directory if needed, for its owner alone, and take it.
@@ -87,28 +90,28 @@ class DataDirectory:
         except OSError as error:
             raise StartError(f"cannot use data directory '{self.path}': {error.strerror}") from None
 
-    def keep(self) -> None:
+    def keep(self) -> bool:
         """Make sure that the lock file is still the one that is held; if somebody has removed it, take it again.
 
-        Whether another broker has used the directory in between the store finds out itself. Raises StoreLost if
-        another broker has the lock now, or the directory is gone; StoreError if neither can be said.
+        Tells whether it was: then another broker may have used the directory in between. Raises StoreLost if
+        another broker has the lock now, or the directory is gone; StoreError or OSError if neither can be said.
         """
-        with contextlib.suppress(OSError):
-            if _identity(os.stat(self._lock_path)) == self._identity:
-                return
+        if self._lock is not None and identity_of(self._lock_path) == self._identity:
+            return False
         held = self._lock
         try:
             self._take(os.O_RDWR | os.O_CREAT)
         except StartError as error:
-            raise StoreLost(f"{error}: its lock file was removed while this broker held it; this one must stop") from None
-        except FileNotFoundError:
-            raise StoreLost(f"data directory '{self.path}' was removed while it was in use; this broker must stop") from None
+            raise StoreLost(f"{error}: its lock file was removed while this one held it; this one must stop") from None
+        except (FileNotFoundError, NotADirectoryError):
+            raise StoreLost(f"data directory '{self.path}' was removed while a broker used it; it must stop") from None
         except OSError as error:
             raise StoreError(f"cannot use data directory '{self.path}': {error.strerror}") from None
         if held is not None:
             os.close(held)
         self._sign()
         log.warning("the lock file of data directory '%s' was removed, and is taken again", self.path)
+        return True
 
     def unlock(self) -> None:
         """Let go of the directory."""
@@ -141,16 +144,21 @@ class DataDirectory:
                 raise StartError(
                     f"data directory '{self.path}' is in use by another broker (process {holder})"
                 ) from None
-            identity = _identity(os.fstat(lock))
-            with contextlib.suppress(FileNotFoundError):
-                if _identity(os.stat(self._lock_path)) == identity:
-                    self._lock, self._identity = lock, identity
-                    return
+            status = os.fstat(lock)
+            self._identity = status.st_dev, status.st_ino
+            if identity_of(self._lock_path) == self._identity:
+                self._lock = lock
+                return
             os.close(lock)
         raise StartError(f"cannot use data directory '{self.path}': its lock file is removed again and again")
 
 
-def _identity(status: os.stat_result) -> tuple[int, int]:
+def identity_of(path: Path) -> Identity | None:
+    """Return which file has a name now, as device and inode; None if none has. Raises OSError if nobody can say."""
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     return status.st_dev, status.st_ino
 
 

@@ -145,8 +145,8 @@ def _refuse_if_counted(path: Path) -> None:
     count = counter.read()
     if count is not None and count.transactions:
         raise StoreError(
-            f"the store '{path}' is gone, with the {count.transactions:,} transactions that it had: bring the file back, "
-            f"or remove '{counter.path}' to begin with nothing"
+            f"the store '{path}' is gone, with the {count.transactions:,} transactions that it had: bring the file "
+            f"back, or remove '{counter.path}' to begin with nothing"
         )
 
 

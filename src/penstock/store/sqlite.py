@@ -14,6 +14,7 @@ file, because somebody removed the lock between them, the first writes nothing a
 from __future__ import annotations
 
 import contextlib
+import logging
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,7 +26,7 @@ from penstock.store.backup import copy
 from penstock.store.commit import Commit, Note, Position, Row, Thing
 from penstock.store.commit_counter import CommitCounter, Count
 from penstock.store.counted import count_transaction, missing, read_count
-from penstock.store.directory import DataDirectory
+from penstock.store.directory import DataDirectory, Identity, identity_of
 from penstock.store.faults import fault, is_damage, refused
 from penstock.store.paging import Pages
 from penstock.store.reading import Reading
@@ -45,6 +46,8 @@ CACHE_KIB: Final = 4 * 1024
 OPEN_S: Final = 2.0
 """Seconds for which opening waits for a transaction of another process."""
 
+log = logging.getLogger("penstock")
+
 
 class SqliteStore(Store):
     """The store of one data directory, which the caller has locked.
@@ -60,6 +63,9 @@ class SqliteStore(Store):
         """Of the database, with the last transaction that it took."""
         self._opening: int = 0
         """Which opening of the file is ours."""
+        self._log = self.path.with_name(FILE + "-wal")
+        self._identities: tuple[Identity | None, Identity | None] = (None, None)
+        """Of the file and its log, as they are open."""
         self.damaged: list[Damage] = []
         self._space = Space(self.path)
         self._connection: sqlite3.Connection | None = None
@@ -87,6 +93,7 @@ class SqliteStore(Store):
                 (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
                 self._count, self._opening = read_count(connection)
                 self._counter.open(self._count)
+                self._identities = identity_of(self.path), identity_of(self._log)
             except BaseException:
                 connection.close()
                 raise
@@ -139,6 +146,7 @@ class SqliteStore(Store):
             try:
                 self._connection = self._connect()
                 self._count, _ = read_count(self._connection)  # The last one may have come to the disk all the same.
+                self._identities = self._identities[0], identity_of(self._log)
             except OSError as error:
                 raise refused(error, self.path, "open") from None
             except sqlite3.Error as error:
@@ -234,10 +242,7 @@ class SqliteStore(Store):
         try:
             connection.execute("BEGIN IMMEDIATE")
             if not count_transaction(connection, count, self._opening):
-                raise StoreLost(
-                    f"another broker has opened the store '{self.path}', which this one was using: one of the two was "
-                    "started where no lock file stopped it; this one must stop"
-                )
+                raise self._opened_by_another()
             write(connection, commit)
             connection.execute("COMMIT")
         except BaseException as error:
@@ -250,11 +255,55 @@ class SqliteStore(Store):
             self._counter.write(count)
         except OSError as error:
             raise refused(error, self._counter.path, "write", "the count of transactions") from None
+        if self._keep() and not self._is_ours():
+            raise self._opened_by_another()
 
-    def _keep(self) -> None:
-        """See that the lock is ours and the file still the one that is open. Raises StoreLost or StoreError."""
-        if self._held is not None:
-            self._held.keep()
+    def _is_ours(self) -> bool:
+        """Tell whether nobody else has opened the file. Raises StoreError."""
+        connection = self._connected()
+        try:
+            return read_count(connection)[1] == self._opening
+        except sqlite3.Error as error:
+            raise fault(error, self.path, "read") from None
+
+    def _opened_by_another(self) -> StoreLost:
+        return StoreLost(
+            f"another broker has opened the store '{self.path}', which this one was using: one of the two was "
+            "started where no lock file stopped it; this one must stop"
+        )
+
+    def _keep(self) -> bool:
+        """See that the lock is ours and the files are still those that are open. Raises StoreLost or StoreError.
+
+        Tells whether something was removed and is there again: another broker may have been there meanwhile.
+        """
+        if self._held is None:
+            return False
+        try:
+            is_new = self._held.keep()
+            found = identity_of(self.path), identity_of(self._log)
+        except OSError as error:
+            raise refused(error, self.path, "read") from None
+        if found[0] != self._identities[0]:
+            raise StoreLost(
+                f"the store '{self.path}' was removed or replaced while a broker used it; it must stop, for nothing "
+                "that it writes would last"
+            )
+        if self._connection is not None and found[1] != self._identities[1]:
+            self._write_log_back(self._connection)
+            return True
+        return is_new
+
+    def _write_log_back(self, connection: sqlite3.Connection) -> None:
+        """The log was removed while it was open: it is still ours. Have its contents in the file, and begin another."""
+        log.warning("the log '%s' was removed; what it held is written to the store, and another is begun", self._log)
+        try:
+            busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error as error:
+            raise fault(error, self.path, "write") from None
+        if busy:
+            raise StoreError(f"the log '{self._log}' was removed, and another program still reads it")
+        self._disconnect()
 
     def tidy(self) -> bool:
         """Give back some of what is free; tells whether there is more. Raises StoreError, StoreLost."""
