@@ -1,6 +1,7 @@
 """Settings of a broker: each with its default, its unit and its reason; read from a TOML file.
 
-`[broker]` has the names below (hyphens for underscores) and the settings of scope broker, `[users]` name = password.
+`[broker]` has the names below (hyphens for underscores) and the settings of scope broker, `[users]` name = password, or
+name = { password = "...", tags = ["administrator"] }.
 Settings by pattern have a table each: `[queue."orders.#"]`, `[address."logs.*"]`, `[vhost."/"]`, `[user.alice]`,
 `[connection.alice]`, `[producer.alice]`. All but what a broker is started with may change while it runs (SIGHUP).
 """
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.adapter.users import TAGS
 from penstock.core.settings import (
     DEFAULT_CAPACITY_BYTES,
     DEFAULT_HOLD_DEADLINE_S,
@@ -63,6 +65,8 @@ AT_START: Final = (
 TABLES: Final = ", ".join(f"[{scope}]" if scope == "broker" else f'[{scope}."..."]' for scope in SCOPES)
 
 
+USER_KEYS: Final = frozenset(("password", "tags"))
+"""Keys of a user's table."""
 NO_FLOW_LOG: Final = "off"
 """As the flow log's directory: none, although there is a data directory."""
 
@@ -83,6 +87,8 @@ class Settings:
     """Virtual hosts."""
     users: dict[str, str] | None = None
     """Names and passwords; None is guest/guest, from this machine only."""
+    user_tags: dict[str, list[str]] = field(default_factory=dict)
+    """Tags of users; where nothing is said the first user and guest have the tag administrator."""
     capacity_bytes: int = DEFAULT_CAPACITY_BYTES
     """Capacity of a queue that was declared without one: bytes of charges."""
     stop_percent: float = DEFAULT_STOP_PERCENT
@@ -141,8 +147,7 @@ def load(path: Path) -> Settings:
     for name, table in (("broker", given), ("users", users)):
         if table is not None and not isinstance(table, dict):
             raise source.error((name,), f"[{name}] must be a table, not {_kind(table)}")
-    if users is not None and not all(isinstance(password, str) for password in users.values()):
-        raise source.error(("users",), "a password in [users] must be a string")
+    tags = {} if users is None else _tags(source, users)
     at_start, tunable = _parted(source, given)
     said = [("broker", "", source.read("broker", "", ("broker",), tunable))] if tunable else []
     for scope, patterns in parsed.items():
@@ -154,13 +159,40 @@ def load(path: Path) -> Settings:
             if not isinstance(table, dict):
                 raise source.error((scope, pattern), f'[{scope}] needs a pattern: [{scope}."..."] before {pattern}')
             said.append((scope, pattern, source.read(scope, pattern, (scope, pattern), table)))
-    return replace(Settings(users=users, file=path, said=said, at_start=at_start), **at_start)
+    return replace(Settings(users=users, user_tags=tags, file=path, said=said, at_start=at_start), **at_start)
 
 
 def changed_at_start(old: Settings, new: Settings) -> list[str]:
     """Return the names of settings that differ and only count when a broker is started."""
     names = [name for name in AT_START if old.at_start.get(name) != new.at_start.get(name)]
-    return [name.replace("_", "-") for name in names] + (["users"] if old.users != new.users else [])
+    return [name.replace("_", "-") for name in names] + (["users"] if _users(old) != _users(new) else [])
+
+
+def _users(settings: Settings) -> tuple[object, object]:
+    return settings.users, settings.user_tags
+
+
+def _tags(source: _Source, users: dict[str, Any]) -> dict[str, list[str]]:
+    """Take the tags out of `[users]`: a user is a password, or a table of `password` and `tags`. No error shows one."""
+    found: dict[str, list[str]] = {}
+    for name, given in users.items():
+        if isinstance(given, str):
+            continue
+        if not isinstance(given, dict) or not isinstance(given.get("password"), str) or given.keys() - USER_KEYS:
+            raise source.error(
+                ("users", name),
+                f"user '{name}' in [users] must be a password in quotes, or a table: "
+                '{ password = "...", tags = ["administrator"] }',
+            )
+        tags = given.get("tags", [])
+        if not isinstance(tags, list) or not all(tag in TAGS for tag in tags):
+            raise source.error(
+                ("users", name), f"tags of user '{name}' must be a list of known tags, which are {', '.join(TAGS)}"
+            )
+        if "tags" in given:
+            found[name] = tags
+        users[name] = given["password"]
+    return found
 
 
 class _Source:

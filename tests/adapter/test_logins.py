@@ -100,6 +100,8 @@ def test_nothing_is_left_in_memory_of_a_failed_login() -> None:
             hub.take_touched()
             hub.disconnect(connection)
             del connection
+        hub.begin(10.0)
+        hub.pump()  # The delays of their answers are over.
         left = [each for each in gc.get_objects() if isinstance(each, Connection)]
     finally:
         gc.enable()

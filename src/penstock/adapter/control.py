@@ -15,12 +15,13 @@ from penstock.adapter import definitions, hosting, listing, operating, tuning, v
 from penstock.adapter.amqp091.content import body_of, make_content, properties_of
 from penstock.adapter.blocks import CONTENT_TYPE, encode_block
 from penstock.adapter.request import Request
+from penstock.adapter.users import ADMINISTRATOR
 from penstock.core.broker import Broker
 from penstock.core.cursor import Cursor
 from penstock.core.message import OVERHEAD, Address
 from penstock.core.queue import Queue
 from penstock.core.vhost import VirtualHost
-from penstock.errors import BrokerError, NotFound, PreconditionFailed, ResourceError, ResourceLocked
+from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.deadlines import NEVER, Party
 from penstock.flow.level import UNLIMITED
 from penstock.wire.amqp091.codec import CodecError, Properties
@@ -34,6 +35,9 @@ WAIT_MS_MAX: Final = 60_000
 BLOCK_ROWS_MAX: Final = 100_000
 BLOCK_BYTES_MAX: Final = 16 * 1024 * 1024
 """Most rows and bytes of one block: a reader asks for the next one, so that no reply is ever large."""
+FOR_EVERYBODY: Final = ("cursor.attach", "cursor.plan", "cursor.range", "cursor.settle", "cursor.delete")
+"""Operations on messages of queues, as consuming is: any user of the virtual host may ask for them. All others are the
+operator's, and need the tag administrator."""
 CURSORS_MAX: Final = 10_000
 """Cursors of a virtual host."""
 
@@ -95,6 +99,11 @@ class Control:
             known = self._operations.get(operation)
             if known is None:
                 raise NotFound(f"no control operation '{operation}'; known are {', '.join(sorted(self._operations))}")
+            if operation not in FOR_EVERYBODY and not self.hub.users.is_administrator(connection.user):
+                raise AccessRefused(
+                    f"control operation '{operation}' needs the tag {ADMINISTRATOR}, which user '{connection.user}' "
+                    "does not have"
+                )
             answer = known(request)
             if answer is not None:
                 self._reply(request, "application/json", json.dumps(answer).encode())

@@ -20,6 +20,7 @@ from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.deaths import DeathWriter
 from penstock.adapter.amqp091.peer import Peer
 from penstock.adapter.amqp091.returning import write_return
+from penstock.adapter.backoff import Backoff
 from penstock.adapter.control import Control
 from penstock.adapter.logins import PendingLogins
 from penstock.adapter.policy import Policy
@@ -69,6 +70,8 @@ class Hub:
         self.broker = broker
         self.policy = policy
         self.users = users
+        self.backoff = Backoff(users.names())
+        """What delays the answers to wrong passwords."""
         self.control = Control(self, broker, version)
         broker.deaths.writer = DeathWriter(self.control)
         self.connections: dict[int, Connection] = {}

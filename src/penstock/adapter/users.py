@@ -1,37 +1,54 @@
-"""Who may log in, with which password."""
+"""Users: passwords, and the tags that say what else than messages a user may deal with."""
 
 from __future__ import annotations
 
+import hmac
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 GUEST: Final = "guest"
+ADMINISTRATOR: Final = "administrator"
+"""The tag of those who may use the operator's commands."""
+TAGS: Final = (ADMINISTRATOR,)
 
 
 class Users:
-    """Names and passwords; guest/guest, from this machine only, unless others are configured (as in RabbitMQ)."""
+    """Names and passwords; guest/guest, from this machine only, unless others are configured (as in RabbitMQ).
 
-    def __init__(self, passwords: dict[str, str] | None = None) -> None:
-        self._passwords = {GUEST: GUEST} if passwords is None else passwords
+    `tags` says which tags a user has. Where it says nothing, the first user and guest have the tag administrator.
+    """
+
+    def __init__(
+        self, passwords: Mapping[str, str] | None = None, tags: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        self._passwords = {GUEST: GUEST} if passwords is None else dict(passwords)
+        self._tags: dict[str, list[str]] = {name: [] for name in self._passwords}
+        for name in (*list(self._passwords)[:1], GUEST):
+            if name in self._tags:
+                self._tags[name] = [ADMINISTRATOR]
+        for name, given in (tags or {}).items():
+            self._tags[name] = list(given)
 
     def names(self) -> list[str]:
         """Return who may log in."""
         return list(self._passwords)
 
+    def tags(self, user: str) -> list[str]:
+        """Return the tags of a user, none for one who is not known."""
+        return self._tags.get(user, [])
+
+    def is_administrator(self, user: str) -> bool:
+        """Tell whether a user may use the operator's commands."""
+        return ADMINISTRATOR in self.tags(user)
+
     def refusal(self, user: str, password: str, loopback: bool) -> str:
         """Return why a login is refused, for the log and never for the client; "" if it is welcome."""
         expected = self._passwords.get(user)
+        same = hmac.compare_digest((expected or "").encode(), password.encode())
         if expected is None:
             return f"user '{user}' is not known"
-        if not _same(expected.encode(), password.encode()):
+        if not same:
             return f"user '{user}' gave a wrong password"
         if user == GUEST and not loopback:
             return "user 'guest' can only connect from this machine; configure a user for others"
         return ""
-
-
-def _same(expected: bytes, given: bytes) -> bool:
-    """Compare in a time that does not tell how far they agree."""
-    difference = len(expected) ^ len(given)
-    for index in range(len(given)):
-        difference |= given[index] ^ expected[index % len(expected)] if expected else 1
-    return difference == 0

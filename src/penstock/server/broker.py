@@ -232,7 +232,7 @@ class Broker:
         policy.hold_bytes = settings.hold_bytes
         policy.transaction_bytes = settings.transaction_bytes
         policy.message_bytes_max = settings.message_bytes_max
-        hub = Hub(core, policy, Users(settings.users), secrets.token_urlsafe(12), __version__)
+        hub = Hub(core, policy, Users(settings.users, settings.user_tags), secrets.token_urlsafe(12), __version__)
         hub.node = f"penstock@{socket.gethostname()}"
         return hub
 

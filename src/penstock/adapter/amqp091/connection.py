@@ -39,6 +39,7 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, Method, decode_method, method_frame, short_text
 
 if TYPE_CHECKING:
+    from penstock.adapter.amqp091.handshake import LateRefusal
     from penstock.adapter.hub import Hub
 
 HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
@@ -61,6 +62,8 @@ class Connection(Intake):
         self.user: str = ""
         self.logged_in: bool = False
         """Whether its user gave the right password."""
+        self.late_refusal: LateRefusal | None = None
+        """The answer to a wrong password while it waits."""
         self.product: str = ""
         """What the client calls itself (client-properties)."""
         self.profile: Profile = UNKNOWN
@@ -171,6 +174,9 @@ class Connection(Intake):
     def lost(self) -> None:
         """The socket is gone: leave no trace of the connection."""
         self.state = CLOSED
+        if self.late_refusal is not None:
+            self.late_refusal.end()
+            self.late_refusal = None
         if self.answers is not None:
             self.answers.end()
         self.answers = None

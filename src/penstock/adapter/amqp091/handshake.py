@@ -11,6 +11,7 @@ from penstock.adapter.profiles import profile_of
 from penstock.adapter.refusals import LOGIN
 from penstock.core.origin import Origin
 from penstock.errors import AccessRefused, CommandInvalid, FrameError, NotAllowed
+from penstock.flow.deadlines import NEVER, Party
 from penstock.wire.amqp091 import spec
 from penstock.wire.sasl import SaslError, parse_amqplain, parse_plain
 
@@ -72,9 +73,7 @@ def start_ok(connection: Connection, args: dict[str, object]) -> None:
     user, password = _credentials(mechanism, arg.octets(args, "response"))
     connection.peer.mechanism = mechanism
     connection.user = user[:KEPT_LETTERS]
-    refusal = connection.hub.users.refusal(user, password, connection.peer.loopback)
-    if refusal:
-        refuse_login(connection, mechanism, refusal)
+    if not _welcome(connection, user, password):
         return
     connection.logged_in = True
     connection.hub.logins.leave(connection)
@@ -116,9 +115,53 @@ def _credentials(mechanism: str, response: bytes) -> tuple[str, str]:
     raise CommandInvalid(f"unknown authentication mechanism '{mechanism}'; offered are PLAIN and AMQPLAIN")
 
 
-def refuse_login(connection: Connection, mechanism: str, refusal: str) -> None:
-    """Turn the client away; the reason goes to the log only."""
+def _welcome(connection: Connection, user: str, password: str) -> bool:
+    """Tell whether a client has logged in; if not it is turned away, now or later. The reason goes to the log only."""
+    backoff, address = connection.hub.backoff, connection.peer.place
+    refusal = backoff.refusal(user, address)
+    delay_s = 0.0
+    if not refusal:
+        refusal = connection.hub.users.refusal(user, password, connection.peer.loopback)
+        if not refusal:
+            backoff.succeeded(user, address)
+            return True
+        delay_s = backoff.failed(user, address, connection.broker.now)
     connection.hub.note_refusal(LOGIN, f"[{connection.name()}] login refused: {refusal}")
+    if delay_s > 0:
+        connection.discarding = True
+        connection.late_refusal = LateRefusal(connection, user, delay_s)
+    else:
+        refuse_login(connection)
+    return False
+
+
+class LateRefusal(Party):
+    """The answer to a wrong password, when it waits."""
+
+    def __init__(self, connection: Connection, user: str, delay_s: float) -> None:
+        super().__init__()
+        self._connection = connection
+        self._keys = connection.hub.backoff.wait(user, connection.peer.place)
+        connection.broker.deadlines.add(self, connection.broker.now + delay_s)
+
+    def end(self) -> None:
+        """Wait no more: the connection is lost."""
+        self._connection.hub.backoff.answered(self._keys)
+        self._connection.broker.deadlines.drop(self)
+
+    def on_deadline(self, now: float) -> float:
+        """See `Party.on_deadline`."""
+        connection = self._connection
+        connection.hub.backoff.answered(self._keys)
+        connection.late_refusal = None
+        if connection.state == START:
+            refuse_login(connection)
+        return NEVER
+
+
+def refuse_login(connection: Connection) -> None:
+    """Turn a client away that has not logged in."""
+    mechanism = connection.peer.mechanism
     if connection.capabilities.get("authentication_failure_close") is True:
         connection.on_error(
             0,

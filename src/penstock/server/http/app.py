@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from penstock.adapter.users import ADMINISTRATOR
 from penstock.errors import AccessRefused, BrokerError, NotFound
 from penstock.server.http import clients, messages, node, topology, vhosts
 from penstock.server.http.ask import Ask, Budget, HttpError, login, not_found
@@ -33,7 +34,9 @@ def read_only(sentence: str) -> Handler:
 
 
 USERS: Final = read_only("users and passwords are in the settings file, [users]")
-PERMISSIONS: Final = read_only("there are no permissions yet: every user may do everything")
+PERMISSIONS: Final = read_only(
+    "there are no permissions: a user may use all queues, an administrator may do everything"
+)
 PARAMETERS: Final = read_only("there are no parameters: Penstock has no plugins")
 POLICIES: Final = read_only("use `penstock set queue PATTERN NAME=VALUE`, or import definitions with policies")
 LIMITS: Final = read_only("use `penstock set vhost NAME capacity-bytes=...`")
@@ -134,11 +137,26 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
 """Below /api: paths and methods of RabbitMQ's, and last our own."""
 
 
+FOR_EVERYBODY: Final[dict[str, tuple[str, ...]]] = {
+    "/whoami": ("GET",),
+    "/aliveness-test/{vhost}": ("GET",),
+    "/queues/{vhost}/{name}": ("PUT", "DELETE"),
+    "/queues/{vhost}/{name}/contents": ("DELETE",),
+    "/queues/{vhost}/{name}/get": ("POST",),
+    "/exchanges/{vhost}/{name}": ("PUT", "DELETE"),
+    "/exchanges/{vhost}/{name}/publish": ("POST",),
+    BINDING: ("POST",),
+    BINDING + "/{key}": ("DELETE",),
+    **{path: ("GET",) for path in TABLE if path.startswith("/health")},
+}
+"""Paths and methods for every user: what AMQP has a method for, and health. All others need the tag administrator."""
+
+
 def make_app(shell: Shell) -> ASGIApp:
     """Return the application: the table, behind a login."""
     budget = Budget()
     routes = [
-        Route(f"/api{path}", _endpoint(shell, budget, handlers), methods=[*handlers])
+        Route(f"/api{path}", _endpoint(shell, budget, handlers, FOR_EVERYBODY.get(path, ())), methods=[*handlers])
         for path, handlers in sorted(TABLE.items(), key=_fixed_parts_first)
     ]
     app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _wrong_method})
@@ -151,16 +169,20 @@ def _fixed_parts_first(row: tuple[str, Mapping[str, Handler]]) -> int:
 
 
 def _endpoint(
-    shell: Shell, budget: Budget, handlers: Mapping[str, Handler]
+    shell: Shell, budget: Budget, handlers: Mapping[str, Handler], for_everybody: tuple[str, ...]
 ) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
             shell.hub.begin(shell.loop.time())
-            ask = Ask(request, shell, budget, login(request, shell.hub))
+            method = "GET" if request.method == "HEAD" else request.method
+            user = await login(request, shell.hub)
+            if method not in for_everybody and not shell.hub.users.is_administrator(user):
+                raise forbidden(user)
+            ask = Ask(request, shell, budget, user)
             promises = shell.hub.broker.promises
             declared = promises.declared
             try:
-                answer = await handlers["GET" if request.method == "HEAD" else request.method](ask)
+                answer = await handlers[method](ask)
             finally:
                 ask.end()
             if promises.declared != declared:
@@ -196,6 +218,12 @@ def refused(error: BrokerError) -> HttpError:
     if isinstance(error, AccessRefused):
         return HttpError(401, "not_authorised", str(error))
     return HttpError(400, "bad_request", str(error))
+
+
+def forbidden(user: str) -> HttpError:
+    """Return the error for a user who may not ask for something; 401 would have browsers ask for a password again."""
+    reason = f"user '{user}' does not have the tag {ADMINISTRATOR}, which this needs"
+    return HttpError(403, "not_authorised", reason)
 
 
 async def _unknown(request: Request, error: Exception) -> Response:

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from penstock.adapter.amqp091.peer import place_of
 from penstock.adapter.hosting import find_vhost
 from penstock.adapter.hub import Hub
 from penstock.adapter.places import is_text
@@ -250,19 +251,39 @@ def is_forwarded(request: Request) -> bool:
     return any(name in request.headers for name in FORWARDED)
 
 
-def login(request: Request, hub: Hub) -> str:
+async def login(request: Request, hub: Hub) -> str:
     """Return the user who asks. Raises HttpError (401) for one who may not, without saying why: the log does."""
     kind, _, coded = request.headers.get("authorization", "").partition(" ")
-    host = request.client.host if request.client is not None else "unknown"
-    refusal = "no user was given"
     if kind.lower() == "basic":
+        host = request.client.host if request.client is not None else "unknown"
+        local = is_loopback(host) and not is_forwarded(request)
         try:
             user, _, password = base64.b64decode(coded, validate=True).decode().partition(":")
         except ValueError:  # No ASCII, no base64, or no UTF-8 in it.
-            refusal = "the credentials cannot be read"
+            hub.note_refusal(LOGIN, f"[http {host}] login refused: the credentials cannot be read")
         else:
-            refusal = hub.users.refusal(user, password, is_loopback(host) and not is_forwarded(request))
+            refusal = await _refusal(hub, user, password, host, local)
             if not refusal:
                 return user
-        hub.note_refusal(LOGIN, f"[http {host}] login refused: {refusal}")
     raise HttpError(401, "not_authorized", "Login failed", {"WWW-Authenticate": 'Basic realm="Penstock"'})
+
+
+async def _refusal(hub: Hub, user: str, password: str, host: str, local: bool) -> str:
+    """Return why a login is refused, as late as `Backoff` wants it; "" if it is welcome."""
+    address = place_of(host, local)
+    refusal = hub.backoff.refusal(user, address)
+    delay_s = 0.0
+    if not refusal:
+        refusal = hub.users.refusal(user, password, local)
+        if not refusal:
+            hub.backoff.succeeded(user, address)
+            return ""
+        delay_s = hub.backoff.failed(user, address, hub.broker.now)
+    hub.note_refusal(LOGIN, f"[http {host}] login refused: {refusal}")
+    if delay_s > 0:
+        waiting = hub.backoff.wait(user, address)
+        try:
+            await asyncio.sleep(delay_s)
+        finally:
+            hub.backoff.answered(waiting)
+    return refusal

@@ -15,8 +15,6 @@ from penstock.server.http.ask import Ask, bad, not_found, told
 from penstock.server.http.lists import one
 
 PROTOCOLS = ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp")
-ADMINISTRATOR = ["administrator"]
-"""The tag of every user: there are no permissions yet."""
 
 
 async def overview(ask: Ask) -> Response:
@@ -146,17 +144,17 @@ async def empty(ask: Ask) -> Response:
 
 async def whoami(ask: Ask) -> Response:
     """Say who asks."""
-    return told({"name": ask.user, "tags": ADMINISTRATOR})
+    return told({"name": ask.user, "tags": ask.hub.users.tags(ask.user)})
 
 
 async def users(ask: Ask) -> Response:
     """List users, without their passwords."""
-    return told([_user(name) for name in ask.hub.users.names()])
+    return told([_user(ask.hub, name) for name in ask.hub.users.names()])
 
 
 async def user(ask: Ask) -> Response:
     """Show a user."""
-    return told(_user(_known(ask)))
+    return told(_user(ask.hub, _known(ask)))
 
 
 async def permissions(ask: Ask) -> Response:
@@ -180,8 +178,8 @@ def _known(ask: Ask) -> str:
     return name
 
 
-def _user(name: str) -> Shape:
-    return {"name": name, "tags": ADMINISTRATOR, "limits": {}}
+def _user(hub: Hub, name: str) -> Shape:
+    return {"name": name, "tags": hub.users.tags(name), "limits": {}}
 
 
 def _permission(name: str, vhost: str) -> Shape:

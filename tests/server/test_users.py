@@ -1,0 +1,137 @@
+"""The tag administrator: what a user without it may do, over AMQP, by command and by HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.client import Connection
+from penstock.client.control import Control
+from penstock.client.errors import ControlError
+from tests.brokers import BrokerProcess, penstock_command, serving, some_name
+from tests.server.web import Web
+
+OPERATIONS = (
+    ("block", {"queue": "orders"}),
+    ("unblock", {"queue": "orders"}),
+    ("settings.set", {"scope": "queue", "pattern": "#", "settings": {"hold-deadline": 1}}),
+    ("settings.unset", {"scope": "queue", "pattern": "#"}),
+    ("settings.list", {}),
+    ("show", {"queue": "orders"}),
+    ("list", {"kind": "connections"}),
+    ("definitions.export", {}),
+    ("definitions.import", {"definitions": "{}"}),
+    ("vhost.declare", {"name": "moon"}),
+    ("vhost.delete", {"name": "moon"}),
+    ("why", {"queue": "orders"}),
+    ("status", {}),
+)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker with an administrator, ada, and a user without tags, bob; and guest, configured as well."""
+    folder = tmp_path_factory.mktemp("users")
+    settings = folder / "penstock.toml"
+    settings.write_text('[users]\nada = "a"\nbob = "b"\nguest = "guest"\n')
+    with serving(folder, "--config", str(settings), "--http", "127.0.0.1:0") as process:
+        with Connection(as_user(process, "ada", "a")) as connection:
+            connection.channel().queue_declare("orders")
+        yield process
+        assert "Traceback" not in process.log()
+
+
+def as_user(broker: BrokerProcess, user: str, password: str) -> str:
+    return f"amqp://{user}:{password}@{broker.host}:{broker.port}/"
+
+
+@pytest.mark.parametrize(("operation", "arguments"), OPERATIONS, ids=[operation for operation, _ in OPERATIONS])
+def test_a_control_operation_needs_the_tag_administrator(
+    shared: BrokerProcess, operation: str, arguments: dict[str, object]
+) -> None:
+    with (
+        Connection(as_user(shared, "bob", "b")) as connection,
+        Control(connection) as control,
+        pytest.raises(ControlError) as refused,
+    ):
+        control.request(operation, arguments)
+    assert refused.value.code == 403
+    assert f"control operation '{operation}' needs the tag administrator, which user 'bob'" in str(refused.value)
+
+
+@pytest.mark.parametrize(("user", "password"), [("ada", "a"), ("guest", "guest")])
+def test_the_first_user_and_guest_on_this_machine_may_use_them(shared: BrokerProcess, user: str, password: str) -> None:
+    with Connection(as_user(shared, user, password)) as connection, Control(connection) as control:
+        control.block("queue", "orders", "a test")
+        assert control.status()["queues"]
+        control.unblock("queue", "orders")
+
+
+def test_every_user_may_read_queues_by_cursor(shared: BrokerProcess) -> None:
+    name = some_name("q")
+    with Connection(as_user(shared, "bob", "b")) as connection, Control(connection) as control:
+        channel = connection.channel()
+        channel.queue_declare(name)
+        channel.publish(b"one", routing_key=name)
+        attached = control.attach("reader", [name])
+        plan = control.plan("reader", attached.token, {name: 0}, wait_ms=10_000)
+        assert plan.rows == 1
+        assert control.range("reader", attached.token, name, 0, plan.end[name], rows=10, bytes=1000)
+        assert control.settle("reader", attached.token, plan.end) == {name: plan.end[name]}
+        control.delete_cursor("reader")
+
+
+def test_a_command_of_the_operator_says_which_tag_is_missing(shared: BrokerProcess) -> None:
+    done = penstock_command("block", "queue", "orders", "--url", as_user(shared, "bob", "b"))
+    assert done.returncode != 0
+    assert "needs the tag administrator" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/overview"),
+        ("GET", "/queues"),
+        ("GET", "/connections"),
+        ("DELETE", "/connections/con:1"),
+        ("GET", "/users"),
+        ("GET", "/definitions"),
+        ("POST", "/definitions"),
+        ("PUT", "/vhosts/moon"),
+        ("GET", "/penstock/why?queue=orders"),
+        ("PUT", "/users/eve"),
+    ],
+)
+def test_by_http_a_user_without_the_tag_gets_403_and_a_stranger_401(
+    shared: BrokerProcess, method: str, path: str
+) -> None:
+    answer = Web(shared.http, "bob", "b").ask(method, path, {} if method != "GET" else None)
+    assert (answer.status, answer.json["error"]) == (403, "not_authorised")
+    assert answer.reason == "user 'bob' does not have the tag administrator, which this needs"
+    assert Web(shared.http, "bob", "wrong").ask(method, path, {} if method != "GET" else None).status == 401
+
+
+def test_by_http_every_user_may_declare_publish_get_and_delete_and_look_at_its_health(shared: BrokerProcess) -> None:
+    web, queue = Web(shared.http, "bob", "b"), some_name("q")
+    assert web.ask("PUT", f"/queues/%2F/{queue}", {}).status == 201
+    assert web.ask("POST", f"/bindings/%2F/e/amq.topic/q/{queue}", {"routing_key": "k"}).status == 201
+    message = {"properties": {}, "routing_key": queue, "payload": "one", "payload_encoding": "string"}
+    assert web.ask("POST", "/exchanges/%2F/amq.default/publish", message).json == {"routed": True}
+    taken = {"count": 1, "ackmode": "ack_requeue_false", "encoding": "auto"}
+    assert web.ask("POST", f"/queues/%2F/{queue}/get", taken).json[0]["payload"] == "one"
+    assert web.ask("DELETE", f"/queues/%2F/{queue}").status == 204
+    assert web.ask("GET", "/aliveness-test/%2F").json == {"status": "ok"}
+    assert web.ask("GET", "/health/checks/alarms").json == {"status": "ok"}
+    assert web.ask("GET", "/whoami").json == {"name": "bob", "tags": []}
+
+
+def test_wrong_passwords_by_http_count_with_those_of_amqp(tmp_path: Path) -> None:
+    with serving(tmp_path, "--http", "127.0.0.1:0") as broker:
+        statuses = [Web(broker.http, "guest", "wrong").ask("GET", "/whoami").status for _ in range(5)]
+        assert statuses == [401] * 5
+        assert Web(broker.http).ask("GET", "/whoami").status == 200
+        with Connection(broker.url) as connection, Control(connection) as control:
+            assert control.status()["queues"] is not None
