@@ -31,7 +31,7 @@ def test_a_virtual_hosts_capacity_can_be_set_lowered_and_taken_back() -> None:
     say(house, "vhost", "/", capacity_bytes=1100)
     changes.remove(house.broker, "vhost", "#", [])
     house.broker.run(1000)
-    assert house.depth("a") == 10, "1,000 is above the resume threshold of 770"
+    assert house.depth("a") == 10, "1,000 is above the resume threshold of 481"
     changes.remove(house.broker, "vhost", "/", [])
     house.broker.run(1000)
     assert house.depth("a") == 12
@@ -84,13 +84,13 @@ def test_an_address_has_a_rate_and_a_depth_by_pattern() -> None:
     house.vhost.declare_exchange("news.sport", "fanout", {}, False, False, False)
     house.vhost.bind("news.sport", house.vhost.queues["a"], None, "", {})
     producer = house.producer("p")
-    say(house, "address", "news.*", capacity_messages=4, rate_messages=1000, burst_messages=3)
+    say(house, "address", "news.*", capacity_messages=4, stop_messages=3, rate_messages=1000, burst_messages=3)
     for _ in range(6):
         house.publish(producer, "", 100, "news.sport")
     assert house.depth("a") == 3
     later(house, 1.0)
     assert house.depth("a") == 4
-    changes.remove(house.broker, "address", "news.*", ["capacity-messages"])
+    changes.remove(house.broker, "address", "news.*", ["capacity-messages", "stop-messages"])
     later(house, 1.0)
     assert house.depth("a") == 6
     assert told(producer) == [(1, 6, True)]

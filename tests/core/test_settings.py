@@ -42,9 +42,9 @@ def test_a_queue_without_arguments_has_100_mib_and_blocks() -> None:
         (1, 0, 0),  # Flow control must engage even here; Qpid C++ never does.
         (2, 1, 1),
         (3, 2, 2),
-        (5, 4, 3),
-        (6, 5, 4),  # 4.8 rounds to 5, 4.2 is cut to 4.
-        (10, 8, 7),
+        (81_923, 65_538, 57_346),  # 65,538.4 is rounded, 57,346.1 is cut.
+        (81_924, 65_539, 57_346),  # 65,539.2 and 57,346.8
+        (81_928, 65_542, 57_349),  # 65,542.4 and 57,349.6
         (2_950_001, 2_360_001, 2_065_000),  # Qpid C++'s own example.
     ],
 )
@@ -53,6 +53,44 @@ def test_stop_is_80_percent_rounded_half_up_and_below_capacity_and_resume_70_per
 ) -> None:
     assert marks({"capacity-messages": capacity}, "messages") == (capacity, stop, resume)
     assert marks({"capacity-bytes": capacity}, "bytes") == (capacity, stop, resume)
+
+
+@pytest.mark.parametrize(
+    ("unit", "capacity", "stop", "resume"),
+    [
+        ("messages", 4, 2, 1),
+        ("messages", 5, 3, 2),
+        ("messages", 10, 5, 4),
+        ("messages", 20, 10, 8),
+        ("messages", 30, 20, 17),
+        ("messages", 49, 39, 34),
+        ("messages", 50, 40, 35),  # From here on 20 % is a window.
+        ("messages", 100, 80, 70),
+        ("bytes", 4096, 2048, 1792),
+        ("bytes", 32 * 1024, 16 * 1024, 14 * 1024),
+        ("bytes", 64 * 1024, 48 * 1024, 42 * 1024),
+        ("bytes", 80 * 1024, 64 * 1024, 56 * 1024),
+    ],
+)
+def test_the_default_stop_of_a_small_capacity_leaves_room_for_a_window_or_half_of_it(
+    unit: str, capacity: int, stop: int, resume: int
+) -> None:
+    assert marks({f"capacity-{unit}": capacity}, unit) == (capacity, stop, resume)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"stop-messages": 9}, (10, 9, 7)),
+        ({"stop-percent": 80}, (10, 8, 7)),
+        ({"resume-messages": 7}, (10, 7, 7)),
+        ({"resume-percent": 70}, (10, 7, 7)),
+    ],
+)
+def test_a_threshold_that_somebody_gives_stays_as_it_is_however_small_the_capacity(
+    arguments: dict[str, object], expected: Marks
+) -> None:
+    assert marks({"capacity-messages": 10, **arguments}, "messages") == expected
 
 
 @settings(max_examples=500, derandomize=True, database=None)
@@ -104,7 +142,7 @@ def test_defaults_never_make_thresholds_that_lock_producers_out(capacity: int, s
         ({"capacity-messages": 100, "stop-percent": 100, "resume-percent": 0}, (100, 99, 0)),
         ({"maximumQueueDepthMessages": 10, "queue.queueFlowResumeLimit": "80.00"}, (10, 8, 8)),
         ({"maximumQueueDepthMessages": -1}, (None, None, None)),
-        ({"max-size-messages": 10, "address-full-policy": "BLOCK"}, (10, 8, 7)),
+        ({"max-size-messages": 10, "address-full-policy": "BLOCK"}, (10, 5, 4)),
         ({"max-size-messages": -1, "address-full-policy": "DROP"}, (None, None, None)),
     ],
 )
@@ -130,7 +168,8 @@ def test_thresholds_follow_from_what_is_given(arguments: dict[str, object], expe
         ({"stop-bytes": 200 * 1024 * 1024}, (262_144_000, 209_715_200, 183_500_800)),  # The default gives way.
         ({"resume-bytes": 200 * 1024 * 1024}, (262_144_000, 209_715_200, 209_715_200)),
         ({"capacity-bytes": "none"}, (None, None, None)),
-        ({"capacity-bytes": "4KiB"}, (4096, 3277, 2867)),
+        ({"capacity-bytes": "4KiB"}, (4096, 2048, 1792)),
+        ({"qpid.max_size": 4096}, (4096, 3277, 2867)),
         ({"max-size-bytes": "10Mb"}, (10_485_760, 8_388_608, 7_340_032)),  # 1,024s, in Artemis.
         ({"x-qpid-capacity": 10_485_760, "x-qpid-flow-resume-capacity": 3_495_253}, (10_485_760, 8_388_608, 3_495_253)),
         ({"x-qpid-capacity": 1000, "x-qpid-flow-resume-capacity": 1000}, (1000, 1000, 1000)),

@@ -120,7 +120,7 @@ def test_a_policy_of_a_pattern_beats_what_a_name_implies(bench: Bench) -> None:
     queue = bench.queue("q", **{"x-max-length": 5})
     assert queue.overflow.name == "drop-head"
     bench.set("queue", "q", overflow="block")
-    assert (queue.overflow.name, queue.thresholds.stop.plain()["messages"]) == ("block", 4)
+    assert (queue.overflow.name, queue.thresholds.stop.plain()["messages"]) == ("block", 3)
     changes.remove(bench.broker, "queue", "q", ["overflow"])
     assert queue.overflow.name == "drop-head"
     other = bench.queue("other")
@@ -205,7 +205,7 @@ def test_memory_is_bytes_or_a_share_of_the_machine(bench: Bench) -> None:
     assert plan.broker is not None
     assert plan.broker.thresholds is not None
     marks = plan.broker.thresholds
-    assert [level.plain()["bytes"] for level in (marks.capacity, marks.stop, marks.resume)] == [4000, 3200, 1000]
+    assert [level.plain()["bytes"] for level in (marks.capacity, marks.stop, marks.resume)] == [4000, 2000, 1000]
     assert "memory-stop=50%" in refused(lambda: bench.set("broker", "", memory_stop="50%"))
 
 

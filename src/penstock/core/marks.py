@@ -1,8 +1,9 @@
 """Capacity, stop and resume in one unit, from what was said about them by whom.
 
 Only a capacity given: stop 80 %, resume 70 % of it (Qpid C++'s published defaults), stop rounding half up, resume
-truncating. What somebody said beats what follows from a default, and a default gives way to it: no declaration fails
-for a default. What two people said and cannot both be meant is refused.
+truncating. 20 % of a small capacity would leave no room for what a publisher has under way when the gate closes, so the
+stop is lower there (decision 32). What somebody said beats what follows from a default, and a default gives way to it:
+no declaration fails for a default. What two people said and cannot both be meant is refused.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ DEFAULT_CAPACITY_BYTES: Final = 100 * 1024 * 1024
 """100 MiB: Qpid C++'s default. A broker that cannot be overrun has no unlimited queue by default."""
 DEFAULT_STOP_PERCENT: Final = 80.0
 DEFAULT_RESUME_PERCENT: Final = 70.0
+WINDOW: Final[dict[str, int]] = {"messages": 10, "bytes": 16 * 1024}
+"""What a publisher has under way: so much room is left above a stop that nobody gave, within half of the capacity."""
 DEFAULT_HOLD_DEADLINE_S: Final = 30.0
 DEFAULT_RANK: Final = 1 << 20
 """Words of this rank and above are somebody's defaults (the virtual host's, the broker's) for many queues."""
@@ -68,11 +71,13 @@ def marks(
     """
     stop_word = absolute(words, "stop", unit, capacity)
     resume_word = absolute(words, "resume", unit, capacity)
-    stop, resume = UNLIMITED, UNLIMITED
+    stop, resume, lowered = UNLIMITED, UNLIMITED, False
     if stop_word is not None:
         stop = stop_word.number if not stop_word.none else UNLIMITED
     elif capacity is not None and wanted:
-        stop = _stop_by_percent(words, capacity, amount(resume_word), defaults)
+        by_percent = _stop_by_percent(words, capacity, amount(resume_word), defaults)
+        stop = _below_a_window(words, unit, capacity, by_percent, amount(resume_word))
+        lowered = stop < by_percent
     if resume_word is not None and not resume_word.none:
         resume = resume_word.number
         if stop == UNLIMITED:
@@ -84,6 +89,8 @@ def marks(
         share = percent(words.get("resume-percent"), defaults.resume_percent)
         from_stop = capacity is None or share is None or resume_word is not None
         resume = stop if from_stop else min(stop, _cut(capacity or 0, share or 0.0))
+        if lowered and "resume-percent" not in words:
+            resume = min(resume, stop * 7 // 8)  # As 70 % is of 80 %.
     if resume > stop:
         raise PreconditionFailed(
             f"{thing}: {_told(resume_word, f'resume-{unit}', resume)} is above "
@@ -139,6 +146,19 @@ def _stop_by_percent(words: dict[str, Word], capacity: int, resume: int | None, 
         elif resume_share is not None and explicit(resume_share) and not resume_share.none:
             stop = max(stop, min(_cut(capacity, resume_share.real), below))
     return stop
+
+
+def _below_a_window(words: dict[str, Word], unit: str, capacity: int, stop: int, resume: int | None) -> int:
+    """Return the stop that leaves room for a window, where nobody has said what it is; at least half of the capacity.
+
+    The percentages of Qpid C++ count for every size where the capacity goes by its name (decision 11).
+    """
+    word, share = words.get("capacity-" + unit), words.get("resume-percent")
+    if "stop-percent" in words or (word is not None and word.alias.startswith("qpid.")):
+        return stop
+    if resume is None:
+        resume = 0 if share is None or share.none else _cut(capacity, share.real)
+    return min(stop, max(capacity - WINDOW[unit], (capacity + 1) // 2, resume))
 
 
 def _cut(capacity: int, share: float) -> int:

@@ -55,7 +55,7 @@ def test_a_queue_that_the_settings_file_contradicts_comes_back_with_its_own_argu
         "(capacity-messages=10, declared); stop must be at or below capacity; "
         "queue 'q' came back with its own arguments alone"
     ]
-    assert (of(again, "q").thresholds.capacity.messages, of(again, "q").thresholds.stop.messages) == (10, 8)
+    assert (of(again, "q").thresholds.capacity.messages, of(again, "q").thresholds.stop.messages) == (10, 5)
     assert of(again, "r").thresholds.stop.messages == 50
     say(again, "queue", "q", stop_messages=5)  # What mends it counts at once.
     assert of(again, "q").thresholds.stop.messages == 5
