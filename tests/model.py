@@ -63,6 +63,7 @@ class QueueModel:
     expired: int = 0
     latest: dict[str, int] = field(default_factory=dict)
     closed: bool = False
+    closed_at: float = 0.0
     deleted: bool = False
     moved: bool = False
     """Whether its gate closed or opened since the last look."""
@@ -114,7 +115,7 @@ class QueueModel:
 
     # What was seen
 
-    def cross(self, closed: bool, depth: tuple[int, int]) -> None:
+    def cross(self, closed: bool, depth: tuple[int, int], now: float) -> None:
         """Its gate closed or opened at a depth."""
         assert closed != self.closed, f"{self.name}: told twice that the gate is {'closed' if closed else 'open'}"
         if closed:
@@ -124,6 +125,7 @@ class QueueModel:
             under = not above(depth, self.resume)
             assert under or self.deleted, f"{self.name}: opened at {depth}, which is above {self.resume}"
         self.closed = closed
+        self.closed_at = now
         self.moved = True
 
     def look(self, seen: Seen, now: float) -> list[Copy]:
@@ -196,7 +198,8 @@ class ProducerModel:
     published: int = 0
     open: dict[int, Publish] = field(default_factory=dict)
     """Not yet in all its queues, refused or told, as far as we know."""
-    blocked_by: set[str] = field(default_factory=set)
+    blocked_by: dict[str, float] = field(default_factory=dict)
+    """The queues whose gates block it, each with the time since when."""
     waits_since: int = 0
     """When the publish that is now first in its line came to be first; 0 while none waits."""
     overtaken: dict[str, int] = field(default_factory=dict)
@@ -208,6 +211,18 @@ class ProducerModel:
         publish = Publish(self.published, route, charge, deadline)
         self.open[publish.number] = publish
         return publish
+
+    def stopped_by(self, route: list[QueueModel], charge: int, now: float) -> set[str]:
+        """The queues that take no more from it although they have room: it has waited a whole hold deadline at each."""
+        patience_s = min((queue.deadline_s for queue in route), default=float("inf"))
+        stopped: set[str] = set()
+        for queue in route:
+            takes = queue.room_for(charge) or (queue.policy == "drop-head" and queue.could_drop_for(charge))
+            if queue.closed and takes and queue.name in self.blocked_by:
+                begun = max(queue.closed_at, self.blocked_by[queue.name])
+                if begun + patience_s - EARLY_S <= now + 1e-9:
+                    stopped.add(queue.name)
+        return stopped
 
     def enter(self, number: int, queue: QueueModel, certainly_shut: bool) -> None:
         """Its publish was seen in a queue for the first time."""

@@ -50,6 +50,7 @@ EVENTS: Final = (
     "gate-opened",
     "blocked",
     "unblocked",
+    "stopped",
     "refused",
     "confirmed-late",
     "channel-closed",

@@ -9,5 +9,5 @@ from tests.core import counted
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if counted.examples:
-        tried = f"{counted.examples} examples, {counted.looks} comparisons with the model"
+        tried = f"{counted.examples} examples, {counted.looks} comparisons with the model, {counted.stops} stops"
         terminalreporter.write_line(f"stateful tests of the core: {tried}")

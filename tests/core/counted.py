@@ -2,3 +2,4 @@
 
 examples = 0
 looks = 0
+stops = 0

@@ -148,7 +148,7 @@ class Looking:
                 self._crossings.append(crossing)
                 owner = crossing.gate.owner
                 assert isinstance(owner, Queue)
-                self.model_of(owner).cross(crossing.closed, (int(crossing.messages), int(crossing.bytes)))
+                self.model_of(owner).cross(crossing.closed, (int(crossing.messages), int(crossing.bytes)), crossing.now)
         self._told += told
         assert all(a is b for a, b in zip(self._told, self._crossings, strict=False)), "told twice, or out of order"
 
@@ -189,7 +189,10 @@ class Looking:
         assert isinstance(owner, Queue)
         blocked_by, name = effect.producer.model.blocked_by, self.model_of(owner).name
         assert (name in blocked_by) == isinstance(effect, Unblocked), f"{effect.producer.name}: told twice of {name}"
-        blocked_by ^= {name}
+        if isinstance(effect, Blocked):
+            blocked_by[name] = effect.now
+        else:
+            del blocked_by[name]
 
     def _look_at_refusal(self, effect: Refused, just: Publish | None) -> None:
         """A session must be closed: for a message that never fits, or what is held too long or too much."""
@@ -241,7 +244,8 @@ class Looking:
     def _look_at_state(self, producer: Watched, numbers: list[int]) -> None:
         model = producer.model
         book = {self.model_of(gate.owner).name for gate in producer.gates.values() if isinstance(gate.owner, Queue)}
-        assert book == model.blocked_by, f"{model.name}: is blocked by {book}, but was told {model.blocked_by}"
+        told = set(model.blocked_by)
+        assert book == told, f"{model.name}: is blocked by {book}, but was told {told}"
         if numbers:
             assert model.blocked_by, f"{model.name}: waits and was not told why"
             return
@@ -253,7 +257,7 @@ class Looking:
         if self.broker.turns.crossings:
             return  # What has opened is told with the next turn.
         shut = {name for name, queue in self.models.items() if queue.closed}
-        assert model.blocked_by <= shut, f"{model.name}: is blocked by {model.blocked_by - shut}, which are open"
+        assert told <= shut, f"{model.name}: is blocked by {told - shut}, which are open"
         first = min(model.open.values(), key=lambda publish: publish.number, default=None)
         if first is not None:
             behind = {queue.name for queue in first.route} & shut

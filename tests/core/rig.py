@@ -14,6 +14,7 @@ from penstock.core.session import Session
 from penstock.core.settings import Defaults
 from penstock.errors import PreconditionFailed
 from penstock.names import read_settings
+from tests.core import counted
 from tests.core.looking import Looking, Watched
 from tests.model import ProducerModel, Publish, QueueModel
 
@@ -105,11 +106,13 @@ class Rig(Looking):
         anybody = bool(self.waiting())
         stood = {other.model.name: other.model.waits_since for other in self.waiting()}
         held, turn = len(producer.outbox), model.waits_since
+        stopped = model.stopped_by(models, charge, self.broker.now)
         producer.publish(route, f"{model.name}:{publish.number}".encode(), charge)
         if models and len(producer.outbox) > held:
             crowded = anybody or any(not queue.room_for(charge) for queue in models)
-            assert crowded, f"{model.name}: {publish.number} is held for nothing"
+            assert crowded or stopped, f"{model.name}: {publish.number} is held for nothing"
         self.look(just=publish)
+        self._check_stopped(publish, {name for name in stopped if name in model.blocked_by})
         if publish.entered and not held and not producer.outbox and model.waits_since == turn:
             self._check_no_barging(producer, publish, stood)
             self.passes(producer, charge, [other for other in self.waiting() if self.could_go(other)])
@@ -117,6 +120,14 @@ class Rig(Looking):
             model.waits_since = 0
         elif not held and not model.waits_since:
             model.waits_since = next(self._numbers)
+
+    def _check_stopped(self, publish: Publish, stopped: set[str]) -> None:
+        """Nothing goes in between stop and capacity of a producer that has waited a whole hold deadline."""
+        for name in stopped:
+            queue = self.models[name]
+            if queue.closed and queue.closed_at < self.broker.now:
+                counted.stops += 1
+                assert name not in publish.entered, f"{publish.number} went into {name}, whose gate has stopped it"
 
     def _check_no_barging(self, producer: Watched, publish: Publish, stood: dict[str, int]) -> None:
         """A newcomer went straight in: nobody who has been standing in line there may stand there still."""

@@ -78,8 +78,8 @@ def test_a_commit_that_finds_no_room_until_its_deadline_is_rolled_back(house: Ho
     later(house, 0.2)
     refused = [effect.error for effect in house.broker.effects() if isinstance(effect, Refused)]
     assert [str(error) for error in refused] == [
-        "commit refused after its hold deadline and rolled back; queue 'a' holds 3 messages, 30 bytes, of a capacity "
-        "of 3 messages; the transaction adds 1 message, 10 bytes"
+        "commit refused after its hold deadline of 5 s and rolled back; queue 'a' holds 3 messages, 30 bytes, of a "
+        "capacity of 3 messages; the transaction adds 1 message, 10 bytes"
     ]
     assert isinstance(refused[0], ResourceError)
     assert client.session.unsettled() == 1

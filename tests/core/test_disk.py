@@ -87,7 +87,7 @@ def test_a_held_publish_is_refused_at_its_deadline_with_the_reason() -> None:
     house.broker.run(1000)
     assert told(confirming) == [(1, 1, False)]
     assert str(plain.closing) == (
-        "publish to exchange '' with routing key 'a' refused after its hold deadline; "
+        "publish to exchange '' with routing key 'a' refused after its hold deadline of 5 s; "
         "disk quota of vhost /: 200 bytes stored > disk-overfull 100 (opens at 90)"
     )
 

@@ -14,7 +14,7 @@ def test_a_block_counts_once_until_it_ends_and_its_times_add_up() -> None:
     block.end(14.0)
     assert block.begin(20.0)
     assert (block.times, block.blocked_s(21.0)) == (2, 4.0)
-    assert block.plain(21.0)["blocked_for_s"] == 1.0
+    assert block.plain(21.0, None)["blocked_for_s"] == 1.0
 
 
 def test_an_entry_is_made_once_for_each_producer() -> None:

@@ -72,6 +72,7 @@ def test_a_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_c
         assert gate | {"blocked_for_s": 0, "total_s": 0, "gate": 0} == {
             "gate": 0, "producer": f"{name}/ch:1", "blocked_for_s": 0, "times": 1, "total_s": 0, "withheld": 2,
             "withheld_bytes": 486, "held": 2, "held_bytes": 486, "refused": 0, "refused_bytes": 0, "confirmed_late": 0,
+            "stopped": False, "times_stopped": 0,
         }  # fmt: skip
         assert gate["gate"]["overshoot"]["messages"] == gate["gate"]["overshoot"]["bytes"] == 0
         assert (gate["gate"]["open"], gate["gate"]["blocked"], gate["gate"]["crossings"]) == (False, 1, 1)

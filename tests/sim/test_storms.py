@@ -163,6 +163,52 @@ def test_in_a_storm_of_disconnects_what_was_confirmed_arrives_and_nobody_leaves_
 DEADLINE_S = 2
 
 
+async def standstill(loop: SimLoop) -> str:
+    """Nobody consumes for several hold deadlines, and publishers with small windows go on trying."""
+    world = World(loop)
+    first = world.client("first")
+    await first.open()
+    await world.declare(
+        first, "orders", capacity_messages=60, stop_messages=20, resume_messages=10, hold_deadline=DEADLINE_S
+    )
+    clients = [world.client(f"c{number}") for number in range(6)]
+    streaming = asyncio.gather(*[stream(world, client, 40, 1 + number) for number, client in enumerate(clients)])
+    await asyncio.sleep(DEADLINE_S - 0.5)
+    under_way = 21 - 1 + sum(1 + number for number in range(6))
+    assert 20 < world.queue.messages <= under_way, "the message that closed the gate, and a window of each"
+    depth = int(world.queue.messages)
+    acked = {client.name: len(client.acked) for client in clients}
+    await asyncio.sleep(1.0)
+    late = {client.name: len(client.acked) for client in clients}
+    assert late == {client.name: acked[client.name] + 1 + number for number, client in enumerate(clients)}
+    await asyncio.sleep(3 * DEADLINE_S)
+    assert world.queue.messages == depth, "what is published after a whole hold deadline is held outside"
+    assert {client.name: len(client.acked) for client in clients} == late
+    assert all(len(client.nacked) >= 3 for client in clients)
+    blocks = world.queue.gate.book.blocks.values()
+    assert [block.stops for block in blocks] == [1] * 6
+    consumer = SlowConsumer(world, 0.001, prefetch=20)
+    await consumer.start()
+    consuming = asyncio.create_task(consumer.run())
+    await streaming
+    while world.queue.messages:  # noqa: ASYNC110
+        await asyncio.sleep(1.0)
+    await world.settled()
+    consuming.cancel()
+    for client in clients:
+        assert sorted(client.acked + client.nacked) == list(range(1, 41))
+        assert len(client.acked) > late[client.name], "when the gate opens it goes on"
+        arrived = [number for number in range(1, 41) if f"{client.name}:{number - 1}" in consumer.got]
+        assert arrived == sorted(client.acked)
+    world.check_empty()
+    return world.trace.hexdigest()
+
+
+@pytest.mark.timeout(300)
+def test_while_a_gate_stays_closed_each_publisher_gets_its_window_confirmed_once_and_then_refusals() -> None:
+    assert simulate(6, standstill) == simulate(6, standstill)
+
+
 async def storm_with_deadlines(loop: SimLoop) -> str:
     """The consumer stands still for longer than anybody may be held."""
     world = World(loop)

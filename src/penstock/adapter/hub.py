@@ -32,7 +32,19 @@ from penstock.adapter.turn_times import TurnTimes
 from penstock.adapter.users import Users
 from penstock.adapter.words import because
 from penstock.core.broker import Broker
-from penstock.core.effects import Blocked, Cancelled, Crossed, Effect, Grown, Paging, Refused, Returned, Slow, Unblocked
+from penstock.core.effects import (
+    Blocked,
+    Cancelled,
+    Crossed,
+    Effect,
+    Grown,
+    Paging,
+    Refused,
+    Returned,
+    Slow,
+    Stopped,
+    Unblocked,
+)
 from penstock.core.holding import Holding
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
@@ -341,6 +353,8 @@ class Hub:
             self._count_blocking(effect.producer, effect.gate, 1, blocking)
         elif isinstance(effect, Unblocked):
             self._count_blocking(effect.producer, effect.gate, -1, blocking)
+        elif isinstance(effect, Stopped):
+            self.note(telling.stopped(effect.producer, effect.gate, effect.patience_s))
         elif isinstance(effect, Refused):
             self._refuse(effect)
         elif isinstance(effect, Returned):

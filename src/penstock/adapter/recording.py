@@ -15,7 +15,17 @@ from penstock.adapter.telling import gate_fields
 from penstock.adapter.words import words_of
 from penstock.core.blockable import Blockable
 from penstock.core.broker import Broker
-from penstock.core.effects import Blocked, ConfirmedLate, Crossed, Effect, Paging, Refused, TurnedAway, Unblocked
+from penstock.core.effects import (
+    Blocked,
+    ConfirmedLate,
+    Crossed,
+    Effect,
+    Paging,
+    Refused,
+    Stopped,
+    TurnedAway,
+    Unblocked,
+)
 from penstock.core.queue import Queue
 from penstock.flow.gate import Crossing, Gate
 
@@ -52,6 +62,8 @@ class Recorder:
         elif isinstance(effect, Unblocked):
             if not effect.gate.often:
                 self._block("unblocked", "CHN-1006", effect.producer, effect.gate, effect.now)
+        elif isinstance(effect, Stopped):
+            self._block("stopped", "PST-1014", effect.producer, effect.gate, effect.now)
         elif isinstance(effect, Paging):
             self._page(effect)
         elif isinstance(effect, TurnedAway):

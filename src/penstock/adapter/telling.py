@@ -103,6 +103,12 @@ def unblocked(producer: Blockable, gate: Gate) -> Note:
     return _channel(producer.name, "CHN-1006", "Flow Control Removed", gate_fields(gate))
 
 
+def stopped(producer: Blockable, gate: Gate, patience_s: float) -> Note:
+    """Return the line of a producer that has waited its whole hold deadline at a gate (PST-1014)."""
+    text = f"Publisher Stopped ({words_of(gate).label(gate)}) : it has waited its hold deadline of {patience_s:g} s"
+    return _channel(producer.name, "PST-1014", text, gate_fields(gate))
+
+
 def deliveries(channel: str, started: bool) -> Note:
     """Return the line of a client that lets its deliveries go on, or stops them, by channel.flow (CHN-1002)."""
     return _channel(channel, "CHN-1002", f"Flow {'Started' if started else 'Stopped'}", {"started": started})

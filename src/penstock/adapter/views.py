@@ -125,7 +125,7 @@ def producer_view(producer: Producer, now: float) -> dict[str, object]:
     messages, size = held_by(producer)
     place = producer.gate
     blocked_by = [
-        {"gate": gate_view(gate, now), **block.plain(now)}
+        {"gate": gate_view(gate, now), **block.plain(now, gate.book.since)}
         for gate, block in producer.stories()
         if block.since is not None
     ]

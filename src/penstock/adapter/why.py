@@ -96,7 +96,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     view["gate"] = {**views.gate_state(queue.gate, now), **queue.gate.book.plain(now)}
     gates = gates_of(queue)
     view["gates"] = [views.gate_view(gate, now) for gate in gates[1:]]
-    view["blocked"] = [block.plain(now) for block in list(blocks.values())[:PRODUCERS_TOLD]]
+    view["blocked"] = [block.plain(now, queue.gate.book.since) for block in list(blocks.values())[:PRODUCERS_TOLD]]
     view["waits_for"] = waits_for(queue, now)
     sentences: list[str] = []
     for gate in gates:
@@ -182,12 +182,15 @@ def _of_gate(gate: Gate, now: float) -> list[str]:
 
 def _blocked(producer: Sender, gate: Gate, block: Block, now: float) -> str:
     since = 0.0 if block.since is None else now - block.since
-    return f"{producer.name} is blocked {since:.1f} s by {because(producer, gate, now)}{_stakes(producer, gate, block)}"
+    stakes = _stakes(producer, gate, block, now)
+    return f"{producer.name} is blocked {since:.1f} s by {because(producer, gate, now)}{stakes}"
 
 
-def _stakes(producer: Sender, gate: Gate, block: Block) -> str:
+def _stakes(producer: Sender, gate: Gate, block: Block, now: float) -> str:
     """Say what waits of a producer at a gate, and what has come of what waited too long."""
     parts: list[str] = []
+    if block.is_stopped(gate.book.since, block.patience_s, now):
+        parts.append("stopped: it has waited a whole hold deadline, and what it publishes now is held and refused")
     if producer.gate is gate:
         held, size = views.held_by(producer)
         parts.append(f"{_of_its(held, 'publish', 'publishes')} held ({size:,} bytes)")

@@ -60,6 +60,28 @@ class Blockable(Waiter):
             self.entry(gate).end(now)
             self.broker.note_unblocked(self, gate)
 
+    def may_be_stopped(self) -> bool:
+        """Tell whether any gate might have stopped it."""
+        return bool(self.gates)
+
+    def is_stopped_at(self, gate: Gate, patience_s: float) -> bool:
+        """Tell whether it has waited a whole hold deadline (seconds) at a gate since that closed.
+
+        Rates are left out: their gates close with every message, and hold what comes.
+        """
+        if gate.open or gate.often or id(gate) not in self.gates:
+            return False
+        return self.entry(gate).is_stopped(gate.book.since, patience_s, self.broker.now)
+
+    def note_stops(self) -> None:
+        """Have it told by which gates it is stopped now; once for each time that the gate closes."""
+        for gate in self.gates.values():
+            entry = self.entry(gate)
+            if entry.stopped_in != gate.book.crossings and self.is_stopped_at(gate, entry.patience_s):
+                entry.stopped_in = gate.book.crossings
+                entry.stops += 1
+                self.broker.note_stopped(self, gate, entry.patience_s)
+
     def entry(self, gate: Gate) -> Block:
         """Return its entry in the book of a gate, made at first use."""
         entry = self._entry

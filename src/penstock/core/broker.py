@@ -32,6 +32,7 @@ from penstock.core.effects import (
     Refused,
     Returned,
     Slow,
+    Stopped,
     TurnedAway,
     Unblocked,
 )
@@ -395,6 +396,10 @@ class Broker:
         """Record that a gate does not block a producer any more."""
         self._effects.append(Unblocked(producer, gate, self.now))
 
+    def note_stopped(self, producer: Blockable, gate: Gate, patience_s: float) -> None:
+        """Record that a producer has waited a whole hold deadline (seconds) at a closed gate."""
+        self._effects.append(Stopped(producer, gate, patience_s, self.now))
+
     def note_turned_away(self, producer: Blockable, gate: Gate, cause: str, charge: i64) -> None:
         """Record a publish that was refused; one after the other of the same producer are one effect."""
         last = self._effects[-1] if self._effects else None
@@ -436,7 +441,3 @@ class Broker:
     def note_paging(self, queue: Queue, started: bool) -> None:
         """Record that a queue begins to send messages to the disk, or has none there any more."""
         self._effects.append(Paging(queue, started, self.now))
-
-    def note_destroyed(self, queue: Queue) -> None:
-        """Delete a queue whose overflow policy is to destroy itself; nobody publishes into it right now."""
-        self.delete_queue(queue)

@@ -83,6 +83,17 @@ class Commit(Held):
                 return stop.gate
         return self.place() if others_go else None
 
+    def stopping_gate(self, producer: Producer) -> Gate | None:
+        """Return the gate that stops it although there is room, or None. See `road.stopping_gate`.
+
+        A gate whose amount it does not make grow is not on its road, so a session that drains a queue is not stopped.
+        """
+        longest_s = road.patience_s(self.queues)
+        for stop in self._road([]) if producer.may_be_stopped() else []:
+            if producer.is_stopped_at(stop.gate, longest_s):
+                return stop.gate
+        return None
+
     def place(self) -> Gate | None:
         """See `Held.place`: the gate of the first queue that it makes grow."""
         for stop in self._road([]):
@@ -105,7 +116,7 @@ class Commit(Held):
         """See `Held.late`."""
         stop = self._obstructed(own, now)
         why = "others wait before it" if stop is None else stop.words()
-        return f"commit refused after its hold deadline and rolled back; {why}"
+        return f"commit refused after {road.deadline_words(self.queues)} and rolled back; {why}"
 
     def _obstructed(self, own: list[Gate], now: float) -> Stop | None:
         for stop in self._road(own) + self._disk():
@@ -211,4 +222,4 @@ class Commit(Held):
         producer.count_refused(queue.gate, queue.overflow.name, load.bytes)
         producer.fail(ResourceError(f"commit refused and rolled back; {road.refusal(queue)}; {more}"))
         if queue.overflow.destroys:
-            producer.broker.note_destroyed(queue)
+            producer.broker.delete_queue(queue)

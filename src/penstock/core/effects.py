@@ -42,6 +42,16 @@ class Unblocked(Effect):
         self.now = now
 
 
+class Stopped(Effect):
+    """A producer has waited a whole hold deadline at a gate: its next publishes are held outside (log PST-1014)."""
+
+    def __init__(self, producer: Blockable, gate: Gate, patience_s: float, now: float) -> None:
+        self.producer = producer
+        self.gate = gate
+        self.patience_s = patience_s
+        self.now = now
+
+
 class TurnedAway(Effect):
     """Publishes did not go in and never will; each publisher in confirm mode is told, the others lose their channel."""
 

@@ -80,8 +80,11 @@ class HeldPublish(Held):
 
     def late(self, own: list[Gate], now: float) -> str:
         """See `Held.late`."""
-        why = road.why(self.queues, self.obstacle(own, now))
-        return f"publish to {road.place(self.route)} refused after its hold deadline; {why}"
+        return f"publish to {road.place(self.route)} {self.reason(own, now)}"
+
+    def reason(self, own: list[Gate], now: float) -> str:
+        """Say that it is refused at its deadline, and what stopped it, without where it was addressed to."""
+        return f"refused after {road.deadline_words(self.queues)}; {road.why(self.queues, self.obstacle(own, now))}"
 
 
 class Holding:

@@ -1,7 +1,7 @@
 """Hold deadlines that change while publishes are held and confirmations withheld.
 
 Who waits already waits from now on for as long as is said now: a deadline that was shortened does not strike at once,
-and one that was "for ever" gets an end.
+and one that was "for ever" gets an end. A producer that was stopped has a whole hold deadline again.
 """
 
 from __future__ import annotations
@@ -46,6 +46,9 @@ def renew(producers: list[Producer], queues: dict[int, Queue], now: float) -> No
                     pending.deadline = now + patience_s
                     earliest = min(earliest, pending.deadline)
         producer.look_by(earliest)
+        for gate in producer.gates.values():
+            if id(gate) in gates or gate.kind != "queue":
+                producer.entry(gate).waits_from = now  # What has stopped it does so after a whole new deadline.
 
 
 def _concerns(road_queues: list[Queue], queues: dict[int, Queue]) -> bool:

@@ -4,8 +4,9 @@ Theory of operation. A publish meets one of four fates:
 
 - *accepted*: it fits and nobody waits before it; it is in its queues. If a gate on its road is closed (this very
   message may have closed it) the producer is blocked and the confirmation is withheld.
-- *held*: it would take a queue past its capacity, or others wait before it. It stays in the outbox, in order, with a
-  deadline, and passes in turn.
+- *held*: it would take a queue past its capacity, others wait before it, or its producer is stopped: it has waited a
+  whole hold deadline at a gate that is closed still. It stays in the outbox, in order, with a deadline, and passes in
+  turn.
 - *refused*: a policy says so, the hold bound is reached, or its deadline has passed. Nothing of it is in any queue,
   except that a queue with another policy may have taken its copy (as in RabbitMQ).
 - *unroutable*: it reaches no queue; it is confirmed, for there is nothing to wait for.
@@ -14,7 +15,7 @@ Theory of operation. A publish meets one of four fates:
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -30,7 +31,7 @@ from penstock.core.route import Route
 from penstock.core.row import Row
 from penstock.core.sender import Sender
 from penstock.errors import BrokerError, ResourceError
-from penstock.flow.deadlines import NEVER
+from penstock.flow.deadlines import CLOSE_ENOUGH_S, NEVER
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.flow.withheld import WITHHELD, Pending, Withheld
@@ -38,9 +39,6 @@ from penstock.flow.withheld import WITHHELD, Pending, Withheld
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
     from penstock.core.transaction import Transaction
-
-CLOSE_ENOUGH_S: Final = 0.05
-"""What is due within this time is dealt with now: one look at a long outbox instead of many."""
 
 
 class Unwritten:
@@ -169,6 +167,8 @@ class Producer(Sender, Awaiting):
             return
         pending = broker.turns.pending
         obstacle = road.newcomers_obstacle(self.own, route, route.queues, charge, broker.now, pending)
+        if obstacle is None:
+            obstacle = road.stopping_gate(self, route, content, charge, broker.now)
         if self.outbox or obstacle is not None:
             self._hold(route, content, charge, obstacle)
         else:
@@ -179,10 +179,16 @@ class Producer(Sender, Awaiting):
         if not holding.accepts(charge):
             self._refuse_new(route, f"{holding.messages} publishes ({holding.bytes} bytes) are held already", charge)
             return
+        self.note_stops()
         deadline = self.deadline_of(route.queues)
         pending = self.withheld.hold(deadline) if self.confirming else None
         holding.take(charge, 1)
         self.line_up(HeldPublish(self, route, content, charge, pending, deadline), obstacle)
+
+    def waits_at(self, gate: Gate, now: float) -> None:
+        """See `Waiter.waits_at`."""
+        self.note_blocked(gate)
+        self.entry(gate).patience_s = road.patience_s(self.outbox[0].queues)
 
     def line_up(self, held: Held, obstacle: Gate | None) -> None:
         """See `Sender.line_up`."""
@@ -199,6 +205,7 @@ class Producer(Sender, Awaiting):
         self.broker.settle_crossings()  # The gate's closing is told before the blocks that come of it.
         for gate in closed:
             self.note_withheld(gate)
+            self.entry(gate).patience_s = road.patience_s(route.queues)
         if refused is not None:
             self.count_refused(refused.gate, "deleted" if refused.deleted else refused.overflow.name, charge)
             self._turned_away(refused, route, content, charge)
@@ -219,7 +226,7 @@ class Producer(Sender, Awaiting):
         if policy.returns and route.mandatory and not self.confirming and not queue.deleted:
             self.broker.note_returned(self, route, content, road.refusal(queue))
         if policy.destroys and not queue.deleted:
-            self.broker.note_destroyed(queue)
+            self.broker.delete_queue(queue)
 
     def confirm(
         self, pending: Pending | None, closed: list[Gate], refused: Queue | None, queues: list[Queue], charge: i64
@@ -289,6 +296,7 @@ class Producer(Sender, Awaiting):
         due = [held for held in self.outbox if held.deadline <= soon]
         if due:
             self._refuse_held(due, now)
+        self.note_stops()
         self.settle_down(now)
         earliest, due_by = self.earliest(), self.withheld.due()
         return earliest if earliest < due_by else due_by

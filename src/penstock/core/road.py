@@ -11,9 +11,10 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.disk import DiskGate
+from penstock.core.blockable import Blockable
 from penstock.core.overflow import HOLD
 from penstock.core.queue import Queue
+from penstock.core.reasons import clause
 from penstock.core.route import Route
 from penstock.core.share import AddressDepth
 from penstock.errors import ContentTooLarge, ResourceError
@@ -95,6 +96,26 @@ def newcomers_obstacle(
     return None
 
 
+def stopping_gate(producer: Blockable, route: Route, content: bytes, charge: i64, now: float) -> Gate | None:
+    """Return the gate that stops a producer's new publish although there is room; None: it may go in.
+
+    Between stop and capacity there is room for what was under way when the gate closed. A producer that has waited a
+    whole hold deadline at the gate has had its share. Where a policy refuses the message at once, the policy counts.
+    """
+    if not producer.may_be_stopped():
+        return None
+    longest_s = patience_s(route.queues)
+    for gate in route.gates:
+        if producer.is_stopped_at(gate, longest_s):
+            return gate
+    for queue in route.queues:
+        size = queue.bytes + charge
+        for gate in queue.gates if queue.takes(content, charge, now) else NO_GATES:
+            if size > gate.shelter and producer.is_stopped_at(gate, longest_s):
+                return gate
+    return None
+
+
 def note_closed(found: list[Gate], route: Route, queue: Queue) -> None:
     """Add to `found` the closed gates behind which a message has just gone into a queue."""
     for gate in route.gates:
@@ -166,14 +187,17 @@ def refusal(queue: Queue) -> ResourceError:
     )
 
 
+def deadline_words(queues: list[Queue]) -> str:
+    """Return the hold deadline of a publish to these queues in words."""
+    longest_s = patience_s(queues)
+    return "its hold deadline" if longest_s == NEVER else f"its hold deadline of {longest_s:g} s"
+
+
 def why(queues: list[Queue], gate: Gate | None = None) -> str:
     """Return what stops a publish, in one clause; `gate` is the one that stops it, where that is known."""
-    if gate is not None and isinstance(gate.owner, DiskGate):
-        return f"disk {gate.name}: {gate.owner.clause()}"
+    if gate is not None:
+        return clause(gate)
     for queue in queues:
         if not queue.gate.open or queue.gate.waiters or not queue.fits(1):
-            return (
-                f"queue '{queue.name}' holds {int(queue.depth_messages()):,} messages, "
-                f"{int(queue.depth_bytes()):,} bytes, of a capacity of {queue.thresholds.capacity.words()}"
-            )
+            return clause(queue.gate)
     return "others wait before it"

@@ -111,6 +111,8 @@ class Transaction:
         self.settlements = []
         outbox = producer.outbox
         obstacle = commit.newcomers_obstacle(producer.own, broker.now, broker.turns.pending)
+        if obstacle is None and commit.never_fits() is None:
+            obstacle = commit.stopping_gate(producer)
         # Acknowledgements alone wait for nothing but an earlier commit.
         behind = bool(outbox) and (commit.messages > 0 or isinstance(outbox[len(outbox) - 1], Commit))
         if commit.never_fits() is None and (behind or obstacle is not None):

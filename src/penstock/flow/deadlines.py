@@ -12,6 +12,8 @@ from mypy_extensions import mypyc_attr
 
 NEVER: Final = float("inf")
 
+CLOSE_ENOUGH_S: Final = 0.05
+"""What is due within this time is dealt with now: one look at a long outbox instead of many."""
 SOONEST_S: Final = 0.001
 """A party that asks for a time that has passed is looked at again this much later: no deadline can spin."""
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from penstock.flow.deadlines import CLOSE_ENOUGH_S, NEVER
+
 PRODUCERS_TOLD: Final = 100
 """Producers of a gate in one answer; whoever is blocked longest comes first, and the others are counted."""
 DEPARTED_KEPT: Final = 100
@@ -21,7 +23,7 @@ class Block:
 
     __slots__ = (
         "producer", "since", "times", "total_s", "withheld", "withheld_bytes", "held", "held_bytes", "refused",
-        "refused_bytes", "late",
+        "refused_bytes", "late", "waits_from", "patience_s", "stops", "stopped_in",
     )  # fmt: skip
 
     def __init__(self, producer: str) -> None:
@@ -42,12 +44,31 @@ class Block:
         self.refused_bytes: int = 0
         self.late: int = 0
         """Confirmations that were sent because their deadline passed, ever; the messages are in the queue."""
+        self.waits_from: float = 0.0
+        """Start of its present wait: `since`, or the last change of its hold deadline."""
+        self.patience_s: float = NEVER
+        """Hold deadline of what it published here last, in seconds; infinity is for ever."""
+        self.stops: int = 0
+        """How often it was stopped, ever; see `is_stopped`."""
+        self.stopped_in: int = 0
+        """The crossing of the gate in which it was last stopped."""
+
+    def is_stopped(self, closed_since: float | None, patience_s: float, now: float) -> bool:
+        """Tell whether it has waited a whole hold deadline at the gate since that last closed; None: it is open.
+
+        What is dealt with a little before its deadline counts as if it had waited to the end.
+        """
+        if self.since is None or closed_since is None:
+            return False
+        begun = self.waits_from if self.waits_from > closed_since else closed_since
+        return begun + patience_s <= now + CLOSE_ENOUGH_S
 
     def begin(self, now: float) -> bool:
         """Note that the producer is blocked; returns whether it was not before."""
         if self.since is not None:
             return False
         self.since = now
+        self.waits_from = now
         self.times += 1
         return True
 
@@ -61,8 +82,11 @@ class Block:
         """Return the total time blocked, the running block included."""
         return self.total_s if self.since is None else self.total_s + now - self.since
 
-    def plain(self, now: float) -> dict[str, object]:
-        """Return the entry as plain data; `blocked_for_s` is None while it is not blocked."""
+    def plain(self, now: float, closed_since: float | None) -> dict[str, object]:
+        """Return the entry as plain data; `blocked_for_s` is None while it is not blocked.
+
+        `closed_since` is when the gate closed; None while it is open.
+        """
         return {
             "producer": self.producer,
             "blocked_for_s": None if self.since is None else now - self.since,
@@ -75,6 +99,8 @@ class Block:
             "refused": self.refused,
             "refused_bytes": self.refused_bytes,
             "confirmed_late": self.late,
+            "stopped": self.is_stopped(closed_since, self.patience_s, now),
+            "times_stopped": self.stops,
         }
 
 
@@ -145,9 +171,9 @@ class GateBook:
         producers = [*blocked.values(), *others]
         return {
             **self.summary(now),
-            "producers": [block.plain(now) for block in producers[:PRODUCERS_TOLD]],
+            "producers": [block.plain(now, self.since) for block in producers[:PRODUCERS_TOLD]],
             "more_producers": max(len(producers) - PRODUCERS_TOLD, 0),
-            "departed": [block.plain(now) for block in self.departed or ()],
+            "departed": [block.plain(now, None) for block in self.departed or ()],
         }
 
 

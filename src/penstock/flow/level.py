@@ -37,7 +37,7 @@ class Level:
         """Return the pair for a sentence: "1,000 messages", "4,194,304 bytes", both, or "no limit"."""
         parts: list[str] = []
         if self.messages != UNLIMITED:
-            parts.append(f"{int(self.messages):,} messages")
+            parts.append(f"{int(self.messages):,} message{'' if self.messages == 1 else 's'}")
         if self.bytes != UNLIMITED:
             parts.append(f"{int(self.bytes):,} bytes")
         return " and ".join(parts) or "no limit"

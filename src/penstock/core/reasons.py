@@ -1,0 +1,38 @@
+"""The reason of a refusal, in words: which gate, its depth, and what it is judged by."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from penstock.core.disk import DiskGate
+from penstock.core.operator import OperatorGate
+from penstock.core.queue import Queue
+from penstock.core.rates import RateGate
+from penstock.core.share import AddressDepth
+from penstock.flow.gate import Gate
+from penstock.flow.level import Thresholds
+from penstock.flow.pool import Pool
+
+
+def clause(gate: Gate) -> str:
+    """Return what stops a publish at a gate, in one clause."""
+    owner = gate.owner
+    if isinstance(owner, DiskGate):
+        return f"disk {gate.name}: {owner.clause()}"
+    if isinstance(owner, OperatorGate):
+        return f"the operator blocks {gate.name}{': ' if owner.reason else ''}{owner.reason}"
+    if isinstance(owner, RateGate):
+        return f"the rate of {gate.name} is used up"
+    if isinstance(owner, Queue):
+        return _depth(gate, owner.thresholds, owner.depth_messages(), owner.depth_bytes())
+    if isinstance(owner, Pool):
+        return _depth(gate, owner.thresholds, owner.messages, owner.bytes)
+    if isinstance(owner, AddressDepth):
+        return _depth(gate, owner.thresholds, owner.messages, owner.bytes)
+    return f"{gate.kind} '{gate.name}' lets nothing pass"
+
+
+def _depth(gate: Gate, thresholds: Thresholds, messages: i64, bytes: i64) -> str:
+    held = f"{gate.kind} '{gate.name}' holds {int(messages):,} messages, {int(bytes):,} bytes"
+    marks = "" if gate.open else f"closed above {thresholds.stop.words()}, opens at {thresholds.resume.words()}, "
+    return f"{held} ({marks}capacity {thresholds.capacity.words()})"

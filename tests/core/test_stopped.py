@@ -1,0 +1,320 @@
+"""Producers that have waited a whole hold deadline at a closed gate: what they publish then is held outside."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core import changes
+from penstock.core.effects import Stopped
+from penstock.core.producer import Producer
+from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.names import read_settings
+from tests.core.house import House, told
+from tests.core.transacting import Client, traces
+
+
+@pytest.fixture
+def house() -> House:
+    house = House()
+    house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=5)
+    return house
+
+
+def at(house: House, now: float) -> None:
+    house.broker.begin(now)
+    house.broker.run(1000)
+
+
+def say(house: House, deadline: int) -> None:
+    changes.put(house.broker, "queue", "a", read_settings("queue", "a", {"hold-deadline": deadline}))
+
+
+def publish(house: House, producer: Producer, count: int = 1, queue: str = "a") -> None:
+    for _ in range(count):
+        house.publish(producer, queue, 100)
+
+
+def closed(house: House, count: int = 4) -> Producer:
+    """A producer whose publishes closed the gate at 100.0; it is told of all of them at 105.0."""
+    producer = house.producer("p")
+    publish(house, producer, count)
+    at(house, 105.0)
+    assert told(producer) == [(1, count, True)]
+    return producer
+
+
+def stops(house: House) -> list[tuple[str, str, float]]:
+    return [
+        (effect.producer.name, effect.gate.name, effect.patience_s)
+        for effect in house.broker.effects()
+        if isinstance(effect, Stopped)
+    ]
+
+
+def test_the_zone_takes_what_was_under_way_when_the_gate_closed(house: House) -> None:
+    producer = house.producer("p")
+    publish(house, producer, 4)
+    at(house, 104.9)
+    publish(house, producer, 5)
+    assert (house.depth("a"), len(producer.outbox)) == (9, 0)
+
+
+def test_what_a_stopped_producer_publishes_is_held_although_there_is_room_and_refused_at_its_own_deadline(
+    house: House,
+) -> None:
+    producer = closed(house)
+    at(house, 106.0)
+    publish(house, producer)
+    assert (house.depth("a"), len(producer.outbox)) == (4, 1)
+    at(house, 110.9)
+    assert told(producer) == []
+    at(house, 111.0)
+    assert told(producer) == [(5, 5, False)]
+    publish(house, producer)
+    at(house, 116.0)
+    assert told(producer) == [(6, 6, False)], "and so it goes on"
+    assert house.depth("a") == 4
+
+
+def test_a_stopped_producer_without_confirms_has_its_channel_closed_with_the_reason(house: House) -> None:
+    producer = house.producer("p", confirming=False)
+    publish(house, producer, 4)
+    at(house, 105.0)
+    publish(house, producer)
+    assert (house.depth("a"), len(producer.outbox)) == (4, 1)
+    at(house, 110.0)
+    assert producer.closing is not None
+    assert producer.closing.code == 506
+    assert producer.closing.reply_text == (
+        "RESOURCE_ERROR - publish to exchange '' with routing key 'a' refused after its hold deadline of 5 s; "
+        "queue 'a' holds 4 messages, 400 bytes (closed above 3 messages, opens at 1 message, capacity 10 messages)"
+    )
+
+
+def test_the_state_ends_when_the_gate_opens_and_what_is_held_goes_in_in_turn(house: House) -> None:
+    producer = closed(house)
+    publish(house, producer, 2)
+    for _ in range(3):
+        assert house.take("a")
+    assert told(producer) == [(5, 6, True)]
+    assert (house.depth("a"), len(producer.outbox)) == (3, 0)
+    publish(house, producer, 5)
+    assert (house.depth("a"), len(producer.outbox)) == (8, 0), "the gate has closed anew: a new wait begins"
+
+
+def test_a_wait_counts_from_when_the_gate_last_closed_for_those_who_stand_in_line_all_the_time(house: House) -> None:
+    first, second = house.producer("first"), house.producer("second")
+    publish(house, first, 10)
+    publish(house, second, 3)
+    at(house, 104.0)
+    while house.vhost.queues["a"].gate.book.crossings == 1:
+        assert house.take("a")
+    assert not house.vhost.queues["a"].gate.open
+    assert second.gates or not second.outbox
+    at(house, 106.0)
+    publish(house, second)
+    assert not second.outbox, "the gate was open 2 s ago"
+
+
+def test_each_producer_waits_for_itself_but_nobody_goes_past_one_who_stands_in_line(house: House) -> None:
+    stopped, newcomer, late = closed(house), house.producer("newcomer"), house.producer("late")
+    publish(house, newcomer)
+    assert (house.depth("a"), len(newcomer.outbox)) == (5, 0), "it has not waited yet"
+    publish(house, stopped)
+    publish(house, late)
+    assert (house.depth("a"), len(stopped.outbox), len(late.outbox)) == (5, 1, 1)
+
+
+def test_a_producer_is_stopped_by_one_gate_and_not_by_others(house: House) -> None:
+    house.queue("b", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=5)
+    producer = closed(house)
+    publish(house, producer, 4, "b")
+    assert house.depth("b") == 4
+    at(house, 107.0)
+    publish(house, producer, 1, "b")
+    assert house.depth("b") == 5, "it has waited 2 s there"
+    publish(house, producer)
+    publish(house, producer, 1, "b")
+    assert (house.depth("a"), house.depth("b"), len(producer.outbox)) == (4, 5, 2), "its order is kept"
+
+
+def test_a_message_for_two_queues_waits_for_the_gate_that_has_stopped_its_producer(house: House) -> None:
+    house.queue("b")
+    for name in ("a", "b"):
+        house.vhost.bind("amq.fanout", house.vhost.queues[name], None, "", {})
+    producer = closed(house)
+    house.publish(producer, "", 100, "amq.fanout")
+    assert (house.depth("a"), house.depth("b"), len(producer.outbox)) == (4, 0, 1)
+
+
+def test_the_gate_of_a_virtual_host_stops_as_a_queues_does() -> None:
+    house = House()
+    house.queue("a", hold_deadline=5)
+    house.queue("b", hold_deadline=5)
+    bound = Thresholds(Level(UNLIMITED, 1000), Level(UNLIMITED, 500), Level(UNLIMITED, 400))
+    house.broker.gates.bound_vhost(house.vhost, bound)
+    producer = house.producer("p")
+    publish(house, producer, 6)
+    at(house, 105.0)
+    publish(house, producer, 1, "b")
+    assert (house.depth("a"), house.depth("b"), len(producer.outbox)) == (6, 0, 1)
+
+
+def test_a_queue_below_its_guaranteed_share_of_the_memory_is_not_stopped_by_the_memorys_gate() -> None:
+    house = House()
+    house.queue("hog", hold_deadline=5)
+    house.queue("small", hold_deadline=5)
+    bound = Thresholds(Level(UNLIMITED, 9000), Level(UNLIMITED, 5000), Level(UNLIMITED, 4000))
+    house.broker.gates.bound_memory(bound, 1000)
+    producer = house.producer("p")
+    publish(house, producer, 55, "hog")
+    memory = house.broker.gates.memory
+    assert memory is not None
+    assert not memory.gate.open
+    at(house, 105.0)
+    publish(house, producer, 1, "small")
+    assert (house.depth("small"), len(producer.outbox)) == (1, 0)
+    publish(house, producer, 1, "hog")
+    assert (house.depth("hog"), len(producer.outbox)) == (55, 1)
+
+
+def test_where_a_publish_may_wait_for_ever_nobody_is_ever_stopped() -> None:
+    house = House()
+    house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=0)
+    producer = house.producer("p")
+    publish(house, producer, 4)
+    at(house, 1e6)
+    publish(house, producer, 6)
+    assert (house.depth("a"), len(producer.outbox)) == (10, 0)
+    assert stops(house) == []
+
+
+@pytest.mark.parametrize(("deadline", "held_at"), [(2, 110.0), (20, 128.0), (0, None)])
+def test_a_hold_deadline_that_changes_counts_from_then_on_for_who_is_stopped(
+    deadline: int, held_at: float | None
+) -> None:
+    house = House()
+    house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1)
+    say(house, 5)
+    producer = closed(house)
+    at(house, 108.0)
+    say(house, deadline)
+    at(house, 109.9 if held_at is None else held_at - 0.1)
+    publish(house, producer)
+    assert (house.depth("a"), len(producer.outbox)) == (5, 0), "it has a whole hold deadline again"
+    at(house, 1e6 if held_at is None else held_at)
+    publish(house, producer)
+    assert len(producer.outbox) == (0 if held_at is None else 1)
+
+
+def test_a_producer_that_goes_away_leaves_no_trace_of_having_been_stopped(house: House) -> None:
+    producer = closed(house)
+    publish(house, producer)
+    producer.depart()
+    gate = house.vhost.queues["a"].gate
+    assert (gate.waiters, gate.blocked, gate.expecting, gate.book.blocks) == ([], {}, {}, {})
+    publish(house, house.producer("p"))
+    assert house.depth("a") == 5, "who comes back is somebody else"
+
+
+def test_a_queue_that_is_deleted_stops_nobody(house: House) -> None:
+    producer = closed(house)
+    publish(house, producer)
+    house.broker.delete_queue(house.vhost.queues["a"])
+    at(house, 105.1)
+    assert told(producer) == [(5, 5, False)]
+    house.queue("a", capacity_messages=10, stop_messages=3, resume_messages=1, hold_deadline=5)
+    publish(house, producer, 4)
+    assert (house.depth("a"), len(producer.outbox)) == (4, 0)
+
+
+def test_a_policy_that_refuses_does_so_at_once_also_for_who_is_stopped() -> None:
+    house = House()
+    house.queue("a", capacity_messages=4, stop_messages=3, resume_messages=1, hold_deadline=5, overflow="reject")
+    producer = closed(house)
+    publish(house, producer)
+    assert told(producer) == [(5, 5, False)]
+
+
+def test_a_ring_that_has_a_stop_threshold_drops_nothing_for_who_is_stopped() -> None:
+    house = House()
+    house.queue("a", capacity_messages=4, stop_messages=3, resume_messages=1, hold_deadline=5, overflow="ring")
+    producer = closed(house)
+    publish(house, producer)
+    assert (house.depth("a"), len(producer.outbox), house.vhost.queues["a"].dropped) == (4, 1, 0)
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 3, 10])
+def test_with_any_capacity_the_second_publish_that_meets_the_closed_gate_is_refused(capacity: int) -> None:
+    house = House()
+    house.queue("a", capacity_messages=capacity, hold_deadline=5)
+    producer = house.producer("p")
+    number, now, outcomes = 0, 100.0, []
+    while len(outcomes) < 2:
+        number += 1
+        publish(house, producer)
+        if not told(producer):
+            now += 5.0
+            at(house, now)
+            outcomes.append(told(producer))
+    assert outcomes == [[(number - 1, number - 1, True)], [(number, number, False)]]
+    assert house.depth("a") == number - 1 <= capacity
+
+
+def test_it_is_told_once_for_each_time_that_the_gate_closes(house: House) -> None:
+    producer = closed(house)
+    assert stops(house) == [("p", "a", 5.0)]
+    publish(house, producer, 3)
+    at(house, 120.0)
+    told(producer)
+    assert stops(house) == []
+    for _ in range(3):
+        house.take("a")
+    publish(house, producer, 3)
+    at(house, 130.0)
+    assert stops(house) == [("p", "a", 5.0)]
+    (block,) = house.vhost.queues["a"].gate.book.blocks.values()
+    assert block.stops == 2
+    assert block.plain(130.0, house.vhost.queues["a"].gate.book.since)["stopped"] is True
+
+
+def test_without_confirms_it_is_told_when_the_first_publish_is_held(house: House) -> None:
+    producer = house.producer("p", confirming=False)
+    publish(house, producer, 4)
+    at(house, 120.0)
+    publish(house, producer)
+    assert stops(house) == [("p", "a", 5.0)]
+
+
+# Transactions
+
+
+def test_a_stopped_transaction_is_held_although_there_is_room_and_rolled_back_at_its_deadline(house: House) -> None:
+    client = Client(house, "t")
+    client.publish("a", *[100] * 4)
+    assert not client.commit()
+    at(house, 105.0)
+    assert client.told() == 1
+    client.publish("a", 100, 100)
+    assert not client.commit()
+    assert house.depth("a") == 4
+    at(house, 110.0)
+    assert client.producer.closing is not None
+    assert client.producer.closing.code == 506
+    assert "refused after its hold deadline of 5 s" in client.producer.closing.reply_text
+    client.end()
+    assert traces(house, client) == []
+
+
+def test_a_stopped_transaction_that_takes_as_much_as_it_brings_goes_on(house: House) -> None:
+    client = Client(house, "t")
+    client.publish("a", *[100] * 4)
+    client.commit()
+    at(house, 105.0)
+    client.told()
+    client.ack(client.get("a"))
+    client.publish("a", 100)
+    assert client.commit()
+    client.ack(client.get("a"))
+    assert client.commit()
+    assert house.depth("a") == 3
