@@ -118,10 +118,10 @@ def test_defaults_never_make_thresholds_that_lock_producers_out(capacity: int, s
         ({"x-max-length": 10, "x-overflow": "reject-publish"}, (None, None, None)),  # It counts what is ready.
         ({"x-max-length": 10}, (None, None, None)),
         ({"x-max-length": 10, "stop-messages": 5}, (None, 5, 5)),
-        ({"x-max-length": 10, "x-overflow": "block"}, (10, 8, 7)),
+        ({"x-max-length": 10, "x-overflow": "block"}, (10, 5, 4)),
         ({"x-max-length": 10, "x-overflow": "drop-new"}, (10, None, None)),
         ({"x-max-length": 10, "qpid.policy_type": "ring_strict"}, (10, None, None)),
-        ({"x-max-length": 10, "capacity-messages": 10, "x-overflow": "block"}, (10, 8, 7)),
+        ({"x-max-length": 10, "capacity-messages": 10, "x-overflow": "block"}, (10, 5, 4)),
         ({"x-max-length": 10, "capacity-messages": 20}, (20, None, None)),
         # qpid.md A3 and C1, translated: by Qpid C++'s names 0 is "none", and it resumes strictly below.
         ({"qpid.flow_stop_count": 7, "qpid.flow_resume_count": 5}, (None, 7, 4)),
@@ -164,7 +164,7 @@ def test_thresholds_follow_from_what_is_given(arguments: dict[str, object], expe
         ({"x-max-length": 10}, (104_857_600, None, None)),
         ({"x-max-length-bytes": 5000}, (104_857_600, None, None)),
         ({"x-max-length-bytes": 200 * 1024 * 1024}, (262_144_000, None, None)),  # The default gives way.
-        ({"x-max-length-bytes": 5000, "x-overflow": "block"}, (5000, 4000, 3500)),
+        ({"x-max-length-bytes": 5000, "x-overflow": "block"}, (5000, 2500, 2187)),
         ({"stop-bytes": 200 * 1024 * 1024}, (262_144_000, 209_715_200, 183_500_800)),  # The default gives way.
         ({"resume-bytes": 200 * 1024 * 1024}, (262_144_000, 209_715_200, 209_715_200)),
         ({"capacity-bytes": "none"}, (None, None, None)),
