@@ -6,9 +6,12 @@ from typing import Any
 
 import pika
 import pytest
+from pamqp import commands
 from pika.adapters.blocking_connection import BlockingChannel
 
 from tests.brokers import eventually
+from tests.compat.test_reply_to import content
+from tests.server.peer import Peer, publish_frames
 
 pytestmark = pytest.mark.clients
 
@@ -72,3 +75,66 @@ def test_who_leaves_takes_nobody_elses_turn(connection: pika.BlockingConnection,
     audience.hears(2)
     audience.channel.basic_cancel("a")
     assert audience.hears(3) == list("cbc")
+
+
+class Shared:
+    """One channel that consumes from several full queues with a prefetch, and acknowledges one message at a time."""
+
+    def __init__(self, peer: Peer, queues: int, prefetch: int, globally: bool) -> None:
+        self.peer = peer
+        names = [peer.declare() for _ in range(queues)]
+        for name in names:
+            peer.say(b"".join(publish_frames(1, "", name, b"x") for _ in range(20)))
+        peer.ask(1, commands.Basic.Qos(prefetch_count=prefetch, global_=globally), commands.Basic.QosOk)
+        for number, name in enumerate(names):
+            consume = commands.Basic.Consume(queue=name, consumer_tag=str(number))
+            peer.send(1, consume)
+            peer.send(1, commands.Queue.Declare(queue=name, passive=True))
+        self.seen: list[str] = []
+        answers = 0
+        while answers < 2 * queues:
+            answers += not self.hears()
+        self.acknowledged = 0
+
+    def hears(self) -> bool:
+        """Take the next frame in; whether it was a delivery."""
+        method = self.peer.read_method()[1]
+        if isinstance(method, commands.Basic.Deliver):
+            content(self.peer)
+            self.seen.append(method.consumer_tag or "")
+            return True
+        return False
+
+    def goes_on(self, count: int) -> None:
+        """Acknowledge the oldest, and hear what comes for it, so many times."""
+        for _ in range(count):
+            while len(self.seen) == self.acknowledged:
+                assert self.hears()
+            self.acknowledged += 1
+            self.peer.send(1, commands.Basic.Ack(self.acknowledged))
+
+
+@pytest.mark.parametrize("globally", [True, False])
+@pytest.mark.parametrize("prefetch", [1, 2])
+def test_each_of_several_queues_has_its_share_of_one_channel(peer: Peer, prefetch: int, globally: bool) -> None:
+    shared = Shared(peer, 3, prefetch, globally)
+    shared.goes_on(30)
+    counts = [shared.seen[:30].count(tag) for tag in "012"]
+    assert min(counts) >= 6, f"of 30 deliveries {counts}"
+
+
+def test_a_global_prefetch_also_holds_consumers_without_acknowledgements(peer: Peer) -> None:
+    acknowledged, held = peer.declare(), peer.declare()
+    peer.ask(1, commands.Basic.Qos(prefetch_count=1, global_=True), commands.Basic.QosOk)
+    peer.say(publish_frames(1, "", acknowledged, b"a"))
+    peer.ask(1, commands.Basic.Consume(queue=acknowledged, consumer_tag="a"), commands.Basic.ConsumeOk)
+    assert peer.expect(1, commands.Basic.Deliver).consumer_tag == "a"
+    content(peer)
+    peer.ask(1, commands.Basic.Consume(queue=held, consumer_tag="b", no_ack=True), commands.Basic.ConsumeOk)
+    peer.say(b"".join(publish_frames(1, "", held, b"b") for _ in range(3)))
+    for _ in range(2):  # Nothing goes out while the channel has all that it may have.
+        peer.ask(1, commands.Queue.Declare(queue=held, passive=True), commands.Queue.DeclareOk)
+    peer.send(1, commands.Basic.Ack(1))
+    for _ in range(3):  # Those without acknowledgements count for nothing, so all of them go out now.
+        assert peer.expect(1, commands.Basic.Deliver).consumer_tag == "b"
+        content(peer)

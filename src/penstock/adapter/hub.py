@@ -32,6 +32,7 @@ from penstock.adapter.turn_times import TurnTimes
 from penstock.adapter.users import Users
 from penstock.adapter.words import because
 from penstock.core.broker import Broker
+from penstock.core.consumer import Batch
 from penstock.core.effects import (
     Blocked,
     Cancelled,
@@ -48,7 +49,7 @@ from penstock.core.effects import (
 from penstock.core.holding import Holding
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
-from penstock.flow.work import UNLIMITED_WORK, WorkQueue
+from penstock.flow.work import WorkQueue
 from penstock.names.escapes import printable
 from penstock.wire.amqp091 import spec
 
@@ -196,7 +197,7 @@ class Hub:
     def pump(self) -> bool:
         """Make a turn: let everybody go on who may; returns whether there is more to do at once."""
         more = self.broker.run(TURNS)
-        if self._deliver():
+        if self.deliver():
             more = True
         self.tell()
         for producer in self.broker.take_confirming():
@@ -316,20 +317,42 @@ class Hub:
 
     # A turn
 
-    def _deliver(self) -> bool:
-        """Write deliveries; returns whether there may be more after this turn's share."""
+    def deliver(self) -> bool:
+        """Write deliveries; returns whether there may be more after this turn's share.
+
+        At the end of a turn, and before methods that end what is standing now: a channel, a transaction.
+        """
         broker = self.broker
         work = broker.work
+        limit = work.limit
         work.limit = work.done + DELIVERY_WORK
         batch = broker.next_batch()
         while batch is not None:
-            channel = batch.consumer.session
-            assert isinstance(channel, Channel)
-            work.done += BATCH_WORK + batch.left // MESSAGES_A_UNIT + batch.charge // OCTETS_A_UNIT
-            channel.deliver(batch)
+            self._write(batch)
             batch = broker.next_batch()
-        work.limit = UNLIMITED_WORK
+        work.limit = limit
         return broker.has_dirty()
+
+    def deliver_first(self, queue: Queue) -> None:
+        """Write the deliveries of one queue, before a method that would come between its messages and its consumers.
+
+        What was published before goes to those who stand now: not to a consumer that comes, nor to who gets one
+        message; and neither a cancel, a purge nor a deletion takes it from them (as in RabbitMQ).
+        """
+        if queue.dirty:
+            broker = self.broker
+            most = broker.work.done + DELIVERY_WORK
+            batch = broker.next_batch_of(queue)
+            while batch is not None:
+                self._write(batch)
+                batch = broker.next_batch_of(queue) if broker.work.done < most else None
+
+    def _write(self, batch: Batch) -> None:
+        channel = batch.consumer.session
+        assert isinstance(channel, Channel)
+        work = self.broker.work
+        work.done += BATCH_WORK + batch.left // MESSAGES_A_UNIT + batch.charge // OCTETS_A_UNIT
+        channel.deliver(batch)
 
     def tell(self) -> None:
         """Tell everybody what has happened to them, in order; at the end of a turn, and before a channel's close-ok."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import binascii
 import json
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote_plus
 
@@ -18,6 +19,7 @@ from penstock.core.binding import Binding
 from penstock.core.consumer import Consumer
 from penstock.core.exchange import Exchange
 from penstock.core.queue import Queue
+from penstock.core.rotation import has_exclusive, single_active
 from penstock.core.routing import CONTROL_EXCHANGE
 from penstock.core.vhost import VirtualHost
 
@@ -76,7 +78,8 @@ def depths(vhosts: list[VirtualHost]) -> tuple[int, int, int]:
 def queue_of(queue: Queue, hub: Hub) -> Shape:
     """Return a queue, as a listing has it."""
     consumers = queue.consumers
-    exclusive = consumers[0].tag if consumers and consumers[0].exclusive else None
+    exclusive = next(iter(consumers)).tag if has_exclusive(queue) else None
+    active = single_active(queue)
     kind = queue.arguments.get("x-queue-type")
     view = views.queue_view(queue, hub.broker.now)
     del view["queue"], view["vhost"]
@@ -100,7 +103,7 @@ def queue_of(queue: Queue, hub: Hub) -> Shape:
         "messages_paged_out": int(queue.depth_messages() - queue.messages),
         "consumers": len(consumers),
         "exclusive_consumer_tag": exclusive,
-        "single_active_consumer_tag": consumers[0].tag if consumers and queue.features.single_active else None,
+        "single_active_consumer_tag": None if active is None else active.tag,
         "penstock": view,
     }
     if queue.tail:
@@ -113,7 +116,7 @@ def queue_of(queue: Queue, hub: Hub) -> Shape:
 def queue_in_full(queue: Queue, hub: Hub) -> Shape:
     """Return a queue with its consumers, as a question about this one has it."""
     found = queue_of(queue, hub)
-    found["consumer_details"] = [consumer_of(consumer, hub) for consumer in queue.consumers[:CONSUMERS_DETAILED]]
+    found["consumer_details"] = [consumer_of(consumer, hub) for consumer in islice(queue.consumers, CONSUMERS_DETAILED)]
     return found
 
 
@@ -173,7 +176,7 @@ def consumer_of(consumer: Consumer, hub: Hub) -> Shape:
     assert isinstance(channel, Channel)
     view = views.consumer_view(consumer)
     single = consumer.queue.features.single_active
-    active = not single or (bool(consumer.queue.consumers) and consumer.queue.consumers[0] is consumer)
+    active = not single or single_active(consumer.queue) is consumer
     return {
         "consumer_tag": consumer.tag,
         "queue": {"name": consumer.queue.name, "vhost": consumer.queue.vhost},
@@ -268,8 +271,8 @@ def channel_of(channel: Channel, hub: Hub) -> Shape:
 def channel_in_full(channel: Channel, hub: Hub) -> Shape:
     """Return a channel with its consumers."""
     found = channel_of(channel, hub)
-    consumers = list(channel.consumers.values())
-    found["consumer_details"] = [consumer_of(consumer, hub) for consumer in consumers[:CONSUMERS_DETAILED]]
+    consumers = islice(channel.consumers.values(), CONSUMERS_DETAILED)
+    found["consumer_details"] = [consumer_of(consumer, hub) for consumer in consumers]
     return found
 
 

@@ -7,6 +7,7 @@ waited longest is named first; an answer has at most `SAID_MOST` sentences of a 
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from penstock.adapter import views
@@ -157,7 +158,7 @@ def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
             }
         )
     if not found:
-        found = [views.consumer_view(consumer) for consumer in queue.consumers[: views.CONSUMERS_SHOWN]]
+        found = [views.consumer_view(consumer) for consumer in islice(queue.consumers, views.CONSUMERS_SHOWN)]
     return found
 
 
@@ -315,7 +316,7 @@ def _readers(queue: Queue, now: float) -> str:
         )
     if not queue.consumers:
         return f"queue {queue.name} has no consumer"
-    phrases = [f"consumer {consumer.tag} ({_state(consumer)})" for consumer in queue.consumers[:SAID_MOST]]
+    phrases = [f"consumer {consumer.tag} ({_state(consumer)})" for consumer in islice(queue.consumers, SAID_MOST)]
     more = len(queue.consumers) - len(phrases)
     return f"queue {queue.name} waits for {'; '.join(phrases)}{f' and {more:,} more' if more > 0 else ''}"
 

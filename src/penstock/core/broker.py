@@ -13,14 +13,14 @@ Nothing in here waits, calls out, reads a clock or draws a random number; one th
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.core.blockable import Blockable
-from penstock.core.consumer import Batch, Consumer
+from penstock.core.consumer import Consumer
 from penstock.core.dead_letters import Deaths
+from penstock.core.dispatcher import Dispatcher
 from penstock.core.effects import (
     Blocked,
     Cancelled,
@@ -36,12 +36,13 @@ from penstock.core.effects import (
     TurnedAway,
     Unblocked,
 )
+from penstock.core.ending import ConsumersEnd, Endings, SessionEnd
 from penstock.core.gates import Gates
 from penstock.core.group import Promises
 from penstock.core.holding import Holding
 from penstock.core.journal import Journal
 from penstock.core.length import limit
-from penstock.core.lifetime import EXPIRED_A_TURN, Lifetime, freshen
+from penstock.core.lifetime import EXPIRED_A_TURN, Lifetime
 from penstock.core.limits import Limits
 from penstock.core.pace import Pace, Watch, forget
 from penstock.core.paging import adopt
@@ -49,7 +50,7 @@ from penstock.core.patience import renew, waiting_at
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.road import gates_of
-from penstock.core.rotation import add, remove, whose_turn
+from penstock.core.rotation import add, has_exclusive, remove, take_consumers
 from penstock.core.route import Route
 from penstock.core.sender import look_again
 from penstock.core.session import Session
@@ -57,11 +58,10 @@ from penstock.core.settings import Defaults
 from penstock.core.table import SettingsTable
 from penstock.core.terms import CANCEL, Terms
 from penstock.core.vhost import VirtualHost
-from penstock.errors import AccessRefused, BrokerError, NotAllowed, PreconditionFailed, ResourceLocked
-from penstock.flow.deadlines import NEVER, Deadlines
+from penstock.errors import AccessRefused, BrokerError, NotAllowed, PreconditionFailed, ResourceError, ResourceLocked
+from penstock.flow.deadlines import NEVER
 from penstock.flow.gate import Gate
 from penstock.flow.turns import Turns
-from penstock.flow.work import WorkMeter
 
 if TYPE_CHECKING:
     from penstock.core.changes import Plan
@@ -74,22 +74,22 @@ RELEASED_AT_ONCE: Final = 500
 """Producers that are released at once when a gate opens; there may be ten thousand."""
 TURNS_BEFORE_A_NEWCOMER: Final = 500
 """Turns given at once when somebody publishes while others may go on: fairness first, but in bounded steps."""
+CONSUMERS_OF_A_QUEUE: Final = 50_000
+CONSUMERS_OF_A_CHANNEL: Final = 10_000
+"""Most consumers; the next one is refused."""
 LINGERING_BYTES: Final = 64 * 1024 * 1024
 """Most that is kept in line for sessions that said goodbye while their publishes were held."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Broker:
+class Broker(Dispatcher):
     """All virtual hosts of one process."""
 
     def __init__(self, defaults: Defaults) -> None:
+        super().__init__()
         self.table = SettingsTable(defaults)
         self.defaults = defaults
         """The broker's own values as they are now."""
-        self.now: float = 0.0
-        self.work = WorkMeter()
-        """What has been done, in units; whatever does much for somebody counts it here."""
-        self.deadlines = Deadlines()
         self.turns = Turns(self.deadlines)
         self.lingering = Holding(LINGERING_BYTES)
         self.vhosts: dict[str, VirtualHost] = {}
@@ -99,18 +99,13 @@ class Broker:
         self.promises = Promises()
         self.journal: Journal | None = None
         """What must outlive the broker; None where nothing does."""
-        self.offered: float = 0.0
-        """What came before then (monotonic seconds) has been offered to the consumers that were there."""
         self.ending: bool = False
         """It stops: that its consumers go deletes no queue any more, for they will be back."""
-        self.expirable: i64 = EXPIRED_A_TURN
-        """How many more messages may expire in this turn."""
         self._ran: float = 0.0
-        self._dirty: deque[Queue] = deque()
+        self.endings = Endings(self)
         self._confirming: list[Producer] = []
         self._reopened: dict[int, Gate] = {}
         """Gates that have opened, and not all who expected it have been released yet."""
-        self._effects: list[Effect] = []
 
     def add_vhost(self, name: str, limits: Limits | None = None) -> VirtualHost:
         """Make a virtual host; `limits` are its own, None: what is said about it.
@@ -164,6 +159,7 @@ class Broker:
         self.offered = self._ran
         self._ran = self.now
         self.expirable = EXPIRED_A_TURN
+        self.endings.renew()
         self.work.done += PARTY_WORK * self.deadlines.run(self.now)
         self.work.done += self.turns.chores.run(self.now)
         self.settle_crossings()
@@ -178,29 +174,6 @@ class Broker:
         if self.turns.pending or self.turns.chores.pending() or self._reopened:
             return True
         return self.deadlines.is_due(self.now)
-
-    def next_batch(self) -> Batch | None:
-        """Take the next batch of deliveries, queue by queue in turn; None when nobody may get anything now.
-
-        None also when the share of work is used up: `has_dirty` tells which.
-        """
-        dirty = self._dirty
-        work = self.work
-        while dirty and work.done < work.limit:
-            work.done += 1
-            queue = dirty.popleft()
-            batch = self._batch_of(queue)
-            if batch is not None:
-                dirty.append(queue)
-                return batch
-            queue.dirty = False
-            if queue.length is not None:
-                queue.length.trim_some(self.now)
-        return None
-
-    def has_dirty(self) -> bool:
-        """Tell whether there are queues that may have something to deliver."""
-        return len(self._dirty) > 0
 
     def effects(self) -> list[Effect]:
         """Take what there is to tell, in order."""
@@ -222,12 +195,6 @@ class Broker:
 
     # Queues and consumers
 
-    def mark(self, queue: Queue) -> None:
-        """Note that a queue may have something to deliver."""
-        if not queue.dirty and (queue.consumers or queue.cursors or queue.lifetime is not None):
-            queue.dirty = True
-            self._dirty.append(queue)
-
     def use(self, queue: Queue) -> None:
         """Note that somebody uses a queue (declares it, gets from it, stops consuming).
 
@@ -236,25 +203,21 @@ class Broker:
         lifetime = self.watch_lifetime(queue)
         if lifetime is not None:
             lifetime.used = self.now
-            self._look_after(lifetime)
+            self.look_after(lifetime)
 
     def watch_lifetime(self, queue: Queue) -> Lifetime | None:
         """Return who looks after what expires in a queue, made when it is first needed; None while nothing does."""
         lifetime = queue.lifetime
         if isinstance(lifetime, Lifetime):
-            self._look_after(lifetime)
+            self.look_after(lifetime)
             return lifetime
         settings = queue.settings
         if settings.message_ttl_s == NEVER and settings.expires_s == NEVER and not queue.backlog.has_mortals():
             return None
         lifetime = Lifetime(self, queue)
         queue.lifetime = lifetime
-        self._look_after(lifetime)
+        self.look_after(lifetime)
         return lifetime
-
-    def _look_after(self, lifetime: Lifetime) -> None:
-        """Arrange that a queue is looked at when its messages, or the queue itself, expire."""
-        self.deadlines.add(lifetime, lifetime.next_look())
 
     def consume(self, session: Session, consumer: Consumer, terms: Terms | None = None) -> None:
         """Add a consumer. Raises ResourceLocked (405) in cursor mode, AccessRefused (403) against exclusive use."""
@@ -263,9 +226,11 @@ class Broker:
             raise ResourceLocked(
                 f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; delete the cursor before consuming"
             )
-        if queue.consumers and (consumer.exclusive or queue.consumers[0].exclusive):
+        if queue.consumers and (consumer.exclusive or has_exclusive(queue)):
             raise AccessRefused(f"queue '{queue.name}' in vhost '{queue.vhost}' in exclusive use")
+        _check_bounds(session, consumer)
         session.consumers[consumer.tag] = consumer
+        consumer.broker = self
         add(queue, consumer)
         if terms is not None:
             if terms.max_rate > 0:
@@ -293,11 +258,11 @@ class Broker:
             self.use(queue)
 
     def end_session(self, session: Session) -> None:
-        """Close the consuming side of a session: everything it has not settled goes back to where it was."""
-        for queue in session.recover(self.now):
-            self.mark(queue)
-        for tag in list(session.consumers):
-            self.cancel(session, tag)
+        """Close the consuming side of a session: everything it has not settled goes back to where it was.
+
+        What is too much for this turn follows in the next ones.
+        """
+        self.endings.begin(SessionEnd(self, session))
 
     def delete_queue(self, queue: Queue, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete a queue; returns how many messages went with it, those with consumers not counted (as RabbitMQ).
@@ -314,35 +279,12 @@ class Broker:
             look_again(gate, queue, self.now)
         if queue.lifetime is not None:
             self.deadlines.drop(queue.lifetime)
-        for consumer in list(queue.consumers):
-            remove(queue, consumer)
-            forget(self, consumer)
-            consumer.session.consumers.pop(consumer.tag, None)
-            self._effects.append(Cancelled(consumer))
+        if queue.consumers:
+            self.endings.begin(ConsumersEnd(self, take_consumers(queue)))
         for cursor in queue.cursors:
             if cursor.polling:
                 self._effects.append(Grown(queue))
         return count
-
-    def _batch_of(self, queue: Queue) -> Batch | None:
-        if queue.cursors:
-            for cursor in queue.cursors:
-                if cursor.polling:
-                    self._effects.append(Grown(queue))
-            return None
-        if isinstance(queue.lifetime, Lifetime) and not freshen(self, queue.lifetime):
-            return None  # The others expire in the next turn, and nobody gets any of them.
-        available = queue.available()
-        if available == 0:
-            return None
-        turn = whose_turn(queue, available, self.now)
-        if turn is None:
-            return None
-        consumer = turn.consumer
-        batch = consumer.session.take(consumer, turn.room, self.now)
-        if consumer.pace is not None:
-            consumer.pace.took(batch.left, self.now)
-        return batch
 
     # What happened (called by producers and queues)
 
@@ -419,12 +361,16 @@ class Broker:
         """Record that a producer's session must be closed."""
         self._effects.append(Refused(producer, error))
 
+    def note_cancelled(self, consumer: Consumer) -> None:
+        """Record that the broker has cancelled a consumer."""
+        self._effects.append(Cancelled(consumer))
+
     def note_slow(self, consumer: Consumer, rate: float, least: float, cancels: bool) -> None:
         """Record that a consumer is slow (messages a second); cancel it if that is what its queue does with such."""
         self._effects.append(Slow(consumer, rate, least, cancels))
         if cancels:
             self.cancel(consumer.session, consumer.tag)
-            self._effects.append(Cancelled(consumer))
+            self.note_cancelled(consumer)
 
     def note_unroutable(self, producer: Producer, route: Route, content: bytes) -> None:
         """Record a message that reached no queue; it goes back if it is mandatory."""
@@ -441,3 +387,17 @@ class Broker:
     def note_paging(self, queue: Queue, started: bool) -> None:
         """Record that a queue begins to send messages to the disk, or has none there any more."""
         self._effects.append(Paging(queue, started, self.now))
+
+
+def _check_bounds(session: Session, consumer: Consumer) -> None:
+    """Raises ResourceError (506) for a consumer that is one too many, of its queue or of its channel."""
+    queue = consumer.queue
+    if len(queue.consumers) >= CONSUMERS_OF_A_QUEUE:
+        raise ResourceError(
+            f"queue '{queue.name}' in vhost '{queue.vhost}' has {CONSUMERS_OF_A_QUEUE} consumers, "
+            f"the most it may have; '{consumer.tag}' was not added"
+        )
+    if len(session.consumers) >= CONSUMERS_OF_A_CHANNEL:
+        raise ResourceError(
+            f"the channel has {CONSUMERS_OF_A_CHANNEL} consumers, the most it may have; '{consumer.tag}' was not added"
+        )

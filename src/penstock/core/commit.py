@@ -211,8 +211,6 @@ class Commit(Held):
                 session.discard(settlement.tag, False, broker.now)
             else:
                 session.acknowledge(settlement.tag, False, broker.now)
-        for consumer in session.consumers.values():
-            broker.mark(consumer.queue)  # It may receive more than before.
 
     def _turned_away(self, producer: Producer, load: Load) -> None:
         """A queue's overflow policy refuses a part: nothing of it goes in, anywhere."""

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.core.consumers import GONE, LISTED, UNFIT
 from penstock.core.message import Message
 from penstock.flow.credit import UNBOUNDED, Credit
 from penstock.flow.level import UNLIMITED
 
 if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+    from penstock.core.consumers import ConsumerList
     from penstock.core.pace import Pace, Watch
     from penstock.core.queue import Queue
     from penstock.core.session import Session
@@ -52,35 +55,52 @@ class Consumer:
         self.delivered: i64 = 0
         self.priority: i64 = priority
         """Those with a higher one are served first, as long as they have room (RabbitMQ's x-priority)."""
-        self.following: i64 = 0
-        self.share: i64 = 0
-        """Whose turn it is among those of its priority, and how many messages each gets in this round.
-
-        Kept by the first of them."""
+        self.broker: Broker | None = None
+        """Who is told when it may have room again; None while it is no consumer of its queue."""
+        self.state: i64 = GONE
+        """Where it stands, in a list or none: see consumers.py."""
+        self.list: ConsumerList | None = None
+        self.before: Consumer | None = None
+        self.after: Consumer | None = None
+        """The list that it stands in, and its neighbours there."""
+        self.woken: bool = False
+        """It has waited, and stands behind nobody until it has had its turn."""
 
     def room(self, now: float) -> i64:
         """Return how many messages it may get now."""
         if not self.session.receiving():
             return 0
-        room: i64 = UNLIMITED
-        if not self.no_ack:
-            own = self.credit.left()
-            shared = self.session.credit.left()
-            room = own if own < shared else shared
-            if room > 0 and self.weighs() and not self._next_fits():
-                return 0
+        room = self.shared.left()
+        if room > 0:
+            if self.no_ack:
+                room = UNLIMITED  # Held by what its channel has out, as in RabbitMQ, it is no part of that.
+            else:
+                own = self.credit.left()
+                if own < room:
+                    room = own
+                if room > 0 and self.weighs() and not self.next_fits():
+                    return 0
         if self.pace is not None and room > 0:
             allowed: i64 = self.pace.bucket.whole(now)
             return allowed if allowed < room else room
         return room
 
+    def detach(self) -> None:
+        """Leave the list that it stands in, if it stands in any."""
+        place = self.list
+        if place is not None:
+            place.remove(self)
+            if self.state == UNFIT or place is self.session.line:
+                self.session.held -= 1
+        self.state = GONE
+
     def weighs(self) -> bool:
         """Tell whether bytes matter to what it may get: its own window, or its channel's."""
-        return not self.no_ack and (self.credit.window_bytes >= 0 or self.session.credit.window_bytes >= 0)
+        return not self.no_ack and (self.credit.window_bytes >= 0 or self.shared.window_bytes >= 0)
 
     def takes(self, messages: i64, bytes: i64, charge: i64) -> bool:
         """Tell whether it may get one more message of this charge besides these, as far as bytes matter."""
-        return self.credit.admits(messages, bytes, charge) and self.session.credit.admits(messages, bytes, charge)
+        return self.credit.admits(messages, bytes, charge) and self.shared.admits(messages, bytes, charge)
 
     def settled(self) -> i64:
         """Return how many messages it has settled, or given back."""
@@ -91,12 +111,12 @@ class Consumer:
         found: list[str] = []
         if not self.session.receiving():
             found.append(self.session.why_not_receiving())
-        shared = self.session.credit
+        shared = self.shared
         if not self.no_ack and self.credit.left() == 0:
             found.append(f"out of credit: {self.credit.out} unacknowledged of a prefetch of {self.credit.window}")
-        if not self.no_ack and shared.left() == 0:
+        if shared.left() == 0:
             found.append(f"its channel is out of credit: {shared.out} unacknowledged of a prefetch of {shared.window}")
-        if self.weighs() and not self._next_fits():
+        if self.weighs() and not self.next_fits():
             for whose, credit in (("", self.credit), ("its channel is ", shared)):
                 if credit.window_bytes >= 0:
                     found.append(
@@ -106,9 +126,12 @@ class Consumer:
         if self.pace is not None and self.pace.bucket.ready_at(now) > now:
             wait_ms = (self.pace.bucket.ready_at(now) - now) * 1000
             found.append(f"at its rate of {self.pace.bucket.rate:g} messages/s, the next one in {wait_ms:.0f} ms")
+        if not found and self.state == LISTED:
+            found.append("consumers of its channel or connection that have waited longer come first")
         return found
 
-    def _next_fits(self) -> bool:
+    def next_fits(self) -> bool:
+        """Tell whether the next message of its queue fits into the windows in bytes."""
         oldest = self.queue.backlog.next()
         return oldest is None or self.takes(0, 0, oldest.charge)
 

@@ -13,6 +13,7 @@ from penstock.flow.level import UNLIMITED
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
+    from penstock.core.dispatcher import Dispatcher
 
 EXPIRED_AT_ONCE: Final = 500
 """Messages of a queue that expire at once at most; the others follow in the next turn, so nobody waits."""
@@ -49,7 +50,7 @@ def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> b
     return left > 0 or len(queue.cursors) > 0
 
 
-def expire_some(broker: Broker, queue: Queue) -> bool:
+def expire_some(broker: Dispatcher, queue: Queue) -> bool:
     """Drop what is too old in a queue, as much as this turn may; returns whether that was all."""
     before = queue.expired
     most = broker.expirable if broker.expirable < EXPIRED_AT_ONCE else EXPIRED_AT_ONCE
@@ -59,7 +60,7 @@ def expire_some(broker: Broker, queue: Queue) -> bool:
     return fresh
 
 
-def freshen(broker: Broker, lifetime: Lifetime) -> bool:
+def freshen(broker: Dispatcher, lifetime: Lifetime) -> bool:
     """Drop what is too old in a queue before it delivers; returns whether it may: nothing of that is left."""
     fresh = expire_some(broker, lifetime.queue)
     when = lifetime.next_look()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 
 from penstock.core.consumer import Consumer
+from penstock.core.rotation import wake
 from penstock.flow.deadlines import NEVER, Party
 from penstock.flow.rate import Bucket
 
@@ -27,16 +28,22 @@ class Pace(Party):
         self.bucket = Bucket(rate, max(rate / 100, 1.0))
 
     def took(self, messages: i64, now: float) -> None:
-        """Count messages that it was given; when it has used up its rate the queue is looked at again in time."""
+        """Count messages that it was given; when it has used up its rate it is woken in time."""
         self.bucket.take(float(messages), now)
-        ready = self.bucket.ready_at(now)
-        if ready > now:
-            self.broker.deadlines.add(self, ready)
+        self.wait(now)
 
     def on_deadline(self, now: float) -> float:
         """See `Party.on_deadline`."""
-        self.broker.mark(self.consumer.queue)
+        wake(self.consumer)
         return NEVER
+
+    def wait(self, now: float) -> bool:
+        """Have its consumer woken when it may be given the next message; false if that is now."""
+        ready = self.bucket.ready_at(now)
+        if ready <= now:
+            return False
+        self.broker.deadlines.add(self, ready)
+        return True
 
 
 def forget(broker: Broker, consumer: Consumer) -> None:

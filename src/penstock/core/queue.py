@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from penstock.core.group import Kept
     from penstock.core.length import Length
     from penstock.core.pages import Pages
+    from penstock.core.rotation import Rotation
 
 NOTHING_EASY: Final = -1
 
@@ -85,9 +86,10 @@ class Queue(Tally):
         self.roomy_messages: i64 = NOTHING_EASY
         self.roomy_bytes: i64 = NOTHING_EASY
         self.watched: bool = False
-        self.consumers: list[Consumer] = []
-        self.ranked: bool = False
-        """Whether any of them has a priority (see rotation.py)."""
+        self.consumers: dict[Consumer, None] = {}
+        """In the order of their coming."""
+        self.rotation: Rotation | None = None
+        """Whose turn it is among them; None while there are none."""
         self.used: bool = False  # Whether it ever had a consumer: only then auto-delete applies (section 1.7.2.1).
         self.cursors: list[Cursor] = []
         """The cursors that read this queue; empty while it is used in the ordinary way."""

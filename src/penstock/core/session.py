@@ -7,26 +7,60 @@ the front, so an acknowledgement of a hundred messages costs little more than on
 from __future__ import annotations
 
 import bisect
+from typing import TYPE_CHECKING
 
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.core.consumer import BATCH_BYTES, BATCH_MESSAGES, Batch, Consumer
+from penstock.core.consumers import ALONE, READY, UNFIT, WaitList
 from penstock.core.message import Message
 from penstock.core.queue import Queue
+from penstock.core.rotation import wake
 from penstock.core.storing import note_out
 from penstock.errors import PreconditionFailed
 from penstock.flow.credit import Credit
 from penstock.flow.deadlines import NEVER
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Outlet(WaitList):
+    """Consumers that wait until more of their deliveries may be sent."""
+
+    def is_open(self) -> bool:
+        """See `WaitList.is_open`."""
+        return self.first is not None and self.first.session.receiving()
+
+
+class _Line(WaitList):
+    """Consumers that wait for credit of their session, or until it takes deliveries again."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session = session
+
+    def is_open(self) -> bool:
+        """See `WaitList.is_open`."""
+        return self.session.credit.left() > 0 and not self.session.stopped()
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Session:
     """The consuming side; the publishing side is its Producer."""
 
-    def __init__(self) -> None:
+    def __init__(self, outlet: Outlet | None = None) -> None:
         self.credit = Credit()
         """Prefetch shared by all consumers of the session (basic.qos with global=true)."""
+        self.delivering: bool = True
+        """False while its peer has stopped its deliveries (channel.flow), and when it ends."""
         self.consumers: dict[str, Consumer] = {}
+        self.line: WaitList = _Line(self)
+        self.outlet: WaitList = Outlet() if outlet is None else outlet
+        """What its consumers stand in while they wait for its credit, and while no more may be sent."""
+        self.held: i64 = 0
+        """How many of its consumers wait for credit of all, or of the window in bytes."""
         self.next_tag: i64 = 1
         self._batches: list[Batch] = []
         self._front: i64 = 0
@@ -34,7 +68,11 @@ class Session:
 
     def receiving(self) -> bool:
         """Tell whether deliveries may be sent to this session now."""
-        return True
+        return self.delivering
+
+    def stopped(self) -> bool:
+        """Tell whether its peer wants no deliveries for now; `receiving` is false then."""
+        return not self.delivering
 
     def why_not_receiving(self) -> str:
         """Say in a phrase what keeps deliveries back, when `receiving` is false."""
@@ -162,6 +200,17 @@ class Session:
             return []
         return self.requeue(0, True, now)
 
+    def recover_batch(self, broker: Broker) -> int:
+        """Put back what is not settled of the oldest batch; returns how many messages that were."""
+        batch = self._batches[self._front]
+        count = int(batch.left)
+        touched: list[Queue] = []
+        self._requeue_batch(batch, batch.last(), touched, broker.now)
+        self._advance_over_settled()
+        for queue in touched:
+            broker.mark(queue)
+        return count
+
     def has_unsettled(self) -> bool:
         """Tell whether there is any delivery that is not settled."""
         return self._front < len(self._batches)
@@ -252,6 +301,24 @@ class Session:
         consumer.credit.restore(count, charge)
         consumer.shared.restore(count, charge)
         consumer.queue.unacked(-count, -charge)
+        if consumer.state != READY or self.held > 0:
+            self._more_room(consumer)
+
+    def _more_room(self, consumer: Consumer) -> None:
+        """A consumer has settled something: those may have room who have waited for that."""
+        if consumer.state == ALONE:
+            wake(consumer)
+        if self.held > 0:
+            self.look_again()
+
+    def look_again(self) -> None:
+        """Credit of the session has come back, or more of it was given: have those looked at who wait for that."""
+        if self.line.size > 0 and self.line.is_open():
+            self.line.look()
+        if self.held > self.line.size:
+            for consumer in self.consumers.values():
+                if consumer.state == UNFIT:
+                    wake(consumer)
 
     def _find(self, tag: i64) -> tuple[Batch, int]:
         """Return the batch and index of an unsettled delivery, by binary search over the batches' first tags."""

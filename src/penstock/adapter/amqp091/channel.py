@@ -69,15 +69,19 @@ class Channel(Session):
     """One channel of a connection."""
 
     def __init__(self, connection: Connection, number: i64, vhost: VirtualHost, broker: Broker) -> None:
-        super().__init__()
-        self.connection = connection
+        super().__init__(connection.outlet)
+        self.connection: Connection = connection
         self.number: i64 = number
         self.vhost = vhost
-        self.broker = broker
+        self.broker: Broker = broker
         self.closing: bool = False
         """We closed it and wait for close-ok; everything else that comes on it is ignored."""
         self.closed_by_both: bool = False
         """The client closed it as well, before it heard of it: its number may be used again."""
+        self.leaving: bool = False
+        """The client has closed it, and is answered when its end is over; what comes on it is ignored."""
+        self.ended: bool = False
+        """Nothing more is published, or told, on it."""
         self.transaction: ChannelTransaction | None = None
         """The channel's transactional mode (tx.select); None while it has none."""
         self.quick_ack: i64 = ACK_FRAME
@@ -86,8 +90,6 @@ class Channel(Session):
         """What its client has been asked by channel.flow; None while it never was."""
         self.overdue: Overdue | None = None
         """Looks whether deliveries are acknowledged in time; None while none had to be."""
-        self.delivering: bool = True
-        """False while the client has stopped its deliveries (channel.flow)."""
         self.prefetch: i64 = 0
         self.prefetch_bytes: i64 = 0
         """Windows that new consumers get (basic.qos with global=false)."""
@@ -108,7 +110,9 @@ class Channel(Session):
 
     def stands(self) -> bool:
         """Tell whether its peer may still be told something on it: it is not closed, and its number not another's."""
-        return not self.closing and self.connection.channels.get(int(self.number)) is self
+        if self.closing or self.connection.leaving:
+            return False
+        return self.connection.channels.get(int(self.number)) is self
 
     def replies_to(self) -> str:
         """Return the address where direct replies to this channel go; empty while it does not consume any."""
@@ -149,11 +153,6 @@ class Channel(Session):
         if self.overdue is None:
             self.overdue = Overdue(self)
         self.overdue.delivered(batch)
-
-    def mark_queues(self) -> None:
-        """The channel may receive more than before: have the queues of its consumers looked at."""
-        for consumer in self.consumers.values():
-            self.broker.mark(consumer.queue)
 
     def forget_consumer(self, tag: str) -> None:
         """Drop what was kept for writing to a consumer."""
@@ -294,6 +293,9 @@ class Channel(Session):
 
     def tell_confirms(self) -> None:
         """Write what the channel's publishes, or its commits, have come to."""
+        if self.connection.leaving:
+            self.producer.withheld.take()  # Nobody hears it any more.
+            return
         if self.transaction is not None:
             self.transaction.tell(self)
             return
@@ -303,7 +305,7 @@ class Channel(Session):
         self.connection.touch()
 
     def end(self, graceful: bool) -> None:
-        """It is closed: what is not committed is rolled back, what it has not settled goes back to its queues."""
+        """It is closed: what is not committed is rolled back. Its consuming side ends by itself (`ChannelEnd`)."""
         if self.transaction is not None:
             self.transaction.end()
             self.connection.review_hold_bound()
@@ -311,7 +313,6 @@ class Channel(Session):
             self.asking.end()
         if self.overdue is not None:
             self.broker.deadlines.drop(self.overdue)
-        self.broker.end_session(self)
         if graceful:
             self.producer.leave()
         else:

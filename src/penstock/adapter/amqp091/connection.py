@@ -19,6 +19,7 @@ from penstock.adapter.amqp091 import arguments as arg
 from penstock.adapter.amqp091 import handshake
 from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.dispatching import channel_method, connection_method
+from penstock.adapter.amqp091.ending import ChannelEnd, ConnectionOutlet, leave, settle_end
 from penstock.adapter.amqp091.intake import Intake
 from penstock.adapter.amqp091.malformed import Malformed
 from penstock.adapter.amqp091.peer import CLOSED, CLOSING, HEADER, RUNNING, START, TUNE, Peer
@@ -26,6 +27,7 @@ from penstock.adapter.amqp091.unsaid import Answers, Deliveries
 from penstock.adapter.policy import Policy
 from penstock.adapter.profiles import UNKNOWN, Profile
 from penstock.adapter.refusals import HANDSHAKE
+from penstock.core.broker import Broker
 from penstock.core.holding import Holding
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
@@ -54,7 +56,7 @@ class Connection(Intake):
         self.policy: Policy = hub.policy
         super().__init__(self.policy.initial_frame_max, hub.broker.work)
         self.hub = hub
-        self.broker = hub.broker
+        self.broker: Broker = hub.broker
         self.number = number
         """Counts connections, for people: con:2 in the log."""
         self.peer = peer
@@ -82,6 +84,16 @@ class Connection(Intake):
         self.exclusive: dict[str, Queue] = {}
         self.writable: bool = True
         """Whether deliveries may be written; false while the output is full."""
+        self.outlet: ConnectionOutlet | None = None
+        """Consumers that wait until more deliveries may be written; None until it has a channel."""
+        self.leaving: bool = False
+        """Its channels are being ended; nothing that comes of them is told any more."""
+        self.over: bool = False
+        """Its channels have come to an end, and what was its own is gone."""
+        self.gone: bool = False
+        """Its socket is gone."""
+        self.goodbye: bool = False
+        """The client has closed it, and waits for close-ok."""
         self.touched: bool = False
         self.answers: Answers | None = None
         self.deliveries: Deliveries | None = None
@@ -139,8 +151,8 @@ class Connection(Intake):
         """The peer takes more: deliveries go on."""
         if not self.writable:
             self.writable = True
-            for channel in self.channels.values():
-                channel.mark_queues()
+            if self.outlet is not None:
+                self.outlet.look()
 
     def go_on(self) -> bool:
         """Act on input that was left alone; returns whether all of it has been acted on."""
@@ -172,7 +184,7 @@ class Connection(Intake):
         return True
 
     def lost(self) -> None:
-        """The socket is gone: leave no trace of the connection."""
+        """The socket is gone: leave no trace of the connection, when its end is over."""
         self.state = CLOSED
         if self.late_refusal is not None:
             self.late_refusal.end()
@@ -181,12 +193,12 @@ class Connection(Intake):
             self.answers.end()
         self.answers = None
         self.deliveries = None
-        self.end_channels(graceful=False)
+        self.gone = True
+        leave(self, graceful=False)
+        settle_end(self)
         self.forget_input()
         self.out.truncate(0)
         self.hub.logins.leave(self)
-        if self.origin is not None:
-            self.broker.gates.leave(self.origin)
 
     def shut_down(self) -> None:
         """Close because the broker stops (320)."""
@@ -358,11 +370,16 @@ class Connection(Intake):
     # Errors and ends
 
     def say_goodbye(self) -> None:
-        """The client closes the connection."""
-        self.hub.tell()
-        self.end_channels(graceful=True)
-        self.send(0, spec.CONNECTION_CLOSE_OK, {})
-        self.end()
+        """The client closes the connection; it is answered when its end is over."""
+        if not self.leaving:
+            self.hub.deliver()
+            self.hub.tell()
+            self.state = CLOSING
+            self.discarding = True
+            self.closed_at = self.broker.now
+        self.goodbye = True
+        leave(self, graceful=True)
+        settle_end(self)
 
     def on_error(self, number: int, error: BrokerError, method: int = 0) -> None:
         """See `Intake.on_error`."""
@@ -373,7 +390,6 @@ class Connection(Intake):
                 channel.closing = True
                 self.forget_last()
                 self.end_channel(channel, graceful=False)
-                self.channels[number] = channel  # It ignores what comes until close-ok.
                 self.send(number, spec.CHANNEL_CLOSE, _reason(code, error.reply_text, method))
             return
         self.close(code, error.reply_text, method)
@@ -386,7 +402,7 @@ class Connection(Intake):
         """Close the connection and wait for close-ok; `method` is the one that is at fault, 0 if none is."""
         if self.state in (CLOSING, CLOSED):
             return
-        self.end_channels(graceful=False)
+        leave(self, graceful=False)
         line = f"[{self.name()}] closed by the broker: {code} {text}"
         if not self.logged_in:
             self.hub.note_refusal(HANDSHAKE, line)
@@ -406,20 +422,18 @@ class Connection(Intake):
 
     def end_channel(self, channel: Channel, graceful: bool) -> None:
         """A channel is closed; `graceful` if its client wanted it."""
+        self.part_with(channel, graceful)
+        self.broker.endings.begin(ChannelEnd(channel))
+
+    def part_with(self, channel: Channel, graceful: bool) -> None:
+        """Let nothing more come from a channel, nor be told on it; what it consumes ends by itself."""
+        if channel.ended:
+            return
+        channel.ended = True
         if channel.producer.withheld.ready():
             channel.tell_confirms()  # Nothing may come on this channel after its close or close-ok.
-        self.channels.pop(int(channel.number), None)
         self.forget_last()
         channel.end(graceful)
-
-    def end_channels(self, graceful: bool) -> None:
-        """All channels are closed, and what belongs to the connection alone goes with it."""
-        for channel in list(self.channels.values()):
-            self.end_channel(channel, graceful)
-        for queue in list(self.exclusive.values()):
-            if not queue.deleted:
-                self.broker.delete_queue(queue)
-        self.exclusive.clear()
 
 
 def _reason(code: int, text: str, method: int) -> dict[str, object]:

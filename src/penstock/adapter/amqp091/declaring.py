@@ -91,6 +91,7 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
         for argument in queue.arguments:
             if argument in WITHOUT_EFFECT:
                 connection.hub.note_without_effect(argument)
+    connection.hub.deliver_first(queue)
     channel.broker.use(queue)
     channel.last_queue = queue.name
     answer: dict[str, object] = {
@@ -128,6 +129,7 @@ def queue_purge(channel: Channel, args: dict[str, object]) -> None:
     queue = named_queue(channel, args)
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}' and cannot be purged")
+    channel.connection.hub.deliver_first(queue)
     count = queue.purge(channel.broker.now)
     _answer(channel, args, spec.QUEUE_PURGE_OK, {"message_count": count})
 
@@ -141,6 +143,7 @@ def queue_delete(channel: Channel, args: dict[str, object]) -> None:
     except NotFound:
         pass  # Deleting what does not exist is no error (RabbitMQ since 3.2).
     else:
+        channel.connection.hub.deliver_first(queue)
         count = channel.broker.delete_queue(queue, arg.flag(args, "if_unused"), arg.flag(args, "if_empty"))
         channel.connection.exclusive.pop(name, None)
     _answer(channel, args, spec.QUEUE_DELETE_OK, {"message_count": count})

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from penstock.adapter.amqp091 import handshake
 from penstock.adapter.amqp091.channel import Channel
+from penstock.adapter.amqp091.ending import ConnectionOutlet
 from penstock.adapter.amqp091.methods import CHANNEL_METHODS
 from penstock.adapter.amqp091.peer import CLOSING, OPEN, RUNNING, START, TUNE
 from penstock.errors import ChannelError, CommandInvalid, NotAllowed
@@ -57,7 +58,7 @@ def channel_method(connection: Connection, number: int, method: Method) -> None:
     elif method.id == spec.CHANNEL_CLOSE:
         _close(connection, channel)
     elif channel.closing:
-        if method.id == spec.CHANNEL_CLOSE_OK:
+        if method.id == spec.CHANNEL_CLOSE_OK and not channel.leaving:
             del connection.channels[number]
     else:
         handler = CHANNEL_METHODS.get(method.id)
@@ -73,16 +74,22 @@ def _open(connection: Connection, number: int, before: Channel | None) -> None:
     if number > connection.channel_max:
         raise NotAllowed(f"channel {number} is above the agreed channel_max of {connection.channel_max}")
     assert connection.vhost is not None
+    if connection.outlet is None:
+        connection.outlet = ConnectionOutlet(connection)
     connection.channels[number] = Channel(connection, number, connection.vhost, connection.broker)
     connection.send(number, spec.CHANNEL_OPEN_OK, {})
 
 
 def _close(connection: Connection, channel: Channel) -> None:
     """The client closes a channel. If we have done so as well it is answered, and ours is still to be answered."""
-    number = int(channel.number)
+    if channel.leaving:
+        return  # It is answered when its end is over.
     if channel.closing:
         channel.closed_by_both = True
-    else:
-        connection.hub.tell()  # What has happened on the channel comes before its close-ok.
-        connection.end_channel(channel, graceful=True)
-    connection.send(number, spec.CHANNEL_CLOSE_OK, {})
+        connection.send(int(channel.number), spec.CHANNEL_CLOSE_OK, {})
+        return
+    connection.hub.deliver()
+    connection.hub.tell()  # What has happened on the channel comes before its close-ok.
+    channel.closing = True
+    channel.leaving = True
+    connection.end_channel(channel, graceful=True)

@@ -30,6 +30,7 @@ def get(channel: Channel, args: dict[str, object]) -> None:
         raise ResourceLocked(
             f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; delete the cursor first"
         )
+    channel.connection.hub.deliver_first(queue)
     expire(queue, channel.broker.now, channel.broker.now)
     channel.broker.use(queue)
     no_ack = arg.flag(args, "no_ack")

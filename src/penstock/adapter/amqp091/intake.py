@@ -228,7 +228,6 @@ class Intake(Worker):
             if tag < 0:  # It is unsigned on the wire.
                 raise PreconditionFailed(f"unknown delivery tag {int(tag) + (1 << 64)}")
             channel.acknowledge(tag, data[pos + 19] & 1 != 0, channel.broker.now)
-            channel.mark_queues()
         except BrokerError as error:
             self.on_error(number, error, BASIC_ACK)
 

@@ -28,7 +28,7 @@ def channel_flow(channel: Channel, args: dict[str, object]) -> None:
         channel.connection.hub.note(telling.deliveries(channel.producer.name, active))
     channel.delivering = active
     if channel.delivering:
-        channel.mark_queues()
+        channel.look_again()
     channel.send(spec.CHANNEL_FLOW_OK, {"active": channel.delivering})
 
 
@@ -39,14 +39,14 @@ def qos(channel: Channel, args: dict[str, object]) -> None:
     if arg.flag(args, "global"):
         channel.credit.window = count
         channel.credit.window_bytes = size or UNBOUNDED
-        channel.mark_queues()
+        channel.look_again()
     else:
         channel.prefetch = count
         channel.prefetch_bytes = size
         if channel.credit.bounded():
             channel.credit.window = 0  # RabbitMQ: what is for consumers takes the place of what was for the channel.
             channel.credit.window_bytes = UNBOUNDED
-            channel.mark_queues()
+            channel.look_again()
     channel.send(spec.BASIC_QOS_OK, {})
 
 
@@ -56,6 +56,7 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
         replying.consume(channel, args)
         return
     queue = named_queue(channel, args)
+    channel.connection.hub.deliver_first(queue)
     tag = arg.text(args, "consumer_tag") or channel.connection.hub.make_name("amq.ctag")
     if tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
@@ -67,7 +68,8 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
     consumer = Consumer(tag, channel, queue, no_ack, exclusive, channel.prefetch, window_bytes, priority)
     consumer.arguments = arguments
     channel.broker.consume(channel, consumer, terms)
-    channel.connection.review_hold_bound()
+    if len(channel.consumers) == 1:
+        channel.connection.review_hold_bound()
     if args.get("no_wait") is not True:
         channel.send(spec.BASIC_CONSUME_OK, {"consumer_tag": tag})
 
@@ -75,9 +77,13 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
 def cancel(channel: Channel, args: dict[str, object]) -> None:
     """Unsubscribe; what is not settled stays with the channel (section 1.8.3.5)."""
     tag = arg.text(args, "consumer_tag")
+    consumer = channel.consumers.get(tag)
+    if consumer is not None:
+        channel.connection.hub.deliver_first(consumer.queue)
     channel.broker.cancel(channel, tag)
     channel.forget_consumer(tag)
-    channel.connection.review_hold_bound()
+    if not channel.consumers:
+        channel.connection.review_hold_bound()
     if args.get("no_wait") is not True:
         channel.send(spec.BASIC_CANCEL_OK, {"consumer_tag": tag})
 
@@ -89,7 +95,6 @@ def ack(channel: Channel, args: dict[str, object]) -> None:
         channel.transaction.settle(tag, multiple, ACKNOWLEDGE)
         return
     channel.acknowledge(tag, multiple, channel.broker.now)
-    channel.mark_queues()
 
 
 def nack(channel: Channel, args: dict[str, object]) -> None:
@@ -111,7 +116,6 @@ def _refuse(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
             channel.broker.mark(queue)
     else:
         channel.discard(tag, multiple, channel.broker.now)
-    channel.mark_queues()
 
 
 def recover(channel: Channel, args: dict[str, object]) -> None:

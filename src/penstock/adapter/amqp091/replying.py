@@ -17,6 +17,7 @@ from penstock.adapter.amqp091.claims import REPLY_TO
 from penstock.core.consumer import Consumer
 from penstock.core.terms import Terms
 from penstock.errors import NotAllowed, NotFound, PreconditionFailed
+from penstock.flow.credit import Credit
 from penstock.wire.amqp091 import spec
 
 PREFIX: Final = REPLY_TO + "."
@@ -35,6 +36,7 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
         raise PreconditionFailed("reply consumer already set")
     queue = channel.vhost.open_replies(PREFIX + hub.make_name("")[1:])
     consumer = Consumer(tag, channel, queue, True, False, 0)
+    consumer.shared = Credit()  # Answers pass whatever the channel's prefetch (as in RabbitMQ).
     consumer.arguments = arg.table(args, "arguments")
     channel.broker.consume(channel, consumer, Terms(queue.settings, {}))
     channel.replies = queue

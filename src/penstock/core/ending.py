@@ -1,0 +1,122 @@
+"""Ends that take a while: of sessions with very many consumers or unacknowledged messages, of queues with very many
+consumers. A turn of the broker does a bounded part of them, so that nobody else waits for who has gone.
+
+Work is counted in units of about a microsecond: a message that goes back to its queue is one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.core.pace import forget
+from penstock.flow.chores import Chore
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+    from penstock.core.consumer import Consumer
+    from penstock.core.session import Session
+
+AT_ONCE: Final = 2_500
+"""Work that is done for an end at once: the share of one client in a turn."""
+IN_A_TURN: Final = 10_000
+"""Work that is done at once in one turn, for all ends that begin in it."""
+CONSUMER_COST: Final = 3
+TOLD_COST: Final = 8
+"""Work for a consumer that goes, and for one that is told so."""
+QUEUE_COST: Final = 20
+CHANNEL_COST: Final = 10
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Ending(Chore):
+    """An end under way."""
+
+    def has_more(self) -> bool:
+        """See `Chore.has_more`."""
+        return not self.is_over()
+
+    def is_over(self) -> bool:
+        """Tell whether nothing of it is left to do."""
+        raise NotImplementedError
+
+
+class Endings:
+    """How ends begin: at once, as far as a turn allows; the rest of them is a chore."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self._left: i64 = IN_A_TURN
+
+    def begin(self, ending: Ending) -> None:
+        """Do what can be done in this turn, as a rule all of it; the rest follows in the next ones."""
+        broker = self.broker
+        if self._left > 0:
+            done = ending.work(AT_ONCE if self._left > AT_ONCE else self._left, broker.now)
+            self._left -= done
+            broker.work.done += done
+        if not ending.is_over():
+            broker.turns.chores.add(ending)
+
+    def renew(self) -> None:
+        """Another turn begins."""
+        self._left = IN_A_TURN
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class SessionEnd(Ending):
+    """The end of a session's consuming side: what it has not settled goes back, oldest first, then its consumers go.
+
+    In this order, for the next single active consumer of a queue is to get them in theirs.
+    """
+
+    def __init__(self, broker: Broker, session: Session) -> None:
+        super().__init__()
+        self.broker = broker
+        self.session = session
+        session.delivering = False
+        self._tags: list[str] = []
+
+    def work(self, most: i64, now: float) -> i64:
+        """See `Chore.work`."""
+        broker, session = self.broker, self.session
+        done: i64 = 0
+        while done < most and session.has_unsettled():
+            done += session.recover_batch(broker)
+        if not session.has_unsettled() and not self._tags:
+            self._tags = list(reversed(session.consumers))
+        while done < most and self._tags:
+            broker.cancel(session, self._tags.pop())
+            done += CONSUMER_COST
+        return done
+
+    def is_over(self) -> bool:
+        """See `Ending.is_over`."""
+        return not self.session.consumers and not self.session.has_unsettled()
+
+
+class ConsumersEnd(Ending):
+    """The end of the consumers of a queue that was deleted: each is told."""
+
+    def __init__(self, broker: Broker, consumers: dict[Consumer, None]) -> None:
+        super().__init__()
+        self.broker = broker
+        self._left = list(reversed(consumers))
+
+    def work(self, most: i64, now: float) -> i64:
+        """See `Chore.work`."""
+        done: i64 = 0
+        while done < most and self._left:
+            consumer = self._left.pop()
+            forget(self.broker, consumer)
+            consumer.detach()
+            if consumer.session.consumers.get(consumer.tag) is consumer:
+                del consumer.session.consumers[consumer.tag]
+                self.broker.note_cancelled(consumer)
+            done += TOLD_COST
+        return done
+
+    def is_over(self) -> bool:
+        """See `Ending.is_over`."""
+        return not self._left

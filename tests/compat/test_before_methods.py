@@ -1,0 +1,201 @@
+"""A message that is published before a method on the same channel is with the consumers that stand then.
+
+Each publish is sent together with the method, in one piece.
+"""
+
+from __future__ import annotations
+
+import pytest
+from pamqp import base, commands
+
+from tests.compat.test_reply_to import content
+from tests.server.peer import Peer, method_frame, publish_frames
+
+Consume, ConsumeOk = commands.Basic.Consume, commands.Basic.ConsumeOk
+Cancel, CancelOk = commands.Basic.Cancel, commands.Basic.CancelOk
+Get, GetOk, GetEmpty = commands.Basic.Get, commands.Basic.GetOk, commands.Basic.GetEmpty
+Deliver = commands.Basic.Deliver
+Tx = commands.Tx
+
+
+def consume(peer: Peer, queue: str, tag: str, channel: int = 1, **how: object) -> None:
+    peer.ask(channel, Consume(queue=queue, consumer_tag=tag, **how), ConsumeOk)  # type: ignore[arg-type]
+
+
+def together(peer: Peer, queue: str, *methods: base.Frame, count: int = 1, channel: int = 1) -> None:
+    """Publish to a queue and send methods, in one piece."""
+    publishes = b"".join(publish_frames(channel, "", queue, b"%d" % number) for number in range(count))
+    peer.say(publishes + b"".join(method_frame(channel, method) for method in methods))
+
+
+def heard(peer: Peer) -> tuple[list[tuple[str, bytes]], list[base.Frame]]:
+    """Everything that comes until now: who was delivered what, and the answers; RabbitMQ may tell both in any order."""
+    deliveries: list[tuple[str, bytes]] = []
+    answers: list[base.Frame] = []
+    for _ in range(2):  # The second one is asked when all that came of the methods waits in RabbitMQ's channel.
+        peer.send(1, Cancel("nobody"))
+        while not isinstance(method := next_method(peer), CancelOk) or method.consumer_tag != "nobody":
+            if isinstance(method, Deliver):
+                deliveries.append((method.consumer_tag or "", content(peer)[1]))
+            else:
+                answers.append(method)
+                if isinstance(method, GetOk):
+                    content(peer)
+    return deliveries, answers
+
+
+def next_method(peer: Peer) -> base.Frame:
+    return peer.read_method()[1]
+
+
+def test_a_consumer_that_is_cancelled_has_what_was_published_before(peer: Peer) -> None:
+    queue = peer.declare()
+    consume(peer, queue, "c")
+    together(peer, queue, Cancel("c"), count=3)
+    assert [body for _, body in heard(peer)[0]] == [b"0", b"1", b"2"]
+    peer.ask(1, Get(queue=queue), GetEmpty)
+
+
+def test_of_consumers_with_priorities_the_first_one_has_it_though_it_is_cancelled_next(peer: Peer) -> None:
+    queue = peer.declare()
+    peer.ask(1, commands.Basic.Qos(prefetch_count=1), commands.Basic.QosOk)
+    consume(peer, queue, "low")
+    consume(peer, queue, "high", arguments={"x-priority": 5})
+    together(peer, queue, Cancel("high"), count=2)
+    assert sorted(heard(peer)[0]) == [("high", b"0"), ("low", b"1")]
+
+
+def test_who_cancels_another_consumer_takes_nothing_from_this_one(peer: Peer, other: Peer, name: str) -> None:
+    peer.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
+    consume(other, name, "other", no_ack=True)
+    consume(peer, name, "c", no_ack=True)
+    together(peer, name, Cancel("c"), count=2)
+    assert heard(peer)[0] == [("c", b"1")]
+    assert heard(other)[0] == [("other", b"0")]
+    peer.ask(1, commands.Queue.Delete(queue=name), commands.Queue.DeleteOk)
+
+
+def test_a_get_takes_nothing_that_a_consumer_should_have_had(peer: Peer) -> None:
+    queue = peer.declare()
+    consume(peer, queue, "c")
+    together(peer, queue, Get(queue=queue))
+    deliveries, answers = heard(peer)
+    assert deliveries == [("c", b"0")]
+    assert [type(answer) for answer in answers] == [GetEmpty]
+
+
+def test_a_get_takes_what_no_consumer_has_room_for(peer: Peer) -> None:
+    queue = peer.declare()
+    peer.ask(1, commands.Basic.Qos(prefetch_count=1), commands.Basic.QosOk)
+    consume(peer, queue, "c")
+    together(peer, queue, Get(queue=queue), count=2)
+    deliveries, answers = heard(peer)
+    assert deliveries == [("c", b"0")]
+    assert [type(answer) for answer in answers] == [GetOk]
+
+
+@pytest.mark.parametrize(
+    ("method", "answer"),
+    [(commands.Queue.Purge, commands.Queue.PurgeOk), (commands.Queue.Delete, commands.Queue.DeleteOk)],
+)
+def test_neither_a_purge_nor_a_deletion_takes_it_from_them(
+    peer: Peer, method: type[base.Frame], answer: type[base.Frame]
+) -> None:
+    queue = peer.declare()
+    consume(peer, queue, "c")
+    together(peer, queue, method(queue=queue), count=2)
+    deliveries, answers = heard(peer)
+    assert deliveries == [("c", b"0"), ("c", b"1")]
+    (told,) = [found for found in answers if isinstance(found, answer)]
+    assert dict(told)["message_count"] == 0
+
+
+def test_a_declaration_counts_only_what_waits(peer: Peer) -> None:
+    queue = peer.declare()
+    consume(peer, queue, "c")
+    together(peer, queue, commands.Queue.Declare(queue=queue, passive=True), count=2)
+    (told,) = [found for found in heard(peer)[1] if isinstance(found, commands.Queue.DeclareOk)]
+    assert (told.message_count, told.consumer_count) == (0, 1)
+
+
+def test_a_consumer_that_comes_later_has_nothing_of_it_whatever_its_priority(peer: Peer) -> None:
+    queue = peer.declare()
+    consume(peer, queue, "there", no_ack=True)
+    together(peer, queue, Consume(queue=queue, consumer_tag="later", arguments={"x-priority": 9}), count=2)
+    assert heard(peer)[0] == [("there", b"0"), ("there", b"1")]
+
+
+def test_what_is_committed_is_with_the_consumers_before_the_next_method(peer: Peer) -> None:
+    queue = peer.declare()
+    consume(peer, queue, "c", peer.channel(2), no_ack=True)
+    peer.ask(1, Tx.Select(), Tx.SelectOk)
+    together(peer, queue, Tx.Commit())
+    while not isinstance(method := next_method(peer), Tx.CommitOk):  # RabbitMQ takes no other method before.
+        assert isinstance(method, Deliver)
+        content(peer)
+    peer.send(1, Get(queue=queue))
+    while not isinstance(method := next_method(peer), GetEmpty):
+        assert isinstance(method, Deliver)
+        content(peer)
+
+
+@pytest.mark.parametrize("method", [Tx.Select, Tx.Commit, Tx.Rollback])
+def test_what_was_published_before_a_transactions_method_is_with_the_consumers(
+    peer: Peer, other: Peer, name: str, method: type[base.Frame]
+) -> None:
+    peer.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
+    if method is not Tx.Select:
+        peer.ask(1, Tx.Select(), Tx.SelectOk)
+    consume(peer, name, "c", peer.channel(2), no_ack=True)
+    publish = publish_frames(2, "", name, b"0")
+    peer.say(publish + method_frame(1, method()) + method_frame(1, Get(queue=name)))
+    deliveries, answers = heard(peer)
+    assert deliveries == [("c", b"0")]
+    assert GetEmpty in [type(answer) for answer in answers]
+    other.ask(1, commands.Queue.Delete(queue=name), commands.Queue.DeleteOk)
+
+
+@pytest.mark.parametrize("no_ack", [True, False])
+def test_a_channel_that_is_closed_has_had_it(peer: Peer, other: Peer, name: str, no_ack: bool) -> None:
+    other.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
+    channel = peer.channel(2)
+    consume(peer, name, "c", channel, no_ack=no_ack)
+    together(peer, name, commands.Channel.Close(200, "", 0, 0), channel=channel)
+    heard(peer)  # RabbitMQ's channel may be gone before it has written the delivery.
+    check_had(other, name, no_ack)
+
+
+@pytest.mark.parametrize("no_ack", [True, False])
+def test_a_connection_that_is_closed_has_had_it(peer: Peer, other: Peer, name: str, no_ack: bool) -> None:
+    other.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
+    consume(peer, name, "c", no_ack=no_ack)
+    close = method_frame(0, commands.Connection.Close(200, "", 0, 0))
+    peer.say(publish_frames(1, "", name, b"0") + close)
+    while not isinstance(method := next_method(peer), commands.Connection.CloseOk):
+        assert isinstance(method, Deliver)
+        content(peer)
+    peer.close()
+    check_had(other, name, no_ack)
+
+
+def check_had(peer: Peer, queue: str, no_ack: bool) -> None:
+    """A queue's only message has been with a consumer that is gone."""
+    if no_ack:
+        peer.ask(1, Get(queue=queue), GetEmpty)
+    else:
+        assert peer.ask(1, Get(queue=queue, no_ack=True), GetOk).redelivered
+        content(peer)
+    peer.ask(1, commands.Queue.Delete(queue=queue), commands.Queue.DeleteOk)
+
+
+def test_an_answer_reaches_who_asked_before_it_stops_to_listen(peer: Peer, ours: bool) -> None:
+    if not ours:
+        pytest.skip("RabbitMQ sends an answer from channel to channel, and the cancel is quicker")
+    peer.ask(1, Consume(queue="amq.rabbitmq.reply-to", consumer_tag="r", no_ack=True), ConsumeOk)
+    queue = peer.declare()
+    peer.say(publish_frames(1, "", queue, b"question", {"reply_to": "amq.rabbitmq.reply-to"}))
+    peer.ask(1, Get(queue=queue, no_ack=True), GetOk)
+    address = content(peer)[0].reply_to
+    assert address
+    peer.say(publish_frames(1, "", address, b"answer") + method_frame(1, Cancel("r")))
+    assert heard(peer)[0] == [("r", b"answer")]

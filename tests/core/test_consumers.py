@@ -1,0 +1,502 @@
+"""Consumers of a queue and of a session: whose turn it is, who waits for what, and how much work that is."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.core.broker import CONSUMERS_OF_A_CHANNEL, CONSUMERS_OF_A_QUEUE, Broker
+from penstock.core.consumer import Consumer
+from penstock.core.effects import Cancelled
+from penstock.core.ending import AT_ONCE, CONSUMER_COST, IN_A_TURN, TOLD_COST
+from penstock.core.message import Address
+from penstock.core.queue import Queue
+from penstock.core.rotation import single_active, waits_behind
+from penstock.core.session import Outlet, Session
+from penstock.core.settings import Defaults
+from penstock.errors import ResourceError
+from penstock.flow.chores import UNITS_A_TURN
+
+WINDOW_FOR_ONE = 10
+
+
+class Peer(Session):
+    """A session whose peer may stop it, and that counts how often any of its consumers is looked at."""
+
+    def __init__(self, outlet: Outlet | None = None) -> None:
+        super().__init__(outlet)
+        self.looks = 0
+        self.stops = False
+        self.full = False
+
+    def receiving(self) -> bool:
+        self.looks += 1
+        return not (self.stops or self.full)
+
+    def stopped(self) -> bool:
+        return self.stops
+
+
+class Bench:
+    """A broker, and queues by name."""
+
+    def __init__(self, *names: str, **arguments: object) -> None:
+        self.broker = Broker(Defaults())
+        self.longest = 0
+        """The most work of a turn."""
+        vhost = self.broker.add_vhost("/")
+        self.queues = {name: vhost.declare_queue(name, dict(arguments), False, False, None, None) for name in names}
+
+    def going_on(self) -> bool:
+        """Tell whether an end is under way; if so a turn is made."""
+        chores = self.broker.turns.chores
+        before = self.broker.work.done
+        if not chores.pending():
+            return False
+        self.broker.run(0)
+        self.longest = max(self.longest, int(self.broker.work.done - before))
+        return True
+
+    def put(self, name: str, count: int = 1, charge: int = 10) -> None:
+        queue = self.queues[name]
+        for _ in range(count):
+            queue.enqueue(Address("", name), b"", charge, 0.0)
+        self.broker.mark(queue)
+
+    def consume(self, session: Session, name: str, window: int = 0, tag: str = "", **how: int) -> Consumer:
+        tag = tag or f"{name}{len(session.consumers)}"
+        consumer = Consumer(tag, session, self.queues[name], bool(how.get("no_ack")), False, window)
+        consumer.priority = how.get("priority", 0)
+        consumer.credit.window_bytes = how.get("window_bytes", -1)
+        self.broker.consume(session, consumer)
+        return consumer
+
+    def delivered(self) -> list[str]:
+        """The tags of all batches that are to be had."""
+        tags: list[str] = []
+        while (batch := self.broker.next_batch()) is not None:
+            tags.append(batch.consumer.tag)
+        return tags
+
+
+# How much work
+
+
+def test_consumers_without_room_are_looked_at_once_however_many_messages_come() -> None:
+    bench, peer = Bench("q"), Peer()
+    for _ in range(1000):
+        bench.consume(peer, "q", 1)
+    bench.put("q", 1000)
+    assert len(bench.delivered()) == 1000
+    looks = peer.looks
+    for _ in range(100):
+        bench.put("q")
+        assert bench.delivered() == []
+    assert peer.looks - looks <= 2 * 1000, "each found out once that it has no room"
+
+
+def test_an_acknowledgement_has_nobody_looked_at_but_its_consumer() -> None:
+    bench, peer = Bench("q"), Peer()
+    for _ in range(1000):
+        bench.consume(peer, "q", 1)
+    bench.put("q", 2100)
+    assert len(bench.delivered()) == 1000
+    looks = peer.looks
+    for tag in range(1, 1001):
+        peer.acknowledge(tag, False, 0.0)
+        assert len(bench.delivered()) == 1
+    assert peer.looks - looks <= 3 * 1000
+
+
+def test_an_acknowledgement_on_a_channel_with_a_shared_prefetch_wakes_one_of_many() -> None:
+    names = [f"q{number}" for number in range(200)]
+    bench, peer = Bench(*names), Peer()
+    peer.credit.window = 1
+    for name in names:
+        bench.put(name, 5)
+        bench.consume(peer, name)
+    bench.delivered()
+    looks = peer.looks
+    for tag in range(1, 401):
+        peer.acknowledge(tag, False, 0.0)
+        assert len(bench.delivered()) == 1
+    assert peer.looks - looks <= 5 * 400
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_consumers_leave_in_any_order_and_the_others_keep_their_turns(single: bool) -> None:
+    bench = Bench("q", **({"x-single-active-consumer": True} if single else {}))
+    peers = [Peer() for _ in range(300)]
+    for number, peer in enumerate(peers):
+        bench.consume(peer, "q", tag=f"{number}")
+    for number in [*range(0, 300, 2), *range(299, 1, -2)]:
+        bench.broker.cancel(peers[number], f"{number}")
+    bench.put("q")
+    assert bench.delivered() == ["1"]
+    bench.broker.cancel(peers[1], "1")
+    assert bench.queues["q"].rotation is None
+
+
+# Whose turn it is
+
+
+def test_who_settles_comes_back_as_the_last_in_turn() -> None:
+    bench, peer = Bench("q"), Peer()
+    for tag in "abc":
+        bench.consume(peer, "q", 1, tag)
+    bench.put("q", 4)
+    assert bench.delivered() == ["a", "b", "c"]
+    for tag in (2, 3, 1):
+        peer.acknowledge(tag, False, 0.0)
+    bench.put("q", 2)
+    assert bench.delivered() == ["b", "c", "a"]
+
+
+def test_those_with_a_higher_priority_come_first_as_soon_as_they_have_room() -> None:
+    bench, peer = Bench("q"), Peer()
+    for tag, priority in (("low", -1), ("usual", 0), ("high", 7), ("high2", 7)):
+        bench.consume(peer, "q", 1, tag, priority=priority)
+    bench.put("q", 4)
+    assert bench.delivered() == ["high", "high2", "usual", "low"]
+    bench.put("q", 2)
+    for tag in (4, 1):
+        peer.acknowledge(tag, False, 0.0)
+    assert bench.delivered() == ["high", "low"]
+    low = peer.consumers["low"]
+    assert waits_behind(low) == "consumers with a higher priority than -1 come first"
+
+
+def test_the_next_single_active_consumer_is_who_came_next() -> None:
+    bench = Bench("q", **{"x-single-active-consumer": True})
+    peers = {tag: Peer() for tag in "abc"}
+    for tag, peer in peers.items():
+        bench.consume(peer, "q", 1, tag, priority=9 if tag == "c" else 0)
+    bench.put("q", 3)
+    assert bench.delivered() == ["a"]
+    assert waits_behind(peers["b"].consumers["b"]) == "consumer 'a' is the single active one"
+    bench.broker.end_session(peers["a"])
+    assert bench.delivered() == ["b"]
+    active = single_active(bench.queues["q"])
+    assert active is not None
+    assert active.tag == "b"
+
+
+# Who waits for something shared
+
+
+def test_queues_have_equal_shares_of_a_shared_prefetch() -> None:
+    bench, peer = Bench("a", "b", "c"), Peer()
+    peer.credit.window = 1
+    for name in "abc":
+        bench.put(name, 20)
+        bench.consume(peer, name, tag=name)
+    seen = bench.delivered()
+    for tag in range(1, 30):
+        peer.acknowledge(tag, False, 0.0)
+        seen += bench.delivered()
+    assert seen == list("abc") * 10
+
+
+def test_a_queue_that_is_published_to_all_the_time_does_not_starve_those_that_wait() -> None:
+    bench, peer = Bench("busy", "b", "c"), Peer()
+    peer.credit.window = 1
+    for name in ("busy", "b", "c"):
+        bench.consume(peer, name, tag=name)
+    for name in "bc":
+        bench.put(name, 20)
+    bench.put("busy")
+    seen = bench.delivered()
+    for tag in range(1, 30):
+        bench.put("busy")
+        peer.acknowledge(tag, False, 0.0)
+        seen += bench.delivered()
+    assert {tag: seen.count(tag) for tag in ("busy", "b", "c")} == {"busy": 10, "b": 10, "c": 10}
+
+
+def test_room_in_an_output_goes_to_who_has_waited_longest() -> None:
+    bench, outlet = Bench(*"abcdefghi"), Outlet()
+    peers = [Peer(outlet) for _ in range(3)]
+    for number, name in enumerate("abcdefghi"):
+        bench.put(name, 100)
+        bench.consume(peers[number % 3], name, tag=name)
+    seen: list[str] = []
+    for peer in peers:
+        peer.full = True
+    assert bench.delivered() == []
+    for _ in range(27):
+        for peer in peers:
+            peer.full = False
+        outlet.look()
+        batch = bench.broker.next_batch()
+        assert batch is not None
+        seen.append(batch.consumer.tag)
+        bench.put(seen[-1], 100)
+        for peer in peers:
+            peer.full = True  # One batch fills it.
+        assert bench.delivered() == []
+    assert seen == list("abcdefghi") * 3
+
+
+def test_who_is_woken_and_finds_its_queue_empty_hands_its_turn_on() -> None:
+    bench, peer, rival = Bench("a", "b", "c"), Peer(), Peer()
+    peer.credit.window = 1
+    for name in "abc":
+        bench.put(name, 2)
+        bench.consume(peer, name, tag=name)
+    assert bench.delivered() == ["a"]
+    bench.consume(rival, "b", tag="rival")
+    assert bench.delivered() == ["rival"]
+    peer.acknowledge(1, False, 0.0)
+    assert bench.delivered() == ["c"], "b was next, and has nothing any more"
+
+
+def test_who_is_cancelled_while_it_waits_holds_up_nobody() -> None:
+    bench, peer = Bench("a", "b", "c"), Peer()
+    peer.credit.window = 1
+    for name in "abc":
+        bench.put(name, 2)
+        bench.consume(peer, name, tag=name)
+    assert bench.delivered() == ["a"]
+    bench.broker.cancel(peer, "b")
+    peer.acknowledge(1, False, 0.0)
+    assert bench.delivered() == ["c"]
+    bench.broker.delete_queue(bench.queues["a"])
+    peer.acknowledge(2, False, 0.0)
+    assert bench.delivered() == ["c"]
+    assert peer.held == 0
+
+
+def test_a_shared_prefetch_holds_consumers_without_acknowledgements_and_they_use_none_of_it() -> None:
+    bench, peer = Bench("a", "b"), Peer()
+    peer.credit.window = 1
+    bench.put("a", 2)
+    bench.put("b", 5)
+    bench.consume(peer, "a", tag="a")
+    assert bench.delivered() == ["a"]
+    held = bench.consume(peer, "b", tag="b", no_ack=1)
+    assert bench.delivered() == []
+    assert held.obstacles(0.0) == ["its channel is out of credit: 1 unacknowledged of a prefetch of 1"]
+    bench.broker.cancel(peer, "a")
+    peer.acknowledge(1, False, 0.0)
+    assert bench.delivered() == ["b"]
+    assert bench.queues["b"].messages == 0
+
+
+def test_a_window_in_bytes_lets_a_smaller_message_pass_that_has_come_to_the_front() -> None:
+    bench, peer, other = Bench("q"), Peer(), Peer()
+    bench.consume(peer, "q", tag="narrow", window_bytes=25)
+    bench.put("q", 2, 10)
+    assert bench.delivered() == ["narrow"]
+    bench.put("q", 1, 20)
+    bench.put("q", 1, 5)
+    assert bench.delivered() == []
+    other.get(bench.queues["q"], True, 0.0)
+    bench.put("q", 1, 30)
+    assert bench.delivered() == ["narrow"]
+    assert peer.unsettled() == 3
+
+
+# Bounds
+
+
+def test_a_queue_has_a_bound_of_consumers_and_says_so() -> None:
+    bench = Bench("q")
+    for number in range(CONSUMERS_OF_A_QUEUE):
+        if number % CONSUMERS_OF_A_CHANNEL == 0:
+            session = Session()
+        bench.consume(session, "q")
+    with pytest.raises(ResourceError) as refusal:
+        bench.consume(Session(), "q", tag="late")
+    assert refusal.value.reply_text == (
+        "RESOURCE_ERROR - queue 'q' in vhost '/' has 50000 consumers, the most it may have; 'late' was not added"
+    )
+
+
+def test_a_channel_has_a_bound_of_consumers_and_says_so() -> None:
+    bench, session = Bench("q"), Session()
+    for _ in range(CONSUMERS_OF_A_CHANNEL):
+        bench.consume(session, "q")
+    with pytest.raises(ResourceError) as refusal:
+        bench.consume(session, "q", tag="late")
+    assert refusal.value.code == 506
+    assert "the channel has 10000 consumers, the most it may have; 'late' was not added" in refusal.value.reply_text
+    bench.broker.cancel(session, "q0")
+    bench.consume(session, "q", tag="late")
+
+
+# Ends
+
+
+def test_the_end_of_a_session_with_very_many_messages_is_spread_over_turns() -> None:
+    bench, gone = Bench("q", "other"), Session()
+    bench.put("q", 5 * AT_ONCE)
+    bench.consume(gone, "q")
+    while bench.broker.next_batch() is not None:
+        pass
+    queue = bench.queues["q"]
+    bench.broker.end_session(gone)
+    left = [gone.unsettled()]
+    while bench.going_on():
+        left.append(gone.unsettled())
+    parts = [before - after for before, after in pairwise(left)]
+    assert max(parts) <= UNITS_A_TURN + 256
+    assert (queue.unacked_messages, queue.available(), len(gone.consumers)) == (0, 5 * AT_ONCE, 0)
+    assert bench.longest <= UNITS_A_TURN + 1000
+    found = [int(queue.backlog.pull().sequence) for _ in range(5 * AT_ONCE)]
+    assert found == sorted(found)
+
+
+def test_who_is_next_after_a_single_active_consumer_gets_its_messages_in_their_order() -> None:
+    bench, gone, successor = Bench("q", **{"x-single-active-consumer": True}), Session(), Session()
+    bench.put("q", 3 * AT_ONCE)
+    bench.consume(gone, "q")
+    while bench.broker.next_batch() is not None:
+        pass
+    bench.consume(successor, "q")
+    bench.broker.end_session(gone)
+    seen: list[int] = []
+    while bench.going_on() or not seen:
+        while (batch := bench.broker.next_batch()) is not None:
+            assert batch.consumer.session is successor, "who is gone gets nothing any more"
+            seen += [int(message.sequence) for message in batch.messages if message is not None]
+    assert seen == list(range(1, 3 * AT_ONCE + 1))
+
+
+def test_the_end_of_a_session_with_very_many_consumers_is_spread_over_turns() -> None:
+    bench, gone = Bench("q"), Session()
+    for _ in range(CONSUMERS_OF_A_CHANNEL):
+        bench.consume(gone, "q")
+    bench.broker.end_session(gone)
+    counts = [len(gone.consumers)]
+    while bench.going_on():
+        counts.append(len(gone.consumers))
+    parts = [before - after for before, after in pairwise(counts)]
+    assert counts[-1] == 0
+    assert max(parts) <= UNITS_A_TURN / CONSUMER_COST + 1
+    assert len(parts) >= 4
+
+
+def test_many_ends_at_once_share_a_bounded_turn() -> None:
+    bench, gone = Bench("q"), [Session() for _ in range(10)]
+    for session in gone:
+        bench.put("q", AT_ONCE)
+        consumer = bench.consume(session, "q", AT_ONCE)
+        while consumer.credit.left():
+            assert bench.broker.next_batch() is not None
+    for session in gone:
+        bench.broker.end_session(session)
+    assert sum(not session.has_unsettled() for session in gone) <= IN_A_TURN // AT_ONCE + 1
+    while bench.going_on():
+        pass
+    assert bench.queues["q"].available() == 10 * AT_ONCE
+    assert bench.longest <= UNITS_A_TURN + 1000
+
+
+def test_all_consumers_of_a_deleted_queue_are_told_once_a_part_in_each_turn() -> None:
+    bench = Bench("q")
+    sessions = [Session(), Session()]
+    for session in sessions:
+        for number in range(CONSUMERS_OF_A_CHANNEL):
+            bench.consume(session, "q", tag=f"{number}")
+    bench.broker.delete_queue(bench.queues["q"])
+    told: list[tuple[Session, str]] = []
+    while True:
+        found = [effect.consumer for effect in bench.broker.effects() if isinstance(effect, Cancelled)]
+        assert len(found) <= UNITS_A_TURN // TOLD_COST + 1
+        told += [(consumer.session, consumer.tag) for consumer in found]
+        if not bench.going_on():
+            break
+    assert len(told) == len(set(told)) == 2 * CONSUMERS_OF_A_CHANNEL
+    assert not sessions[0].consumers
+    assert not sessions[1].consumers
+
+
+def test_who_leaves_a_deleted_queue_by_itself_is_not_told_as_well() -> None:
+    bench, session = Bench("q"), Session()
+    for number in range(CONSUMERS_OF_A_CHANNEL):
+        bench.consume(session, "q", 1, tag=f"{number}")
+    bench.broker.delete_queue(bench.queues["q"])
+    last = f"{CONSUMERS_OF_A_CHANNEL - 1}"
+    bench.broker.cancel(session, last)
+    told: list[str] = []
+    while bench.going_on():
+        told += [effect.consumer.tag for effect in bench.broker.effects() if isinstance(effect, Cancelled)]
+    assert last not in told
+    assert not session.consumers
+
+
+# Anything
+
+
+def room_left(queue: Queue) -> list[str]:
+    """Consumers that could have a message of a queue now, and have not had it."""
+    if not queue.available() or queue.rotation is None:
+        return []
+    active = single_active(queue)
+    those = list(queue.consumers) if active is None else [active]
+    return [consumer.tag for consumer in those if consumer.room(0.0) > 0]
+
+
+STEP = st.tuples(
+    st.sampled_from(["put", "consume", "cancel", "ack", "requeue", "get", "stop", "full", "qos", "purge", "deliver"]),
+    st.integers(0, 2),
+    st.integers(0, 2),
+    st.integers(0, 5),
+)
+
+
+@settings(max_examples=400, derandomize=True, database=None, deadline=None)
+@given(st.booleans(), st.lists(STEP, min_size=5, max_size=60))
+def test_when_nothing_more_is_delivered_nobody_is_left_who_has_room(
+    single: bool, steps: list[tuple[str, int, int, int]]
+) -> None:
+    bench = Bench("0", "1", "2", **({"x-single-active-consumer": True} if single else {}))
+    outlet = Outlet()
+    peers = [Peer(outlet), Peer(outlet), Peer()]
+    for number, (what, which, whose, much) in enumerate(steps):
+        peer, name = peers[whose], f"{which}"
+        queue = bench.queues[name]
+        if what == "put":
+            bench.put(name, much + 1, 5 * much + 1)
+        elif what == "consume":
+            how = {"no_ack": int(much == 5), "priority": much % 2, "window_bytes": 12 if much == 4 else -1}
+            bench.consume(peer, name, much % 3, f"{number}", **how)
+        elif what == "cancel" and peer.consumers:
+            bench.broker.cancel(peer, sorted(peer.consumers)[much % len(peer.consumers)])
+        elif what in ("ack", "requeue"):
+            out = [tag for tag, _, _ in peer.deliveries(1, peer.next_tag)][much:][:1]
+            for tag in out:
+                if what == "ack":
+                    peer.acknowledge(tag, much == 5, 0.0)
+                else:
+                    for back in peer.requeue(tag, much == 5, 0.0):
+                        bench.broker.mark(back)
+        elif what == "get":
+            peer.get(queue, True, 0.0)
+            bench.broker.mark(queue)
+        elif what == "stop":
+            peer.stops = not peer.stops
+            peer.look_again()
+        elif what == "full":
+            full = not peer.full
+            for each in peers:
+                if each.outlet is peer.outlet:
+                    each.full = full
+            peer.outlet.look()
+        elif what == "qos":
+            peer.credit.window = much % 3
+            peer.look_again()
+        elif what == "purge":
+            queue.purge(0.0)
+        if what == "deliver" or number % 3 == 0:
+            bench.delivered()
+            left = {name: room_left(queue) for name, queue in bench.queues.items()}
+            assert not any(left.values()), f"{left} could have had more after step {number}"
+    for peer in peers:
+        bench.broker.end_session(peer)
+    assert all(queue.unacked_messages == 0 and not queue.consumers for queue in bench.queues.values())
+    assert [int(peer.held) for peer in peers] == [0, 0, 0]
+    assert outlet.size == 0
