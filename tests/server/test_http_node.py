@@ -129,33 +129,6 @@ def test_a_body_that_is_too_large_is_refused(web: Web) -> None:
     assert (answer.status, answer.json["error"]) == (413, "payload_too_large")
 
 
-def test_the_api_has_a_bound_of_connections_and_the_broker_goes_on(served: BrokerProcess, web: Web) -> None:
-    host, port = web.address.split(":")
-    crowd = [socket.create_connection((host, int(port))) for _ in range(300)]
-    try:
-        turned_away = 0
-        for client in crowd:
-            client.settimeout(20)
-        for client in crowd[256:]:
-            try:
-                turned_away += client.recv(1) == b""
-            except ConnectionResetError:
-                turned_away += 1
-        assert turned_away == 44
-        assert served.alive()
-    finally:
-        for client in crowd:
-            client.close()
-    eventually(lambda: _answers(web), "who comes later is answered")
-
-
-def _answers(web: Web) -> bool:
-    try:
-        return web.ask("GET", "/whoami").status == 200
-    except OSError:
-        return False
-
-
 def test_a_stopping_broker_leaves_at_once_though_a_request_is_held(tmp_path: Path) -> None:
     with serving(tmp_path, "--http", "127.0.0.1:0") as broker:
         web = Web(broker.http)

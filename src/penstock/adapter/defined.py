@@ -10,7 +10,8 @@ import difflib
 import json
 from typing import Final
 
-from penstock.adapter.places import is_text, line_of
+from penstock.adapter.json_reader import is_text
+from penstock.adapter.places import line_of
 from penstock.errors import PreconditionFailed
 
 BYTES_MOST: Final = 4 * 1024 * 1024
@@ -152,6 +153,8 @@ def read(text: str, vhost: str | None) -> Defined:
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise PreconditionFailed(f"{where}: {error.msg}; nothing was imported") from None
+    except ValueError:
+        raise PreconditionFailed("a number has too many digits; nothing was imported") from None
     except RecursionError:
         raise PreconditionFailed("the definitions are nested too deeply; nothing was imported") from None
     if "\\u" in text and not is_text(given):

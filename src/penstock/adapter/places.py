@@ -22,15 +22,6 @@ def line_of(text: str, path: list[str | int]) -> int:
     return text.count("\n", 0, found) + 1
 
 
-def is_text(value: object) -> bool:
-    """Tell whether all strings of a JSON value can be sent: escapes may say half of a character (a lone surrogate)."""
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _key(text: str, at: int, name: str) -> tuple[int, int] | None:
     """Return where a key of the object at `at` stands, and where its value does."""
     if text[at] != "{":

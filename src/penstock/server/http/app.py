@@ -14,13 +14,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.adapter.users import ADMINISTRATOR
 from penstock.errors import AccessRefused, BrokerError, NotFound
-from penstock.server.http import clients, messages, node, topology, vhosts
-from penstock.server.http.ask import Ask, Budget, HttpError, login, not_found
+from penstock.server.http import clients, getting, messages, node, topology, vhosts
+from penstock.server.http.ask import Ask, HttpError, Service, bad, login, not_found
 
 if TYPE_CHECKING:
     from penstock.server.shell import Shell
 
 Handler = Callable[[Ask], Awaitable[Response]]
+Refusal = Callable[[Request, Exception], Awaitable[Response]]
 log = logging.getLogger("penstock")
 
 
@@ -42,6 +43,10 @@ POLICIES: Final = read_only("use `penstock set queue PATTERN NAME=VALUE`, or imp
 LIMITS: Final = read_only("use `penstock set vhost NAME capacity-bytes=...`")
 CLUSTER: Final = read_only("the node has the name of its machine")
 ACTIONS: Final = read_only("there is one node, so there is nothing to synchronise")
+
+HEALTH_CHECKS: Final = ("/health/checks/", "/healthchecks/", "/aliveness-test/")
+"""Beginnings of the paths that are answered however many connections there are."""
+BUSY: Final = {"Retry-After": "1", "Connection": "close"}
 
 CHANGES: Final = ("PUT", "POST", "DELETE")
 
@@ -93,7 +98,7 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
     },
     "/queues/{vhost}/{name}/bindings": {"GET": topology.bindings_of_queue},
     "/queues/{vhost}/{name}/contents": {"DELETE": messages.purge},
-    "/queues/{vhost}/{name}/get": {"POST": messages.get},
+    "/queues/{vhost}/{name}/get": {"POST": getting.get},
     "/queues/{vhost}/{name}/actions": {"POST": ACTIONS},
     "/exchanges": {"GET": topology.exchanges},
     "/exchanges/{vhost}": {"GET": topology.exchanges},
@@ -154,12 +159,13 @@ FOR_EVERYBODY: Final[dict[str, tuple[str, ...]]] = {
 
 def make_app(shell: Shell) -> ASGIApp:
     """Return the application: the table, behind a login."""
-    budget = Budget()
+    service = Service(shell)
     routes = [
-        Route(f"/api{path}", _endpoint(shell, budget, handlers, FOR_EVERYBODY.get(path, ())), methods=[*handlers])
+        Route(f"/api{path}", _endpoint(service, path, handlers), methods=[*handlers])
         for path, handlers in sorted(TABLE.items(), key=_fixed_parts_first)
     ]
-    app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _wrong_method})
+    none = {404: _after_login(service, _unknown), 405: _after_login(service, _wrong_method)}
+    app = Starlette(routes=routes, exception_handlers=none)
     app.router.redirect_slashes = False
     return _Undecoded(app)
 
@@ -168,17 +174,23 @@ def _fixed_parts_first(row: tuple[str, Mapping[str, Handler]]) -> int:
     return row[0].count("{")  # /connections/username/x before /connections/x/channels.
 
 
-def _endpoint(
-    shell: Shell, budget: Budget, handlers: Mapping[str, Handler], for_everybody: tuple[str, ...]
-) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> Callable[[Request], Awaitable[Response]]:
+    shell = service.shell
+    health = path.startswith(HEALTH_CHECKS)
+    for_everybody = FOR_EVERYBODY.get(path, ())
+
     async def endpoint(request: Request) -> Response:
         try:
+            await service.slices.pause(health)
             shell.hub.begin(shell.loop.time())
             method = "GET" if request.method == "HEAD" else request.method
             user = await login(request, shell.hub)
             if method not in for_everybody and not shell.hub.users.is_administrator(user):
                 raise forbidden(user)
-            ask = Ask(request, shell, budget, user)
+            room = request.state.socket.log_in()
+            if not room and not health:
+                raise HttpError(503, "service_unavailable", "all connections of users are busy", BUSY)
+            ask = Ask(request, service, user)
             promises = shell.hub.broker.promises
             declared = promises.declared
             try:
@@ -187,6 +199,8 @@ def _endpoint(
                 ask.end()
             if promises.declared != declared:
                 await _on_disk(shell)
+            if not room:
+                answer.headers["Connection"] = "close"
             return answer
         except HttpError as error:
             if error.status == 405:
@@ -194,8 +208,25 @@ def _endpoint(
             return error.answer()
         except BrokerError as error:
             return refused(error).answer()
+        except RecursionError:
+            return bad("nested too deeply").answer()
 
     return endpoint
+
+
+def _after_login(service: Service, answer: Refusal) -> Refusal:
+    """Return what answers for paths and methods that there are not: strangers hear the same there as anywhere (401)."""
+
+    async def refuse(request: Request, error: Exception) -> Response:
+        try:
+            await service.slices.pause()
+            service.hub.begin(service.shell.loop.time())
+            await login(request, service.hub)
+        except HttpError as refusal:
+            return refusal.answer()
+        return await answer(request, error)
+
+    return refuse
 
 
 async def _on_disk(shell: Shell) -> None:
@@ -237,7 +268,11 @@ async def _wrong_method(request: Request, error: Exception) -> Response:
 
 
 class _Undecoded:
-    """Lets paths be matched as they were sent: a slash in a name comes as %2F and is no border."""
+    """Lets paths be matched as they were sent: a slash in a name comes as %2F and is no border.
+
+    A request that gives its length in two ways is refused: a proxy may believe the other one, and see another request
+    in its body (RFC 9112 section 6.1).
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -245,4 +280,9 @@ class _Undecoded:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             scope["path"] = scope["raw_path"].decode("latin-1").rstrip("/") or "/"
+            names = {name for name, _ in scope["headers"]}
+            if b"content-length" in names and b"transfer-encoding" in names:
+                reason = "a request has either Content-Length or Transfer-Encoding, not both"
+                await HttpError(400, "bad_request", reason, {"Connection": "close"}).answer()(scope, receive, send)
+                return
         await self._app(scope, receive, send)

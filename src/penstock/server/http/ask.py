@@ -14,20 +14,23 @@ from starlette.responses import Response
 from penstock.adapter.amqp091.peer import place_of
 from penstock.adapter.hosting import find_vhost
 from penstock.adapter.hub import Hub
-from penstock.adapter.places import is_text
+from penstock.adapter.json_reader import JsonError, JsonReader
 from penstock.adapter.refusals import LOGIN
 from penstock.adapter.request import Request as Control
 from penstock.adapter.shapes import Shape
 from penstock.core.exchange import Exchange
 from penstock.core.queue import Queue
 from penstock.core.vhost import VirtualHost
+from penstock.server.http.slices import Slices
 from penstock.server.transport import is_loopback
 
 if TYPE_CHECKING:
     from penstock.server.shell import Shell
 
-BODY_MOST: Final = 16 * 1024 * 1024
-"""Octets of one request's body."""
+BODY_MOST: Final = 128 * 1024
+"""Octets of one request's body, but for those of messages and definitions."""
+MESSAGE_MOST: Final = 4 * 1024 * 1024
+"""Octets of the body of a publish: what is larger belongs to AMQP."""
 BODIES_MOST: Final = 64 * 1024 * 1024
 """Octets of the bodies of all requests that are being read or acted on."""
 BODY_S: Final = 30.0
@@ -74,24 +77,33 @@ def not_found() -> HttpError:
     return HttpError(404, "Object Not Found", "Not Found")
 
 
-class Budget:
-    """Octets of bodies that are in memory now, of all requests."""
+class Service:
+    """What the requests of one broker share."""
 
-    def __init__(self) -> None:
-        self.taken = 0
+    def __init__(self, shell: Shell) -> None:
+        self.shell = shell
+        self.hub: Hub = shell.hub
+        self.slices = Slices(shell.loop)
+        self.bodies_taken = 0
+        """Octets of bodies that are in memory now, of all requests."""
 
 
 class Ask:
     """A request whose user is known."""
 
-    def __init__(self, request: Request, shell: Shell, budget: Budget, user: str) -> None:
+    def __init__(self, request: Request, service: Service, user: str) -> None:
         self.request = request
-        self.shell = shell
-        self.hub: Hub = shell.hub
+        self.service = service
+        self.shell: Shell = service.shell
+        self.hub: Hub = service.hub
         self.user = user
         self.query = request.query_params
-        self._budget = budget
         self._taken = 0
+
+    async def pause(self) -> None:
+        """Let the broker do its work; what was looked at before may have changed after it."""
+        await self.service.slices.pause()
+        self.look()
 
     def look(self) -> None:
         """Note the time of what is looked at from now on."""
@@ -104,7 +116,7 @@ class Ask:
 
     def end(self) -> None:
         """Give back what its body took."""
-        self._budget.taken -= self._taken
+        self.service.bodies_taken -= self._taken
         self._taken = 0
 
     # What the path names
@@ -158,16 +170,20 @@ class Ask:
 
     # The body
 
-    async def body(self) -> bytes:
-        """Return the body. Raises HttpError for one that is too large (413), too slow (408) or too much now (503)."""
+    async def body(self, most: int = BODY_MOST) -> bytes:
+        """Return the body, of at most so many octets.
+
+        Raises HttpError for one that is too large (413), too slow (408) or too much now (503).
+        """
         parts: list[bytes] = []
         size = 0
         try:
             async with asyncio.timeout(BODY_S):
                 async for part in self.request.stream():
                     size += len(part)
-                    if size > BODY_MOST:
-                        raise HttpError(413, "payload_too_large", f"a request may have {BODY_MOST:,} bytes at most")
+                    if size > most:
+                        reason = f"a request to this path may have {most:,} bytes at most"
+                        raise HttpError(413, "payload_too_large", reason)
                     self._take(len(part))
                     parts.append(part)
         except TimeoutError:
@@ -178,23 +194,25 @@ class Ask:
         return b"".join(parts)
 
     def _take(self, size: int) -> None:
-        if self._budget.taken + size > BODIES_MOST:
-            reason = f"other requests hold {self._budget.taken:,} bytes; try again"
+        if self.service.bodies_taken + size > BODIES_MOST:
+            reason = f"other requests hold {self.service.bodies_taken:,} bytes; try again"
             raise HttpError(503, "service_unavailable", reason, {"Retry-After": "1"})
-        self._budget.taken += size
+        self.service.bodies_taken += size
         self._taken += size
 
-    async def fields(self, *needed: str) -> Shape:
+    async def fields(self, *needed: str, most: int = BODY_MOST) -> Shape:
         """Return the body as an object; an empty one is {}. Raises HttpError (400) if it is none, or lacks a key."""
-        body = await self.body()
+        body = await self.body(most)
+        reader = JsonReader(body or b"{}")
         try:
-            fields = json.loads(body or b"{}")
-        except (ValueError, RecursionError):
-            raise bad("not_json") from None
-        if not isinstance(fields, dict):
-            raise bad("not_json")
-        if b"\\u" in body and not is_text(fields):
+            while not reader.step():
+                await self.pause()
+        except JsonError as error:
+            raise bad("not_json" if error.syntax else str(error)) from None
+        fields = reader.found
+        if reader.has_halves:
             raise bad("a string has half a character (a lone surrogate)")
+        self.begin()
         for name in needed:
             if name not in fields:
                 raise bad(f"[{{key_missing,{name}}}]")

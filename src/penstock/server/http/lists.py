@@ -5,7 +5,6 @@ The query is RabbitMQ's: `columns`, `sort`, `sort_reverse`, and for pages `page`
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from typing import Final
@@ -95,8 +94,7 @@ async def _sorted(ask: Ask, items: list[Item], making: Making) -> list[Item]:
     if column == "name":
         return sorted(items, key=lambda item: item.name, reverse=reverse)
     keys: list[tuple[int, str | float]] = []
-    async for slice_ in _slices(items):
-        ask.look()
+    async for slice_ in _slices(ask, items):
         keys += [_key(making(ask.hub, item), column) for item in slice_]
     order = sorted(range(len(items)), key=keys.__getitem__, reverse=reverse)
     return [items[index] for index in order]
@@ -115,8 +113,7 @@ def _key(content: Shape, column: str) -> tuple[int, str | float]:
 async def _stream(ask: Ask, items: list[Item], making: Making) -> AsyncIterator[bytes]:
     """Write a list, some objects at a time; what was deleted meanwhile is left out."""
     before = "["
-    async for slice_ in _slices(items):
-        ask.look()
+    async for slice_ in _slices(ask, items):
         texts = [
             json.dumps(chosen(ask, making(ask.hub, item)), separators=(",", ":"), ensure_ascii=False)
             for item in slice_
@@ -128,10 +125,10 @@ async def _stream(ask: Ask, items: list[Item], making: Making) -> AsyncIterator[
     yield b"[]" if before == "[" else b"]"
 
 
-async def _slices(items: list[Item]) -> AsyncIterator[list[Item]]:
+async def _slices(ask: Ask, items: list[Item]) -> AsyncIterator[list[Item]]:
     for start in range(0, len(items), AT_ONCE):
         if start:
-            await asyncio.sleep(0)
+            await ask.pause()
         yield items[start : start + AT_ONCE]
 
 

@@ -14,52 +14,80 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from penstock.adapter.refusals import HTTP
+from penstock.server.http.admission import Admission
 from penstock.server.http.app import make_app
 from penstock.server.listener import Listener
 from penstock.server.shell import Shell
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # What strangers send is no news, line by line.
 
-CONNECTIONS_MOST: Final = 256
-"""Connections at a time; the next one is closed at once."""
 HEAD_BYTES: Final = 64 * 1024
 """Request line and headers together; more is answered with 400."""
 IDLE_S: Final = 15
-"""Seconds until the next request must have come, headers and all."""
+"""Seconds until the next request of a user must have come, headers and all."""
+STRANGER_S: Final = 5
+"""Seconds from the first octet until somebody has logged in."""
 LEAVE_S: Final = 0.5
 """Seconds that answers under way get when the broker stops."""
 
 
 class BoundedProtocol(H11Protocol):
-    """One connection; it is told goodbye where there are too many, or where no whole request comes in time."""
+    """One socket; it is closed where no whole request comes in time, or others need its place (`Admission`)."""
 
     cycle: RequestResponseCycle | None  # type: ignore[assignment]
-    waiting_since: float = 0.0
+
+    def __init__(self, config: uvicorn.Config, state: ServerState, shell: Shell, admission: Admission) -> None:
+        super().__init__(config, state, {}, shell.loop)
+        self.app_state = {"socket": self}  # Requests find it in their state.
+        self.shell = shell
+        self.admission = admission
+        self.host = "unknown"
+        self.waiting_since: float = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See `asyncio.Protocol`."""
         super().connection_made(transport)  # type: ignore[arg-type]
+        self.host = self.client[0] if self.client else "unknown"
         self.waiting_since = self.loop.time()
-        if len(self.connections) > CONNECTIONS_MOST:
-            self.transport.abort()
-        else:
-            self._be_patient()
+        self._be_patient(STRANGER_S)
+        if self.admission.arrive(self):
+            self.shell.hub.begin(self.loop.time())
+            line = f"[http {self.host}] too many sockets on which nobody has logged in: the oldest was closed"
+            self.shell.hub.note_refusal(HTTP, line)
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`: a part of a request does not begin the time anew."""
         super().data_received(data)
-        if self.cycle is None or self.cycle.response_complete:
-            self._be_patient()
+        if not self.is_busy():
+            self._be_patient(STRANGER_S if self.admission.is_stranger(self) else IDLE_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See `asyncio.Protocol`."""
+        self.admission.leave(self)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
 
     def on_response_complete(self) -> None:
-        """See `H11Protocol`."""
-        self.waiting_since = self.loop.time()
+        """See `H11Protocol`. A stranger's time goes on, however many requests it sends."""
         super().on_response_complete()
+        stranger = self.admission.is_stranger(self)
+        if not stranger:
+            self.waiting_since = self.loop.time()
+        if not self.is_busy():
+            self._be_patient(STRANGER_S if stranger else IDLE_S)
+
+    def is_busy(self) -> bool:
+        """See `Socket.is_busy`."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def hang_up(self) -> None:
+        """See `Socket.hang_up`."""
+        self.transport.abort()
+
+    def log_in(self) -> bool:
+        """See `Admission.log_in`."""
+        return self.admission.log_in(self)
 
     def send_400_response(self, msg: str) -> None:
         """See `H11Protocol`: what is malformed in the middle of a request ends it, whatever its handler still says."""
@@ -72,10 +100,10 @@ class BoundedProtocol(H11Protocol):
                 return
         super().send_400_response(msg)
 
-    def _be_patient(self) -> None:
+    def _be_patient(self, seconds: float) -> None:
         self._unset_keepalive_if_required()
         if not self.transport.is_closing():
-            self.timeout_keep_alive_task = self.loop.call_at(self.waiting_since + IDLE_S, self.transport.abort)
+            self.timeout_keep_alive_task = self.loop.call_at(self.waiting_since + seconds, self.transport.abort)
 
 
 class HttpListener:
@@ -97,7 +125,8 @@ class HttpListener:
         self._config.load()
         self._state = ServerState()
         self._state.default_headers = [(b"server", b"Penstock"), (b"cache-control", b"no-cache")]
-        make: Callable[[], Any] = lambda: BoundedProtocol(self._config, self._state, {}, self.shell.loop)  # noqa: E731
+        admission = Admission()
+        make: Callable[[], Any] = lambda: BoundedProtocol(self._config, self._state, shell, admission)  # noqa: E731
         self._listener = Listener(shell.hub, shell.loop, make)
 
     async def start(self, host: str, port: int) -> list[tuple[str, int]]:

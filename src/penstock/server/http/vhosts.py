@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 
 from starlette.responses import Response, StreamingResponse
 
 from penstock.adapter import definitions, hosting, shapes
-from penstock.adapter.listing import PAGE_MOST, collect
+from penstock.adapter.defined import BYTES_MOST
+from penstock.adapter.listing import collect
 from penstock.core.vhost import VirtualHost
 from penstock.server.http.ask import Ask, bad, not_found, nothing, told
-from penstock.server.http.lists import listed, one
+from penstock.server.http.lists import AT_ONCE, listed, one
 
 
 async def vhosts(ask: Ask) -> Response:
@@ -56,15 +56,13 @@ async def _export(ask: Ask, only: VirtualHost | None) -> AsyncIterator[bytes]:
         items = definitions.collect(ask.hub, section, only)
         before = b""
         yield b',"' + section.encode() + b'":['
-        for start in range(0, len(items), PAGE_MOST):
-            ask.look()
+        for start in range(0, len(items), AT_ONCE):
             part = [
-                _json(definitions.plainly(each, thing, only is None))
-                for each, thing in items[start : start + PAGE_MOST]
+                _json(definitions.plainly(each, thing, only is None)) for each, thing in items[start : start + AT_ONCE]
             ]
             yield before + b",".join(part)
             before = b","
-            await asyncio.sleep(0)
+            await ask.pause()
         yield b"]"
     yield b"}"
 
@@ -79,7 +77,7 @@ async def import_(ask: Ask) -> Response:
     kind = ask.request.headers.get("content-type", "")
     if kind.startswith("multipart/"):
         raise bad("definitions are read from a body in JSON, not from a form")
-    body = await ask.body()
+    body = await ask.body(BYTES_MOST)
     try:
         text = body.decode()
     except UnicodeDecodeError as error:

@@ -1,0 +1,271 @@
+"""A JSON object that is read in steps: the broker does other work between two of them.
+
+`json.loads` cannot be left before its end: 15 MiB keep everybody waiting for a second, in a thread as well, because it
+holds the interpreter's lock. A member of the object may be long: a string (a message's body, a file), or a list, whose
+items are read one by one. Every other value, and each item, is short, so each step is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from mypy_extensions import i64
+
+STEP_OCTETS: Final = 32 * 1024
+"""Octets that are read in a step; of a long string four times as many, where there are no escapes in it."""
+STEP_VALUES: Final = 250
+"""Values that are read in a step."""
+VALUE_OCTETS: Final = 32 * 1024
+"""The longest value that is no string or list of the outermost object."""
+ITEMS_MOST: Final = 100_000
+"""Items of all lists."""
+SHORT_OCTETS: Final = 1024
+"""What is looked at first for a value: most are short."""
+NEAR_END: Final = 16
+"""An error so near to the end of what is looked at may be none where there is more."""
+NAME: Final = 0
+VALUE: Final = 1
+ITEM: Final = 2
+TEXT: Final = 3
+END: Final = 4
+"""What is due next: the name of a member or the end, a member's value, an item, a part of a long string, nothing."""
+
+_BLANK: Final = re.compile(rb"[ \t\r\n]*")
+_TEXT: Final = re.compile(rb'(?:[^"\\]++|\\(?:u[0-9a-fA-F]{4}|[^u]))*+')
+_DECODER: Final = json.JSONDecoder()
+
+
+def is_text(value: object) -> bool:
+    """Tell whether all strings of a JSON value can be sent: escapes may say half of a character (a lone surrogate)."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class JsonError(ValueError):
+    """A text that is not JSON, or too large; `str` says why and where. `syntax` tells the former."""
+
+    def __init__(self, reason: str, line: int, column: int, syntax: bool = True) -> None:
+        super().__init__(f"line {line}, column {column}: {reason}")
+        self.syntax = syntax
+
+
+class JsonReader:
+    """Reads one object; `step` until it returns true, then `found` has what `json.loads` would return."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.found: dict[str, object] = {}
+        self.places: dict[str, list[int]] = {}
+        """Where each item of each list stands: octets from the beginning."""
+        self.starts: dict[str, int] = {}
+        """Where the name of each member stands."""
+        self.has_halves: bool = False
+        """Whether a string has half a character (a lone surrogate), which can be said by escapes only."""
+        self._at: i64 = 3 if data.startswith(b"\xef\xbb\xbf") else 0
+        self._due: int = -1
+        self._name: str = ""
+        self._list: list[object] = []
+        self._list_places: list[int] = []
+        self._items: i64 = 0
+        self._parts: list[str] = []
+
+    def step(self) -> bool:
+        """Read on for a little; returns whether all has been read. Raises JsonError."""
+        upto = self._at + STEP_OCTETS
+        values: i64 = 0
+        while self._due != END and self._at < upto and values < STEP_VALUES:
+            values += 1
+            if self._due == TEXT:
+                self._read_text()
+                continue
+            self._skip()
+            if self._due == ITEM:
+                self._read_item()
+            elif self._due == VALUE:
+                self._read_member()
+            else:
+                self._read_name()
+        if self._due != END:
+            return False
+        self._skip()
+        if self._at < len(self.data):
+            raise self.error("Extra data", self._at)
+        return True
+
+    def line(self, place: int) -> int:
+        """Return the line, from 1, of a place."""
+        return self.data.count(b"\n", 0, place) + 1
+
+    def error(self, reason: str, place: i64, syntax: bool = True) -> JsonError:
+        """Return the error for what stands at a place."""
+        begin = self.data.rfind(b"\n", 0, int(place)) + 1
+        column = len(self.data[begin : int(place)].decode(errors="replace")) + 1
+        return JsonError(reason, self.line(int(place)), column, syntax)
+
+    # Parts of the object
+
+    def _read_name(self) -> None:
+        if self._due == -1:
+            self._expect(b"{", "an object is expected")
+            self._due = NAME
+            self._skip()
+        if self._next() == b"}" and not self.found:
+            self._at += 1
+            self._due = END
+            return
+        if self._next() != b'"':
+            raise self.error("Expecting property name enclosed in double quotes", self._at)
+        at = self._at
+        name = self._value()
+        assert isinstance(name, str)
+        self._name = name
+        self.starts[name] = int(at)
+        self._skip()
+        self._expect(b":", "Expecting ':' delimiter")
+        self._due = VALUE
+
+    def _read_member(self) -> None:
+        first = self._next()
+        if first == b'"':
+            self._at += 1
+            self._parts = []
+            self._due = TEXT
+        elif first == b"[":
+            self._at += 1
+            self._list = []
+            self._list_places = []
+            self.found[self._name] = self._list
+            self.places[self._name] = self._list_places
+            self._due = ITEM
+        else:
+            self.found[self._name] = self._value()
+            self._end_member()
+
+    def _read_item(self) -> None:
+        if self._next() == b"]" and not self._list:
+            self._at += 1
+            self._end_member()
+            return
+        self._items += 1
+        if self._items > ITEMS_MOST:
+            raise self.error(f"more than {ITEMS_MOST:,} items of lists", self._at, False)
+        self._list_places.append(int(self._at))
+        self._list.append(self._value())
+        self._skip()
+        if self._next() == b"]":
+            self._at += 1
+            self._end_member()
+        else:
+            self._expect(b",", "Expecting ',' delimiter")
+
+    def _end_member(self) -> None:
+        self._skip()
+        if self._next() == b"}":
+            self._at += 1
+            self._due = END
+        else:
+            self._expect(b",", "Expecting ',' delimiter")
+            self._due = NAME
+            self._skip()
+            if self._next() != b'"':
+                raise self.error("Expecting property name enclosed in double quotes", self._at)
+
+    def _read_text(self) -> None:
+        """Read a part of a long string: as many whole characters and escapes as a step has."""
+        data, at = self.data, int(self._at)
+        match = _TEXT.match(data, at, at + STEP_OCTETS)
+        assert match is not None
+        end = match.end()
+        ended = data[end : end + 1] == b'"'
+        if not ended:
+            while end > at and end < len(data) and data[end] & 0xC0 == 0x80:
+                end -= 1  # Not in the middle of a character.
+        if end == at and not ended:
+            raise self.error("Unterminated string or invalid escape", self._at)
+        text = self._text(data[at:end], at)
+        if not ended and text and "\ud800" <= text[-1] <= "\udbff" and end < len(data):
+            text, end = text[:-1], end - 6  # The other half of the character is the next escape.
+            if end == at:
+                text, end = self._text(data[at : at + 12], at), at + 12
+        self._parts.append(text)
+        if b"\\u" in data[at:end] and not is_text(text):
+            self.has_halves = True
+        self._at = end + 1 if ended else end
+        if ended:
+            self.found[self._name] = "".join(self._parts)
+            self._parts = []
+            self._end_member()
+
+    def _text(self, octets: bytes, at: int) -> str:
+        try:
+            return str(json.loads(b'"' + octets + b'"'))
+        except UnicodeDecodeError as error:
+            raise self.error("not UTF-8", at + max(error.start - 1, 0)) from None
+        except json.JSONDecodeError as error:
+            raise self.error(error.msg, at + max(error.pos - 1, 0)) from None
+
+    # Values and characters
+
+    def _value(self) -> object:
+        """Read a short value."""
+        cut = self._at + SHORT_OCTETS < len(self.data)
+        text = self._window(SHORT_OCTETS)
+        found = self._decoded(text, cut)
+        if found is None and cut:
+            cut = self._at + VALUE_OCTETS < len(self.data)
+            text = self._window(VALUE_OCTETS)
+            found = self._decoded(text, cut)
+        if found is None:
+            raise self.error(f"a value is longer than {VALUE_OCTETS:,} octets", self._at, False)
+        value, end = found
+        if "\\u" in text[:end] and not is_text(value):
+            self.has_halves = True
+        self._at += end if text.isascii() else len(text[:end].encode())
+        return value
+
+    def _window(self, most: int) -> str:
+        """Return what stands here, up to so many octets of it."""
+        window = self.data[self._at : self._at + most]
+        try:
+            return window.decode()
+        except UnicodeDecodeError as error:
+            if error.reason != "unexpected end of data" or self._at + most >= len(self.data):
+                raise self.error("not UTF-8", self._at + error.start) from None
+            return window[: error.start].decode()
+
+    def _decoded(self, text: str, cut: bool) -> tuple[object, int] | None:
+        """Return the value at the beginning of a text and where it ends; None if it may go on behind the cut."""
+        try:
+            value, end = _DECODER.raw_decode(text)
+        except json.JSONDecodeError as error:
+            if cut and (error.pos >= len(text) - NEAR_END or error.msg.startswith("Unterminated")):
+                return None
+            raise self.error(error.msg, self._at + len(text[: error.pos].encode())) from None
+        except RecursionError:
+            raise self.error("nested too deeply", self._at, False) from None
+        except ValueError:  # int() refuses thousands of digits.
+            raise self.error("a number has too many digits", self._at, False) from None
+        return None if cut and end == len(text) else (value, end)
+
+    def _next(self) -> bytes:
+        at = int(self._at)
+        return self.data[at : at + 1]
+
+    def _expect(self, octet: bytes, reason: str) -> None:
+        if self._next() != octet:
+            raise self.error(reason, self._at)
+        self._at += 1
+
+    def _skip(self) -> None:
+        """Pass over blanks."""
+        at = int(self._at)
+        match = _BLANK.match(self.data, at, at + STEP_OCTETS)
+        assert match is not None
+        self._at = match.end()
+        if self._at - at >= STEP_OCTETS:
+            raise self.error(f"more than {STEP_OCTETS:,} blanks in a row", self._at, False)

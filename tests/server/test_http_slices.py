@@ -1,0 +1,114 @@
+"""Long work over HTTP is done in slices, one in each pass of the event loop, however many requests there are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+
+import penstock
+from penstock.server.http import getting
+from tests.brokers import in_process
+from tests.server.web import Web
+
+
+async def steps_of(look: Callable[[], int], *actions: Callable[[], object]) -> list[int]:
+    """Do actions at the same time, in threads; return the changes of a number in single passes of the loop."""
+    pending = {asyncio.ensure_future(asyncio.to_thread(action)) for action in actions}
+    done, steps, before = pending, [], look()
+    while not all(each.done() for each in done):
+        await asyncio.sleep(0)
+        now = look()
+        if now != before:
+            steps.append(now - before)
+        before = now
+    await asyncio.gather(*done)
+    return steps
+
+
+async def fill(broker: penstock.Broker, web: Web, count: int) -> None:
+    def publish() -> None:
+        web.do("PUT", "/queues/%2F/q", {}, status=201)
+        for number in range(count):
+            web.publish("q", str(number))
+
+    await asyncio.to_thread(publish)
+
+
+async def test_gets_with_requeue_of_eight_clients_are_cut_into_slices() -> None:
+    async with in_process(http="127.0.0.1:0") as broker:
+        web = Web(broker.http_url)
+        await fill(broker, web, 400)
+        queue = broker.hub.broker.vhosts["/"].queues["q"]
+        got: list[list[str]] = []
+        take = lambda: got.append([each["payload"] for each in web.take("q", count=40)])  # noqa: E731
+        steps = await steps_of(lambda: int(queue.waiting()), *[take] * 8)
+        assert min(steps) == -getting.MESSAGES_AT_ONCE
+        assert max(steps) <= getting.SETTLED_AT_ONCE
+        assert len(steps) == 8 * 3  # Each takes twice 20 messages and puts 40 back.
+        assert sorted(len(each) for each in got) == [40] * 8
+        again = await asyncio.to_thread(web.take, "q")
+        assert [each["payload"] for each in again] == [str(number) for number in range(400)]
+
+
+async def test_a_get_of_1000_messages_takes_some_at_a_time_and_keeps_their_order() -> None:
+    async with in_process(http="127.0.0.1:0") as broker:
+        web = Web(broker.http_url)
+        await fill(broker, web, 250)
+        queue = broker.hub.broker.vhosts["/"].queues["q"]
+        for mode, left in (("reject_requeue_true", 250), ("ack_requeue_false", 0)):
+            got: list[str] = []
+            take = lambda: got.extend(each["payload"] for each in web.take("q", mode))  # noqa: E731, B023
+            steps = await steps_of(lambda: int(queue.waiting()), take)
+            assert min(steps) == -getting.MESSAGES_AT_ONCE
+            assert max(steps) <= getting.SETTLED_AT_ONCE
+            assert got == [str(number) for number in range(250)]
+            assert (int(queue.waiting()), int(queue.depth_messages())) == (left, left)
+
+
+async def test_a_queue_that_is_deleted_during_a_get_is_told() -> None:
+    async with in_process(http="127.0.0.1:0") as broker:
+        web = Web(broker.http_url)
+        await fill(broker, web, 100)
+        vhost = broker.hub.broker.vhosts["/"]
+        queue = vhost.queues["q"]
+        body = {"ackmode": "ack_requeue_true", "count": 100, "encoding": "auto"}
+        asked = asyncio.ensure_future(asyncio.to_thread(web.ask, "POST", "/queues/%2F/q/get", body))
+        while queue.waiting() == 100:  # noqa: ASYNC110 - a pass of the loop is what is meant.
+            await asyncio.sleep(0)
+        broker.hub.broker.delete_queue(queue)
+        answer = await asked
+        assert (answer.status, answer.json["error"]) == (404, "not_found")
+
+
+async def test_large_bodies_come_back_as_they_were_whatever_is_in_them() -> None:
+    async with in_process(http="127.0.0.1:0") as broker:
+        web = Web(broker.http_url)
+        texts = ["x" * 300_000, 'é€\U0001f600\n"\\' * 40_000, "", "\x00" * 100_000]
+
+        def go() -> None:
+            web.do("PUT", "/queues/%2F/q", {}, status=201)
+            for text in texts:
+                assert web.publish("q", text).json == {"routed": True}
+            assert [each["payload"] for each in web.take("q")] == texts
+            for text in texts:
+                body = {"properties": {}, "routing_key": "q", "payload": text, "payload_encoding": "string"}
+                raw = json.dumps(body, ensure_ascii=False).encode()  # Without the escapes.
+                assert web.ask("POST", "/exchanges/%2F/amq.default/publish", raw).json == {"routed": True}
+            assert [each["payload"] for each in web.take("q")] == texts * 2
+
+        await asyncio.to_thread(go)
+
+
+async def test_an_answer_has_4_mib_of_bodies_and_a_larger_message_asks_for_truncate() -> None:
+    async with in_process(http="127.0.0.1:0") as broker:
+        web = Web(broker.http_url)
+
+        def go() -> None:
+            web.do("PUT", "/queues/%2F/q", {}, status=201)
+            for _ in range(3):
+                web.publish("q", "x" * 2_000_000)
+            assert len(web.take("q")) == 2
+            assert [len(each["payload"]) for each in web.take("q", truncate=10)] == [10, 10, 10]
+
+        await asyncio.to_thread(go)

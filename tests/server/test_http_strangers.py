@@ -1,0 +1,211 @@
+"""Strangers at the HTTP API shut nobody out, learn nothing, and have a bounded time; health checks get through."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import BrokerProcess, eventually, serving
+from tests.server.web import Web
+
+HALF = b"GET /api/overview HTTP/1.1\r\nHost: x\r\n"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker with its HTTP API for one test alone."""
+    with serving(tmp_path, "--http", "127.0.0.1:0") as process:
+        yield process
+        assert "Traceback" not in process.log()
+
+
+def connected(web: Web) -> socket.socket:
+    host, port = web.address.split(":")
+    return socket.create_connection((host, int(port)), timeout=30)
+
+
+def received(client: socket.socket, end: bytes) -> bytes:
+    """Return what comes up to these octets."""
+    found = b""
+    while not found.endswith(end):
+        part = client.recv(65536)
+        assert part, found
+        found += part
+    return found
+
+
+def whole(web: Web, path: str = "/api/whoami", more: str = "") -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {web.login}\r\n{more}\r\n".encode()
+
+
+def is_open(client: socket.socket) -> bool:
+    """Tell whether the broker has closed a socket, without waiting."""
+    client.setblocking(False)
+    try:
+        return client.recv(65536) != b""
+    except BlockingIOError:
+        return True
+    except ConnectionResetError:
+        return False
+
+
+def test_256_half_requests_shut_nobody_out(own: BrokerProcess) -> None:
+    web = Web(own.http)
+    with contextlib.ExitStack() as sockets:
+        strangers = [sockets.enter_context(connected(web)) for _ in range(256)]
+        for stranger in strangers:
+            with contextlib.suppress(ConnectionError):
+                stranger.sendall(HALF)
+        assert web.get("/whoami")["name"] == "guest"
+        assert web.get("/health/checks/alarms") == {"status": "ok"}
+        eventually(lambda: sum(map(is_open, strangers)) <= 64, "64 of them stay at most")
+    eventually(lambda: own.logged("too many sockets on which nobody has logged in"), "it is told")
+    assert len(own.logged("too many sockets")) < 10
+
+
+def test_a_stranger_has_a_bounded_time_however_it_spends_it(own: BrokerProcess) -> None:
+    web = Web(own.http)
+    with connected(web) as slow, connected(web) as busy:
+        slow.sendall(HALF)
+        busy.sendall(b"GET /api/overview HTTP/1.1\r\nHost: x\r\n\r\n")
+        for client in (slow, busy):  # Both are closed by the broker, without another octet from here.
+            with contextlib.suppress(ConnectionResetError):
+                while client.recv(4096):
+                    pass
+
+
+def test_sockets_of_users_are_kept_when_strangers_come_and_an_idle_one_makes_room(own: BrokerProcess) -> None:
+    web = Web(own.http)
+    with contextlib.ExitStack() as sockets:
+        users = []
+        for _ in range(192):
+            users.append(sockets.enter_context(connected(web)))
+            users[-1].sendall(whole(web))
+            assert received(users[-1], b"}").startswith(b"HTTP/1.1 200")
+        for _ in range(100):
+            sockets.enter_context(connected(web))
+        assert web.get("/whoami")["name"] == "guest"
+        assert [is_open(user) for user in users] == [False] + [True] * 191
+
+
+def test_where_all_sockets_of_users_are_busy_a_request_is_refused_and_a_health_check_is_not(own: BrokerProcess) -> None:
+    web = Web(own.http)
+    start = f"POST /api/definitions HTTP/1.1\r\nHost: x\r\nAuthorization: {web.login}\r\nContent-Length: 2\r\n\r\n"
+    with contextlib.ExitStack() as sockets:
+        busy = []
+        for _ in range(192):
+            busy.append(sockets.enter_context(connected(web)))
+            busy[-1].sendall(whole(web))
+            assert received(busy[-1], b"}").startswith(b"HTTP/1.1 200")
+            busy[-1].sendall(start.encode())
+        eventually(lambda: web.ask("GET", "/whoami").status == 503, "all are busy")
+        for path in ("/health/checks/alarms", "/healthchecks/node", "/aliveness-test/%2F"):
+            answer = web.ask("GET", path)
+            assert (answer.status, answer.headers["connection"]) == (200, "close")
+        for client in busy:
+            client.sendall(b"{}")
+            assert received(client, b"\r\n\r\n").startswith(b"HTTP/1.1 204")
+        assert web.get("/whoami")["name"] == "guest"
+
+
+@pytest.mark.parametrize("path", ["/overview", "/nothing", "/queues/%2F/unknown", "/definitions/x/y/z", ""])
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "NONSENSE"])
+def test_strangers_are_answered_alike_wherever_they_ask(web: Web, method: str, path: str) -> None:
+    answer = web.ask(method, path, login=False)
+    expected = web.ask("GET", "/overview", login=False)
+    assert expected.status == 401
+    assert (answer.status, answer.body) == (401, expected.body)
+    assert {**answer.headers, "date": ""} == {**expected.headers, "date": ""}
+
+
+def test_users_hear_what_there_is_not(web: Web) -> None:
+    assert web.ask("GET", "/nothing").status == 404
+    assert web.ask("PATCH", "/overview").status == 405
+
+
+@pytest.mark.parametrize("header", ["X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1", "Via: 1.1 proxy"])
+def test_what_a_proxy_says_makes_nobody_local(web: Web, header: str) -> None:
+    name, value = header.split(": ")
+    assert web.ask("GET", "/whoami").status == 200
+    assert web.ask("GET", "/whoami", headers={name: value}).status == 401
+
+
+def test_two_lengths_of_a_body_are_refused_and_nothing_after_it_is_a_request(web: Web) -> None:
+    smuggled = b"0\r\n\r\n" + whole(web, "/api/overview")
+    for lengths in (
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+    ):
+        with connected(web) as client:
+            client.sendall(whole(web, more=lengths) + smuggled)
+            client.shutdown(socket.SHUT_WR)
+            answer = b""
+            with contextlib.suppress(ConnectionResetError):
+                while part := client.recv(65536):
+                    answer += part
+        assert answer.startswith(b"HTTP/1.1 400")
+        assert answer.count(b"HTTP/1.1") == 1
+        assert b"either Content-Length or Transfer-Encoding" in answer
+
+
+@pytest.mark.parametrize(
+    "credentials", [b"Basic \xff\xfe", b"Basic Z\xc3\xbc==", b"\xe9", b"Basic /w==", b"Basic " + b"9" * 5000]
+)
+def test_credentials_that_cannot_be_read_are_401(web: Web, credentials: bytes) -> None:
+    with connected(web) as client:
+        client.sendall(b"GET /api/whoami HTTP/1.1\r\nHost: x\r\nAuthorization: " + credentials + b"\r\n\r\n")
+        assert client.recv(4096).startswith(b"HTTP/1.1 401")
+
+
+@pytest.mark.parametrize("digits", [20, 4300, 5000])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_a_number_of_thousands_of_digits_is_400_wherever_it_stands(web: Web, name: str, digits: int, sign: str) -> None:
+    number = sign + "9" * digits
+    queue, publish = f"/queues/%2F/{name}", "/exchanges/%2F/amq.default/publish"
+    arguments = ("capacity-bytes", "x-max-length", "hold-deadline", "k")
+    bodies = [("PUT", queue, f'{{"arguments":{{"{argument}":N}}}}') for argument in arguments]
+    bodies += [("PUT", queue, f'{{"arguments":{{"{argument}":"N"}}}}') for argument in arguments[:3]]
+    bodies += [("PUT", queue, '{"arguments":{"capacity-bytes":"NKiB"}}'), ("PUT", queue, '{"durable":N}')]
+    bodies += [("POST", f"{queue}/get", '{"ackmode":"ack_requeue_true","encoding":"auto","count":N,"truncate":"N"}')]
+    for properties in ('{"priority":N}', '{"expiration":"N"}', '{"timestamp":N}', '{"headers":{"k":N}}'):
+        rest = '"routing_key":"k","payload":"","payload_encoding":"string"'
+        bodies.append(("POST", publish, f'{{"properties":{properties},{rest}}}'))
+    for fields in ('"durable":N', '"arguments":{"x-max-length":N}', '"arguments":{"capacity-bytes":"N"}'):
+        bodies.append(("POST", "/definitions", f'{{"queues":[{{"name":"x","vhost":"/",{fields}}}]}}'))
+    for method, path, body in bodies:
+        answer = web.ask(method, path, body.replace("N", number).encode())
+        assert answer.status in (400, 404), (body, answer)
+        assert answer.reason
+    for query in (f"page={number}", f"page=1&page_size={number}"):
+        assert web.ask("GET", f"/queues?{query}").status == 400
+    assert web.ask("GET", f"/health/checks/port-listener/{number}").status == 400
+
+
+def test_arguments_that_are_nested_deeply_are_400(web: Web, name: str) -> None:
+    for depth in (200, 900, 5000):
+        body = b'{"arguments":{"k":' + b"[" * depth + b"]" * depth + b"}}"
+        assert web.ask("PUT", f"/queues/%2F/{name}", body).status in (201, 204, 400)
+
+
+def test_a_body_is_bounded_by_what_its_path_needs(web: Web, name: str) -> None:
+    long = "x" * 200_000
+    for method, path in (("PUT", f"/queues/%2F/{name}"), ("POST", f"/queues/%2F/{name}/get"), ("PUT", "/vhosts/v")):
+        answer = web.ask(method, path, {"arguments": {}, "note": long})
+        assert (answer.status, answer.json["error"]) == (413, "payload_too_large")
+        assert "131,072" in answer.reason
+    assert web.publish(name, long).json == {"routed": False}
+    assert web.publish(name, "x" * (4 << 20)).status == 413
+
+
+def test_64_wrong_passwords_that_wait_for_their_answers_shut_nobody_out(own: BrokerProcess) -> None:
+    web, eve = Web(own.http), Web(own.http, "eve", "wrong")
+    with contextlib.ExitStack() as sockets:
+        for _ in range(200):
+            stranger = sockets.enter_context(connected(web))
+            with contextlib.suppress(ConnectionError):
+                stranger.sendall(whole(eve))
+        assert web.get("/health/checks/alarms") == {"status": "ok"}
