@@ -98,7 +98,7 @@ def test_a_file_of_rabbitmqs_is_read_with_what_is_not_ours_passed_over(alone: Br
         "queues": [{"vhost": "/", "name": "q", "durable": True, "auto_delete": False, "arguments": []}],
     }  # fmt: skip
     its.do("POST", "/definitions", file)
-    assert its.get("/queues/%2F/q")["penstock"]["capacity"]["messages"] == 100
+    assert its.get("/policies/%2F")[0]["definition"] == {"max-length": 100}
     eventually(lambda: "not imported were 1 users, 1 permissions" in alone.log(), "what was passed over is logged")
 
 
