@@ -29,7 +29,7 @@ from penstock.core.message import Address, BlindAddress, Message
 from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.sender import Sender
-from penstock.errors import NotFound
+from penstock.errors import NotFound, ResourceError
 from penstock.flow.chores import Chore, Chores
 from penstock.flow.deadlines import NEVER
 from penstock.flow.gate import Gate
@@ -227,7 +227,7 @@ class DeadLetters(Sender):
             vhost.find_again(route, from_within=True)
             if route.by_headers:
                 vhost.resolve(route, writer.headers(message.content), from_within=True)
-        except NotFound:
+        except (NotFound, ResourceError):
             return None
         if route.control:
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
@@ -15,6 +15,9 @@ from penstock.flow.gate import Gate
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
+
+QUEUE_WORK: Final = 1
+"""Units of work that each queue of a message costs."""
 
 
 def put_in(
@@ -33,6 +36,7 @@ def put_in(
     whose overflow policy refused it, or that is gone; None if all took it.
     """
     now = broker.now
+    broker.work.done += QUEUE_WORK * len(queues)
     refused: Queue | None = None
     share = share_of(route.gates, charge)
     for gate in own:

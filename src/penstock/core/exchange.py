@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.binding import Binding, Mark, mark_of
-from penstock.core.headers import Demand, check_demand
+from penstock.core.headers import Demand, Demands, check_demand
 from penstock.core.topics import Topics, words_of
 from penstock.core.values import type_name
 from penstock.errors import PreconditionFailed
@@ -48,8 +48,12 @@ class Exchange:
         self.gates = gates
         self.version += 1
 
-    def match(self, key: str, headers: dict[str, object], found: list[Binding]) -> None:
-        """Add to `found` the bindings that a message with this key and these headers takes."""
+    def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:
+        """Add to `found` the bindings that a message with this key and these headers takes.
+
+        Returns how many bindings, or parts of their index, were visited; when that is more than `most`, not all were
+        found.
+        """
         raise NotImplementedError
 
     def find(
@@ -89,12 +93,15 @@ class Direct(Exchange):
         super().__init__(vhost, name)
         self._by_key: dict[str, dict[Binding, None]] = {}
 
-    def match(self, key: str, headers: dict[str, object], found: list[Binding]) -> None:
+    def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:
         """See `Exchange.match`."""
         bindings = self._by_key.get(key)
-        if bindings is not None:
+        if bindings is None:
+            return 1
+        if len(bindings) <= most:
             for binding in bindings:
                 found.append(binding)
+        return len(bindings)
 
     def _enter(self, binding: Binding) -> None:
         bindings = self._by_key.get(binding.key)
@@ -115,9 +122,11 @@ class Fanout(Exchange):
 
     kind = "fanout"
 
-    def match(self, key: str, headers: dict[str, object], found: list[Binding]) -> None:
+    def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:
         """See `Exchange.match`."""
-        found.extend(self.bindings.values())
+        if len(self.bindings) <= most:
+            found.extend(self.bindings.values())
+        return len(self.bindings) + 1
 
 
 class Topic(Exchange):
@@ -129,9 +138,9 @@ class Topic(Exchange):
         super().__init__(vhost, name)
         self._topics: Topics[Binding] = Topics()
 
-    def match(self, key: str, headers: dict[str, object], found: list[Binding]) -> None:
+    def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:
         """See `Exchange.match`."""
-        self._topics.match(words_of(key), found)
+        return self._topics.match(words_of(key), found, most)
 
     def _enter(self, binding: Binding) -> None:
         self._topics.add(words_of(binding.key), binding)
@@ -148,23 +157,21 @@ class Headers(Exchange):
 
     def __init__(self, vhost: str, name: str) -> None:
         super().__init__(vhost, name)
-        self._demands: dict[Binding, Demand] = {}
+        self._demands: Demands[Binding] = Demands()
 
     def check_binding(self, arguments: dict[str, object]) -> None:
         """See `Exchange.check_binding`."""
         check_demand(arguments)
 
-    def match(self, key: str, headers: dict[str, object], found: list[Binding]) -> None:
+    def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:
         """See `Exchange.match`."""
-        for binding, demand in self._demands.items():
-            if demand.met_by(headers):
-                found.append(binding)
+        return self._demands.match(headers, found, most)
 
     def _enter(self, binding: Binding) -> None:
-        self._demands[binding] = Demand(binding.arguments)
+        self._demands.add(binding, Demand(binding.arguments))
 
     def _strike(self, binding: Binding) -> None:
-        del self._demands[binding]
+        self._demands.discard(binding)
 
 
 def make_exchange(kind: str, vhost: str, name: str) -> Exchange:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Generic, TypeVar
+
+from mypy_extensions import i64
 
 from penstock.core.values import alike, text_of, type_name
 from penstock.errors import PreconditionFailed
@@ -41,6 +43,84 @@ class Demand:
             if hit == self.any:
                 return hit
         return not self.any
+
+    def places(self) -> list[tuple[str, object]]:
+        """Return the headers of which one must be there for it to be met: name, and value or None for any value.
+
+        Empty where nothing is asked for.
+        """
+        if self.any:
+            return list(dict.fromkeys(self.wanted))
+        for each in self.wanted:
+            if each[1] is not None:
+                return [each]
+        return self.wanted[:1]
+
+
+Thing = TypeVar("Thing")
+
+
+class Demands(Generic[Thing]):
+    """Things by what they ask of a message's headers.
+
+    A demand for all stands under one of its headers, one for any under each of them. So a message finds those that are
+    about its headers, however many others there are.
+    """
+
+    def __init__(self) -> None:
+        self._demands: dict[Thing, Demand] = {}
+        self._under: dict[tuple[str, object], dict[Thing, Demand]] = {}
+        self._always: dict[Thing, Demand] = {}
+        """Those that ask for nothing: what asks for all of it is met by every message."""
+
+    def add(self, thing: Thing, demand: Demand) -> None:
+        """Add a thing; it must not be there."""
+        self._demands[thing] = demand
+        for key in demand.places():
+            under = self._under.get(key)
+            if under is None:
+                self._under[key] = {thing: demand}
+            else:
+                under[thing] = demand
+        if not demand.wanted and not demand.any:
+            self._always[thing] = demand
+
+    def discard(self, thing: Thing) -> None:
+        """Remove a thing."""
+        demand = self._demands.pop(thing)
+        for key in demand.places():
+            under = self._under[key]
+            del under[thing]
+            if not under:
+                del self._under[key]
+        self._always.pop(thing, None)
+
+    def match(self, headers: dict[str, object], found: list[Thing], most: i64) -> i64:
+        """Add to `found` the things whose demand is met, each once, in no particular order.
+
+        Returns how many headers and demands were looked at; when that is more than `most` it was given up.
+        """
+        visited: i64 = 1 + len(headers) + len(self._always)
+        if visited > most:
+            return visited
+        found.extend(self._always)
+        met: dict[Thing, None] = {}
+        for name, value in headers.items():
+            keys: list[tuple[str, object]] = [(name, None)]
+            if value is not None:
+                keys.append((name, alike(value)))
+            for key in keys:
+                under = self._under.get(key)
+                if under is None:
+                    continue
+                for thing, demand in under.items():
+                    visited += 1 if demand.any else len(demand.wanted)
+                    if visited > most:
+                        return visited
+                    if demand.any or demand.met_by(headers):
+                        met[thing] = None
+        found.extend(met)
+        return visited
 
 
 def check_demand(arguments: dict[str, object]) -> None:

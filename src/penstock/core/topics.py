@@ -6,6 +6,8 @@ depends on the patterns that fit a beginning of the key, not on those that there
 Behind a `#` the walk goes on from every word that is left. It may come to the same `#` again, by another way or from
 another word; `since` says from where on it has been behind it in this walk, and only what is before that is new. So
 each node is looked at once for each word at most, and no pattern of many `#` is a trap.
+
+A walk has a bound: what it visits is counted, and at the bound it ends without having found everything.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from mypy_extensions import i64
 
 ONE: Final = "*"
 ANY: Final = "#"
+UNBOUNDED_WALK: Final = 1 << 62
 
 Thing = TypeVar("Thing")
 
@@ -87,7 +90,7 @@ class Topics(Generic[Thing]):
 
     def __init__(self) -> None:
         self.root: Node[Thing] = Node()
-        self._walk: i64 = 0
+        self._walks: i64 = 0
 
     def add(self, pattern: list[str], thing: Thing) -> None:
         """Add a thing; doing so twice is once."""
@@ -114,45 +117,72 @@ class Topics(Generic[Thing]):
                 return
             path[index - 1].prune(pattern[index - 1])
 
-    def match(self, words: list[str], found: list[Thing]) -> None:
-        """Add to `found` the things whose pattern matches, once for each such pattern."""
-        self._walk += 1
-        _come(self.root, words, 0, self._walk, found)
+    def match(self, words: list[str], found: list[Thing], most: i64 = UNBOUNDED_WALK) -> i64:
+        """Add to `found` the things whose pattern matches, once for each such pattern.
+
+        Returns how many nodes and things were visited; when that is more than `most` the walk has been given up.
+        """
+        self._walks += 1
+        walk: Walk[Thing] = Walk(self._walks, words, found, most)
+        _come(self.root, 0, walk)
+        return most - walk.left
 
 
-def _come(node: Node[Thing], words: list[str], at: i64, walk: i64, found: list[Thing]) -> None:
+class Walk(Generic[Thing]):
+    """A key on its way down the branches."""
+
+    __slots__ = ("number", "words", "found", "left")
+
+    def __init__(self, number: i64, words: list[str], found: list[Thing], most: i64) -> None:
+        self.number: i64 = number
+        self.words = words
+        self.found = found
+        self.left: i64 = most
+        """What it may still visit; below 0 it is given up."""
+
+    def take(self, things: dict[Thing, None]) -> None:
+        """Add things to what was found."""
+        self.left -= len(things)
+        if self.left >= 0:
+            for thing in things:
+                self.found.append(thing)
+
+
+def _come(node: Node[Thing], at: i64, walk: Walk[Thing]) -> None:
     """Look at a node, with the words from `at` on still to come."""
-    if at == len(words) and node.things is not None:
-        for thing in node.things:
-            found.append(thing)
-    _go_on(node, words, at, walk, found)
+    if at == len(walk.words) and node.things is not None:
+        walk.take(node.things)
+    _go_on(node, at, walk)
 
 
-def _go_on(node: Node[Thing], words: list[str], at: i64, walk: i64, found: list[Thing]) -> None:
+def _go_on(node: Node[Thing], at: i64, walk: Walk[Thing]) -> None:
     """Look at what is behind a node."""
+    walk.left -= 1
+    if walk.left < 0:
+        return
     following = node.any
     if following is not None:
-        _come_by_any(following, words, at, walk, found)
+        _come_by_any(following, at, walk)
+    words = walk.words
     if at == len(words):
         return
     branches = node.branches
     if branches is not None:
         following = branches.get(words[at])
         if following is not None:
-            _come(following, words, at + 1, walk, found)
+            _come(following, at + 1, walk)
     following = node.one
     if following is not None:
-        _come(following, words, at + 1, walk, found)
+        _come(following, at + 1, walk)
 
 
-def _come_by_any(node: Node[Thing], words: list[str], at: i64, walk: i64, found: list[Thing]) -> None:
+def _come_by_any(node: Node[Thing], at: i64, walk: Walk[Thing]) -> None:
     """Look at a node behind a `#`, which may take any number of the words from `at` on."""
-    until: i64 = len(words) + 1
-    if node.walk != walk:
-        node.walk = walk
+    until: i64 = len(walk.words) + 1
+    if node.walk != walk.number:
+        node.walk = walk.number
         if node.things is not None:  # The `#` takes all that is left.
-            for thing in node.things:
-                found.append(thing)
+            walk.take(node.things)
     elif at >= node.since:
         return
     else:
@@ -160,8 +190,8 @@ def _come_by_any(node: Node[Thing], words: list[str], at: i64, walk: i64, found:
     node.since = at
     if node.leads_nowhere():
         return
-    while at < until:
-        _go_on(node, words, at, walk, found)
+    while at < until and walk.left >= 0:
+        _go_on(node, at, walk)
         at += 1
 
 

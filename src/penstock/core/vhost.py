@@ -331,10 +331,20 @@ class VirtualHost:
         if route.epoch != self.epoch and not route.stands(self.epoch, self.era):
             self.resolve(route, {}, from_within)
 
+    def _search(self, exchange: Exchange, route: Route, headers: dict[str, object]) -> Search:
+        """Find where a route leads to. Raises ResourceError (506) where that is too much for one message."""
+        search = Search(self.exchanges, route, headers)
+        try:
+            search.begin(exchange)
+        finally:
+            self.gates.broker.work.done += search.work()
+        return search
+
     def resolve(self, route: Route, headers: dict[str, object], from_within: bool = False) -> None:
         """Find the queues of a route in the present topology.
 
-        Raises NotFound (404), AccessRefused (403) if internal, unless the broker itself publishes (`from_within`).
+        Raises NotFound (404), AccessRefused (403) if internal, unless the broker itself publishes (`from_within`), and
+        ResourceError (506) where it would visit or reach too much.
         """
         name = route.address.exchange
         route.looks = self.gates.broker.journal is not None
@@ -345,8 +355,7 @@ class VirtualHost:
         exchange = self.exchange(name)
         if exchange.internal and not from_within:
             raise AccessRefused(f"cannot publish to internal exchange '{name}' in vhost '{self.name}'")
-        search = Search(self.exchanges, route, headers)
-        search.begin(exchange)
+        search = self._search(exchange, route, headers)
         route.control = name == CONTROL_EXCHANGE
         route.by_headers = search.by_headers
         route.gates = [] if route.control else exchange.gates

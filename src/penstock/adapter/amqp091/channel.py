@@ -42,6 +42,8 @@ LOOSE_OCTETS: Final = 64 * 1024
 """Body frames with less than the one are put together into frames of about the other."""
 ACK_FRAME: Final = 21
 """Octets of a basic.ack."""
+HEADER_OCTETS_A_UNIT: Final = 16
+"""Octets of a content header that are a unit of work where its headers are read."""
 NO_CONTENT: Final = -1
 """`content_left` while no content is expected."""
 
@@ -252,10 +254,15 @@ class Channel(Session):
             self.connection.control_request(self, route, content)
         elif route.by_headers:
             own = Route(route.address, route.mandatory)
-            self.vhost.resolve(own, headers_of(content))
+            self.vhost.resolve(own, self._headers(content))
             self.producer.publish(own, content, charge)
             return
         self.producer.publish(route, content, charge)
+
+    def _headers(self, content: bytes) -> dict[str, object]:
+        """Return the headers of a message, with what it costs to read them counted. Raises SyntaxInvalid (502)."""
+        self.broker.work.done += header_end(content) // HEADER_OCTETS_A_UNIT
+        return headers_of(content)
 
     def publish_looking(self, route: Route, content: bytes, charge: i64) -> None:
         """Take a publish with properties to look into.
@@ -279,7 +286,7 @@ class Channel(Session):
             self.publish(route, content, charge)
 
     def _publish_copies(self, route: Route, content: bytes, charge: i64) -> None:
-        headers = headers_of(content)
+        headers = self._headers(content)
         own = route_with_copies(route, headers)
         if BCC in headers:
             content = without_blind_copies(content)

@@ -21,6 +21,8 @@ from penstock.wire.amqp091.codec import CodecError
 
 CC: Final = "CC"
 BCC: Final = "BCC"
+COPIES_MAX: Final = 1_000
+"""Routing keys in the two headers of one message."""
 _MARK: Final = b"CC"
 
 
@@ -56,6 +58,11 @@ def route_with_copies(route: Route, headers: dict[str, object]) -> Route | None:
     Raises PreconditionFailed (406).
     """
     copies, blind = keys_of(headers, CC), keys_of(headers, BCC)
+    count = len(copies) + len(blind)
+    if count > COPIES_MAX:
+        raise PreconditionFailed(
+            f"invalid message: its headers CC and BCC hold {count} routing keys; {COPIES_MAX} is the most"
+        )
     address = route.address
     if blind:
         address = BlindAddress(

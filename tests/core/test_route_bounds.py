@@ -1,0 +1,155 @@
+"""Publishes through huge topologies: what one message may cost, and what it is refused with beyond."""
+
+import pytest
+
+from penstock.adapter.amqp091.copies import COPIES_MAX, route_with_copies
+from penstock.core.broker import Broker
+from penstock.core.headers import Demand, Demands
+from penstock.core.route import Route
+from penstock.core.routing import HOPS_MAX, TARGETS_MAX, VISITS_A_UNIT, VISITS_MAX
+from penstock.core.settings import Defaults
+from penstock.core.vhost import VirtualHost
+from penstock.errors import PreconditionFailed, ResourceError
+
+
+@pytest.fixture
+def vhost() -> VirtualHost:
+    return Broker(Defaults()).add_vhost("/")
+
+
+def exchange(vhost: VirtualHost, name: str, kind: str) -> None:
+    vhost.declare_exchange(name, kind, {}, False, False, False)
+
+
+def queue(vhost: VirtualHost, name: str) -> None:
+    vhost.declare_queue(name, {}, False, False, None, None)
+
+
+def resolve(vhost: VirtualHost, name: str, key: str = "", headers: dict[str, object] | None = None) -> Route:
+    route = vhost.route(name, key, False)
+    vhost.resolve(route, headers or {})
+    return route
+
+
+def work_of_refusal(vhost: VirtualHost, name: str, key: str, text: str) -> int:
+    """Have a publish refused with this text in its reason; return the units of work that it cost."""
+    work = vhost.gates.broker.work
+    before = work.done
+    with pytest.raises(ResourceError, match=text):
+        resolve(vhost, name, key)
+    return int(work.done - before)
+
+
+def test_copies_that_match_thousands_of_patterns_are_refused_after_a_bounded_walk(vhost: VirtualHost) -> None:
+    exchange(vhost, "t", "topic")
+    queue(vhost, "q")
+    for number in range(2000):
+        vhost.bind("t", vhost.queue("q"), None, "#", {"number": number})
+    route = route_with_copies(vhost.route("t", "k", False), {"CC": [f"{number}" for number in range(500)]})
+    assert route is not None
+    work = vhost.gates.broker.work
+    before = work.done
+    with pytest.raises(ResourceError, match=f"more than {VISITS_MAX} bindings"):
+        vhost.resolve(route, {})
+    assert work.done - before <= VISITS_MAX // VISITS_A_UNIT
+
+
+def test_a_key_of_many_words_through_many_patterns_is_refused_after_a_bounded_walk(vhost: VirtualHost) -> None:
+    exchange(vhost, "t", "topic")
+    queue(vhost, "q")
+    for first in range(70):
+        for second in range(70):
+            vhost.bind("t", vhost.queue("q"), None, f"#.x{first}.#.x{second}.#.end", {})
+    cost = work_of_refusal(vhost, "t", ".".join(f"x{n}" for n in range(112)), "visit more than")
+    assert cost <= VISITS_MAX // VISITS_A_UNIT
+
+
+def test_a_chain_of_exchanges_is_followed_up_to_its_bound(vhost: VirtualHost) -> None:
+    for number in range(HOPS_MAX + 1):
+        exchange(vhost, f"e{number}", "fanout")
+    for number in range(HOPS_MAX):
+        vhost.bind(f"e{number}", None, vhost.exchange(f"e{number + 1}"), "", {})
+    queue(vhost, "end")
+    vhost.bind(f"e{HOPS_MAX}", vhost.queue("end"), None, "", {})
+    assert [each.name for each in resolve(vhost, "e1").queues] == ["end"]
+    work_of_refusal(vhost, "e0", "", f"go through more than {HOPS_MAX} exchanges")
+
+
+def test_a_chain_of_alternate_exchanges_has_the_same_bound(vhost: VirtualHost) -> None:
+    for number in range(HOPS_MAX + 1):
+        vhost.declare_exchange(f"e{number}", "direct", {"alternate-exchange": f"e{number + 1}"}, False, False, False)
+    assert resolve(vhost, "e1").queues == []
+    work_of_refusal(vhost, "e0", "", f"go through more than {HOPS_MAX} exchanges")
+
+
+def test_a_message_goes_into_no_more_queues_than_the_bound(vhost: VirtualHost) -> None:
+    exchange(vhost, "f", "fanout")
+    for number in range(TARGETS_MAX + 1):
+        queue(vhost, f"q{number}")
+        vhost.bind("f", vhost.queue(f"q{number}"), None, "", {})
+    work_of_refusal(vhost, "f", "", f"go into {TARGETS_MAX + 1} queues; {TARGETS_MAX} is the most")
+    vhost.delete_queue(vhost.queue("q0"), 0.0)
+    assert len(resolve(vhost, "f").queues) == TARGETS_MAX
+
+
+def test_a_message_names_no_more_copies_than_the_bound() -> None:
+    route = Route(Broker(Defaults()).add_vhost("/").route("t", "k", False).address, False)
+    keys = [str(number) for number in range(COPIES_MAX)]
+    assert route_with_copies(route, {"CC": keys}) is not None
+    with pytest.raises(PreconditionFailed, match=f"hold {COPIES_MAX + 1} routing keys; {COPIES_MAX} is the most"):
+        route_with_copies(route, {"CC": keys, "BCC": ["one more"]})
+
+
+def test_a_headers_exchange_looks_at_what_a_message_has_and_not_at_all_its_bindings(vhost: VirtualHost) -> None:
+    exchange(vhost, "h", "headers")
+    queue(vhost, "q")
+    queue(vhost, "other")
+    for number in range(10_000):
+        vhost.bind("h", vhost.queue("other"), None, "", {"x-match": "all", "kind": number, "colour": "red"})
+    vhost.bind("h", vhost.queue("q"), None, "", {"x-match": "any", "kind": 10_001, "size": 2})
+    work = vhost.gates.broker.work
+    before = work.done
+    assert [each.name for each in resolve(vhost, "h", "", {"size": 2, "colour": "red"}).queues] == ["q"]
+    assert work.done - before <= 10 // VISITS_A_UNIT
+
+
+def test_demands_are_found_as_if_each_were_asked() -> None:
+    arguments: list[dict[str, object]] = [
+        {},
+        {"x-match": "any"},
+        {"a": 1},
+        {"a": None},
+        {"a": True},
+        {"a": "1"},
+        {"a": b"1"},
+        {"a": 1, "b": 2},
+        {"x-match": "any", "a": 1, "b": 2},
+        {"x-match": "any", "a": None, "b": 2},
+        {"x-match": "all-with-x", "x-a": 1, "a": 1},
+        {"x-match": "any-with-x", "x-a": 1},
+        {"a": [1, "2"], "b": {"c": 1.5}},
+    ]
+    messages: list[dict[str, object]] = [
+        {},
+        {"a": 1},
+        {"a": "1"},
+        {"a": True},
+        {"a": None},
+        {"b": 2},
+        {"a": 1, "b": 2},
+        {"x-a": 1},
+        {"x-a": 1, "a": 1},
+        {"a": [1, "2"], "b": {"c": 1.5}},
+    ]
+    demands: Demands[int] = Demands()
+    for number, each in enumerate(arguments):
+        demands.add(number, Demand(each))
+    for headers in messages:
+        found: list[int] = []
+        demands.match(headers, found, 1000)
+        assert sorted(found) == [n for n, each in enumerate(arguments) if Demand(each).met_by(headers)]
+    for number in range(len(arguments)):
+        demands.discard(number)
+    left: list[int] = []
+    assert demands.match({"a": 1, "b": 2}, left, 1000) == 3
+    assert left == []
