@@ -1,9 +1,12 @@
 """Connections and their shares of a turn: what one asks for does not keep the others waiting."""
 
+import json
+
 from penstock.adapter.hub import Hub
+from penstock.flow.level import UNLIMITED
 from penstock.flow.work import SHARE, TURN
 from penstock.wire.amqp091 import spec
-from penstock.wire.amqp091.codec import method_frame
+from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 from tests.adapter.dialogue import Dialogue, cut, make_hub, publish
 
 
@@ -95,3 +98,70 @@ def test_the_longest_turn_names_the_connection_that_cost_most() -> None:
     hub.turn_times.end_turn(0.003, 500.0)
     assert hub.turn_times.recent().seconds == 0.003
     assert hub.turn_times.longest.seconds == 0.004
+
+
+def queues_of(hub: Hub, count: int) -> None:
+    vhost = hub.broker.vhosts["/"]
+    for number in range(count):
+        vhost.declare_queue(f"q{number}", {}, False, False, None, None)
+
+
+def request(operation: str, **fields: object) -> bytes:
+    body = json.dumps(fields).encode()
+    out = method_frame(1, spec.BASIC_PUBLISH, exchange="penstock.control", routing_key=operation)
+    return out + frame(spec.FRAME_HEADER, 1, encode_header(len(body), Properties())) + frame(spec.FRAME_BODY, 1, body)
+
+
+def test_settings_for_twenty_thousand_queues_take_many_turns_and_nobody_waits_for_them() -> None:
+    hub = make_hub()
+    operator, victim = Dialogue(hub), Dialogue(hub)
+    victim.declare("victim", capacity_messages=5)
+    queues_of(hub, 20_000)
+    settings = {"scope": "queue", "pattern": "#", "settings": {"hold-deadline": 7}}
+    hub.receive(operator.connection, request("settings.set", **settings) + publish("victim", b"after"))
+    turns = 0
+    victims = hub.broker.vhosts["/"].queues["victim"]
+    before = hub.broker.work.done
+    while operator.connection.busy:
+        hub.receive(victim.connection, publish("victim", b"now") if turns < 3 else b"")
+        hub.serve()
+        hub.pump()
+        hub.begin_turn()
+        assert hub.broker.work.done - before < TURN + 2 * SHARE
+        before = hub.broker.work.done
+        turns += 1
+        assert victims.messages == min(turns, 3), "published while the settings were being applied"
+    assert turns > 50
+    assert all(queue.settings.hold_deadline_s == 7 for queue in hub.broker.vhosts["/"].queues.values())
+    turn(hub)
+    assert victims.messages == 4, "what came after the request was acted on after it"
+
+
+def test_a_change_that_cannot_be_leaves_everything_as_it_was_also_what_was_declared_meanwhile() -> None:
+    hub = make_hub()
+    operator, other = Dialogue(hub), Dialogue(hub)
+    queues_of(hub, 2_000)
+    hub.broker.vhosts["/"].declare_queue("last", {"stop-messages": 50}, False, False, None, None)
+    settings = {"scope": "queue", "pattern": "#", "settings": {"capacity-messages": 10}}
+    hub.receive(operator.connection, request("settings.set", **settings))
+    turn(hub)
+    other.connection.receive(declarations(1, "meanwhile"))
+    queues = hub.broker.vhosts["/"].queues
+    assert queues["meanwhile0"].thresholds.capacity.messages == 10
+    while operator.connection.busy:
+        turn(hub)
+    assert {queue.thresholds.capacity.messages for queue in queues.values()} == {UNLIMITED}
+    assert queues["last"].thresholds.stop.messages == 50
+
+
+def test_a_connection_that_ends_while_its_settings_are_applied_leaves_them_in_effect() -> None:
+    hub = make_hub()
+    operator = Dialogue(hub)
+    queues_of(hub, 2_000)
+    settings = {"scope": "queue", "pattern": "#", "settings": {"hold-deadline": 7}}
+    hub.receive(operator.connection, request("settings.set", **settings))
+    turn(hub)
+    hub.disconnect(operator.connection)
+    while hub.pump():
+        hub.begin_turn()
+    assert {queue.settings.hold_deadline_s for queue in hub.broker.vhosts["/"].queues.values()} == {7}

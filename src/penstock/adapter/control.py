@@ -24,6 +24,7 @@ from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.deadlines import NEVER, Party
 from penstock.flow.level import UNLIMITED
+from penstock.flow.work import Steps
 from penstock.wire.amqp091.codec import CodecError, Properties
 
 if TYPE_CHECKING:
@@ -77,8 +78,6 @@ class Control:
             "cursor.delete": self._delete,
             "block": lambda request: operating.block(hub, request),
             "unblock": lambda request: operating.unblock(hub, request),
-            "settings.set": lambda request: tuning.set_settings(hub, request),
-            "settings.unset": lambda request: tuning.unset_settings(hub, request),
             "settings.list": lambda request: tuning.list_settings(hub, request),
             "show": lambda request: tuning.show(hub, request),
             "list": lambda request: listing.answer(hub, request),
@@ -89,6 +88,11 @@ class Control:
             "why": self._why,
             "status": self._status,
         }
+        self._in_steps: dict[str, Callable[[Request], Steps[dict[str, object]]]] = {
+            "settings.set": lambda request: tuning.set_settings(hub, request),
+            "settings.unset": lambda request: tuning.unset_settings(hub, request),
+        }
+        """Those that take many turns where there is much."""
 
     def request(self, vhost: VirtualHost, connection: Connection, operation: str, content: bytes) -> None:
         """Carry out an operation and reply; a request that does not say where to reply is carried out all the same."""
@@ -96,19 +100,35 @@ class Control:
         try:
             properties = properties_of(content)
             request = Request(vhost, connection, properties.reply_to, properties.correlation_id, body_of(content))
-            known = self._operations.get(operation)
-            if known is None:
-                raise NotFound(f"no control operation '{operation}'; known are {', '.join(sorted(self._operations))}")
+            known, in_steps = self._operations.get(operation), self._in_steps.get(operation)
+            if known is None and in_steps is None:
+                names = ", ".join(sorted([*self._operations, *self._in_steps]))
+                raise NotFound(f"no control operation '{operation}'; known are {names}")
             if operation not in FOR_EVERYBODY and not self.hub.users.is_administrator(connection.user):
                 raise AccessRefused(
                     f"control operation '{operation}' needs the tag {ADMINISTRATOR}, which user '{connection.user}' "
                     "does not have"
                 )
+            if in_steps is not None:
+                self.hub.start(self._answer_in_steps(request, in_steps(request)), connection)
+                return
+            assert known is not None
             answer = known(request)
             if answer is not None:
                 self._reply(request, "application/json", json.dumps(answer).encode())
         except (BrokerError, CodecError) as error:
             self._fail(Request(vhost, connection, properties.reply_to, properties.correlation_id, b"{}"), error)
+
+    def _answer_in_steps(self, request: Request, steps: Steps[dict[str, object]]) -> Steps[None]:
+        """Do an operation step by step, and reply."""
+        declared = self.broker.promises.declared
+        try:
+            answer = yield from steps
+            self._reply(request, "application/json", json.dumps(answer).encode())
+        except BrokerError as error:
+            self._fail(request, error)
+        if request.connection is not None:
+            request.connection.await_disk(declared)
 
     def look_again(self, queue: Queue) -> None:
         """A queue that a waiting plan reads has changed."""

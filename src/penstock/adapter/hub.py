@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from penstock.adapter import telling
@@ -49,7 +50,7 @@ from penstock.core.effects import (
 from penstock.core.holding import Holding
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
-from penstock.flow.work import WorkQueue
+from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps, WorkQueue
 from penstock.names.escapes import printable
 from penstock.wire.amqp091 import spec
 
@@ -91,6 +92,8 @@ class Hub:
         self.line = WorkQueue(broker.work)
         """Connections whose input waits for its share of a turn."""
         self.turn_times = TurnTimes(broker.work)
+        self._jobs: deque[tuple[Steps[None], Connection | None]] = deque()
+        """What is done step by step, one after the other, and who waits for it."""
         self.logins = PendingLogins(self)
         """Connections that have not logged in."""
         self.node: str = "penstock@localhost"
@@ -150,11 +153,11 @@ class Hub:
 
     def receive(self, connection: Connection, data: bytes) -> None:
         """Take what was read from a connection; it is acted on at once, or when its share of a turn comes."""
-        if self.line.may_go(connection):
+        if not connection.busy and self.line.may_go(connection):
             self._serve(connection, data)
         else:
             connection.receive_later(data)
-            self.line.enter(connection)
+            self.go_on(connection)
 
     def begin_turn(self) -> bool:
         """Begin another turn; returns whether input waits for its share."""
@@ -166,8 +169,8 @@ class Hub:
         return self.line.has_room()
 
     def go_on(self, connection: Connection) -> None:
-        """Let a connection go on whose input was left alone: the peer has read what waited for it."""
-        if connection.must_drain and not connection.output_is_full():
+        """Let a connection whose input was left alone have its share again, unless it must wait for something else."""
+        if connection.must_drain and not connection.busy and not connection.output_is_full():
             self.line.enter(connection)
 
     def serve(self) -> list[Connection]:
@@ -194,8 +197,33 @@ class Hub:
         self.turn_times.count(connection, cost)
         self.go_on(connection)
 
+    def start(self, steps: Steps[None], connection: Connection | None = None) -> None:
+        """Have something done step by step, after what was started before it; it must raise nothing.
+
+        What `connection` sends meanwhile waits until it is done; None: nobody waits for it in this way.
+        """
+        if connection is not None:
+            connection.busy = True
+        self._jobs.append((steps, connection))
+
+    def _run_jobs(self) -> None:
+        """Do some steps of what was started first, and of the next when that is done."""
+        work = self.broker.work
+        work.limit = work.done + SHARE
+        while self._jobs and not work.used_up():
+            steps, connection = self._jobs[0]
+            try:
+                next(steps)
+            except StopIteration:
+                self._jobs.popleft()
+                if connection is not None:
+                    connection.busy = False
+                    self.go_on(connection)
+        work.limit = UNLIMITED_WORK
+
     def pump(self) -> bool:
         """Make a turn: let everybody go on who may; returns whether there is more to do at once."""
+        self._run_jobs()
         more = self.broker.run(TURNS)
         if self.deliver():
             more = True
@@ -206,7 +234,7 @@ class Hub:
             else:
                 assert isinstance(producer, Publication)
                 producer.tell_outcome()
-        return more or self.broker.pending()
+        return more or len(self._jobs) > 0 or self.broker.pending()
 
     def take_touched(self) -> list[Connection]:
         """Take the connections that have something to write."""

@@ -9,6 +9,7 @@ from penstock.adapter.request import Request
 from penstock.core import changes
 from penstock.core.table import COMMAND, FILE
 from penstock.errors import PreconditionFailed
+from penstock.flow.work import Steps
 from penstock.names import Word, check_scope, read_pattern, read_settings
 from penstock.names.reading import setting_named
 from penstock.names.values import shown
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from penstock.core.broker import Broker
 
 
-def set_settings(hub: Hub, request: Request) -> dict[str, object]:
-    """settings.set {scope, pattern, settings}: in effect at once, all of them or none.
+def set_settings(hub: Hub, request: Request) -> Steps[dict[str, object]]:
+    """settings.set {scope, pattern, settings}: all of them or none, in effect when it is answered.
 
     Raises PreconditionFailed (406) for what cannot be meant, ResourceError (506) at the bound of patterns.
     """
@@ -29,8 +30,8 @@ def set_settings(hub: Hub, request: Request) -> dict[str, object]:
     if not isinstance(given, dict) or not given:
         raise PreconditionFailed(f"'settings' must be an object of at least one setting and its value, not {given!r}")
     words = read_settings(scope, pattern, given)
-    plan = changes.put(hub.broker, scope, pattern, words)
-    matched = changes.matching(hub.broker, scope, pattern)
+    plan = yield from changes.put_steps(hub.broker, scope, pattern, words)
+    matched = yield from changes.matching_steps(hub.broker, scope, pattern)
     said = _whereto(scope, pattern, matched)
     for unit in ("messages", "bytes"):
         if f"burst-{unit}" in words and not _has_rate(hub.broker, scope, unit):
@@ -42,7 +43,7 @@ def set_settings(hub: Hub, request: Request) -> dict[str, object]:
     return {**_answer(hub.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": said}
 
 
-def unset_settings(hub: Hub, request: Request) -> dict[str, object]:
+def unset_settings(hub: Hub, request: Request) -> Steps[dict[str, object]]:
     """settings.unset {scope, pattern, names}: take back what was set by command; names null is all of it.
 
     Raises NotFound (404) for what was not set by command, PreconditionFailed (406) if the rest cannot be meant then.
@@ -51,8 +52,8 @@ def unset_settings(hub: Hub, request: Request) -> dict[str, object]:
     names: list[str] = []
     if request.fields.get("names") is not None:
         names = [setting_named(scope, name) for name in request.names("names")]
-    plan = changes.remove(hub.broker, scope, pattern, names)
-    matched = changes.matching(hub.broker, scope, pattern)
+    plan = yield from changes.remove_steps(hub.broker, scope, pattern, names)
+    matched = yield from changes.matching_steps(hub.broker, scope, pattern)
     said = _whereto(scope, pattern, matched)
     for name, word in hub.broker.table.said(scope, pattern, FILE).items():
         if not names or name in names:

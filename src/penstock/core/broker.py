@@ -62,10 +62,13 @@ from penstock.errors import AccessRefused, BrokerError, NotAllowed, Precondition
 from penstock.flow.deadlines import NEVER
 from penstock.flow.gate import Gate
 from penstock.flow.turns import Turns
+from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
     from penstock.core.changes import Plan
 
+ADOPT_WORK: Final = 10
+"""Units of work to have a queue follow other settings, or a producer another deadline."""
 TURN_WORK: Final = 4
 """Units of work that a turn costs: one message that waited passes."""
 PARTY_WORK: Final = 4
@@ -129,11 +132,16 @@ class Broker(Dispatcher):
             raise NotAllowed(f"vhost {name} not found")
         return vhost
 
-    def apply_settings(self, plan: Plan) -> None:
-        """Bring a change of the settings into effect, in all places at once; see core/changes.py."""
+    def apply_settings(self, plan: Plan) -> Steps[None]:
+        """Bring a change of the settings into effect, queue by queue; see core/changes.py."""
         self.defaults = self.table.defaults()
         sooner_or_later: dict[int, Queue] = {}
         for queue, settings in plan.queues:
+            self.work.done += ADOPT_WORK
+            if self.work.used_up():
+                yield
+            if queue.deleted:
+                continue
             if settings.hold_deadline_s != queue.settings.hold_deadline_s:
                 sooner_or_later[id(queue)] = queue
             adopt(self, queue, settings)
@@ -141,9 +149,14 @@ class Broker(Dispatcher):
             limit(self, queue)
             self.watch_lifetime(queue)
             self.mark(queue)
-        self.gates.apply(plan)
+            self.settle_crossings()
+        yield from self.gates.apply(plan)
         if sooner_or_later:
-            renew(waiting_at(sooner_or_later, self.gates.origins), sooner_or_later, self.now)
+            for producer in waiting_at(sooner_or_later, list(self.gates.origins)):
+                self.work.done += ADOPT_WORK
+                if self.work.used_up():
+                    yield
+                renew(producer, sooner_or_later, self.now)
         self.settle_crossings()
 
     # The outside's calls

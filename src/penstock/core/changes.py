@@ -2,12 +2,15 @@
 
 What follows from a change for everything that exists is resolved first; if any of it cannot be meant, the table is put
 back as it was and nothing has changed. Then the broker applies all of it (`Broker.apply_settings`).
+
+Both are done step by step, for there may be 200,000 queues. What is declared between two steps follows the new settings
+already. Only one change may be under way at a time.
 """
 
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.core.exchange import Exchange
 from penstock.core.limits import Limits
@@ -19,11 +22,16 @@ from penstock.core.table import COMMAND, FILE, Entry
 from penstock.core.topics import topic_matches
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound
+from penstock.flow.work import Steps, finish
 from penstock.names import SCOPES, Word
 from penstock.names.values import BROKER
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
+
+LOOK_WORK: Final = 2
+RESOLVE_WORK: Final = 15
+"""Units of work to look whether a pattern concerns something, and to resolve what is said about it."""
 
 
 class Plan:
@@ -44,21 +52,31 @@ Said = tuple[str, str, dict[str, Word]]
 
 
 def put(broker: Broker, scope: str, pattern: str, words: dict[str, Word]) -> Plan:
+    """Do `put_steps` at once."""
+    return finish(put_steps(broker, scope, pattern, words))
+
+
+def put_steps(broker: Broker, scope: str, pattern: str, words: dict[str, Word]) -> Steps[Plan]:
     """Say these settings by command, besides what was said by command for the same pattern.
 
     Raises PreconditionFailed (406) for what cannot be meant with the rest, ResourceError (506) at the bound.
     """
     said = dict(broker.table.said(scope, pattern, COMMAND))
     said.update(words)
-    return _change(broker, COMMAND, [(scope, pattern, said)])
+    return (yield from _change(broker, COMMAND, [(scope, pattern, said)]))
 
 
 def put_all(broker: Broker, entries: list[Said]) -> Plan:
-    """Let these be all that is said by command for their patterns. Raises as `put` does."""
-    return _change(broker, COMMAND, entries)
+    """Let these be all that is said by command for their patterns, at once. Raises as `put_steps` does."""
+    return finish(_change(broker, COMMAND, entries))
 
 
 def remove(broker: Broker, scope: str, pattern: str, names: list[str]) -> Plan:
+    """Do `remove_steps` at once."""
+    return finish(remove_steps(broker, scope, pattern, names))
+
+
+def remove_steps(broker: Broker, scope: str, pattern: str, names: list[str]) -> Steps[Plan]:
     """Take back what was said by command for a pattern: these settings, under our words, or all if none is named.
 
     Raises NotFound (404) for what was not said, and PreconditionFailed (406) if the rest cannot be meant without it.
@@ -69,13 +87,18 @@ def remove(broker: Broker, scope: str, pattern: str, names: list[str]) -> Plan:
         if name not in said:
             raise NotFound(_not_said(broker, scope, pattern, thing, name))
     kept = {name: word for name, word in said.items() if names and name not in names}
-    return _change(broker, COMMAND, [(scope, pattern, kept)])
+    return (yield from _change(broker, COMMAND, [(scope, pattern, kept)]))
 
 
 def replace_file(broker: Broker, entries: list[Said]) -> Plan:
+    """Do `replace_file_steps` at once."""
+    return finish(replace_file_steps(broker, entries))
+
+
+def replace_file_steps(broker: Broker, entries: list[Said]) -> Steps[Plan]:
     """Let these be all that the settings file says; what was set by command stays, and beats it.
 
-    Raises PreconditionFailed (406) or ResourceError (506) as `put` does, and then what the file said before stands.
+    Raises PreconditionFailed (406) or ResourceError (506) as `put_steps` does; then what the file said before stands.
     """
     wanted = {(scope, pattern): words for scope, pattern, words in entries}
     changed: list[Said] = []
@@ -88,22 +111,29 @@ def replace_file(broker: Broker, entries: list[Said]) -> Plan:
         before = broker.table.said(scope, pattern, FILE)
         same = _values(before) == _values(words)
         (moved if same else changed).append((scope, pattern, words))
-    plan = _change(broker, FILE, changed)
+    plan = yield from _change(broker, FILE, changed)
     for scope, pattern, words in moved:
         broker.table.put(scope, pattern, FILE, words)  # It may stand on another line now.
     return plan
 
 
-def matching(broker: Broker, scope: str, pattern: str) -> list[str] | None:
+def matching_steps(broker: Broker, scope: str, pattern: str) -> Steps[list[str] | None]:
     """Return the names that a pattern matches now; None for users, connections and producers, which come and go."""
     names: list[str] = []
-    for vhost in broker.vhosts.values():
+    for vhost in list(broker.vhosts.values()):
+        there: list[str] = []
         if scope == "queue":
-            names += [queue for queue in vhost.queues if matches(pattern, queue)]
+            there = list(vhost.queues)
         elif scope == "address":
-            names += [exchange for exchange in vhost.exchanges if matches(pattern, exchange)]
-        elif scope == "vhost" and matches(pattern, vhost.name):
-            names.append(vhost.name)
+            there = list(vhost.exchanges)
+        elif scope == "vhost":
+            there = [vhost.name]
+        for name in there:
+            broker.work.done += LOOK_WORK
+            if broker.work.used_up():
+                yield
+            if matches(pattern, name):
+                names.append(name)
     if scope in ("queue", "address", "vhost"):
         return names
     return [BROKER] if scope == BROKER else None
@@ -114,7 +144,7 @@ def matches(pattern: str, name: str) -> bool:
     return topic_matches(pattern.split("."), name.split("."))
 
 
-def _change(broker: Broker, by: str, changes: list[Said]) -> Plan:
+def _change(broker: Broker, by: str, changes: list[Said]) -> Steps[Plan]:
     table = broker.table
     if by == COMMAND:
         _admit(broker, changes)
@@ -123,12 +153,13 @@ def _change(broker: Broker, by: str, changes: list[Said]) -> Plan:
         for scope, pattern, words in sorted(changes, key=_emptied_first):
             before = table.put(scope, pattern, by, words)
             undo.append((scope, pattern, before))
-        plan = _prepare(broker, [(scope, pattern) for scope, pattern, _ in changes])
+        plan = yield from _prepare(broker, [(scope, pattern) for scope, pattern, _ in changes])
     except BrokerError:
         for scope, pattern, before in reversed(undo):
             table.put(scope, pattern, by, before)
+        yield from _take_back(broker, [(scope, pattern) for scope, pattern, _ in changes])
         raise
-    broker.apply_settings(plan)
+    yield from broker.apply_settings(plan)
     if by == COMMAND:
         _keep(broker, changes)
     return plan
@@ -167,8 +198,19 @@ def _emptied_first(said: Said) -> bool:
     return bool(said[2])
 
 
-def _prepare(broker: Broker, touched: list[tuple[str, str]]) -> Plan:
-    """Resolve everything that any of the changes may concern."""
+def _take_back(broker: Broker, touched: list[tuple[str, str]]) -> Steps[None]:
+    """A change cannot be: what was declared since it began, and follows it, follows what was said before.
+
+    Queues whose own arguments go with the change and not without it keep what they have.
+    """
+    plan = yield from _prepare(broker, touched, passing_over=True)
+    plan.broker = None
+    plan.vhosts = []
+    yield from broker.apply_settings(plan)
+
+
+def _prepare(broker: Broker, touched: list[tuple[str, str]], passing_over: bool = False) -> Steps[Plan]:
+    """Resolve everything that any of the changes may concern; `passing_over` queues that cannot be resolved."""
     plan = Plan()
     plan.scopes = sorted({scope for scope, _ in touched})
     everything = BROKER in plan.scopes
@@ -178,16 +220,27 @@ def _prepare(broker: Broker, touched: list[tuple[str, str]]) -> Plan:
     table = broker.table
     if everything:
         plan.broker = table.limits(BROKER, "")
-    for vhost in broker.vhosts.values():
+    for vhost in list(broker.vhosts.values()):
         its_own = everything or bool(patterns["vhost"].matching(vhost.name))
         if its_own:
             plan.vhosts.append((vhost, table.limits("vhost", vhost.name)))
-        for queue in vhost.queues.values():
-            if its_own or patterns["queue"].matching(queue.name):
-                settings = table.queue(vhost.name, queue.name, queue.settings.given)
-                check(queue.name, settings, queue.features, broker.journal)
-                plan.queues.append((queue, settings))
-        for exchange in vhost.exchanges.values():
+        for queue in list(vhost.queues.values()):
+            broker.work.done += LOOK_WORK
+            if broker.work.used_up():
+                yield
+            if not queue.deleted and (its_own or patterns["queue"].matching(queue.name)):
+                broker.work.done += RESOLVE_WORK
+                try:
+                    settings = table.queue(vhost.name, queue.name, queue.settings.given)
+                    check(queue.name, settings, queue.features, broker.journal)
+                    plan.queues.append((queue, settings))
+                except BrokerError:
+                    if not passing_over:
+                        raise
+        for exchange in list(vhost.exchanges.values()):
+            broker.work.done += LOOK_WORK
+            if broker.work.used_up():
+                yield
             if everything or patterns["address"].matching(exchange.name):
                 plan.addresses.append((vhost, exchange, table.limits("address", exchange.name)))
     return plan

@@ -21,6 +21,7 @@ from penstock.errors import NotFound
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.pool import Pool
+from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
@@ -33,6 +34,8 @@ MEMORY_PERCENT: Final = 40
 """Share of the machine's memory that messages may have where nothing is said: 40, RabbitMQ's own figure for long."""
 RESERVE_PERCENT: Final = 10
 """Share of that which is kept for queues below their guaranteed share, when others have taken all the rest."""
+PLACE_WORK: Final = 5
+"""Units of work to find the gates of an address, or of a producer."""
 NO_BOUND: Final = Thresholds(Level(), Level(), Level())
 
 
@@ -53,14 +56,18 @@ class Gates:
         """What is held of what went through an address, for those where that is or was bounded; by `_address`."""
         self.address_rates: dict[str, RateGate] = {}
         self.user_rates: dict[str, RateGate] = {}
-        self.origins: list[Origin] = []
+        self.origins: dict[Origin, None] = {}
+        """The connections that are open, in the order in which they came."""
+        self._of_user: dict[str, int] = {}
+        """How many of them each user has."""
         self._lifted: list[OperatorGate] = []
         """Open again, and somebody may still wait there."""
 
     # Settings
 
-    def apply(self, plan: Plan) -> None:
-        """Follow a change of the settings."""
+    def apply(self, plan: Plan) -> Steps[None]:
+        """Follow a change of the settings, address by address and connection by connection."""
+        work = self.broker.work
         if plan.broker is not None:
             self.limit_memory(plan.broker)
             self.limit_disk(plan.broker)
@@ -68,10 +75,17 @@ class Gates:
             self.bound_vhost(vhost, limits.thresholds)
             self.limit_stock(vhost, limits.disk)
         for vhost, exchange, _ in plan.addresses:
+            work.done += PLACE_WORK
+            if work.used_up():
+                yield
             self.place_address(vhost, exchange.name)
         if USER in plan.scopes or CONNECTION in plan.scopes or "producer" in plan.scopes:
-            for origin in self.origins:
-                self.place_origin(origin)
+            for origin in list(self.origins):
+                work.done += PLACE_WORK * (1 + len(origin.producers))
+                if work.used_up():
+                    yield
+                if origin in self.origins:
+                    self.place_origin(origin)
 
     def limit_memory(self, limits: Limits) -> None:
         """Bound what all queues hold in memory: as the settings say, else at a share of what the machine has."""
@@ -306,16 +320,21 @@ class Gates:
 
     def enter(self, origin: Origin) -> None:
         """A connection came."""
-        self.origins.append(origin)
+        self.origins[origin] = None
+        self._of_user[origin.user] = self._of_user.get(origin.user, 0) + 1
         self.place_origin(origin)
 
     def leave(self, origin: Origin) -> None:
         """A connection went."""
-        if origin in self.origins:
-            self.origins.remove(origin)
+        if origin not in self.origins:
+            return
+        del self.origins[origin]
+        left = self._of_user.pop(origin.user) - 1
         if origin.rate is not None:
             origin.rate.drop()
-        if not any(other.user == origin.user for other in self.origins):
+        if left:
+            self._of_user[origin.user] = left
+        else:
             rate = self.user_rates.pop(origin.user, None)
             if rate is not None:
                 rate.drop()

@@ -28,27 +28,26 @@ def waiting_at(queues: dict[int, Queue], origins: list[Origin]) -> list[Producer
     return list(found.values())
 
 
-def renew(producers: list[Producer], queues: dict[int, Queue], now: float) -> None:
-    """Let everything of these producers that waits because of these queues (by identity) wait anew."""
-    gates: dict[int, Queue] = {id(queue.gate): queue for queue in queues.values()}
-    for producer in producers:
-        earliest = NEVER
-        for held in producer.outbox:
-            if _concerns(held.queues, queues):
-                held.deadline = now + road.patience_s(held.queues)
-                earliest = min(earliest, held.deadline)
-                if held.pending is not None:
-                    held.pending.deadline = held.deadline
-        for pending in producer.withheld.pending:
-            if pending.state == WITHHELD:
-                patience_s = _patience_s(pending.road, gates)
-                if patience_s is not None:
-                    pending.deadline = now + patience_s
-                    earliest = min(earliest, pending.deadline)
-        producer.look_by(earliest)
-        for gate in producer.gates.values():
-            if id(gate) in gates or gate.kind != "queue":
-                producer.entry(gate).waits_from = now  # What has stopped it does so after a whole new deadline.
+def renew(producer: Producer, queues: dict[int, Queue], now: float) -> None:
+    """Let everything of a producer that waits because of these queues (by identity) wait anew."""
+    earliest = NEVER
+    for held in producer.outbox:
+        if _concerns(held.queues, queues):
+            held.deadline = now + road.patience_s(held.queues)
+            earliest = min(earliest, held.deadline)
+            if held.pending is not None:
+                held.pending.deadline = held.deadline
+    for pending in producer.withheld.pending:
+        if pending.state == WITHHELD:
+            patience_s = _patience_s(pending.road, queues)
+            if patience_s is not None:
+                pending.deadline = now + patience_s
+                earliest = min(earliest, pending.deadline)
+    producer.look_by(earliest)
+    for gate in producer.gates.values():
+        owner = gate.owner
+        if gate.kind != "queue" or (isinstance(owner, Queue) and id(owner) in queues):
+            producer.entry(gate).waits_from = now  # What has stopped it does so after a whole new deadline.
 
 
 def _concerns(road_queues: list[Queue], queues: dict[int, Queue]) -> bool:
@@ -61,7 +60,8 @@ def _concerns(road_queues: list[Queue], queues: dict[int, Queue]) -> bool:
 def _patience_s(gates: list[Gate], queues: dict[int, Queue]) -> float | None:
     shortest: float | None = None
     for gate in gates:
-        queue = queues.get(id(gate))
+        owner = gate.owner
+        queue = queues.get(id(owner)) if isinstance(owner, Queue) else None
         if queue is not None and (shortest is None or queue.settings.hold_deadline_s < shortest):
             shortest = queue.settings.hold_deadline_s
     return shortest

@@ -23,9 +23,10 @@ from penstock.adapter.recording import Recorder
 from penstock.adapter.users import Users
 from penstock.config import NO_FLOW_LOG, Settings, changed_at_start, load
 from penstock.core.broker import Broker as Core
-from penstock.core.changes import replace_file
+from penstock.core.changes import replace_file, replace_file_steps
 from penstock.core.settings import Defaults
 from penstock.errors import BrokerError, ConfigError, StartError, StoreError
+from penstock.flow.work import Steps
 from penstock.names import BROKER
 from penstock.server.flowlog import FlowLog
 from penstock.server.keeper import Keeper
@@ -79,6 +80,9 @@ class Broker:
         """Where what is durable outlives the broker; empty where nothing does."""
         self._flow_log = self._make_flow_log()
         self._servers: list[Listener] = []
+        self._reloading: asyncio.Task[None] | None = None
+        self._reload_again: bool = False
+        """Whether the settings file is to be read once more."""
         self._shell: Shell | None = None
         self.addresses: list[tuple[str, int]] = []
         """Where it accepts connections: host and port."""
@@ -136,6 +140,8 @@ class Broker:
         """Stop accepting, close all connections (320) and wait for them, a few seconds at most."""
         for server in self._servers:
             server.close()
+        if self._reloading is not None:
+            self._reloading.cancel()
         if self._http is not None:
             await self._http.stop()
         shell = self._shell
@@ -157,35 +163,49 @@ class Broker:
             self._directory.unlock()
 
     def reload(self) -> None:
-        """Read the settings file again (SIGHUP): all of what it says about patterns counts at once, or none of it.
+        """Read the settings file again (SIGHUP): all of what it says about patterns counts, or none of it.
 
-        What was set by command stays, and beats the file. An error is logged, with its line, and nothing changes.
+        What was set by command stays, and beats the file. An error is logged, with its line, and nothing changes. While
+        it is being read, any number of further requests are one.
         """
-        file = self.settings.file
-        if file is None:
+        if self.settings.file is None:
             log.error("reload: there is no settings file; start with --config FILE")
             return
-        shell = self._shell
+        self._reload_again = True
+        if self._reloading is None or self._reloading.done():
+            self._reloading = asyncio.get_running_loop().create_task(self._reload(self.settings.file))
+
+    async def _reload(self, file: Path) -> None:
+        while self._reload_again:
+            self._reload_again = False
+            try:
+                settings = await asyncio.to_thread(load, file)
+            except ConfigError as error:
+                log.error("reload: the old settings stay, for %s", error)
+                continue
+            shell = self._shell
+            assert shell is not None
+            done = shell.loop.create_future()
+            self.hub.start(self._replace(settings, done))
+            shell.schedule()
+            await done
+
+    def _replace(self, settings: Settings, done: asyncio.Future[None]) -> Steps[None]:
+        """Have what a settings file says take the place of what it said before, and tell how that went."""
+        file = settings.file
         try:
-            settings = load(file)
-            if shell is not None:
-                self.hub.begin(shell.loop.time())
-            plan = replace_file(self.hub.broker, settings.said)
-        except ConfigError as error:
-            log.error("reload: the old settings stay, for %s", error)
-            return
+            plan = yield from replace_file_steps(self.hub.broker, settings.said)
+            log.info("reload: '%s' is in effect; %d queues were looked at anew", file, len(plan.queues))
+            if self.hub.recorder is not None:
+                self.hub.recorder.setting("file", f"'{file}' was read again")
+            if self.hub.broker.table.commanded():
+                log.info("reload: what was set by command stays, and beats the file; `penstock settings` lists it")
+            for name in changed_at_start(self.settings, settings):
+                log.warning("reload: %s only counts at the start; restart the broker for it", name)
         except BrokerError as error:
             log.error("reload: the old settings stay, for '%s': %s", file, error)
-            return
-        log.info("reload: '%s' is in effect; %d queues were looked at anew", file, len(plan.queues))
-        if self.hub.recorder is not None:
-            self.hub.recorder.setting("file", f"'{file}' was read again")
-        if self.hub.broker.table.commanded():
-            log.info("reload: what was set by command stays, and beats the file; `penstock settings` lists it")
-        for name in changed_at_start(self.settings, settings):
-            log.warning("reload: %s only counts at the start; restart the broker for it", name)
-        if shell is not None:
-            shell.schedule()
+        if not done.done():
+            done.set_result(None)
 
     async def __aenter__(self) -> Broker:
         await self.start()

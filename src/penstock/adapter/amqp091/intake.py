@@ -66,6 +66,8 @@ class Intake(Worker):
         self.rest: bytes = b""
         self.must_drain: bool = False
         """Input is left in `rest`: for its share of a turn, or until the peer has read what waits for it."""
+        self.busy: bool = False
+        """Something that it asked for is being done step by step; what comes after it waits."""
         self.discarding: bool = False
         """The connection is closing: nothing that comes matters but close and close-ok."""
         self._routes: dict[bytes, Route] = {}
@@ -178,8 +180,10 @@ class Intake(Worker):
         return pos
 
     def _must_stop(self) -> bool:
-        """Leave the rest of the input alone if the share is used up, or too much waits for the peer to read it."""
-        if self.work.done < self.work.limit and len(self.out) <= OUTPUT_LEFT_UNREAD:
+        """Leave the rest of the input alone if the share is used up, something it asked for is still being done, or too
+        much waits for the peer to read it.
+        """
+        if self.work.done < self.work.limit and len(self.out) <= OUTPUT_LEFT_UNREAD and not self.busy:
             return False
         self.must_drain = True
         self.touch()
