@@ -27,7 +27,9 @@ class World:
         self.loop = loop
         self.core = Broker(Defaults())
         self.core.add_vhost("/")
-        self.hub = Hub(self.core, policy or Policy(), Users(), "seed", "simulated")
+        policy = policy or Policy()
+        policy.handshakes_address_max = 10_000  # A thousand clients of one address log in at the same moment.
+        self.hub = Hub(self.core, policy, Users(), "seed", "simulated")
         self.shell = Shell(self.hub, loop)
         self.queue: Queue
         self.capacity = 0
