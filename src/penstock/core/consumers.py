@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
@@ -28,7 +28,6 @@ UNFIT: Final = 5
 """The next message of its queue does not fit into its window in bytes, or its session's."""
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class ConsumerList:
     """A ring of consumers, with a first one."""
 
@@ -93,7 +92,6 @@ class RoundRobin(ConsumerList):
         super().remove(consumer)
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class WaitList(ConsumerList):
     """Consumers that wait for the same thing, first in, first out.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
 from penstock.core.pace import forget
 from penstock.flow.chores import Chore
@@ -29,7 +29,6 @@ QUEUE_COST: Final = 20
 CHANNEL_COST: Final = 10
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Ending(Chore):
     """An end under way."""
 
@@ -64,7 +63,6 @@ class Endings:
         self._left = IN_A_TURN
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class SessionEnd(Ending):
     """The end of a session's consuming side: what it has not settled goes back, oldest first, then its consumers go.
 

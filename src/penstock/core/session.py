@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from penstock.core.broker import Broker
 
 
-@mypyc_attr(allow_interpreted_subclasses=True)
 class Outlet(WaitList):
     """Consumers that wait until more of their deliveries may be sent."""
 
