@@ -291,3 +291,58 @@ def test_a_large_message_passes_between_clients_with_any_frame_max(
             if method.delivery_tag == 5:
                 break
         reading.cancel()
+
+
+@pytest.mark.parametrize("auto_ack", [True, False])
+def test_what_was_published_before_a_cancel_is_the_cancelled_consumers(
+    connection: pika.BlockingConnection, name: str, auto_ack: bool
+) -> None:
+    channel, looking = connection.channel(), connection.channel()
+    channel.queue_declare(name, exclusive=True)
+    reader = Reader(channel, name, auto_ack=auto_ack)
+    for number in range(5):
+        channel.basic_publish("", name, str(number).encode())
+    channel.basic_cancel(reader.tag)  # pika gives back what comes then and must be acknowledged, and drops the others.
+    left = looking.queue_declare(name, passive=True).method.message_count
+    assert left == (0 if auto_ack else 5)
+    if not auto_ack:
+        method, _, _ = looking.basic_get(name)
+        assert method is not None
+        assert method.redelivered
+
+
+def test_a_get_on_the_channel_of_a_consumer_finds_nothing_of_its(
+    connection: pika.BlockingConnection, name: str
+) -> None:
+    channel = connection.channel()
+    channel.queue_declare(name, exclusive=True)
+    reader = Reader(channel, name)
+    for number in range(5):
+        channel.basic_publish("", name, str(number).encode())
+        assert channel.basic_get(name) == (None, None, None)
+    assert reader.wait_for(5) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("globally", [True, False])
+def test_one_channel_with_a_prefetch_of_one_reads_from_three_full_queues(
+    connection: pika.BlockingConnection, name: str, globally: bool
+) -> None:
+    channel = connection.channel()
+    queues = [f"{name}-{number}" for number in range(3)]
+    for queue in queues:
+        channel.queue_declare(queue, exclusive=True)
+        for _ in range(30):
+            channel.basic_publish("", queue, b"x")
+    channel.basic_qos(prefetch_count=1, global_qos=globally)
+    seen: list[str] = []
+
+    def take(channel: BlockingChannel, method: pika.spec.Basic.Deliver, _: object, body: bytes) -> None:
+        assert method.delivery_tag is not None
+        seen.append(method.routing_key or "")
+        channel.basic_ack(method.delivery_tag)
+
+    for queue in queues:
+        channel.basic_consume(queue, take)
+    eventually(lambda: connection.process_data_events(0) or len(seen) >= 45, "half of them came")
+    counts = [seen[:45].count(queue) for queue in queues]
+    assert min(counts) >= 10, f"of 45 deliveries {counts}"

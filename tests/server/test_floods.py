@@ -135,6 +135,37 @@ def test_a_connection_with_thousands_of_bound_queues_ends_without_holding_up_oth
         eventually(lambda: queues_of(broker) < 10, "its queues are gone", 60)
 
 
+@pytest.mark.slow
+def test_200_000_consumers_come_and_go_and_newcomers_are_let_in_all_the_while(broker: BrokerProcess) -> None:
+    channels, each = 20, 10_000
+    names = [some_name("crowd") for _ in range(10)]
+    with open_peer(broker) as onlooker, pulse(broker):
+        for name in names:
+            onlooker.ask(1, commands.Queue.Declare(queue=name), commands.Queue.DeclareOk)
+        with open_peer(broker) as peer:
+            for number in range(2, channels + 2):
+                peer.channel(number)
+                consume = [
+                    commands.Basic.Consume(queue=names[tag % 10], consumer_tag=str(tag), nowait=True)
+                    for tag in range(each)
+                ]
+                peer.say(b"".join(method_frame(number, method) for method in consume))
+            eventually(lambda: consumed(onlooker, names) == [channels * each // 10] * 10, "all are there", 60)
+        with open_peer(broker) as newcomer:
+            assert newcomer.is_well()
+        eventually(lambda: consumed(onlooker, names) == [0] * 10, "all are gone", 60)
+        for name in names:
+            onlooker.ask(1, commands.Queue.Delete(queue=name), commands.Queue.DeleteOk)
+
+
+def consumed(peer: Peer, names: list[str]) -> list[int]:
+    """How many consumers queues have."""
+    declared = [
+        peer.ask(1, commands.Queue.Declare(queue=name, passive=True), commands.Queue.DeclareOk) for name in names
+    ]
+    return [found.consumer_count or 0 for found in declared]
+
+
 def stored(broker: BrokerProcess, peer: Peer, size: int, count: int) -> str:
     """Fill a queue and return its name."""
     queue = some_name("deep")
