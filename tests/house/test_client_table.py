@@ -31,11 +31,13 @@ def test_every_profile_is_documented_as_it_is() -> None:
             "" if row["platform"] == "any" else row["platform"],
             YES[row["stops for channel.flow"]],
             YES[row["small receive buffer"]],
+            not YES[row["a refused message comes back"]],
         )
         for row in rows("client", "product")
     }
     assert documented == {
-        row.product: (row.platform, row.obeys_flow, row.small_receive_buffer) for row in PROFILES.values()
+        row.product: (row.platform, row.obeys_flow, row.small_receive_buffer, row.return_is_success)
+        for row in PROFILES.values()
     }
 
 

@@ -85,12 +85,16 @@ def test_a_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_c
         assert (idle_view["consumer"], idle_view["obstacles"]) == ("idle", ["the queue is empty"])
 
 
-def test_the_reason_of_connection_blocked_is_what_why_says(own_broker: BrokerProcess, control: Control) -> None:
+def test_the_reason_of_connection_blocked_is_what_why_says_and_until_when(
+    own_broker: BrokerProcess, control: Control
+) -> None:
     with open_peer(own_broker) as peer:
         declare(peer, "orders", capacity_messages=4, stop_messages=2)
         peer.say(b"".join(publish_frames(1, "", "orders", b"x") for _ in range(3)))
         told = peer.expect(0, commands.Connection.Blocked).reason
         (sentence, _) = control.why("orders")["sentences"]
+        told, semicolon, until = told.partition("; ")
+        assert (semicolon, until) == ("; ", "what is held for 30 s is refused")
         assert re.sub(r"\d+\.\d s", "T", sentence).endswith(f"is blocked T by {re.sub(r'[0-9.]+ s$', 'T', told)}")
 
 

@@ -28,6 +28,7 @@ from penstock.adapter.policy import Policy
 from penstock.adapter.publication import Publication
 from penstock.adapter.recording import Record, Recorder
 from penstock.adapter.refusals import Refusals
+from penstock.adapter.refused import RefusedPublishes
 from penstock.adapter.telling import Note
 from penstock.adapter.turn_times import TurnTimes
 from penstock.adapter.users import Users
@@ -45,11 +46,13 @@ from penstock.core.effects import (
     Returned,
     Slow,
     Stopped,
+    TurnedAway,
     Unblocked,
 )
 from penstock.core.holding import Holding
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
+from penstock.flow.deadlines import NEVER
 from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps, WorkQueue
 from penstock.names.escapes import printable
 from penstock.wire.amqp091 import spec
@@ -131,6 +134,7 @@ class Hub:
         self._without_effect: set[str] = set()
         self._notes_dropped: int = 0
         self._refusals = Refusals()
+        self.refused = RefusedPublishes()
 
     # The shell's calls
 
@@ -150,6 +154,7 @@ class Hub:
         """Forget a connection whose socket is gone."""
         connection.lost()
         self.connections.pop(connection.number, None)
+        self.refused.forget(connection.number)
 
     def receive(self, connection: Connection, data: bytes) -> None:
         """Take what was read from a connection; it is acted on at once, or when its share of a turn comes."""
@@ -296,6 +301,8 @@ class Hub:
             if self.recorder is not None:
                 self.recorder.lost(queue)
             queue.untold.told()
+        for told in self.refused.take():
+            self.note(told)
         for line in self._refusals.take(self.broker.now):
             self.note(line)
         if self.recorder is not None:
@@ -404,6 +411,8 @@ class Hub:
             self._count_blocking(effect.producer, effect.gate, 1, blocking)
         elif isinstance(effect, Unblocked):
             self._count_blocking(effect.producer, effect.gate, -1, blocking)
+        elif isinstance(effect, TurnedAway):
+            self._note_turned_away(effect)
         elif isinstance(effect, Stopped):
             self.note(telling.stopped(effect.producer, effect.gate, effect.patience_s))
         elif isinstance(effect, Refused):
@@ -425,6 +434,13 @@ class Hub:
             self.note(telling.paging(effect))
         elif isinstance(effect, Grown):
             self.control.look_again(effect.queue)
+
+    def _note_turned_away(self, effect: TurnedAway) -> None:
+        producer = effect.producer
+        number: int | None = None
+        if isinstance(producer, ChannelProducer) and producer.channel.connection.number in self.connections:
+            number = producer.channel.connection.number
+        self.refused.add(effect, number, self.broker.now)
 
     def _refuse(self, effect: Refused) -> None:
         """Close the channel of a producer, for a publish that cannot be; a single message is answered."""
@@ -463,7 +479,9 @@ class Hub:
         for channel in connection.channels.values():
             for gate in channel.producer.gates.values():
                 if not gate.often:
-                    return because(channel.producer, gate, self.broker.now)
+                    patience_s = channel.producer.entry(gate).patience_s
+                    until = "" if patience_s == NEVER else f"; what is held for {patience_s:g} s is refused"
+                    return f"{because(channel.producer, gate, self.broker.now)}{until}"
         return ""
 
     def _cancel(self, effect: Cancelled) -> None:

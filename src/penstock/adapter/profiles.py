@@ -18,7 +18,12 @@ class Profile:
     """What one client library needs when it is held."""
 
     def __init__(
-        self, product: str, platform: str = "", small_receive_buffer: bool = False, obeys_flow: bool = False
+        self,
+        product: str,
+        platform: str = "",
+        small_receive_buffer: bool = False,
+        obeys_flow: bool = False,
+        return_is_success: bool = False,
     ) -> None:
         self.product = product
         """Its `product` in client-properties."""
@@ -30,6 +35,9 @@ class Profile:
         self.obeys_flow = obeys_flow
         """It stops publishing on channel.flow(active=false). To all others it is never sent: some go on as if nothing
         had been said, some take it for the answer to a call and break."""
+        self.return_is_success = return_is_success
+        """It ends a publish without an error when the message comes back, unless it was told otherwise, and ignores the
+        nack that follows: what is refused is not returned to it."""
 
 
 UNKNOWN: Final = Profile("")
@@ -40,8 +48,8 @@ PROFILES: Final[dict[str, Profile]] = {
     for profile in (
         # Logs channel.flow, does not answer, and goes on.
         Profile("Pika Python Client Library"),
-        # Takes channel.flow for the answer to its next call; aio-pika is on it.
-        Profile("aiormq"),
+        # Takes channel.flow for the answer to its next call; aio-pika is on it, whose publishes are all mandatory.
+        Profile("aiormq", return_is_success=True),
         # TCP_USER_TIMEOUT of 1,000 ms; answers channel.flow and goes on. kombu and Celery publish through it.
         Profile("py-amqp", small_receive_buffer=True),
         # Answers channel.flow and goes on.

@@ -124,14 +124,17 @@ class Publication(Producer):
             self.done = True
             self.hub.publications.append(self)
 
+    def give_back(self, route: Route, content: bytes, why: str) -> None:
+        """See `Producer.give_back`: its answer says why, and whoever sent it has it still."""
+
     def _turned_away(self, queue: Queue, route: Route, content: bytes, charge: i64) -> None:
         self.refusal = f"queue '{queue.name}' was deleted" if queue.deleted else str(road.refusal(queue))
         super()._turned_away(queue, route, content, charge)
 
-    def _refuse_new(self, route: Route, why: str, charge: i64) -> None:
+    def _refuse_new(self, route: Route, why: str, content: bytes, charge: i64) -> None:
         self.refusal = f"publish to {road.place(route)} refused: {why}; {road.why(route.queues, self.gate)}"
         self.retriable = True
-        super()._refuse_new(route, why, charge)
+        super()._refuse_new(route, why, content, charge)
 
     def _refuse_held(self, due: list[Held], now: float) -> None:
         self.refusal = due[0].late(self.own, now)

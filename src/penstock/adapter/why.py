@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.adapter import views
 from penstock.adapter.amqp091.channel import Channel
+from penstock.adapter.refused import Refusal
 from penstock.adapter.words import amount, because, words_of
 from penstock.core.broker import Broker
 from penstock.core.consumer import Consumer
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
     from penstock.adapter.request import Request
 
 SAID_MOST: Final = 10
+REFUSALS_SAID: Final = 3
+"""Kinds of refusals of a connection in sentences; all that are kept are in the plain data."""
+NUMBER_LETTERS: Final = 20
+"""No number of a connection has as many digits."""
 LARGEST: Final = 3
 """Queues named as those that fill a sum."""
 
@@ -65,12 +70,15 @@ def answer(request: Request, hub: Hub) -> dict[str, object]:
 
 
 def _connection(hub: Hub, name: str) -> Connection:
-    """Find a connection by its number (2 or con:2) or its whole name, as the log shows it."""
+    """Find a connection by its number (2 or con:2), its whole name, as the log shows it, what its client calls it
+    (`connection_name` of its properties), or its client's address or port (40312)."""
     digits = name.removeprefix("con:")
-    if digits.isdecimal() and int(digits) in hub.connections:
+    if digits.isdecimal() and len(digits) < NUMBER_LETTERS and int(digits) in hub.connections:
         return hub.connections[int(digits)]
     for connection in hub.connections.values():
-        if connection.name() == name:
+        address = connection.peer.address
+        names = (connection.name(), connection.peer.properties.get("connection_name"), address)
+        if name in names or name == address.rpartition(":")[2]:
             return connection
     known = ", ".join(connection.name() for connection in list(hub.connections.values())[:SAID_MOST])
     raise NotFound(f"no connection '{name}'; of {len(hub.connections):,} there are {known}")
@@ -121,14 +129,19 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
 def of_connection(connection: Connection, broker: Broker) -> dict[str, object]:
     """Return a connection: what blocks its producers, and what keeps messages from its consumers."""
     view = views.connection_view(connection, broker.now)
-    view["sentences"] = _of_connections([connection], broker)
+    refusals = connection.hub.refused.of(connection.number)
+    view["refusals"] = [refusal.plain(broker.now) for refusal in refusals]
+    view["sentences"] = _of_connections([connection], broker) + _refusals(refusals, broker.now)
     return view
 
 
 def of_channel(channel: Channel, broker: Broker) -> dict[str, object]:
     """Return a channel, as `of_connection`."""
     view = views.channel_view(channel, broker.now)
-    view["sentences"] = _of_channels([channel], broker)
+    connection = channel.connection
+    refusals = [each for each in connection.hub.refused.of(connection.number) if each.producer == channel.producer.name]
+    view["refusals"] = [refusal.plain(broker.now) for refusal in refusals]
+    view["sentences"] = _of_channels([channel], broker) + _refusals(refusals, broker.now)
     return view
 
 
@@ -212,6 +225,11 @@ def _of_its(count: int, one: str, many: str) -> str:
     return f"1 {one} is" if count == 1 else f"{count:,} {many} are"
 
 
+def _refusals(refusals: list[Refusal], now: float) -> list[str]:
+    """Say what was refused of late, and why; the latest first."""
+    return _first([refusal.sentence(now) for refusal in refusals], "kinds of refusals", REFUSALS_SAID)
+
+
 def _of_connections(connections: list[Connection], broker: Broker) -> list[str]:
     paused = [
         f"{connection.name()} is paused: it only publishes, and {connection.holding.messages:,} publishes "
@@ -269,9 +287,9 @@ def _longest(entry: tuple[float, int, Gate, Block]) -> tuple[float, int]:
     return entry[0], entry[1]
 
 
-def _first(lines: list[str], what: str) -> list[str]:
-    more = len(lines) - SAID_MOST
-    return [*lines[:SAID_MOST], f"and {more:,} more {what}"] if more > 0 else lines
+def _first(lines: list[str], what: str, most: int = SAID_MOST) -> list[str]:
+    more = len(lines) - most
+    return [*lines[:most], f"and {more:,} more {what}"] if more > 0 else lines
 
 
 def _history(producer: Producer, now: float) -> str:

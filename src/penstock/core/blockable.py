@@ -110,12 +110,12 @@ class Blockable(Waiter):
         entry.withheld += 1
         entry.withheld_bytes += int(charge)
 
-    def count_refused(self, gate: Gate, cause: str, charge: i64) -> None:
+    def count_refused(self, gate: Gate, cause: str, charge: i64, why: str = "") -> None:
         """Count a publish that did not go in and never will, and have it told; see `TurnedAway` for the causes."""
         entry = self.entry(gate)
         entry.refused += 1
         entry.refused_bytes += int(charge)
-        self.broker.note_turned_away(self, gate, cause, charge)
+        self.broker.note_turned_away(self, gate, cause, charge, why)
 
     def count_late(self, late: list[Pending]) -> None:
         """Count confirmations that go out at their deadline, each at the first gate that kept it back."""

@@ -355,13 +355,14 @@ class Broker(Dispatcher):
         """Record that a producer has waited a whole hold deadline (seconds) at a closed gate."""
         self._effects.append(Stopped(producer, gate, patience_s, self.now))
 
-    def note_turned_away(self, producer: Blockable, gate: Gate, cause: str, charge: i64) -> None:
+    def note_turned_away(self, producer: Blockable, gate: Gate, cause: str, charge: i64, why: str) -> None:
         """Record a publish that was refused; one after the other of the same producer are one effect."""
         last = self._effects[-1] if self._effects else None
         if not (
             isinstance(last, TurnedAway) and last.producer is producer and last.gate is gate and last.cause == cause
         ):
             last = TurnedAway(producer, gate, cause)
+            last.why = why
             self._effects.append(last)
         last.messages += 1
         last.bytes += charge

@@ -60,6 +60,8 @@ class TurnedAway(Effect):
         self.gate = gate
         self.cause = cause
         """"deadline", "hold-bound", or the queue's overflow policy."""
+        self.why: str = ""
+        """The reason in words, where it is known only now; empty where gate and cause say it."""
         self.messages: i64 = 0
         self.bytes: i64 = 0
 

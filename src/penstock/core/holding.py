@@ -45,6 +45,9 @@ class Held:
         """Pass: what it is goes into the queues, and its confirmation is seen to."""
         raise NotImplementedError
 
+    def come_back(self, own: list[Gate], now: float) -> None:
+        """Go back to who published it, refused at its deadline; what cannot go back does nothing."""
+
     def late(self, own: list[Gate], now: float) -> str:
         """Say that it was refused at its deadline, and what stopped it."""
         raise NotImplementedError
@@ -77,6 +80,11 @@ class HeldPublish(Held):
         if len(queues) > 1:
             queues = [queue for queue in queues if not queue.deleted] or queues
         self.producer.accept(self.route, queues, self.content, self.charge, self.pending)
+
+    def come_back(self, own: list[Gate], now: float) -> None:
+        """See `Held.come_back`."""
+        if self.route.mandatory:
+            self.producer.give_back(self.route, self.content, self.reason(own, now))
 
     def late(self, own: list[Gate], now: float) -> str:
         """See `Held.late`."""

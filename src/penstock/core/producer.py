@@ -177,7 +177,8 @@ class Producer(Sender, Awaiting):
     def _hold(self, route: Route, content: bytes, charge: i64, obstacle: Gate | None) -> None:
         holding = self.holding
         if not holding.accepts(charge):
-            self._refuse_new(route, f"{holding.messages} publishes ({holding.bytes} bytes) are held already", charge)
+            held = f"{holding.messages} publishes ({holding.bytes} bytes) are held already"
+            self._refuse_new(route, held, content, charge)
             return
         self.note_stops()
         deadline = self.deadline_of(route.queues)
@@ -314,15 +315,16 @@ class Producer(Sender, Awaiting):
 
     # Refusing
 
-    def _refuse_new(self, route: Route, why: str, charge: i64) -> None:
+    def _refuse_new(self, route: Route, why: str, content: bytes, charge: i64) -> None:
+        why = f"{why}; {road.why(route.queues, self.gate)}"
         for queue in route.queues:
-            self.count_refused(queue.gate, "hold-bound", charge)
+            self.count_refused(queue.gate, "hold-bound", charge, why)
         if self.confirming:
+            self.give_back(route, content, f"refused: {why}")
             self.withheld.refuse(self.withheld.hold(NEVER))
             self.take_care()
             self.settle_down(self.broker.now)
         else:
-            why = f"{why}; {road.why(route.queues, self.gate)}"
             self.close(ResourceError(f"publish to {road.place(route)} refused: {why}"))
 
     def _refuse_held(self, due: list[Held], now: float) -> None:
@@ -337,7 +339,9 @@ class Producer(Sender, Awaiting):
             self.holding.give(held.charge, held.messages)
             for queue in held.queues:
                 queue.refused += 1
-                self.count_refused(queue.gate, "deadline", held.charge)
+                self.count_refused(queue.gate, "deadline", held.charge, why)
+            if self.confirming:
+                held.come_back(self.own, now)
             if held.pending is not None:
                 self.withheld.refuse(held.pending)
         changed = not kept or kept[0] is not self.outbox[0]
@@ -346,6 +350,11 @@ class Producer(Sender, Awaiting):
             self.wait_anew(now)
         if not self.confirming:
             self.close(ResourceError(why))
+
+    def give_back(self, route: Route, content: bytes, why: str) -> None:
+        """Let a mandatory message go back, with the reason that its nack cannot carry."""
+        if route.mandatory:
+            self.broker.note_returned(self, route, content, ResourceError(why))
 
     def close(self, error: BrokerError) -> None:
         """Want nothing more of it; its peer is told why."""

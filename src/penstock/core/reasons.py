@@ -10,7 +10,7 @@ from penstock.core.queue import Queue
 from penstock.core.rates import RateGate
 from penstock.core.share import AddressDepth
 from penstock.flow.gate import Gate
-from penstock.flow.level import Thresholds
+from penstock.flow.level import Thresholds, amounts
 from penstock.flow.pool import Pool
 
 
@@ -33,6 +33,6 @@ def clause(gate: Gate) -> str:
 
 
 def _depth(gate: Gate, thresholds: Thresholds, messages: i64, bytes: i64) -> str:
-    held = f"{gate.kind} '{gate.name}' holds {int(messages):,} messages, {int(bytes):,} bytes"
+    held = f"{gate.kind} '{gate.name}' holds {amounts(messages, bytes)}"
     marks = "" if gate.open else f"closed above {thresholds.stop.words()}, opens at {thresholds.resume.words()}, "
     return f"{held} ({marks}capacity {thresholds.capacity.words()})"

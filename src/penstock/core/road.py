@@ -20,6 +20,7 @@ from penstock.core.share import AddressDepth
 from penstock.errors import ContentTooLarge, ResourceError
 from penstock.flow.deadlines import NEVER
 from penstock.flow.gate import Gate
+from penstock.flow.level import amounts
 
 NO_GATES: Final[list[Gate]] = []
 
@@ -182,7 +183,7 @@ def refusal(queue: Queue) -> ResourceError:
     if queue.length is not None:
         paged = f"; it has {queue.length.clause()}{paged}"
     return ResourceError(
-        f"queue '{queue.name}' holds {int(queue.depth_messages()):,} messages, {int(queue.depth_bytes()):,} bytes; its "
+        f"queue '{queue.name}' holds {amounts(queue.depth_messages(), queue.depth_bytes())}; its "
         f"capacity is {queue.thresholds.capacity.words()} and its overflow policy {queue.overflow.name}{paged}"
     )
 

@@ -52,6 +52,11 @@ class Level:
         return f"Level({self.plain()})"
 
 
+def amounts(messages: i64, bytes: i64) -> str:
+    """Return a depth for a sentence: "1,000 messages, 4,194,304 bytes"."""
+    return f"{int(messages):,} message{'' if messages == 1 else 's'}, {int(bytes):,} bytes"
+
+
 class Thresholds:
     """Capacity, stop and resume of one gate."""
 

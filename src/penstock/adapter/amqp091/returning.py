@@ -13,6 +13,8 @@ def write_return(channel: Channel, route: Route, content: bytes, refused: Broker
     """Write basic.return with the message; `refused` says why a queue refused it, None that there was no queue."""
     if not channel.stands():
         return  # It was closed in the same read: nothing may come on it any more.
+    if refused is not None and channel.producer.confirming and channel.connection.profile.return_is_success:
+        return  # Its nack says all that it understands.
     address = route.address
     method = method_frame(
         int(channel.number),
