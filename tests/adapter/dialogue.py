@@ -35,10 +35,15 @@ def cut(data: bytes) -> list[Frame]:
 
 
 def publish(
-    queue: str, body: bytes, channel: int = 1, properties: Properties | None = None, frame_max: int = 1 << 17
+    queue: str,
+    body: bytes,
+    channel: int = 1,
+    properties: Properties | None = None,
+    frame_max: int = 1 << 17,
+    exchange: str = "",
 ) -> bytes:
-    """Return the frames of a publish to a queue."""
-    out = method_frame(channel, spec.BASIC_PUBLISH, routing_key=queue)
+    """Return the frames of a publish to a queue, or to an exchange by that key."""
+    out = method_frame(channel, spec.BASIC_PUBLISH, exchange=exchange, routing_key=queue)
     out += frame(spec.FRAME_HEADER, channel, encode_header(len(body), properties or Properties()))
     for start in range(0, len(body), frame_max - 8):
         out += frame(spec.FRAME_BODY, channel, body[start : start + frame_max - 8])

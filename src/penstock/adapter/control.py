@@ -11,9 +11,13 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from librt.strings import read_i64_be
+from mypy_extensions import i64
+
 from penstock.adapter import definitions, hosting, listing, operating, tuning, views, why
 from penstock.adapter.amqp091.content import body_of, make_content, properties_of
 from penstock.adapter.blocks import CONTENT_TYPE, encode_block
+from penstock.adapter.importing import answer_import
 from penstock.adapter.request import Request
 from penstock.adapter.users import ADMINISTRATOR
 from penstock.core.broker import Broker
@@ -21,7 +25,15 @@ from penstock.core.cursor import Cursor
 from penstock.core.message import OVERHEAD, Address
 from penstock.core.queue import Queue
 from penstock.core.vhost import VirtualHost
-from penstock.errors import AccessRefused, BrokerError, NotFound, PreconditionFailed, ResourceError, ResourceLocked
+from penstock.errors import (
+    AccessRefused,
+    BrokerError,
+    ContentTooLarge,
+    NotFound,
+    PreconditionFailed,
+    ResourceError,
+    ResourceLocked,
+)
 from penstock.flow.deadlines import NEVER, Party
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps
@@ -39,6 +51,17 @@ BLOCK_BYTES_MAX: Final = 16 * 1024 * 1024
 FOR_EVERYBODY: Final = ("cursor.attach", "cursor.plan", "cursor.range", "cursor.settle", "cursor.delete")
 """Operations on messages of queues, as consuming is: any user of the virtual host may ask for them. All others are the
 operator's, and need the tag administrator."""
+IMPORT: Final = "definitions.import"
+REQUEST_OCTETS: Final = 256 * 1024
+REQUEST_VALUES: Final = 10_000
+"""Octets of a request, and about how many values (names, numbers, texts, lists) may be in it."""
+IMPORT_OCTETS: Final = 8 * 1024 * 1024
+"""Octets of a request with definitions, which are a text in it: quotes are escaped."""
+REQUEST_WORK: Final = 50
+OCTETS_A_UNIT: Final = 128
+"""Units of work of any request, and octets of JSON to the unit; what lists is charged where it lists."""
+SIZE_AT: Final = 11
+"""Where a content header has the size of the body (AMQP 0-9-1 section 2.3.5.2)."""
 CURSORS_MAX: Final = 10_000
 """Cursors of a virtual host."""
 
@@ -82,7 +105,6 @@ class Control:
             "show": lambda request: tuning.show(hub, request),
             "list": lambda request: listing.answer(hub, request),
             "definitions.export": lambda request: definitions.answer_export(hub, request),
-            "definitions.import": lambda request: definitions.answer_import(hub, request),
             "vhost.declare": self._declare_vhost,
             "vhost.delete": self._delete_vhost,
             "why": self._why,
@@ -91,6 +113,7 @@ class Control:
         self._in_steps: dict[str, Callable[[Request], Steps[dict[str, object]]]] = {
             "settings.set": lambda request: tuning.set_settings(hub, request),
             "settings.unset": lambda request: tuning.unset_settings(hub, request),
+            IMPORT: lambda request: answer_import(hub, request),
         }
         """Those that take many turns where there is much."""
 
@@ -99,32 +122,50 @@ class Control:
         properties = Properties()
         try:
             properties = properties_of(content)
-            request = Request(vhost, connection, properties.reply_to, properties.correlation_id, body_of(content))
-            known, in_steps = self._operations.get(operation), self._in_steps.get(operation)
-            if known is None and in_steps is None:
-                names = ", ".join(sorted([*self._operations, *self._in_steps]))
-                raise NotFound(f"no control operation '{operation}'; known are {names}")
-            if operation not in FOR_EVERYBODY and not self.hub.users.is_administrator(connection.user):
-                raise AccessRefused(
-                    f"control operation '{operation}' needs the tag {ADMINISTRATOR}, which user '{connection.user}' "
-                    "does not have"
-                )
+            self._admit(connection, operation)
+            size = read_i64_be(content, SIZE_AT)
+            self.broker.work.done += REQUEST_WORK + size // OCTETS_A_UNIT
+            _check_size(operation, size)
+            body = body_of(content)
+            request = Request(vhost, connection, properties.reply_to, properties.correlation_id, b"{}")
+            if operation == IMPORT:
+                request.unread = body
+            else:
+                _check_values(operation, body)
+                request.read(body)
+            in_steps = self._in_steps.get(operation)
             if in_steps is not None:
                 self.hub.start(self._answer_in_steps(request, in_steps(request)), connection)
                 return
-            assert known is not None
-            answer = known(request)
+            answer = self._operations[operation](request)
             if answer is not None:
-                self._reply(request, "application/json", json.dumps(answer).encode())
+                self._answer(request, answer)
         except (BrokerError, CodecError) as error:
             self._fail(Request(vhost, connection, properties.reply_to, properties.correlation_id, b"{}"), error)
+
+    def _admit(self, connection: Connection, operation: str) -> None:
+        """Raise NotFound (404) or AccessRefused (403) for an operation that a connection's user may not ask for."""
+        if operation not in self._operations and operation not in self._in_steps:
+            names = ", ".join(sorted([*self._operations, *self._in_steps]))
+            raise NotFound(f"no control operation '{operation}'; known are {names}")
+        if operation not in FOR_EVERYBODY and not self.hub.users.is_administrator(connection.user):
+            raise AccessRefused(
+                f"control operation '{operation}' needs the tag {ADMINISTRATOR}, which user '{connection.user}' "
+                "does not have"
+            )
+
+    def _answer(self, request: Request, answer: dict[str, object]) -> None:
+        """Reply with an object; making its text is work as well."""
+        body = json.dumps(answer).encode()
+        self.broker.work.done += len(body) // OCTETS_A_UNIT
+        self._reply(request, "application/json", body)
 
     def _answer_in_steps(self, request: Request, steps: Steps[dict[str, object]]) -> Steps[None]:
         """Do an operation step by step, and reply."""
         declared = self.broker.promises.declared
         try:
             answer = yield from steps
-            self._reply(request, "application/json", json.dumps(answer).encode())
+            self._answer(request, answer)
         except BrokerError as error:
             self._fail(request, error)
         if request.connection is not None:
@@ -356,3 +397,19 @@ class Control:
             return
         queue.enqueue(Address("", queue.name), content, charge, self.broker.now)
         self.broker.mark(queue)
+
+
+def _check_size(operation: str, size: i64) -> None:
+    """Raise ContentTooLarge (311) for a request that would take long to be read."""
+    most = IMPORT_OCTETS if operation == IMPORT else REQUEST_OCTETS
+    if size > most:
+        raise ContentTooLarge(f"a request for '{operation}' has {size:,} octets; the most is {most:,}")
+
+
+def _check_values(operation: str, body: bytes) -> None:
+    """Raise ContentTooLarge (311) for a request of many values: those take long, not the octets."""
+    values = body.count(b",") + body.count(b"[") + body.count(b"{")
+    if values > REQUEST_VALUES:
+        raise ContentTooLarge(
+            f"a request for '{operation}' has about {values:,} values; the most is {REQUEST_VALUES:,}"
+        )

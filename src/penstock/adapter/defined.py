@@ -10,13 +10,21 @@ import difflib
 import json
 from typing import Final
 
-from penstock.adapter.json_reader import is_text
+from mypy_extensions import i64
+
+from penstock.adapter.json_reader import VALUE_OCTETS, JsonError, JsonReader
 from penstock.adapter.places import line_of
 from penstock.errors import PreconditionFailed
 
 BYTES_MOST: Final = 4 * 1024 * 1024
 ENTRIES_MOST: Final = 20_000
-"""The largest definitions that are imported at once: it is one step, and the broker does nothing else meanwhile."""
+"""The largest definitions that are imported at once: all of it is in memory until the last of it is made."""
+PARSE_WORK: Final = 500
+LOOKED_AT_ONCE: Final = 50
+LOOK_WORK: Final = 200
+"""Units of work of a step of reading, and entries that are looked at in a step, with their units."""
+NOTHING_IMPORTED: Final = "; nothing was imported"
+"""The end of what is told of a file that is wrong."""
 
 TEXT: Final = "a string"
 FLAG: Final = "true or false"
@@ -122,62 +130,93 @@ class Entry:
 
 
 class Defined:
-    """What a file defines, in the order of the file, and what of it is read over."""
+    """What a file defines, in the order of the file, and what of it is read over; read in steps."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, data: bytes, vhost: str | None) -> None:
+        """Take a file; `vhost` is the virtual host that entries are for which do not say it, None: they must."""
         self.entries: dict[str, list[Entry]] = {section: [] for section in SECTIONS}
         self.read_over: dict[str, int] = {}
         """How many users and the like the file has."""
+        self.complete: bool = False
+        """Whether all has been read and is of its type."""
+        self._vhost = vhost
+        self._reader = JsonReader(data)
+        self._parsed: bool = False
+        self._lists: list[tuple[str, list[object]]] = []
+        """Sections whose entries are still to be looked at."""
+        self._next: int = 0
+
+    def read(self) -> i64:
+        """Read on; returns the units of work that it took. Raises PreconditionFailed (406) with line and key."""
+        if not self._parsed:
+            self._parse()
+            return PARSE_WORK
+        if not self._lists:
+            self.complete = True
+            return 1
+        section, given = self._lists[0]
+        end = min(self._next + LOOKED_AT_ONCE, len(given))
+        while self._next < end:
+            self.entries[section].append(_entry(self, section, self._next, given[self._next], self._vhost))
+            self._next += 1
+        if end == len(given):
+            del self._lists[0]
+            self._next = 0
+        return LOOK_WORK
 
     def error(self, path: list[str | int], text: str) -> PreconditionFailed:
         """Return the error for what stands at a place of the file."""
         where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
-        told = f"line {line_of(self.text, path)}" + (f", {where}" if where else "")
-        return PreconditionFailed(f"{told}: {text}; nothing was imported")
+        told = f"line {self._line(path)}" + (f", {where}" if where else "")
+        return PreconditionFailed(f"{told}: {text}{NOTHING_IMPORTED}")
 
-    def count(self) -> int:
-        """Return how many things it defines."""
-        return sum(len(entries) for entries in self.entries.values())
+    def _parse(self) -> None:
+        reader = self._reader
+        if len(reader.data) > BYTES_MOST:
+            size = f"the definitions have {len(reader.data):,} octets; at once {BYTES_MOST:,} are imported"
+            raise PreconditionFailed(size + NOTHING_IMPORTED)
+        try:
+            self._parsed = reader.step()
+        except JsonError as error:
+            raise PreconditionFailed(f"{error}{NOTHING_IMPORTED}") from None
+        if not self._parsed:
+            return
+        if reader.has_halves:
+            raise PreconditionFailed(f"a string has half a character (a lone surrogate){NOTHING_IMPORTED}")
+        count = 0
+        for section, entries in reader.found.items():
+            count += self._section(section, entries)
+        if count > ENTRIES_MOST:
+            raise PreconditionFailed(
+                f"the file defines {count:,} things; at once {ENTRIES_MOST:,} are imported{NOTHING_IMPORTED}"
+            )
 
-
-def read(text: str, vhost: str | None) -> Defined:
-    """Read definitions; `vhost` is the virtual host that entries are for which do not say it, None: they must.
-
-    Raises PreconditionFailed (406) with line and key.
-    """
-    if len(text) > BYTES_MOST:
-        raise PreconditionFailed(f"the definitions have {len(text):,} characters; at once {BYTES_MOST:,} are imported")
-    try:
-        given = json.loads(text)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise PreconditionFailed(f"{where}: {error.msg}; nothing was imported") from None
-    except ValueError:
-        raise PreconditionFailed("a number has too many digits; nothing was imported") from None
-    except RecursionError:
-        raise PreconditionFailed("the definitions are nested too deeply; nothing was imported") from None
-    if "\\u" in text and not is_text(given):
-        raise PreconditionFailed("a string has half a character (a lone surrogate); nothing was imported")
-    found = Defined(text)
-    if not isinstance(given, dict):
-        raise found.error([], f"definitions are an object with {', '.join(SECTIONS)}, not {_shown(given)}")
-    for section, entries in given.items():
+    def _section(self, section: str, entries: object) -> int:
+        """Note a member of the file; returns how many things it defines."""
         if section in HEAD:
-            continue
+            return 0
         if section not in SECTIONS and section not in NOT_IMPORTED:
-            raise found.error([section], _unknown(section, [*SECTIONS, *NOT_IMPORTED, *HEAD]))
+            raise self.error([section], _unknown(section, [*SECTIONS, *NOT_IMPORTED, *HEAD]))
         if not isinstance(entries, list):
             but = "" if section in NOT_IMPORTED else f", not {_shown(entries)}"  # Users have passwords.
-            raise found.error([section], f"must be a list{but}")
+            raise self.error([section], f"must be a list{but}")
         if section in NOT_IMPORTED:
-            found.read_over[section] = len(entries)
-            continue
-        for index, fields in enumerate(entries):
-            found.entries[section].append(_entry(found, section, index, fields, vhost))
-    if found.count() > ENTRIES_MOST:
-        raise PreconditionFailed(f"the file defines {found.count():,} things; at once {ENTRIES_MOST:,} are imported")
-    return found
+            self.read_over[section] = len(entries)
+            return 0
+        self._lists.append((section, entries))
+        return len(entries)
+
+    def _line(self, path: list[str | int]) -> int:
+        """Return the line of a section, an entry, or a key of an entry."""
+        reader, section = self._reader, path[0]
+        assert isinstance(section, str)
+        places = reader.places.get(section, [])
+        index = path[1] if len(path) > 1 else -1
+        if not isinstance(index, int) or not 0 <= index < len(places):
+            return reader.line(reader.starts.get(section, 0))
+        place = places[index]
+        entry = reader.data[place : place + VALUE_OCTETS].decode(errors="ignore")
+        return reader.line(place) + line_of(entry, path[2:]) - 1
 
 
 def _entry(found: Defined, section: str, index: int, fields: object, vhost: str | None) -> Entry:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 KINDS: Final = ("queues", "exchanges", "bindings", "connections", "channels", "consumers", "vhosts")
 PAGE_MOST: Final = 500
 """Things in one answer of the control operation `list`."""
+ITEM_WORK: Final = 4
+COLLECTED_A_UNIT: Final = 10
+"""Units of work of one thing that is shown, and things that are only passed over to the unit."""
 
 
 class Item:
@@ -138,6 +141,7 @@ def answer(hub: Hub, request: Request) -> dict[str, object]:
     everywhere = request.fields.get("everywhere") is True or kind == "vhosts"
     items = collect(hub, kind, None if everywhere else request.vhost)
     page = items[after : after + count]
+    hub.broker.work.done += len(items) // COLLECTED_A_UNIT + len(page) * ITEM_WORK
     end = after + len(page)
     making = shape_binding if kind == "bindings" else shape
     return {

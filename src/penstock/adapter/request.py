@@ -32,6 +32,12 @@ class Request:
         self.reply_to = reply_to
         self.correlation_id = correlation_id
         self.fields = _parse(body)
+        self.unread: bytes = b""
+        """The body of a request that is read in steps."""
+
+    def read(self, body: bytes) -> None:
+        """Take the fields of a body."""
+        self.fields = _parse(body)
 
     def asker(self) -> str:
         """Return who asks, for people."""

@@ -78,6 +78,7 @@ def _within(vhost: str, act: Callable[[Hub, VirtualHost], object]) -> Act:
 def ask(hub: Hub, vhost: VirtualHost, operation: str, /, **fields: object) -> None:
     """Ask the broker for a control operation; whatever it answers."""
     connection = hub.connect(Peer("127.0.0.1:1", True))
+    connection.user = "guest"
     hub.control.request(vhost, connection, operation, make_content(Properties(), json.dumps(fields).encode()))
     hub.disconnect(connection)
 

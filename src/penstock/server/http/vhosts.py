@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 
@@ -9,8 +10,11 @@ from starlette.responses import Response, StreamingResponse
 
 from penstock.adapter import definitions, hosting, shapes
 from penstock.adapter.defined import BYTES_MOST
+from penstock.adapter.importing import import_steps
 from penstock.adapter.listing import collect
 from penstock.core.vhost import VirtualHost
+from penstock.errors import BrokerError
+from penstock.flow.work import Steps
 from penstock.server.http.ask import Ask, bad, not_found, nothing, told
 from penstock.server.http.lists import AT_ONCE, listed, one
 
@@ -77,14 +81,28 @@ async def import_(ask: Ask) -> Response:
     kind = ask.request.headers.get("content-type", "")
     if kind.startswith("multipart/"):
         raise bad("definitions are read from a body in JSON, not from a form")
-    body = await ask.body(BYTES_MOST)
-    try:
-        text = body.decode()
-    except UnicodeDecodeError as error:
-        line = body.count(b"\n", 0, error.start) + 1
-        raise bad(f"line {line}: not UTF-8; nothing was imported") from None
-    definitions.import_text(ask.hub, text, None if only is None else only.name)
+    await _imported(ask, await ask.body(BYTES_MOST), None if only is None else only.name)
     return nothing()
+
+
+async def _imported(ask: Ask, body: bytes, vhost: str | None) -> None:
+    """Wait until definitions have been imported; they are, also if nobody waits any more. Raises BrokerError."""
+    known: asyncio.Future[BrokerError | None] = ask.shell.loop.create_future()
+    ask.hub.start(_import_steps(ask, body, vhost, known))
+    ask.begin()
+    error = await known
+    if error is not None:
+        raise error
+
+
+def _import_steps(ask: Ask, body: bytes, vhost: str | None, known: asyncio.Future[BrokerError | None]) -> Steps[None]:
+    refusal: BrokerError | None = None
+    try:
+        yield from import_steps(ask.hub, body, vhost)
+    except BrokerError as error:
+        refusal = error
+    if not known.done():
+        known.set_result(refusal)
 
 
 async def policies(ask: Ask) -> Response:

@@ -1,0 +1,61 @@
+"""Control requests over AMQP are bounded in octets and values, and what they cost counts as their client's work."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from penstock.adapter.control import IMPORT_OCTETS, REQUEST_OCTETS
+from penstock.client import Connection
+from penstock.client.control import Control
+from penstock.client.errors import ControlError
+from penstock.wire.amqp091.codec import Properties
+from tests.adapter.dialogue import Dialogue, make_hub, publish
+from tests.brokers import BrokerProcess
+
+
+@pytest.mark.parametrize(
+    ("operation", "field", "size", "bound"),
+    [
+        ("list", "kind", REQUEST_OCTETS, f"{REQUEST_OCTETS:,}"),
+        ("cursor.attach", "cursor", 5 << 20, f"{REQUEST_OCTETS:,}"),
+        ("definitions.import", "definitions", IMPORT_OCTETS, f"{IMPORT_OCTETS:,}"),
+    ],
+)
+def test_a_request_that_is_too_large_is_refused_with_its_size_and_the_bound(
+    broker: BrokerProcess, operation: str, field: str, size: int, bound: str
+) -> None:
+    with Connection(broker.url) as connection, Control(connection) as control:
+        with pytest.raises(ControlError, match=f"for '{operation}' has {size + len(field) + 7:,} octets; .* {bound}"):
+            control.request(operation, {field: "x" * size})
+        assert control.status()["version"]
+
+
+def test_a_request_of_many_values_is_refused(broker: BrokerProcess) -> None:
+    too_many = pytest.raises(ControlError, match=r"about 20,00\d values; the most is 10,000")
+    with Connection(broker.url) as connection, Control(connection) as control, too_many:
+        control.request("list", {"kind": [0] * 20_000})
+
+
+def test_definitions_in_a_request_that_cannot_be_meant_are_refused(broker: BrokerProcess) -> None:
+    with Connection(broker.url) as connection, Control(connection) as control:
+        for definitions, reason in ((7, "must be a string"), ("{", "line 1"), ('{"queues":[7]}', "queues.0.")):
+            with pytest.raises(ControlError, match=reason):
+                control.request("definitions.import", {"definitions": definitions})
+
+
+def test_what_an_export_lists_is_counted_as_work_so_that_few_are_done_in_a_turn() -> None:
+    hub = make_hub()
+    vhost = hub.broker.vhosts["/"]
+    for number in range(600):
+        vhost.declare_queue(f"q{number}", {}, False, False, None, None)
+    client = Dialogue(hub)
+    properties = Properties(reply_to="answers")
+    vhost.declare_queue("answers", {}, False, False, None, None)
+    body = json.dumps({"section": "queues"}).encode()
+    request = publish("definitions.export", body, properties=properties, exchange="penstock.control")
+    hub.receive(client.connection, request * 100)
+    answered = int(vhost.queues["answers"].waiting())
+    assert 1 <= answered < 10
+    assert client.connection.must_drain

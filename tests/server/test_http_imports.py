@@ -1,0 +1,92 @@
+"""An import is carried out some entries at a time; what fails is taken back, but for what is in use already."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from penstock.adapter.defined import ENTRIES_MOST
+from penstock.adapter.importing import ENTRY_WORK
+from penstock.client import Connection
+from penstock.client.control import Control
+from penstock.flow.work import SHARE
+from tests.brokers import BrokerProcess, in_process
+from tests.server.test_http_slices import steps_of
+from tests.server.web import Web
+
+QUEUES = [{"vhost": "/", "name": f"q{number}"} for number in range(3000)]
+AT_ONCE = SHARE // ENTRY_WORK + 1
+"""The most entries of a turn."""
+
+
+def topology(**more: Any) -> bytes:
+    return json.dumps({"queues": QUEUES, **more}).encode()
+
+
+async def test_an_import_makes_some_queues_in_a_turn_whoever_else_imports() -> None:
+    async with in_process(http="127.0.0.1:0") as broker:
+        web = Web(broker.http_url)
+        queues = broker.hub.broker.vhosts["/"].queues
+        post = lambda: web.do("POST", "/definitions", topology())  # noqa: E731
+        steps = await steps_of(lambda: len(queues), post, post, post)
+        assert len(queues) == len(QUEUES)
+        assert max(steps) <= AT_ONCE
+
+
+async def test_an_import_over_amqp_is_cut_as_well_and_is_answered_at_its_end() -> None:
+    async with in_process() as broker:
+        queues = broker.hub.broker.vhosts["/"].queues
+        answers: list[dict[str, Any]] = []
+
+        def ask() -> None:
+            with Connection(broker.url) as connection, Control(connection) as control:
+                answers.append(control.import_definitions(topology().decode()))
+
+        steps = await steps_of(lambda: len(queues), ask)
+        assert answers == [{"made": {"queues": len(QUEUES)}, "not_imported": {}}]
+        assert max(steps) <= AT_ONCE
+
+
+async def test_what_fails_at_its_end_is_taken_back_some_at_a_time() -> None:
+    async with in_process(http="127.0.0.1:0") as broker:
+        web = Web(broker.http_url)
+        queues = broker.hub.broker.vhosts["/"].queues
+        broken = topology(bindings=[{"vhost": "/", "source": "none", "destination": "q1", "destination_type": "queue"}])
+        steps = await steps_of(lambda: len(queues), lambda: web.do("POST", "/definitions", broken, status=400))
+        assert len(queues) == 0
+        assert min(steps) >= -AT_ONCE
+
+
+async def test_a_queue_that_has_messages_when_an_import_fails_stays_and_is_named() -> None:
+    async with in_process(http="127.0.0.1:0") as broker:
+        web = Web(broker.http_url)
+        queues = broker.hub.broker.vhosts["/"].queues
+        broken = topology(bindings=[{"vhost": "/", "source": "none", "destination": "q1", "destination_type": "queue"}])
+        asked = asyncio.ensure_future(asyncio.to_thread(web.ask, "POST", "/definitions", broken))
+        while "q0" not in queues:  # noqa: ASYNC110 - a pass of the loop is what is meant.
+            await asyncio.sleep(0)
+        assert len(queues) < len(QUEUES)
+        published = await asyncio.to_thread(web.publish, "q0", "kept")
+        answer = await asked
+        assert answer.status == 400
+        if published.json == {"routed": True} and "q0" in queues:
+            assert answer.reason.endswith("taken back but for what is in use already: queue 'q0'")
+            assert [each["payload"] for each in await asyncio.to_thread(web.take, "q0")] == ["kept"]
+            assert list(queues) == ["q0"]
+
+
+def test_imports_of_19_000_queues_are_made_and_more_than_20_000_things_refused(served: BrokerProcess, web: Web) -> None:
+    name = "imported-many"
+    web.do("PUT", f"/vhosts/{name}", status=201)
+    many = [{"vhost": name, "name": f"q{number}"} for number in range(ENTRIES_MOST + 1)]
+    refused = web.ask("POST", "/definitions", {"queues": many})
+    assert (refused.status, "20,001 things" in refused.reason) == (400, True)
+    web.do("POST", "/definitions", {"queues": many[:19_000]})
+    assert web.get(f"/queues/{name}?page=1&page_size=1")["total_count"] == 19_000
+    web.do("DELETE", f"/vhosts/{name}")
+
+
+def test_a_second_import_of_the_same_changes_nothing(web: Web) -> None:
+    for _ in range(2):
+        web.do("POST", "/definitions", {"queues": QUEUES[:3]})
