@@ -71,8 +71,9 @@ def _open(connection: Connection, number: int, before: Channel | None) -> None:
     """Open a channel; its number may be that of one that both sides have closed, though close-ok is still missing."""
     if before is not None and not before.closed_by_both:
         raise ChannelError("second 'channel.open' seen")
-    if number > connection.channel_max:
-        raise NotAllowed(f"channel {number} is above the agreed channel_max of {connection.channel_max}")
+    others, most = len(connection.channels) - int(before is not None), connection.channel_max
+    if others >= most:
+        raise NotAllowed(f"number of channels opened ({others}) has reached the negotiated channel_max ({most})")
     assert connection.vhost is not None
     if connection.outlet is None:
         connection.outlet = ConnectionOutlet(connection)
