@@ -95,6 +95,16 @@ def test_what_a_client_wrote_in_our_place_does_no_harm(writer: DeathWriter, valu
     assert body_of(letter) == b"body"
 
 
+def test_entries_without_a_count_are_made_one_that_says_how_many_they_were(writer: DeathWriter) -> None:
+    old = [{"queue": queue, "reason": "expired"} for queue in ("a", "a", "b", "a", "q", "q")]
+    counted = {"queue": "c", "reason": "expired", "count": 7}
+    content = make_content(Properties(headers={"x-death": [*old, counted]}), b"")
+    headers = properties_of(written(writer, content, died("q", "expired"))).headers
+    assert headers is not None
+    found = [(entry["queue"], entry["count"]) for entry in headers["x-death"]]  # type: ignore[attr-defined]
+    assert found == [("q", 3), ("a", 3), ("b", 1), ("c", 7)]
+
+
 def test_on_headers_that_cannot_be_read_nothing_is_written(writer: DeathWriter) -> None:
     content = bytearray(make_content(Properties(headers={"name": "value"}), b"body"))
     at = content.index(b"S", content.index(b"name"))

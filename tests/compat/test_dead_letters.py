@@ -187,6 +187,17 @@ def test_deaths_of_one_kind_are_counted_and_the_last_one_stands_first(channel: B
     assert properties.headers["x-first-death-reason"] == "rejected"
 
 
+def test_deaths_that_an_old_broker_wrote_one_by_one_are_counted(channel: BlockingChannel, name: str) -> None:
+    pair = Pair(channel, name)
+    old = [{"queue": queue, "reason": "expired", "exchange": "x"} for queue in ("a", "b", "a", "a")]
+    pair.publish(b"1", properties=pika.BasicProperties(headers={"x-death": old}))
+    pair.reject()
+    properties, _, _ = pair.get()
+    found = [(entry["queue"], entry["reason"], entry["count"]) for entry in deaths(properties)]
+    assert found[0] == (pair.work, "rejected", 1)
+    assert sorted(found[1:]) == [("a", "expired", 3), ("b", "expired", 1)]
+
+
 def test_a_circle_without_a_rejection_is_dropped(channel: BlockingChannel, name: str) -> None:
     one, other = f"{name}-1", f"{name}-2"
     for queue, next_one in ((one, other), (other, one)):

@@ -98,8 +98,9 @@ def _told(death: Death) -> Entry:
 
 
 def _once_more(entry: Entry) -> Entry:
-    count = entry.get("count")
-    return {**entry, "count": count + 1 if isinstance(count, int) else 1}
+    count = entry["count"]
+    assert isinstance(count, int)
+    return {**entry, "count": count + 1}
 
 
 def _take(deaths: list[Entry], queue: str, reason: str) -> Entry | None:
@@ -111,7 +112,10 @@ def _take(deaths: list[Entry], queue: str, reason: str) -> Entry | None:
 
 
 def _deaths(headers: dict[str, bytes]) -> list[Entry]:
-    """Return the entries of x-death. What a client put there that is none is left out: it is not trusted."""
+    """Return the entries of x-death, one for each queue and reason.
+
+    What a client put there that is none is left out: it is not trusted.
+    """
     octets = headers.get("x-death")
     if octets is None:
         return []
@@ -122,7 +126,18 @@ def _deaths(headers: dict[str, bytes]) -> list[Entry]:
     for entry in value if isinstance(value, list) else []:
         if isinstance(entry, dict) and isinstance(entry.get("queue"), str) and isinstance(entry.get("reason"), str):
             found.append({name: entry[name] for name in WRITTEN if name in entry and _as_written(name, entry[name])})
-    return found
+    return _grouped(found)
+
+
+def _grouped(entries: list[Entry]) -> list[Entry]:
+    """Return the first entry of each queue and reason; RabbitMQ before 3.5.2 wrote one without a count each time."""
+    grouped: dict[tuple[object, object], Entry] = {}
+    times: dict[tuple[object, object], int] = {}
+    for entry in entries:
+        key = (entry["queue"], entry["reason"])
+        grouped.setdefault(key, entry)
+        times[key] = times.get(key, 0) + 1
+    return [entry if "count" in entry else {"count": times[key], **entry} for key, entry in grouped.items()]
 
 
 def _as_written(name: str, value: object) -> bool:
