@@ -67,10 +67,13 @@ def _read_line(stream: IO[str], deadline: float) -> str:
 class PenstockNode:
     """Our broker in the form that is asked for, with a data directory of its own; it may be started again and again.
 
-    With `store`, the URL of a database, it keeps there what is durable.
+    With `store`, the URL of a database, it keeps there what is durable; with `port` it is always at that one, and with
+    `http_port` it serves the HTTP API there.
     """
 
-    def __init__(self, name: str, scratch: Path, store: str | None = None) -> None:
+    def __init__(
+        self, name: str, scratch: Path, store: str | None = None, *, port: int = 0, http_port: int | None = None
+    ) -> None:
         self._environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         if name == COMPILED:
             self._command = [str(Path(sys.executable).with_name("penstock"))]
@@ -84,14 +87,17 @@ class PenstockNode:
             asked = f"The {name} form was asked for, but `{' '.join(self._command)} --version` says {self.title}."
             raise BrokerUnavailable(asked)
         self.data = scratch / f"{name}-data"
-        self._keeps = ["--data", str(self.data)] if store is None else ["--store", store]
+        self._options = ["--data", str(self.data)] if store is None else ["--store", store]
+        self._options += ["--listen", f"127.0.0.1:{port}"]
+        if http_port is not None:
+            self._options += ["--http", f"127.0.0.1:{http_port}"]
         self.log = scratch / f"{name}.log"
 
     def launch(self) -> subprocess.Popen[str]:
         """Start it; `port` waits until it is ready."""
         with self.log.open("a") as log:
             return subprocess.Popen(
-                [*self._command, "serve", "--listen", "127.0.0.1:0", *self._keeps],
+                [*self._command, "serve", *self._options],
                 env=self._environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
             )  # fmt: skip
 
@@ -103,6 +109,13 @@ class PenstockNode:
         if not found:
             raise BrokerUnavailable(f"`penstock serve` did not get ready; it printed {line.strip()!r}, see {self.log}.")
         return int(found[1])
+
+    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of `penstock`, in the form of the broker."""
+        return subprocess.run(
+            [*self._command, *words], env=self._environment, cwd=ROOT,
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
 
     def close(self) -> None:
         """Nothing of it is left but the process."""
@@ -214,6 +227,12 @@ class RabbitmqNode:
                 )
             time.sleep(0.2)  # it tells nobody when it listens
         return self._port
+
+    def control(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run `rabbitmqctl` with this node as its own."""
+        name = self._environment["RABBITMQ_NODENAME"]
+        command = [str(RABBITMQ_SCRIPT.with_name("rabbitmqctl")), "-n", name, *words]
+        return subprocess.run(command, env=self._environment, capture_output=True, text=True, check=False, timeout=60)
 
     def close(self) -> None:
         """End what it needs besides its process."""
