@@ -10,16 +10,19 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import penstock
-from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, STARTERS, Broker, start_all
-from compat import results, suites
+from bench.brokers import COMPILED, INTERPRETED, RABBITMQ, STARTERS
+from compat import golang, javaclient, results, suites
 from compat.explained import EXPLAINED
+from compat.nodes import ControlledBroker, start
 from compat.results import FAILED, PASSED, SKIPPED, Outcome
-from compat.sources import SourcesUnavailable, fetch
-from compat.suites import SUITES, Suite
+from compat.sources import fetch
+from compat.substitutions import SourcesUnavailable
+from compat.suites import SUITES, TOOLS, Suite
 
 OUTPUT = Path(__file__).resolve().parent / "output"
 
@@ -43,10 +46,10 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def run(suite: Suite, broker: Broker, sources: dict[str, Path], output: Path) -> list[Outcome]:
+def run(suite: Suite, broker: ControlledBroker, sources: dict[str, Path], scratch: Path, output: Path) -> list[Outcome]:
     """Run one suite against one broker, with a line before it and the failures after it."""
     begun = time.monotonic()
-    found = results.read(suite.key, broker.name, suites.run(suite, broker, sources, output))
+    found = results.read(suite.key, broker.name, suites.run(suite, broker, sources, scratch, output))
     counts = ", ".join(f"{sum(one.outcome == word for one in found)} {word}" for word in (PASSED, FAILED, SKIPPED))
     say(f"{suite.title}, {broker.name}: {counts} ({time.monotonic() - begun:.0f} s)")
     for one in found:
@@ -64,15 +67,25 @@ def run(suite: Suite, broker: Broker, sources: dict[str, Path], output: Path) ->
     return found
 
 
-def possible(wanted: list[Suite], folder: Path) -> tuple[list[Suite], dict[str, Path]]:
-    """Fetch the source packages; without them the suites that they carry are left out, in one sentence."""
-    if all(suite.project is None for suite in wanted):
-        return wanted, {}
-    try:
-        return wanted, fetch(folder)
-    except SourcesUnavailable as reason:
-        say(f"Without other people's suites: {reason}")
-        return [suite for suite in wanted if suite.project is None], {}
+def possible(wanted: list[Suite], scratch: Path) -> tuple[list[Suite], dict[str, Path]]:
+    """Fetch the sources; suites whose sources cannot be had are left out, each with one sentence."""
+    sources: dict[str, Path] = {}
+    absent: set[str] = set()
+
+    def had(projects: set[str], fetch: Callable[[], dict[str, Path]]) -> None:
+        needed = projects & {suite.project for suite in wanted if suite.project}
+        try:
+            sources.update(fetch() if needed else {})
+        except SourcesUnavailable as reason:
+            say(f"Without the tests of {', '.join(sorted(needed))}: {reason}")
+            absent.update(needed)
+
+    foreign = {golang.PROJECT, javaclient.PROJECT}
+    python = {suite.project for suite in wanted if suite.project} - foreign
+    had(python, lambda: fetch(scratch / "sources", scratch / TOOLS))
+    had({golang.PROJECT}, lambda: {golang.PROJECT: golang.fetch(scratch / golang.PROJECT)})
+    had({javaclient.PROJECT}, lambda: {javaclient.PROJECT: javaclient.fetch(scratch / javaclient.PROJECT)})
+    return [suite for suite in wanted if suite.project not in absent], sources
 
 
 def main() -> int:
@@ -85,13 +98,14 @@ def main() -> int:
     found: dict[str, list[Outcome]] = {}
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="penstock-compat-")))
-        chosen, sources = possible([suite for suite in SUITES if suite.key in wanted.only], scratch / "sources")
-        brokers = start_all(wanted.brokers, scratch, stack, say)
+        chosen, sources = possible([suite for suite in SUITES if suite.key in wanted.only], scratch)
+        started = {name: start(name, scratch, stack, say) for name in wanted.brokers}
+        brokers = {name: broker for name, broker in started.items() if broker is not None}
         for suite in chosen:
             if suite.why_not:
                 say(f"{suite.title}: left out are {suite.why_not}")
             for name, broker in brokers.items():
-                found.setdefault(name, []).extend(run(suite, broker, sources, output))
+                found.setdefault(name, []).extend(run(suite, broker, sources, scratch, output))
                 if broker.process.poll() is not None:
                     say(f"{name} has ended with {broker.process.returncode}.")
                     return 1

@@ -1,3 +1,30 @@
 """Differences that are known and meant: (suite, test) to the sentence that stands in docs/compatibility.md."""
 
-EXPLAINED: dict[tuple[str, str], str] = {}
+POLICIES = (
+    "`rabbitmqctl set_policy` takes any regular expression; here settings by pattern of words are what policies are."
+)
+PERMISSIONS = (
+    "There are no permissions for single resources yet: who may log in may do everything but what operators do."
+)
+NOWHERE = "A message that reaches no queue waits at no gate, and its connection is not told that it is blocked."
+LIMIT = "channel_max is 2,047 and cannot be set with `rabbitmqctl eval` while the broker runs."
+
+FUNCTIONAL, SERVER = "java-functional", "java-server"
+_POLICIES = ("tTL", "tTLArgs", "expires", "expiresArgs", "maxLength", "maxLengthArgs", "alternateExchange",
+             "alternateExchangeArgs", "deadLetterExchange", "deadLetterExchangeArgs")  # fmt: skip
+_PERMISSIONS = ("passiveDeclaration", "publish", "binding", "get", "auth", "purge", "noAccess", "dLXConfiguration",
+                "consume", "altExchConfiguration", "exchangeConfiguration", "queueConfiguration")  # fmt: skip
+
+EXPLAINED: dict[tuple[str, str], str] = {
+    (FUNCTIONAL, "QosTests.messageLimitPrefetchSizeFails"): "A prefetch in bytes is kept, not refused with 540.",
+    (FUNCTIONAL, "UserIDHeader.impersonatedUserId"): "There is no tag impersonator.",
+    (FUNCTIONAL, "ConnectionRecovery.blockedListenerRecovery"): NOWHERE,
+    (SERVER, "BlockedConnection.testBlock"): NOWHERE,
+    (SERVER, "BlockedConnection.initialBlock"): NOWHERE,
+    (SERVER, "Firehose.firehose"): "amq.rabbitmq.trace gets nothing: there is no `rabbitmqctl trace_on`.",
+    (SERVER, "LoopbackUsers.loopback"): "Users stand in the settings file: there is no `rabbitmqctl add_user`.",
+    (SERVER, "ChannelLimitNegotiation.openingTooManyChannels"): LIMIT,
+    (SERVER, "ChannelLimitNegotiation.channelMaxGreaterThanServerValue"): LIMIT,
+    **{(FUNCTIONAL, f"Policies.{test}"): POLICIES for test in _POLICIES},
+    **{(SERVER, f"Permissions.{test}"): PERMISSIONS for test in _PERMISSIONS},
+}

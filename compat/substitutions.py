@@ -1,0 +1,29 @@
+"""What of other people's tests names a fixed port or a product, and what takes its place: nothing else is changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+
+class SourcesUnavailable(Exception):
+    """The sources cannot be had; the text says why in one sentence."""
+
+
+class Substitution(NamedTuple):
+    """A piece of text that stands in a file so many times, and what it becomes."""
+
+    path: str
+    before: str
+    after: str
+    times: int = 1
+
+
+def substitute(root: Path, wanted: tuple[Substitution, ...]) -> None:
+    """Change the files below the root. Raises SourcesUnavailable where one is not as it is known to be."""
+    for one in wanted:
+        path = root / one.path
+        text = path.read_text()
+        if text.count(one.before) != one.times:
+            raise SourcesUnavailable(f"{one.path} of {root.name} has not {one.times} times `{one.before}`.")
+        path.write_text(text.replace(one.before, one.after))

@@ -1,0 +1,132 @@
+"""Other people's suites: what they may ask of a broker, what of them is changed, how their words are read."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pika
+import pytest
+
+from bench.brokers import INTERPRETED
+from compat import control, golang
+from compat.nodes import PenstockBroker
+from compat.substitutions import SourcesUnavailable, Substitution, substitute
+from penstock.client import Connection
+from tests.brokers import eventually
+
+
+@pytest.fixture(scope="module")
+def controlled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PenstockBroker]:
+    broker = PenstockBroker(INTERPRETED, tmp_path_factory.mktemp("controlled"))
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture
+def asked(controlled: PenstockBroker, tmp_path: Path) -> Iterator[tuple[Path, dict[str, str]]]:
+    """The folder of the commands, and the environment in which they find the broker."""
+    with control.served(controlled, tmp_path) as place:
+        yield control.commands(tmp_path / "commands"), os.environ | place
+
+
+def ask(asked: tuple[Path, dict[str, str]], *words: str) -> subprocess.CompletedProcess[str]:
+    folder, environment = asked
+    return subprocess.run([folder / words[0], *words[1:]], env=environment, capture_output=True, text=True, check=False)
+
+
+def url(broker: PenstockBroker) -> str:
+    return f"amqp://guest:guest@127.0.0.1:{broker.port}/"
+
+
+def test_a_suite_finds_a_connection_by_its_port_and_closes_it(
+    controlled: PenstockBroker, asked: tuple[Path, dict[str, str]]
+) -> None:
+    parameters = pika.URLParameters(url(controlled))
+    connection = pika.BlockingConnection(parameters)
+    port = connection._impl._transport._sock.getsockname()[1]  # type: ignore[attr-defined]
+    listed = ask(asked, "rabbitmqctl", "-n", "broker", "list_connections", "-q", "pid", "peer_port").stdout
+    (pid,) = [line.split("\t")[0] for line in listed.splitlines() if line.endswith(f"\t{port}")]
+    assert ask(asked, "rabbitmqctl", "-n", "broker", "close_connection", pid, "by a test").returncode == 0
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="by a test"):
+        connection.process_data_events(10)
+
+
+def test_a_suite_stops_and_starts_the_broker_which_stays_at_its_port(
+    controlled: PenstockBroker, asked: tuple[Path, dict[str, str]]
+) -> None:
+    with Connection(url(controlled)) as connection:
+        connection.channel().queue_declare("outlives", durable=True)
+    assert ask(asked, "make", "-C", "anywhere", "stop-rabbit-on-node", "start-rabbit-on-node").returncode == 0
+    with Connection(url(controlled)) as connection:
+        connection.channel().queue_delete("outlives")
+
+
+def test_an_alarm_of_a_suite_blocks_who_publishes_until_the_last_is_cleared(
+    controlled: PenstockBroker, asked: tuple[Path, dict[str, str]]
+) -> None:
+    assert ask(asked, "make", "set-resource-alarm", "SOURCE=disk").returncode == 0
+    assert ask(asked, "rabbitmqctl", "-n", "x", "set_vm_memory_high_watermark", "0.000000001").returncode == 0
+    connection = pika.BlockingConnection(pika.URLParameters(url(controlled)))
+    said: list[str] = []
+    connection.add_on_connection_blocked_callback(lambda _, method: said.append("blocked"))
+    connection.add_on_connection_unblocked_callback(lambda _, method: said.append("unblocked"))
+    channel = connection.channel()
+    channel.queue_declare("alarmed", exclusive=True)
+    channel.basic_publish("", "alarmed", b"x")
+
+    def told(count: int) -> bool:
+        connection.process_data_events(0)
+        return len(said) == count
+
+    eventually(lambda: told(1), "connection.blocked")
+    assert ask(asked, "rabbitmqctl", "-n", "x", "set_vm_memory_high_watermark", "0.4").returncode == 0
+    assert told(1)
+    assert ask(asked, "make", "clear-resource-alarm", "SOURCE=disk").returncode == 0
+    eventually(lambda: told(2), "connection.unblocked")
+    connection.close()
+    assert said == ["blocked", "unblocked"]
+
+
+def test_what_penstock_has_not_is_refused_with_a_sentence(asked: tuple[Path, dict[str, str]]) -> None:
+    done = ask(asked, "rabbitmqctl", "-n", "broker", "trace_on")
+    assert (done.returncode, done.stderr) == (64, "Penstock has nothing that does what `rabbitmqctl trace_on` does.\n")
+
+
+def test_a_substitution_changes_all_places_and_nothing_where_they_are_not_as_known(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("5672 and 5672")
+    substitute(tmp_path, (Substitution("a", "5672", "port", 2),))
+    assert (tmp_path / "a").read_text() == "port and port"
+    with pytest.raises(SourcesUnavailable, match="has not 1 times `5672`"):
+        substitute(tmp_path, (Substitution("a", "5672", "port"),))
+
+
+def events(*said: dict[str, str]) -> list[str]:
+    return ["# what is no JSON is passed over", *map(json.dumps, said)]
+
+
+def test_gos_tests_count_once_whatever_parts_they_have() -> None:
+    found = golang.outcomes(
+        events(
+            {"Action": "run", "Test": "TestA"},
+            {"Action": "output", "Test": "TestA/part", "Output": "    a_test.go:5: it broke\n"},
+            {"Action": "fail", "Test": "TestA/part"},
+            {"Action": "fail", "Test": "TestA"},
+            {"Action": "pass", "Test": "TestB"},
+            {"Action": "skip", "Test": "TestC"},
+            {"Action": "fail"},
+        )
+    )
+    assert list(found) == [
+        {"test": "TestA", "outcome": "failed", "why": "a_test.go:5: it broke"},
+        {"test": "TestB", "outcome": "passed", "why": ""},
+        {"test": "TestC", "outcome": "skipped", "why": ""},
+    ]
+
+
+def test_a_package_of_go_that_fails_without_a_test_of_its_own_is_a_failure() -> None:
+    found = list(golang.outcomes(events({"Action": "pass", "Test": "TestA"}, {"Action": "fail"})))
+    assert [(one["test"], one["outcome"]) for one in found] == [("TestA", "passed"), ("the whole package", "failed")]
