@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock.adapter.users import TAGS
+from penstock.core.metadata import ARGUMENTS_BYTES, TABLE_OCTETS_MAX
 from penstock.core.settings import (
     DEFAULT_CAPACITY_BYTES,
     DEFAULT_HOLD_DEADLINE_S,
@@ -35,6 +36,7 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "handshakes-address-max": (1, 1_000_000),
     "channel-max": (1, 2**16 - 1),
     "heartbeat-s": (0, 2**16 - 1),
+    "arguments-octets-max": (256, 2**20),
     "flow-log-files": (2, 10_000),
     "flow-log-file-bytes": (4096, 2**40),
 }
@@ -50,6 +52,8 @@ AT_START: Final = (
     "hold_bytes",
     "transaction_bytes",
     "message_bytes_max",
+    "arguments_octets_max",
+    "arguments_bytes_max",
     "frame_max",
     "initial_frame_max",
     "channel_max",
@@ -103,6 +107,11 @@ class Settings:
     """Bytes that a connection with transactions may have kept for its commits; past that its publishes are refused."""
     message_bytes_max: int = 128 * 1024 * 1024
     """Largest body, in octets."""
+    arguments_octets_max: int = TABLE_OCTETS_MAX
+    """Octets of the arguments of one queue, exchange, binding or consumer."""
+    arguments_bytes_max: int = ARGUMENTS_BYTES
+    """Memory of the arguments of all of them, in bytes; an eighth of the node's memory at most, and half of it for one
+    virtual host."""
     frame_max: int = 131072
     """Largest frame offered, in octets (4096 at least, AMQP 0-9-1 section 4.2.3)."""
     initial_frame_max: int = 4096

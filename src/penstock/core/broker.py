@@ -242,6 +242,8 @@ class Broker(Dispatcher):
         if queue.consumers and (consumer.exclusive or has_exclusive(queue)):
             raise AccessRefused(f"queue '{queue.name}' in vhost '{queue.vhost}' in exclusive use")
         _check_bounds(session, consumer)
+        self.gates.metadata.admit(f"consumer '{consumer.tag}'", queue.vhost, consumer.arguments)
+        consumer.arguments_charge = self.gates.metadata.add_consumer(queue.vhost, consumer.arguments, consumer.tag)
         session.consumers[consumer.tag] = consumer
         consumer.broker = self
         add(queue, consumer)
@@ -264,11 +266,17 @@ class Broker(Dispatcher):
             return
         queue = consumer.queue
         remove(queue, consumer)
-        forget(self, consumer)
+        self.let_go(consumer)
         if not queue.consumers and queue.auto_delete and not queue.deleted and not self.ending:
             self.delete_queue(queue)
         else:
             self.use(queue)
+
+    def let_go(self, consumer: Consumer) -> None:
+        """Forget what is kept for a consumer that is gone."""
+        forget(self, consumer)
+        self.gates.metadata.give_back(consumer.queue.vhost, consumer.arguments_charge)
+        consumer.arguments_charge = 0
 
     def end_session(self, session: Session) -> None:
         """Close the consuming side of a session: everything it has not settled goes back to where it was.

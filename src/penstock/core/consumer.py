@@ -52,6 +52,8 @@ class Consumer:
         self.watch: Watch | None = None
         """Looks whether it is slow; None where nobody does."""
         self.arguments: dict[str, object] = {}
+        self.arguments_charge: int = 0
+        """What its arguments and its tag count with in `Metadata`."""
         self.delivered: i64 = 0
         self.priority: i64 = priority
         """Those with a higher one are served first, as long as they have room (RabbitMQ's x-priority)."""

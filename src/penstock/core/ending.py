@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.pace import forget
 from penstock.flow.chores import Chore
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ class ConsumersEnd(Ending):
         done: i64 = 0
         while done < most and self._left:
             consumer = self._left.pop()
-            forget(self.broker, consumer)
+            self.broker.let_go(consumer)
             consumer.detach()
             if consumer.session.consumers.get(consumer.tag) is consumer:
                 del consumer.session.consumers[consumer.tag]

@@ -35,6 +35,8 @@ class Exchange:
         self.auto_delete: bool = False
         self.internal: bool = False
         self.arguments: dict[str, object] = {}
+        self.arguments_charge: int = 0
+        """What its arguments count with in `Metadata`."""
         self.alternate: str | None = None
         """The exchange that gets what no binding takes; there need not be one of that name."""
         self.bindings: dict[Mark, Binding] = {}

@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import i64
+
 from penstock.core.disk import Disk
 from penstock.core.limits import DiskLimits, Limits
+from penstock.core.metadata import Besides, Metadata
 from penstock.core.operator import ADDRESS, CONNECTION, QUEUE, USER, VHOST, OperatorGate
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
@@ -48,6 +51,9 @@ class Gates:
         """What stands before the disk; where nothing is kept there is nobody to stop."""
         self.memory: Pool | None = None
         """What all queues hold in memory; None where that is not bounded."""
+        self.besides = Besides()
+        """What counts in `memory` besides messages in queues."""
+        self.metadata = Metadata(self)
         self.vhosts: dict[str, Pool] = {}
         """What the queues of a virtual host hold, for those where that is bounded."""
         self.held: dict[tuple[str, str, str], OperatorGate] = {}
@@ -142,10 +148,15 @@ class Gates:
         if thresholds is not None:
             self.memory = Pool("memory", "of the node", thresholds, self.broker.turns)
             self.memory.reserve = reserve
+            self.memory.count(self.besides, 0, self.besides.bytes, False, now)
         for vhost in self.broker.vhosts.values():
             self._place_queues(vhost)
         if gone is not None:
             _open_for_good(gone.gate, self.broker)
+
+    def count_besides(self, by: i64) -> None:
+        """Count memory that is in use besides messages in queues, or (negative) that is not any more."""
+        self.besides.count(self.memory, by, self.broker.now)
 
     def bound_vhost(self, vhost: VirtualHost, thresholds: Thresholds | None) -> None:
         """Bound what the queues of a virtual host hold together; None: no bound."""

@@ -56,6 +56,8 @@ class Queue(Tally):
         self.thresholds = settings.thresholds
         self.overflow = settings.overflow
         self.arguments: dict[str, object] = {}
+        self.arguments_charge: int = 0
+        """What its arguments count with in `Metadata`."""
         self.durable: bool = False
         self.auto_delete: bool = False
         self.owner: object = None

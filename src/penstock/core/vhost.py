@@ -13,6 +13,7 @@ from penstock.core.exchange import Exchange, alternate_of, make_exchange
 from penstock.core.lasting import admit, forget, keep, lasts
 from penstock.core.length import limit
 from penstock.core.message import Address
+from penstock.core.metadata import COMPARED
 from penstock.core.paging import arrange, check
 from penstock.core.queue import Queue
 from penstock.core.route import Route
@@ -112,6 +113,7 @@ class VirtualHost:
             raise ResourceError(
                 f"vhost '{self.name}' has {QUEUES_MAX} queues, the most it may have; '{name}' was not declared"
             )
+        self.gates.metadata.admit(f"queue '{name}' in vhost '{self.name}'", self.name, arguments)
         features = read_features(name, arguments)
         check_flags(name, features, durable, auto_delete, owner is not None)
         settings = self.table.queue(self.name, name, read_arguments(name, arguments))
@@ -129,6 +131,7 @@ class VirtualHost:
     def enter_queue(self, queue: Queue) -> None:
         """Let a queue that has been made be one of the virtual host's; its name is free."""
         self.queues[queue.name] = queue
+        queue.arguments_charge = self.gates.metadata.add(self.name, queue.arguments)
         if queue.settings.overflow.pages:
             arrange(self.gates.broker, queue)
         self.gates.place_queue(queue)
@@ -166,6 +169,8 @@ class VirtualHost:
             del self.queues[queue.name]
         self._drop_bindings_to(QUEUE, queue.name)
         forget(self.gates.broker.journal, queue)
+        self.gates.metadata.give_back(self.name, queue.arguments_charge)
+        queue.arguments_charge = 0
         self.epoch += 1
         queue.purge(now)
         queue.gate.reopen(queue.messages, queue.bytes, now)
@@ -209,6 +214,7 @@ class VirtualHost:
             raise AccessRefused(f"exchange name '{name}' contains reserved prefix '{RESERVED}*'")
         if len(self.exchanges) >= EXCHANGES_MAX:
             raise ResourceError(f"vhost '{self.name}' has {EXCHANGES_MAX} exchanges, the most it may have")
+        self.gates.metadata.admit(f"exchange '{name}' in vhost '{self.name}'", self.name, arguments)
         made.alternate = alternate_of(name, self.name, arguments)
         self.table.limits("address", name)  # What patterns say about it must be possible together.
         admit(self.gates.broker.journal, durable)
@@ -227,6 +233,7 @@ class VirtualHost:
         without gates.
         """
         self.exchanges[exchange.name] = exchange
+        exchange.arguments_charge = self.gates.metadata.add(self.name, exchange.arguments)
         self.era += 1
         self.gates.place_address(self, exchange.name)
 
@@ -253,6 +260,8 @@ class VirtualHost:
     def _drop_exchange(self, exchange: Exchange) -> None:
         """Remove an exchange and the bindings that begin there."""
         del self.exchanges[exchange.name]
+        self.gates.metadata.give_back(self.name, exchange.arguments_charge)
+        exchange.arguments_charge = 0
         self.era += 1
         self.epoch += 1
         self.gates.forget_address(self, exchange.name)
@@ -275,12 +284,18 @@ class VirtualHost:
         return self.exchange(name)
 
     def bind(
-        self, source: str, queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]
+        self,
+        source: str,
+        queue: Queue | None,
+        exchange: Exchange | None,
+        key: str,
+        arguments: dict[str, object],
+        from_store: bool = False,
     ) -> Binding:
         """Bind a queue, or an exchange, to an exchange; doing so twice is once.
 
-        Raises as `source` does, PreconditionFailed (406) for arguments that cannot be meant, ResourceError (506) at a
-        bound.
+        `from_store`: it comes back, and its arguments are counted without a bound. Raises as `source` does,
+        PreconditionFailed (406) for arguments that cannot be meant, ResourceError (506) at a bound.
         """
         origin = self.source(source)
         binding = origin.find(queue, exchange, key, arguments)
@@ -290,8 +305,12 @@ class VirtualHost:
         if self.bindings.count >= BINDINGS_MAX:
             raise ResourceError(f"vhost '{self.name}' has {BINDINGS_MAX} bindings, the most it may have")
         binding = Binding(origin, queue, exchange, key, arguments)
+        if not from_store:
+            thing = f"binding from exchange '{source}' to {binding.mark[0]} '{binding.mark[1]}' in vhost '{self.name}'"
+            self.gates.metadata.admit(thing, self.name, arguments, times_kept(origin))
         admit(self.gates.broker.journal, lasts(binding))
         self.bindings.add(binding)
+        binding.arguments_charge = self.gates.metadata.add(self.name, arguments, times_kept(origin))
         self.epoch += 1
         keep(self.gates.broker.journal, binding)
         return binding
@@ -307,6 +326,8 @@ class VirtualHost:
     def take_back(self, binding: Binding) -> None:
         """Remove a binding as if it had never been made: no exchange is auto-deleted for it."""
         self.bindings.remove(binding)
+        self.gates.metadata.give_back(self.name, binding.arguments_charge)
+        binding.arguments_charge = 0
         self.epoch += 1
         forget(self.gates.broker.journal, binding)
 
@@ -376,3 +397,8 @@ class VirtualHost:
     def route(self, exchange: str, routing_key: str, mandatory: bool) -> Route:
         """Make a route; it is resolved at its first use."""
         return Route(Address(exchange, routing_key), mandatory)
+
+
+def times_kept(source: Exchange) -> int:
+    """Return how many times a binding of an exchange keeps its arguments."""
+    return COMPARED if source.by_headers else 1

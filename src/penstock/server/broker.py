@@ -235,6 +235,8 @@ class Broker:
         core.table.machine_bytes = memory_bytes()
         core.gates.limit_memory(core.table.limits(BROKER, ""))
         core.gates.limit_disk(core.table.limits(BROKER, ""))
+        core.gates.metadata.table_octets_max = settings.arguments_octets_max
+        core.gates.metadata.bytes_max = settings.arguments_bytes_max
         for vhost in settings.vhosts:
             core.add_vhost(vhost)
         try:

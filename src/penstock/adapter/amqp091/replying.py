@@ -34,10 +34,12 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
         raise PreconditionFailed("reply consumer cannot acknowledge")
     if channel.replies_to():
         raise PreconditionFailed("reply consumer already set")
+    arguments = arg.table(args, "arguments")
+    channel.broker.gates.metadata.admit(f"consumer '{tag}'", channel.vhost.name, arguments)
     queue = channel.vhost.open_replies(PREFIX + hub.make_name("")[1:])
     consumer = Consumer(tag, channel, queue, True, False, 0)
     consumer.shared = Credit()  # Answers pass whatever the channel's prefetch (as in RabbitMQ).
-    consumer.arguments = arg.table(args, "arguments")
+    consumer.arguments = arguments
     channel.broker.consume(channel, consumer, Terms(queue.settings, {}))
     channel.replies = queue
     channel.connection.review_hold_bound()

@@ -89,7 +89,7 @@ class Hosted:
                 raise StoreError(f"it leads to queue '{name}' number {number}, and that queue is number {there}")
         else:
             target = vhost.exchange(fields.text("exchange"))
-        vhost.bind(fields.text("source"), queue, target, fields.text("key"), fields.table("arguments"))
+        vhost.bind(fields.text("source"), queue, target, fields.text("key"), fields.table("arguments"), True)
 
     def cursor(self, vhost: VirtualHost, fields: Fields) -> None:
         """Have a cursor stand where it stood, with its token."""
