@@ -195,6 +195,7 @@ class ProducerModel:
     name: str
     confirming: bool
     bound: int
+    came: float = 0.0
     published: int = 0
     open: dict[int, Publish] = field(default_factory=dict)
     """Not yet in all its queues, refused or told, as far as we know."""
@@ -213,13 +214,17 @@ class ProducerModel:
         return publish
 
     def stopped_by(self, route: list[QueueModel], charge: int, now: float) -> set[str]:
-        """The queues that take no more from it although they have room: it has waited a whole hold deadline at each."""
+        """The queues that take no more from it although they have room: it has waited a whole hold deadline at each.
+
+        Who came when a gate was closed already has nothing under way there, and waits as long as it is closed.
+        """
         patience_s = min((queue.deadline_s for queue in route), default=float("inf"))
         stopped: set[str] = set()
         for queue in route:
             takes = queue.room_for(charge) or (queue.policy == "drop-head" and queue.could_drop_for(charge))
-            if queue.closed and takes and queue.name in self.blocked_by:
-                begun = max(queue.closed_at, self.blocked_by[queue.name])
+            came_later = self.came > queue.closed_at
+            if queue.closed and takes and (came_later or queue.name in self.blocked_by):
+                begun = queue.closed_at if came_later else max(queue.closed_at, self.blocked_by[queue.name])
                 if begun + patience_s - EARLY_S <= now + 1e-9:
                     stopped.add(queue.name)
         return stopped

@@ -88,7 +88,7 @@ class Rig(Looking):
         changes.put(self.broker, "queue", f"q{index}", read_settings("queue", f"q{index}", settings))
 
     def producer(self, confirming: bool, bound: int) -> Watched:
-        return Watched(self, ProducerModel(f"p{next(self._numbers)}", confirming, bound), bound)
+        return Watched(self, ProducerModel(f"p{next(self._numbers)}", confirming, bound, self.broker.now), bound)
 
     def route_models(self, route: Route) -> list[QueueModel]:
         if route.epoch != self.vhost.epoch:
@@ -112,7 +112,7 @@ class Rig(Looking):
             crowded = anybody or any(not queue.room_for(charge) for queue in models)
             assert crowded or stopped, f"{model.name}: {publish.number} is held for nothing"
         self.look(just=publish)
-        self._check_stopped(publish, {name for name in stopped if name in model.blocked_by})
+        self._check_stopped(publish, stopped & model.stopped_by(models, charge, self.broker.now))
         if publish.entered and not held and not producer.outbox and model.waits_since == turn:
             self._check_no_barging(producer, publish, stood)
             self.passes(producer, charge, [other for other in self.waiting() if self.could_go(other)])

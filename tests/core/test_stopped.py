@@ -117,12 +117,31 @@ def test_a_wait_counts_from_when_the_gate_last_closed_for_those_who_stand_in_lin
 
 
 def test_each_producer_waits_for_itself_but_nobody_goes_past_one_who_stands_in_line(house: House) -> None:
-    stopped, newcomer, late = closed(house), house.producer("newcomer"), house.producer("late")
-    publish(house, newcomer)
-    assert (house.depth("a"), len(newcomer.outbox)) == (5, 0), "it has not waited yet"
+    other, late = house.producer("other"), house.producer("late")
+    stopped = closed(house)
+    publish(house, other)
+    assert (house.depth("a"), len(other.outbox)) == (5, 0), "it has not waited yet"
     publish(house, stopped)
     publish(house, late)
     assert (house.depth("a"), len(stopped.outbox), len(late.outbox)) == (5, 1, 1)
+
+
+def test_who_comes_when_the_gate_is_closed_waits_as_long_as_that_is_closed(house: House) -> None:
+    """A client that connects anew for each try does not fill the queue."""
+    publish(house, house.producer("p"), 4)
+    at(house, 103.0)
+    early = house.producer("early")
+    publish(house, early)
+    assert (house.depth("a"), len(early.outbox)) == (5, 0)
+    at(house, 105.0)
+    late = house.producer("late")
+    publish(house, late)
+    publish(house, early)
+    assert (house.depth("a"), len(early.outbox), len(late.outbox)) == (5, 1, 1)
+    at(house, 108.0)
+    assert told(early) == [(1, 1, True)]
+    at(house, 110.0)
+    assert (told(early), told(late)) == ([(2, 2, False)], [(1, 1, False)])
 
 
 def test_a_producer_is_stopped_by_one_gate_and_not_by_others(house: House) -> None:
@@ -213,8 +232,10 @@ def test_a_producer_that_goes_away_leaves_no_trace_of_having_been_stopped(house:
     producer.depart()
     gate = house.vhost.queues["a"].gate
     assert (gate.waiters, gate.blocked, gate.expecting, gate.book.blocks) == ([], {}, {}, {})
-    publish(house, house.producer("p"))
-    assert house.depth("a") == 5, "who comes back is somebody else"
+    for _ in range(3):
+        house.take("a")
+    publish(house, house.producer("p"), 4)
+    assert house.depth("a") == 5
 
 
 def test_a_queue_that_is_deleted_stops_nobody(house: House) -> None:

@@ -24,8 +24,7 @@ from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, PreconditionFailed
-from penstock.flow.deadlines import CLOSE_ENOUGH_S, NEVER
-from penstock.flow.gate import Gate
+from penstock.flow.deadlines import NEVER
 from penstock.wire.amqp091.codec import CodecError, Properties
 
 if TYPE_CHECKING:
@@ -86,19 +85,6 @@ class Publication(Producer):
             content = without_blind_copies(content)
         self.patience_s = 2 * road.patience_s(route.queues)
         self.publish(route, content, charge)
-
-    def may_be_stopped(self) -> bool:
-        """See `Blockable.may_be_stopped`: any gate may, for it has nothing under way before this message."""
-        return True
-
-    def is_stopped_at(self, gate: Gate, patience_s: float) -> bool:
-        """See `Blockable.is_stopped_at`: where the gate has been closed for a whole hold deadline.
-
-        Each message is a producer of its own, so it is the gate's time that counts, or a loop of requests would fill
-        what is left of the queue.
-        """
-        since = gate.book.since
-        return since is not None and not gate.often and since + patience_s <= self.broker.now + CLOSE_ENOUGH_S
 
     def give_up(self) -> None:
         """Leave no trace: it has been answered, or nobody waits for the answer any more."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.flow.deadlines import CLOSE_ENOUGH_S
 from penstock.flow.gate import Gate, Waiter
 from penstock.flow.ledger import Block
 from penstock.flow.withheld import Pending
@@ -23,6 +24,8 @@ class Blockable(Waiter):
         self.broker = broker
         self.name = name
         """Who it is, for people: connection, channel and client."""
+        self.came: float = broker.now
+        """When it came: monotonic seconds."""
         self.gates: dict[int, Gate] = {}
         """The gates that it is blocked by, by identity."""
         self._books: dict[int, Gate] = {}
@@ -60,18 +63,17 @@ class Blockable(Waiter):
             self.entry(gate).end(now)
             self.broker.note_unblocked(self, gate)
 
-    def may_be_stopped(self) -> bool:
-        """Tell whether any gate might have stopped it."""
-        return bool(self.gates)
-
     def is_stopped_at(self, gate: Gate, patience_s: float) -> bool:
-        """Tell whether it has waited a whole hold deadline (seconds) at a gate since that closed.
+        """Tell whether it has waited a whole hold deadline (seconds) at a gate. See `Block.is_stopped`.
 
         Rates are left out: their gates close with every message, and hold what comes.
         """
-        if gate.open or gate.often or id(gate) not in self.gates:
+        closed_since = gate.book.since
+        if closed_since is None or gate.often:
             return False
-        return self.entry(gate).is_stopped(gate.book.since, patience_s, self.broker.now)
+        if id(gate) in self.gates:
+            return self.entry(gate).is_stopped(closed_since, patience_s, self.broker.now)
+        return self.came > closed_since and closed_since + patience_s <= self.broker.now + CLOSE_ENOUGH_S
 
     def note_stops(self) -> None:
         """Have it told by which gates it is stopped now; once for each time that the gate closes."""
@@ -88,6 +90,7 @@ class Blockable(Waiter):
         if entry is None or gate is not self._entry_of:
             self._books[id(gate)] = gate
             entry = gate.book.entry(id(self), self.name)
+            entry.came = self.came
             self._entry_of = gate
             self._entry = entry
         return entry

@@ -89,7 +89,7 @@ class Commit(Held):
         A gate whose amount it does not make grow is not on its road, so a session that drains a queue is not stopped.
         """
         longest_s = road.patience_s(self.queues)
-        for stop in self._road([]) if producer.may_be_stopped() else []:
+        for stop in self._road([]):
             if producer.is_stopped_at(stop.gate, longest_s):
                 return stop.gate
         return None

@@ -47,7 +47,7 @@ def renew(producer: Producer, queues: dict[int, Queue], now: float) -> None:
     for gate in producer.gates.values():
         owner = gate.owner
         if gate.kind != "queue" or (isinstance(owner, Queue) and id(owner) in queues):
-            producer.entry(gate).waits_from = now  # What has stopped it does so after a whole new deadline.
+            producer.entry(gate).renewed = now  # What has stopped it does so after a whole new deadline.
 
 
 def _concerns(road_queues: list[Queue], queues: dict[int, Queue]) -> bool:

@@ -103,17 +103,15 @@ def stopping_gate(producer: Blockable, route: Route, content: bytes, charge: i64
     Between stop and capacity there is room for what was under way when the gate closed. A producer that has waited a
     whole hold deadline at the gate has had its share. Where a policy refuses the message at once, the policy counts.
     """
-    if not producer.may_be_stopped():
-        return None
-    longest_s = patience_s(route.queues)
     for gate in route.gates:
-        if producer.is_stopped_at(gate, longest_s):
+        if not gate.open and producer.is_stopped_at(gate, patience_s(route.queues)):
             return gate
     for queue in route.queues:
         size = queue.bytes + charge
-        for gate in queue.gates if queue.takes(content, charge, now) else NO_GATES:
-            if size > gate.shelter and producer.is_stopped_at(gate, longest_s):
-                return gate
+        for gate in queue.gates:
+            if not gate.open and size > gate.shelter and producer.is_stopped_at(gate, patience_s(route.queues)):
+                if queue.takes(content, charge, now):
+                    return gate
     return None
 
 

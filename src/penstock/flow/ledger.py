@@ -23,7 +23,7 @@ class Block:
 
     __slots__ = (
         "producer", "since", "times", "total_s", "withheld", "withheld_bytes", "held", "held_bytes", "refused",
-        "refused_bytes", "late", "waits_from", "patience_s", "stops", "stopped_in",
+        "refused_bytes", "late", "came", "renewed", "patience_s", "stops", "stopped_in",
     )  # fmt: skip
 
     def __init__(self, producer: str) -> None:
@@ -44,8 +44,10 @@ class Block:
         self.refused_bytes: int = 0
         self.late: int = 0
         """Confirmations that were sent because their deadline passed, ever; the messages are in the queue."""
-        self.waits_from: float = 0.0
-        """Start of its present wait: `since`, or the last change of its hold deadline."""
+        self.came: float = -NEVER
+        """When the producer came."""
+        self.renewed: float = -NEVER
+        """When its hold deadline was last changed: it waits anew from then on."""
         self.patience_s: float = NEVER
         """Hold deadline of what it published here last, in seconds; infinity is for ever."""
         self.stops: int = 0
@@ -56,19 +58,20 @@ class Block:
     def is_stopped(self, closed_since: float | None, patience_s: float, now: float) -> bool:
         """Tell whether it has waited a whole hold deadline at the gate since that last closed; None: it is open.
 
-        What is dealt with a little before its deadline counts as if it had waited to the end.
+        Who came when the gate was closed already waits as long as that: nothing of it was under way. What is dealt with
+        a little before its deadline counts as if it had waited to the end.
         """
         if self.since is None or closed_since is None:
             return False
-        begun = self.waits_from if self.waits_from > closed_since else closed_since
-        return begun + patience_s <= now + CLOSE_ENOUGH_S
+        begun = closed_since if self.came > closed_since else max(self.since, closed_since)
+        return max(begun, self.renewed) + patience_s <= now + CLOSE_ENOUGH_S
 
     def begin(self, now: float) -> bool:
         """Note that the producer is blocked; returns whether it was not before."""
         if self.since is not None:
             return False
         self.since = now
-        self.waits_from = now
+        self.renewed = -NEVER
         self.times += 1
         return True
 
