@@ -1,0 +1,160 @@
+"""The code in README.md, docs/refused.md and docs/celery.md does what the pages say, against a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pika
+import pytest
+from pika.exceptions import NackError
+
+from tests.brokers import BrokerProcess, eventually, penstock_command
+
+ROOT = Path(__file__).resolve().parents[2]
+REASON = re.compile(
+    r"refused after its hold deadline of 1 s; queue 'orders' holds 3 messages, [0-9,]+ bytes "
+    r"\(closed above 2 messages, opens at 1 message, capacity 10 messages\)"
+)
+
+
+def snippet(page: str, heading: str, broker: BrokerProcess) -> str:
+    """Return the first Python code below a heading, for this broker."""
+    text = "\n" + (ROOT / page).read_text()
+    below = text[text.index(f"\n{heading}\n") :]
+    code = below[below.index("```python\n") + 10 :]
+    code = code[: code.index("```")]
+    assert "127.0.0.1:5672" in code
+    return code.replace("127.0.0.1:5672", f"{broker.host}:{broker.port}")
+
+
+def run(code: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(compile(code, "documented", "exec"), names)
+    return names
+
+
+def bounded(broker: BrokerProcess, name: str = "orders") -> None:
+    """Make a queue with a stop of 2, a capacity of 10 and a hold deadline of a second."""
+    arguments = {"capacity-messages": 10, "stop-messages": 2, "resume-messages": 1, "hold-deadline": 1}
+    connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+    connection.channel().queue_declare(name, durable=True, arguments=arguments)
+    connection.close()
+
+
+def sends_until_stopped(send: Callable[[bytes], bool]) -> list[bool]:
+    return [send(f"order {number}".encode()) for number in range(5)]
+
+
+def why(broker: BrokerProcess, connection: str) -> str:
+    done = penstock_command("why", "--connection", connection, "--url", broker.url)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def depth(broker: BrokerProcess, name: str = "orders") -> int:
+    found: int = broker.queue(name)["depth"]["messages"]
+    return found
+
+
+def test_the_readmes_first_example_is_confirmed_and_its_second_publish_at_a_closed_gate_raises_with_the_reason(
+    own_broker: BrokerProcess,
+) -> None:
+    code = snippet("README.md", "## Use it", own_broker)
+    assert '"hold-deadline": 10' in code
+    names = run(code.replace('"hold-deadline": 10', '"hold-deadline": 1'))
+    assert depth(own_broker) == 1
+    channel = names["channel"]
+    channel.basic_publish("", "orders", b"x" * 3_400_000)  # It closes the gate, and is confirmed at its deadline.
+    assert depth(own_broker) == 2
+    publish = [line for line in code.splitlines() if line.startswith("channel.basic_publish(")]
+    with pytest.raises(NackError) as refused:
+        exec(publish[-1], names)
+    (returned,) = refused.value.messages
+    assert "queue 'orders' holds 2 messages" in returned.method.reply_text
+    assert returned.body == b"one order"
+    assert depth(own_broker) == 2
+    channel.basic_get("orders", auto_ack=True)
+    channel.basic_get("orders", auto_ack=True)
+    exec(publish[-1], names)
+    assert depth(own_broker) == 1
+    names["connection"].close()
+
+
+def test_pika_finds_the_reason_in_the_error_in_the_log_and_by_its_connections_name_or_port(
+    own_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bounded(own_broker)
+    names = run(snippet("docs/refused.md", "## pika", own_broker))
+    assert sends_until_stopped(names["send"]) == [True, True, True, False, False]
+    first, second = capsys.readouterr().out.splitlines()
+    for line in (first, second):
+        assert line.startswith("refused: RESOURCE_ERROR - ")
+        assert REASON.search(line)
+    assert depth(own_broker) == 3, "there is room for 7 more"
+    sentences = why(own_broker, "web-1")
+    assert "stopped: it has waited a whole hold deadline" in sentences
+    assert re.search(r"2 publishes were refused \([0-9,]+ bytes\), the last \d+\.\d s ago: publish to", sentences)
+    assert REASON.search(sentences)
+    port = names["connection"]._impl._transport._sock.getsockname()[1]
+    assert REASON.search(why(own_broker, str(port)))
+    (line, *_) = eventually(lambda: own_broker.logged("PST-1015"), "the broker's log says it")
+    assert REASON.search(line)
+    names["connection"].close()
+
+
+def test_aio_pika_raises_and_its_log_has_the_reason(
+    own_broker: BrokerProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    bounded(own_broker)
+    names = run(snippet("docs/refused.md", "## aio-pika", own_broker))
+
+    async def story() -> list[bool]:
+        connection, channel = await names["connect"]()
+        sent = [await names["send"](channel, b"order") for _ in range(5)]
+        assert REASON.search(await asyncio.to_thread(why, own_broker, "web-1"))
+        await connection.close()
+        return sent
+
+    with caplog.at_level(logging.WARNING, "aiormq.connection"):
+        assert asyncio.run(story()) == [True, True, True, False, False]
+    assert any("what is held for 1 s is refused" in record.getMessage() for record in caplog.records)
+    assert depth(own_broker) == 3
+
+
+def test_kombu_is_told_the_reason_before_it_raises(
+    own_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bounded(own_broker)
+    names = run(snippet("docs/refused.md", "## kombu", own_broker))
+    assert sends_until_stopped(names["send"]) == [True, True, True, False, False]
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        assert REASON.search(line)
+    assert depth(own_broker) == 3
+    assert REASON.search(why(own_broker, "web-1"))
+    other = pika.BlockingConnection(pika.URLParameters(own_broker.url))
+    while other.channel().basic_get("orders", auto_ack=True)[0]:
+        pass
+    other.close()
+    assert names["send"](b"after it opened") is True, "each answer belongs to its own publish"
+    names["connection"].release()
+
+
+def test_celery_knows_whether_a_task_is_in_its_queue(own_broker: BrokerProcess) -> None:
+    code = snippet("docs/celery.md", "# Celery", own_broker)
+    documented = '{"capacity-messages": 1000, "hold-deadline": 2}'
+    assert documented in code
+    small = '{"capacity-messages": 10, "stop-messages": 2, "resume-messages": 1, "hold-deadline": 1}'
+    names = run(code.replace(documented, small))
+    answers = [names["enqueue"](number) for number in range(5)]
+    assert answers == [True, True, True, False, False]
+    assert depth(own_broker, "tasks") == 3
+    lines = eventually(lambda: own_broker.logged("PST-1015"), "the broker's log says it")
+    assert "queue 'tasks' holds 3 messages" in lines[0]
+    names["app"].close()
