@@ -56,7 +56,8 @@ class Card:
 
     def cells(self, wanted: set[str]) -> Iterator[Cell]:
         """Run the experiments, one after the other."""
-        for make in (self._overshoot, self._shares, self._resume, self._isolation, self._throughput, self._crowd):
+        parts = (self._overshoot, self._standstill, self._shares, self._resume, self._isolation, self._throughput)
+        for make in (*parts, self._crowd):
             yield from make(wanted)
 
     def _cell(self, key: str, condition: str, found: dict[str, Any]) -> Cell:
@@ -74,6 +75,11 @@ class Card:
                     found = asyncio.run(run.overshoot(self.target, count, window, capacity))
                     found["rss_mib"] = self._rss_mib()
                     yield self._cell("overshoot", f"{count} x {window}, {title}", found)
+
+    def _standstill(self, wanted: set[str]) -> Iterator[Cell]:
+        if "standstill" in wanted:
+            found = asyncio.run(run.standstill(self.target, 2, 3))
+            yield self._cell("standstill", "hold deadline 2 s, until 3 refusals", found)
 
     def _shares(self, wanted: set[str]) -> Iterator[Cell]:
         orders: list[int] = []

@@ -44,6 +44,14 @@ EXPERIMENTS = (
         lambda f: f["over"] * 1e6 + f["refused"] + f["sessions_lost"],
     ),
     Experiment(
+        "standstill",
+        "window of 1, nobody consuming, 64 KiB",
+        "<= 1 taken behind the closed gate, then refused",
+        lambda f: f"{f['late']} late, {f['refused']} refused at {f['depth']} of {f['capacity']}",
+        lambda f: f["late"] <= 1 and f["refused"] > 0 and f["depth"] == f["confirmed"],
+        lambda f: f["late"],
+    ),
+    Experiment(
         "starvation",
         "consumer of 2,000/s, 64 KiB",
         "0 s, >= 99 % of its rate",

@@ -187,6 +187,26 @@ def percentile(ordered: list[float], share: float) -> float | None:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else None
 
 
+async def standstill(target: Target, deadline_s: int, refusals: int) -> Found:
+    """Tell what a publisher with a window of one hears at 64 KiB when nobody consumes, until it is refused so often.
+
+    `late` counts confirmations that came a hold deadline after the publish, or nearly: messages that were taken behind
+    the closed gate.
+    """
+    stage = await Stage.set(target, target.bounded(KIB_64) | ({"hold-deadline": deadline_s} if target.ours else {}))
+    (party,) = await publishers(target, stage.queue, [1])
+    begun = time.monotonic()
+    party.start()
+    while party.channel.nacked < refusals and not party.channel.closed and time.monotonic() < begun + 120:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+    told = [begun, *party.told_at]
+    late = sum(1 for at in range(1, len(told)) if told[at] - told[at - 1] > 0.8 * deadline_s)
+    depth = await stage.looking.depth(stage.queue)
+    confirmed, refused = party.channel.acked, party.channel.nacked
+    await stage.strike([party])
+    return {"late": late, "refused": refused, "confirmed": confirmed, "depth": depth, "capacity": target.most(KIB_64)}
+
+
 async def isolation(target: Target, seconds: float) -> Found:
     """One connection publishes to a blocked queue, publishes to a free one and consumes from that."""
     rates = {}

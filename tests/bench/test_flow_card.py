@@ -67,6 +67,15 @@ def test_nothing_goes_past_the_capacity_and_nobody_is_refused(target: Target) ->
     assert found == {"depth": 51, "capacity": 51, "over": 0, "refused": 0, "sessions_lost": 0}
 
 
+def test_behind_a_gate_that_stays_closed_one_message_is_confirmed_late_and_the_next_are_refused(
+    target: Target,
+) -> None:
+    found = asyncio.run(experiments.standstill(target, 1, 2))
+    assert found["confirmed"] == found["depth"] < found["capacity"], "the queue has room when the publisher is refused"
+    assert found["refused"] >= 2
+    assert found["late"] >= 1
+
+
 def test_a_paced_consumer_tells_shares_and_order(target: Target) -> None:
     found = asyncio.run(experiments.pace(target, [20, 20], KIB_64, 0.5))
     assert found["out_of_order"] == 0
