@@ -52,6 +52,7 @@ AT_START: Final = (
     "hold_bytes",
     "transaction_bytes",
     "message_bytes_max",
+    "arriving_bytes_max",
     "arguments_octets_max",
     "arguments_bytes_max",
     "frame_max",
@@ -107,6 +108,8 @@ class Settings:
     """Bytes that a connection with transactions may have kept for its commits; past that its publishes are refused."""
     message_bytes_max: int = 128 * 1024 * 1024
     """Largest body, in octets."""
+    arriving_bytes_max: int = 256 * 1024 * 1024
+    """Bytes of messages that arrive in pieces on one connection and are not whole; the largest message always fits."""
     arguments_octets_max: int = TABLE_OCTETS_MAX
     """Octets of the arguments of one queue, exchange, binding or consumer."""
     arguments_bytes_max: int = ARGUMENTS_BYTES

@@ -16,6 +16,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from penstock.adapter import telling
+from penstock.adapter.amqp091.arriving import Arrivals
 from penstock.adapter.amqp091.channel import Channel, ChannelProducer
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.deaths import DeathWriter
@@ -97,6 +98,8 @@ class Hub:
         self.turn_times = TurnTimes(broker.work)
         self._jobs: deque[tuple[Steps[None], Connection | None]] = deque()
         """What is done step by step, one after the other, and who waits for it."""
+        self.arrivals = Arrivals(self)
+        """What has come of messages that arrive in pieces."""
         self.logins = PendingLogins(self)
         """Connections that have not logged in."""
         self.node: str = "penstock@localhost"

@@ -24,6 +24,8 @@ class Policy:
         """Seconds between heartbeats that are offered; RabbitMQ's default."""
         self.message_bytes_max: int = 128 * 1024 * 1024
         """Octets of the largest body; RabbitMQ's default."""
+        self.arriving_bytes_max: int = 256 * 1024 * 1024
+        """Octets of messages that have begun to arrive on a connection and are not whole; twice the largest body."""
         self.hold_bytes: int = 1024 * 1024
         """Held publishes of a connection (charges) at which its reading is paused, or, if it also consumes, the next
         publish is refused: enough for a second of a fast client, small against a queue."""
@@ -56,6 +58,10 @@ class Policy:
         Who is held longer has a queue with a longer deadline, or none, and is not read any more.
         """
         return min(deadline_s, PULSING_S_MAX) if deadline_s > 0 else PULSING_S_MAX
+
+    def largest_arrival(self) -> int:
+        """Return what the largest message may count with while it arrives in pieces of a KiB, with a large header."""
+        return self.message_bytes_max + self.message_bytes_max // 16 + 2 * self.frame_max
 
     def hold_bytes_most(self, deadline_s: float) -> int:
         """Return the bytes (charges) at which the next publish of a connection that only publishes is refused.

@@ -247,6 +247,7 @@ class Broker:
         policy.frame_max = settings.frame_max
         policy.channel_max = settings.channel_max
         policy.heartbeat_s = settings.heartbeat_s
+        policy.arriving_bytes_max = settings.arriving_bytes_max
         policy.initial_frame_max = settings.initial_frame_max
         policy.handshake_s = settings.handshake_s
         policy.handshakes_max = min(settings.handshakes_max, open_files() // 2)

@@ -8,6 +8,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from penstock.adapter import telling
+from penstock.adapter.amqp091.arriving import PIECE_BYTES
 from penstock.adapter.amqp091.asking import Asking
 from penstock.adapter.amqp091.claims import CLAIMS, check_claims
 from penstock.adapter.amqp091.content import header_end
@@ -105,6 +106,8 @@ class Channel(Session):
         self._content: list[bytes] = []
         self._content_route: Route | None = None
         self._content_size: i64 = 0
+        self.arriving: i64 = 0
+        """What has come of the message counts with so much; see `Arrivals`."""
         self._loose = BytesWriter()
         """Small pieces of a body on their way into one frame; one octet a frame would take nine times its charge."""
         self._heads: dict[str, DeliveryHead] = {}
@@ -200,6 +203,7 @@ class Channel(Session):
         if body < 0 or body > most:
             self._drop_content()
             raise PreconditionFailed(f"message size {int(body) % (1 << 64)} is larger than configured max size {most}")
+        self.connection.hub.arrivals.add(self, size + PIECE_BYTES)
         self._content.append(frame)
         self._content_size = size - FIXED_OCTETS + body
         self.content_left = body
@@ -215,6 +219,7 @@ class Channel(Session):
                 f"the body on channel {self.number} is longer than announced: "
                 f"{self.content_left} octets were left, {size} came"
             )
+        self.connection.hub.arrivals.add(self, size if size < SMALL_PIECE else size + PIECE_BYTES)
         self.content_left -= size
         loose = self._loose
         if len(loose) or (size < SMALL_PIECE and self.content_left):
@@ -242,6 +247,7 @@ class Channel(Session):
     def _drop_content(self) -> Route:
         route = self._content_route
         assert route is not None
+        self.connection.hub.arrivals.give_back(self)
         self._content_route = None
         self._content = []
         self._loose.truncate(0)
@@ -313,6 +319,8 @@ class Channel(Session):
 
     def end(self, graceful: bool) -> None:
         """It is closed: what is not committed is rolled back. Its consuming side ends by itself (`ChannelEnd`)."""
+        if self._content_route is not None:
+            self._drop_content()
         if self.transaction is not None:
             self.transaction.end()
             self.connection.review_hold_bound()

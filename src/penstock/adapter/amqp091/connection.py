@@ -78,6 +78,8 @@ class Connection(Intake):
         self.holding = Holding(self.policy.hold_bytes_most(self.broker.defaults.hold_deadline_s))
         self.origin: Origin | None = None
         """The connection as the gates know it; None until it is open."""
+        self.arriving: i64 = 0
+        """What messages that arrive in pieces hold; see `Arrivals`."""
         self.paused_at: float = 0.0
         self.asked: int = 0
         """How many of its channels are asked to stop by channel.flow."""
