@@ -7,6 +7,7 @@ from itertools import pairwise
 from penstock.adapter.amqp091.connection import OUTPUT_FULL
 from penstock.adapter.amqp091.peer import Peer
 from penstock.adapter.hub import Hub
+from penstock.core.broker import CONSUMERS_OF_A_CHANNEL
 from penstock.core.ending import AT_ONCE
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.wire.amqp091 import spec
@@ -210,3 +211,19 @@ def test_queues_of_different_channels_have_equal_shares_of_one_connection_that_r
         counts[name] = 30 - int(queues[name].messages)
     assert max(counts.values()) - min(counts.values()) <= 4, counts
     assert min(counts.values()) >= 6, counts
+
+
+def test_one_consumer_too_many_closes_its_channel_and_says_why() -> None:
+    client = Dialogue(make_hub())
+    client.declare("q")
+    client.say(method_frame(2, spec.CHANNEL_OPEN))
+    for start in range(0, CONSUMERS_OF_A_CHANNEL, 100):
+        client.say(b"".join(consume("q", 1, f"c{number}", no_wait=True) for number in range(start, start + 100)))
+    (told,) = client.say(consume("q", 1, "late"))
+    closed = decode_method(told[2])
+    assert (closed.name, closed.args["reply_code"]) == ("channel.close", 506)
+    assert closed.args["reply_text"] == (
+        "RESOURCE_ERROR - the channel has 10000 consumers, the most it may have; 'late' was not added"
+    )
+    assert client.names(method_frame(1, spec.CHANNEL_CLOSE_OK) + consume("q", 2, "late")) == ["basic.consume-ok"]
+    assert len(client.hub.broker.vhosts["/"].queues["q"].consumers) == 1

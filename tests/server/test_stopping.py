@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pika
+from pamqp import commands
 
 from tests.brokers import BrokerProcess, eventually, penstock_command, serving
+from tests.compat.test_reply_to import content
+from tests.server.peer import Peer, open_peer, publish_frames
 from tests.server.test_durability import LOST, Client, client_of
 
 PAGE: dict[str, Any] = {"x-overflow": "page", "capacity-messages": 20}
@@ -143,3 +147,37 @@ def test_a_broker_starts_from_a_backup_that_was_made_under_load(tmp_path: Path) 
             assert numbers == list(range(numbers[0], numbers[-1] + 1)), "one moment"
             assert numbers[-1] >= before[name] - 1, "what was confirmed before it began"
             assert numbers[0] <= after[name], "what was not acknowledged when it ended"
+
+
+def test_what_very_many_consumers_have_comes_back_in_the_store_before_the_broker_ends(tmp_path: Path) -> None:
+    data, count = str(tmp_path / "data"), 12_000
+    quorum = {"x-queue-type": "quorum"}
+    with serving(tmp_path, "--data", data) as broker, open_peer(broker) as peer:
+        peer.ask(1, commands.Queue.Declare(queue="many", durable=True, arguments=quorum), commands.Queue.DeclareOk)
+        peer.ask(1, commands.Confirm.Select(), commands.Confirm.SelectOk)
+        peer.say(publish_frames(1, "", "many", b"x", {"delivery_mode": 2}) * count)
+        confirmed = 0
+        while confirmed < count:
+            confirmed = peer.expect(1, commands.Basic.Ack).delivery_tag or 0
+        peer.ask(1, commands.Basic.Consume(queue="many", consumer_tag="c"), commands.Basic.ConsumeOk)
+        delivered(peer, count)
+        peer.send(1, commands.Basic.Nack(0, multiple=True, requeue=True))
+        assert delivered(peer, count) == {1: count}
+        broker.process.send_signal(signal.SIGTERM)
+        peer.expect(0, commands.Connection.Close)
+        peer.close()  # Nobody is left whom the broker would wait for.
+        broker.process.wait()
+    with serving(tmp_path, "--data", data) as broker, open_peer(broker) as peer:
+        peer.ask(1, commands.Basic.Consume(queue="many", consumer_tag="c", no_ack=True), commands.Basic.ConsumeOk)
+        assert delivered(peer, count) == {2: count}
+
+
+def delivered(peer: Peer, count: int) -> dict[int, int]:
+    """Hear so many deliveries; how many of them have come back how often."""
+    found: dict[int, int] = {}
+    for _ in range(count):
+        peer.expect(1, commands.Basic.Deliver)
+        headers = content(peer)[0].headers or {}
+        back = int(str(headers.get("x-delivery-count", 0)))
+        found[back] = found.get(back, 0) + 1
+    return found

@@ -6,6 +6,7 @@ Work is counted in units of about a microsecond: a message that goes back to its
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
@@ -46,6 +47,7 @@ class Endings:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self._left: i64 = IN_A_TURN
+        self._under_way: deque[Ending] = deque()
 
     def begin(self, ending: Ending) -> None:
         """Do what can be done in this turn, as a rule all of it; the rest follows in the next ones."""
@@ -56,9 +58,17 @@ class Endings:
             broker.work.done += done
         if not ending.is_over():
             broker.turns.chores.add(ending)
+            self._under_way.append(ending)
+
+    def pending(self) -> bool:
+        """Tell whether any end is not over."""
+        while self._under_way and self._under_way[0].is_over():
+            self._under_way.popleft()
+        return len(self._under_way) > 0
 
     def renew(self) -> None:
         """Another turn begins."""
+        self.pending()  # What is over is forgotten.
         self._left = IN_A_TURN
 
 

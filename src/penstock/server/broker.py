@@ -149,6 +149,7 @@ class Broker:
             shell.close_connections()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(shell.emptied.wait(), LEAVE_S)
+            await shell.finish_ends()
         if self._keeper is not None:
             await self._keeper.stop()
         stuck = self._keeper is not None and self._keeper.is_stuck()

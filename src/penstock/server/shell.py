@@ -319,6 +319,12 @@ class Shell:
         else:
             self.emptied.set()
 
+    async def finish_ends(self) -> None:
+        """Make turns until every end that has begun is over: what went back to its queue counts in the store."""
+        while self.hub.broker.endings.pending():
+            self.turn()
+            await asyncio.sleep(0)
+
     def stop(self) -> None:
         """Give up whoever is still there, and all timers."""
         for transport in [*self.transports.values(), *self.leaving]:

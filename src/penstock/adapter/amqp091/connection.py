@@ -385,6 +385,8 @@ class Connection(Intake):
 
     def on_error(self, number: int, error: BrokerError, method: int = 0) -> None:
         """See `Intake.on_error`."""
+        if self.leaving:
+            return  # Whatever is wrong with a channel, its end is under way already.
         code = error.reply_code() if isinstance(error, Malformed) else error.code
         if error.closes == "channel" and number in self.channels:
             channel = self.channels[number]
