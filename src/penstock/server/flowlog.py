@@ -10,6 +10,7 @@ with.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import logging
 import os
@@ -76,11 +77,14 @@ class FlowLog:
         self._writer = threading.Thread(target=self._run, name="penstock-flow-log", daemon=True)
 
     def start(self) -> None:
-        """Take the directory and begin to write. Raises StartError if it cannot be written to."""
+        """Take the directory and begin to write; a full disk is tried again later. Raises StartError."""
         try:
             self._go_on()
         except OSError as error:
-            raise StartError(f"cannot write the flow log to '{self.directory}': {error.strerror}") from None
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                self._note_failure(0, error)
+            else:
+                raise StartError(f"cannot write the flow log to '{self.directory}': {error.strerror}") from None
         self._give([self._record("start")])
         self._writer.start()
 
