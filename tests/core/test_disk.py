@@ -194,6 +194,23 @@ def test_room_that_must_be_left_free_closes_and_opens_with_some_distance() -> No
     assert [closed for _, closed in house.crossings()] == [True, False, True, False]
 
 
+def test_what_the_store_needs_itself_is_not_free_for_messages() -> None:
+    house = Kept(min_disk_free=1_000)
+    for free, needed, closed in ((1_500, 500, []), (1_500, 501, ["room"]), (1_500, 400, []), (1_000, 0, [])):
+        house.disk.measured(1, free, 100_000, house.broker.now, needed)
+        assert house.closed() == closed, (free, needed)
+
+
+def test_where_nothing_must_be_left_free_the_store_still_keeps_what_it_needs() -> None:
+    house = Kept(min_disk_free="none")
+    for free, needed, closed in ((500, 500, []), (499, 500, ["room"]), (500, 500, [])):
+        house.disk.measured(1, free, 100_000, house.broker.now, needed)
+        assert house.closed() == closed, (free, needed)
+    house.disk.measured(1, 499, 100_000, house.broker.now, 500)
+    assert house.disk.room is not None
+    assert house.disk.room.clause() == ("0 bytes free < min-disk-free 0 (opens at 0), besides 500 for the store itself")
+
+
 @pytest.mark.parametrize(
     ("percent", "total", "mark", "resume"), [(5.0, 1000, 50, 55), (99.0, 1000, 990, 995), (100.0, 1000, 1000, 1000)]
 )

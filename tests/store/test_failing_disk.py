@@ -76,7 +76,7 @@ def test_a_full_file_system_is_told_and_the_same_commit_goes_through_when_there_
 ) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    script = f'mount -t tmpfs -o size=3m none {small} && head -c 2500000 /dev/zero > {small}/large && exec "$@"'
+    script = f'mount -t tmpfs -o size=3m none {small} && head -c 2800000 /dev/zero > {small}/large && exec "$@"'
     with child(small, *own_mounts, "sh", "-c", script, "sh") as ask:
         number = 1
         while (said := ask("commit", number)) == f"done {number}":

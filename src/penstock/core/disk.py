@@ -95,7 +95,7 @@ class QuotaGate(DiskGate):
 
 
 class RoomGate(DiskGate):
-    """How much of its file system must be left free."""
+    """How much of its file system must be left free, beside what the store itself needs."""
 
     def __init__(self, disk: Disk) -> None:
         super().__init__(disk, "room")
@@ -139,7 +139,9 @@ class RoomGate(DiskGate):
         """See `DiskGate.clause`."""
         free = "0" if self.free < 0 else f"{int(self.free):,}"
         sign = "<" if self.free < self.mark() else "after less than"
-        return f"{free} bytes free {sign} min-disk-free {int(self.mark()):,} (opens at {int(self.resume()):,})"
+        needed = f", besides {int(self.disk.needed):,} for the store itself" if self.disk.needed else ""
+        mark = f"min-disk-free {int(self.mark()):,} (opens at {int(self.resume()):,})"
+        return f"{free} bytes free {sign} {mark}{needed}"
 
 
 class FaultGate(DiskGate):
@@ -206,6 +208,8 @@ class Disk:
         """What the store takes, as measured last."""
         self.free: i64 = UNLIMITED
         """What its file system has left; UNLIMITED where nobody can say."""
+        self.needed: i64 = 0
+        """What of it the store itself will take."""
         self.fault = FaultGate(self)
         self.quota: QuotaGate | None = None
         self.room: RoomGate | None = None
@@ -218,16 +222,11 @@ class Disk:
         """Follow what is said for the broker."""
         self.quota = self._quota(self.quota, "", limits, now)
         room = self.room
-        if not limits.has_room():
-            self.room = None
-            if room is not None:
-                self._lift(room, now)
-        else:
-            if room is None:
-                room = RoomGate(self)
-            room.bytes = limits.free_bytes
-            room.percent = limits.free_percent
+        if room is None:
+            room = RoomGate(self)
             self.room = room
+        room.bytes = limits.free_bytes
+        room.percent = limits.free_percent
         self._place(now)
 
     def limit_vhost(self, vhost: str, limits: DiskLimits | None, now: float) -> None:
@@ -286,10 +285,14 @@ class Disk:
 
     # What the store's writer says
 
-    def measured(self, used: i64, free: i64, total: i64, now: float) -> None:
-        """The store has been looked at; `free` is UNLIMITED and `total` 0 where nobody can say."""
+    def measured(self, used: i64, free: i64, total: i64, now: float, needed: i64 = 0) -> None:
+        """The store has been looked at; `free` is UNLIMITED and `total` 0 where nobody can say.
+
+        Of what is free the store needs so much itself, whether messages come or not.
+        """
         self.used = used
         self.free = free
+        self.needed = needed
         if self.room is not None:
             self.room.total = total
         self.judge(now)
@@ -333,7 +336,7 @@ class Disk:
         if self.quota is not None:
             left = self.quota.overfull - self.used - unwritten
         if self.room is not None and self.free != UNLIMITED:
-            room = self.free - unwritten - self.room.mark()
+            room = self.free - self.needed - unwritten - self.room.mark()
             if room < left:
                 left = room
         return left
@@ -346,7 +349,7 @@ class Disk:
         if self.quota is not None:
             self.quota.judge(self.used + unwritten, now)
         if self.room is not None and self.free != UNLIMITED:
-            self.room.judge(self.free - unwritten, now)
+            self.room.judge(self.free - self.needed - unwritten, now)
         left = self.left()
         hosts: i64 = len(self.stocks)
         for stock in self.stocks.values():

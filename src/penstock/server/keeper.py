@@ -272,7 +272,8 @@ class Keeper:
         hub = self._shell.hub
         hub.begin(self._shell.loop.time())
         disk = hub.broker.gates.disk
-        disk.measured(usage.used, UNLIMITED if usage.free is None else usage.free, usage.total or 0, hub.broker.now)
+        free = UNLIMITED if usage.free is None else usage.free
+        disk.measured(usage.used, free, usage.total or 0, hub.broker.now, usage.needed)
         self._aim()
         self._shell.schedule()
 
@@ -344,17 +345,25 @@ class Keeper:
         """Nothing is to be written: let the store give back what it does not need, a little at a time."""
         assert self._shell is not None
         try:
-            while self._jobs.empty() and self.store.tidy():
-                pass
-            usage = self.gauge.look()
+            self._tidy()
+            return self.gauge.look()
         except StoreLost as error:
             self._post(partial(self._lose, error))
-            return None
         except StoreError as error:
             self._complain(error)
-            return None
-        self._complained = ""
-        return usage
+        return None
+
+    def _tidy(self) -> None:
+        """Tidy up until somebody has something to write. Raises StoreLost."""
+        try:
+            while self._jobs.empty() and self.store.tidy():
+                pass
+        except StoreLost:
+            raise
+        except StoreError as error:  # Most likely the disk is full: just then it matters what room there is.
+            self._complain(error)
+        else:
+            self._complained = ""
 
     def _complain(self, error: StoreError) -> None:
         """Log that the store could not be looked after: once, for it is tried every second."""

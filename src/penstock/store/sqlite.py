@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.errors import StoreError, StoreLost
+from penstock.errors import StoreError, StoreFull, StoreLost
 from penstock.store import schema
 from penstock.store.backup import copy
 from penstock.store.commit import Commit, Note, Position, Row, Thing
@@ -30,7 +30,8 @@ from penstock.store.directory import DataDirectory, Identity, identity_of
 from penstock.store.faults import fault, is_damage, refused
 from penstock.store.paging import Pages
 from penstock.store.reading import Reading
-from penstock.store.space import LOG_BYTES, Space, measure
+from penstock.store.reserve import Reserve
+from penstock.store.space import Space, log_bytes, measure
 from penstock.store.store import Damage, Store, Usage, ignore
 from penstock.store.tables import NOTES, POSITIONS, ROWS, TABLES, THINGS, Table
 from penstock.store.wal import judge, secure
@@ -52,7 +53,7 @@ log = logging.getLogger("penstock")
 class SqliteStore(Store):
     """The store of one data directory, which the caller has locked.
 
-    Who gives the lock (`held`) has it looked at before each transaction.
+    Who gives the lock (`held`) has it looked at before each transaction, and room kept for the store (reserve.py).
     """
 
     def __init__(self, directory: Path, held: DataDirectory | None = None) -> None:
@@ -68,6 +69,7 @@ class SqliteStore(Store):
         """Of the file and its log, as they are open."""
         self.damaged: list[Damage] = []
         self._space = Space(self.path)
+        self._reserve = None if held is None else Reserve(directory)
         self._connection: sqlite3.Connection | None = None
         self._is_open = False
 
@@ -79,6 +81,15 @@ class SqliteStore(Store):
 
     def open(self) -> None:
         """Take hold of the file, make it or bring its form up to date. Raises StoreError with one sentence."""
+        try:
+            self._open()
+        except StoreFull:
+            if self._reserve is None or not self._reserve.release():
+                raise
+            self._open()
+        self._keep_room()
+
+    def _open(self) -> None:
         try:
             if schema.recognise(self.path):
                 judge(self.path)
@@ -113,9 +124,14 @@ class SqliteStore(Store):
 
     def close(self) -> None:
         """Let go of the file; what is in the log is written back, if the disk lets us."""
+        was_open = self._is_open
         self._is_open = False
         self._disconnect()
         self._counter.close()
+        if was_open and self._reserve is not None and self._held is not None:
+            with contextlib.suppress(StoreError, OSError):  # Else it is another broker's by now.
+                self._held.keep()
+                self._reserve.shrink()
 
     def _connect(self) -> sqlite3.Connection:
         """Return a connection that keeps to our rules. Raises sqlite3.Error or OSError."""
@@ -129,8 +145,8 @@ class SqliteStore(Store):
                 "checkpoint_fullfsync = ON",
                 "secure_delete = OFF",  # Debian's SQLite writes zeros over whatever is deleted: twice the work for us.
                 f"cache_size = -{CACHE_KIB}",
-                f"wal_autocheckpoint = {LOG_BYTES // schema.PAGE_SIZE}",
-                f"journal_size_limit = {2 * LOG_BYTES}",
+                f"wal_autocheckpoint = {log_bytes(self.path) // schema.PAGE_SIZE}",
+                f"journal_size_limit = {2 * log_bytes(self.path)}",
             ):
                 connection.execute(f"PRAGMA {pragma}")
         except BaseException:
@@ -236,6 +252,14 @@ class SqliteStore(Store):
 
         Raises StoreLost if another broker uses the file.
         """
+        try:
+            self._commit(commit)
+        except StoreFull:
+            if not self._make_room():
+                raise
+            self._commit(commit)
+
+    def _commit(self, commit: Commit) -> None:
         self._keep()
         connection = self._connected()
         count = self._count.plus(commit)
@@ -257,6 +281,28 @@ class SqliteStore(Store):
             raise refused(error, self._counter.path, "write", "the count of transactions") from None
         if self._keep() and not self._is_ours():
             raise self._opened_by_another()
+
+    def _make_room(self) -> bool:
+        """The disk is full: give the reserve away, write the log back and begin it anew; tells whether that helps.
+
+        Raises StoreError.
+        """
+        if self._reserve is None:
+            return False
+        self._reserve.release()
+        connection = self._connected()
+        try:
+            busy, frames, written = connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+        except sqlite3.Error:
+            return False
+        return not busy and bool(frames == written)
+
+    def _keep_room(self) -> None:
+        """Make the reserve whole if there is room for it, beside what the store needs. Raises StoreError."""
+        if self._reserve is not None and self._reserve.missing():
+            usage = self.usage()
+            if usage.free is None or usage.free >= usage.needed:
+                self._reserve.make()
 
     def _is_ours(self) -> bool:
         """Tell whether nobody else has opened the file. Raises StoreError."""
@@ -309,16 +355,24 @@ class SqliteStore(Store):
         """Give back some of what is free; tells whether there is more. Raises StoreError, StoreLost."""
         self._keep()
         try:
-            return self._space.tidy(self._connected())
+            more = self._space.tidy(self._connected())
         except sqlite3.Error as error:
-            raise fault(error, self.path, "write") from None
+            failure = fault(error, self.path, "write")
+            if isinstance(failure, StoreFull) and self._make_room() and self._space.take_smaller_steps():
+                return True
+            raise failure from None
+        if not more:
+            self._keep_room()
+        return more
 
     def usage(self) -> Usage:
         """Return how much room it takes on its file system now."""
         try:
-            return measure(self._connected(), self.path)
+            usage = measure(self._connected(), self.path)
         except sqlite3.Error as error:
             raise fault(error, self.path, "read") from None
+        missing = 0 if self._reserve is None else self._reserve.missing()
+        return usage._replace(needed=usage.needed + missing)
 
     def backup(self, target: Path, told: Callable[[int, int], None] | None = None) -> None:
         """Copy it into an empty folder, in the thread that calls, while another thread goes on using it.

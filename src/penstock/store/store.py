@@ -20,6 +20,8 @@ class Usage(NamedTuple):
     """Bytes left on the file system for others and for us; None where nobody can say."""
     total: int | None = None
     """Bytes of the file system, in use or not; None where nobody can say."""
+    needed: int = 0
+    """Bytes of those left that it will take without another message: to write its log back, and for its reserve."""
 
 
 STALE: Final = "they are not the ones that were written last"

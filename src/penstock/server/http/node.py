@@ -118,7 +118,8 @@ def _disk_alarm(hub: Hub) -> bool:
 
 def _disk_free_limit(hub: Hub) -> int | None:
     room = hub.broker.gates.disk.room
-    return None if hub.broker.journal is None or room is None else int(room.mark())
+    mark = 0 if hub.broker.journal is None or room is None else int(room.mark())
+    return mark or None
 
 
 def _resident_bytes() -> int:

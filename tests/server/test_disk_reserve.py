@@ -1,0 +1,145 @@
+"""A disk whose reserve is small, or whose last byte others have taken: the broker starts, consumers drain, it opens.
+
+File systems that are really small, and really full.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+import pika
+import pytest
+
+from penstock.server.flowlog import FlowLog
+from penstock.store.reserve import RESERVE_BYTES, RESERVE_FILE, STOPPED_BYTES, WHOLE_BYTES
+from tests.brokers import BrokerProcess, eventually, in_background
+from tests.faults import small_disk
+from tests.server.disks import closed, kept
+from tests.server.test_durability import client_of, killed
+from tests.server.test_folders import fill
+
+MIB = 1024 * 1024
+KIB_100 = "x" * 100_000
+LARGE = {"capacity-bytes": 1 << 30, "hold-deadline": 0}
+SIZE = 96 * MIB
+
+
+def free(place: Path) -> int:
+    system = os.statvfs(place)
+    return system.f_bavail * system.f_frsize
+
+
+def settings(tmp_path: Path, min_free: str) -> tuple[str, str]:
+    config = tmp_path / "settings.toml"
+    config.write_text(f'[broker]\nmin-disk-free = "{min_free}"\n')
+    return "--config", str(config)
+
+
+def reserved(small: Path) -> int:
+    """Return how many bytes of the file system the reserve really has."""
+    path = small / "data" / RESERVE_FILE
+    return path.stat().st_blocks * 512 if path.exists() else 0
+
+
+def publish_until_killed(broker: BrokerProcess, confirmed: list[str]) -> None:
+    with contextlib.suppress(pika.exceptions.AMQPError, OSError), client_of(broker) as client:
+        for number in range(1500):
+            client.publish("q", f"{number:04}{KIB_100}")
+            confirmed.append(f"{number:04}")
+
+
+def drained(broker: BrokerProcess) -> list[str]:
+    """Take all messages, and return their numbers when it is on the disk that they are gone."""
+    with client_of(broker) as client:
+        found = [body[:4] for body, _ in client.drain("q")]
+        client.channel.queue_declare("answered when all before it is written", durable=True)
+    return found
+
+
+@pytest.mark.parametrize("min_free", ["none", "1MiB", "8MiB"])
+def test_however_small_the_reserve_is_a_broker_that_filled_its_disk_keeps_it_starts_and_drains(
+    tmp_path: Path, min_free: str
+) -> None:
+    options = settings(tmp_path, min_free)
+    confirmed: list[str] = []
+    marks = {"none": 0, "1MiB": MIB, "8MiB": 8 * MIB}
+    with small_disk(tmp_path / "small", f"{SIZE}") as small:
+        with kept(tmp_path, None, *options, data=small / "data") as broker:
+            with client_of(broker) as client:
+                client.channel.queue_declare("q", durable=True, arguments=LARGE)
+            with in_background(lambda: publish_until_killed(broker, confirmed)):
+                eventually(lambda: closed(broker) == ["room"], "the gate closes, and the store never fails")
+                assert free(small) >= marks[min_free]
+                assert reserved(small) == RESERVE_BYTES * SIZE // WHOLE_BYTES
+                assert len(confirmed) > 600
+                killed(broker)
+        with kept(tmp_path, None, *options, data=small / "data") as broker:
+            assert free(small) >= marks[min_free]
+            found = drained(broker)
+            assert found[: len(confirmed)] == confirmed
+            assert len(found) <= len(confirmed) + 1
+            eventually(lambda: closed(broker) == [], "it opens by itself")
+            with client_of(broker) as client:
+                client.publish("q", "afterwards")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "stopped"])
+@pytest.mark.parametrize("min_free", ["none", "8MiB"])
+def test_a_disk_that_is_full_to_the_last_byte_at_the_start_is_taken_and_drained(
+    tmp_path: Path, how: signal.Signals, min_free: str
+) -> None:
+    """What was acknowledged on it is gone for good, and it opens by what its consumers have freed."""
+    options = settings(tmp_path, min_free)
+    numbers = [f"{number:04}" for number in range(400)]
+    with small_disk(tmp_path / "small", f"{SIZE}") as small:
+        with kept(tmp_path, None, *options, data=small / "data") as broker, client_of(broker) as client:
+            client.channel.queue_declare("q", durable=True, arguments=LARGE)
+            client.publish("q", *[f"{number}{KIB_100}" for number in numbers])
+            killed(broker, how)
+        if how == signal.SIGTERM:
+            assert reserved(small) == STOPPED_BYTES
+        fill(small / "ballast")
+        assert free(small) == 0
+        with kept(tmp_path, None, *options, data=small / "data") as broker:
+            assert closed(broker) == ["room"]
+            with client_of(broker) as client:
+                assert client.depth("q") == 400
+            assert drained(broker) == numbers
+            eventually(lambda: closed(broker) == [], "it opens")
+            eventually(lambda: reserved(small) == RESERVE_BYTES * SIZE // WHOLE_BYTES, "it has its reserve again")
+            killed(broker)
+        with kept(tmp_path, None, *options, data=small / "data") as broker, client_of(broker) as client:
+            assert client.depth("q") == 0
+            client.publish("q", "afterwards")
+
+
+def test_a_disk_that_others_fill_to_the_last_byte_while_the_broker_runs_is_drained(tmp_path: Path) -> None:
+    options = settings(tmp_path, "8MiB")
+    numbers = [f"{number:04}" for number in range(400)]
+    with small_disk(tmp_path / "small", f"{SIZE}") as small:
+        with kept(tmp_path, None, *options, data=small / "data") as broker:
+            with client_of(broker) as client:
+                client.channel.queue_declare("q", durable=True, arguments=LARGE)
+                client.publish("q", *[f"{number}{KIB_100}" for number in numbers])
+            fill(small / "ballast")
+            eventually(lambda: closed(broker) == ["room"], "the gate closes")
+            assert drained(broker) == numbers
+            eventually(lambda: closed(broker) == [], "it opens by what was consumed")
+            assert broker.logged("PST-1012") == [], "the store could always be written"
+            killed(broker)
+        with kept(tmp_path, None, *options, data=small / "data") as broker, client_of(broker) as client:
+            assert client.depth("q") == 0
+
+
+def test_a_flow_log_that_finds_no_room_at_the_start_is_told_and_written_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with small_disk(tmp_path / "small", "1m,nr_inodes=2") as small:
+        (small / "last").touch()
+        flow_log = FlowLog(small / "flow-log", 2, 1 << 20)
+        flow_log.start()
+        flow_log.stop()
+    assert "cannot be written: No space left on device" in caplog.text
