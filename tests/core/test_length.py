@@ -229,7 +229,7 @@ def test_a_refusal_says_what_is_counted() -> None:
 
     line = Line(x_max_length=1, x_overflow="reject-publish")
     line.put(b"1")
-    assert "it has 1 message ready, of a max-length of 1 messages, which does not count what consumers have" in str(
+    assert "it has 1 message ready, of a max-length of 1 message, which does not count what consumers have" in str(
         refusal(line.q)
     )
 

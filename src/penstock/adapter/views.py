@@ -165,6 +165,8 @@ def obstacles(consumer: Consumer) -> list[str]:
         found.append(behind)
     if queue.depth_messages() == 0:
         found.append("the queue is empty")
+    elif queue.returns:
+        found.append("messages are on their way back to the queue")
     elif queue.available() == 0 and queue.waiting() > 0:
         found.append("the next messages of the queue are being read from the disk")
     elif queue.available() == 0:

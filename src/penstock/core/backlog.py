@@ -18,6 +18,7 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.core.leftovers import AT_ONCE, Leftovers
 from penstock.core.message import Expiry, MarkedMessage, Message, StoredMessage
 from penstock.flow.deadlines import NEVER
 
@@ -119,6 +120,20 @@ class Backlog:
         for _, _, expiry in self.mortal:
             expiry.message = None  # It holds its message, which holds it.
         self.mortal.clear()
+        self.ghosts = 0
+        self.idle = 0
+
+    def hand_over(self, leftovers: Leftovers) -> None:
+        """Forget all that wait; what they take up goes into `leftovers` where it is much."""
+        if len(self.ready) + len(self.returned) + len(self.mortal) <= AT_ONCE:
+            self.clear()
+            return
+        leftovers.lines.append(self.ready.copy())  # Routes know the line itself; to copy it frees nothing.
+        self.ready.clear()
+        leftovers.heaps.append(self.returned)
+        leftovers.expiries.append(self.mortal)
+        self.returned = []
+        self.mortal = []
         self.ghosts = 0
         self.idle = 0
 

@@ -12,14 +12,20 @@ a new fencing token; the older holder's requests are refused from then on.
 from __future__ import annotations
 
 from itertools import islice
+from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.core.leftovers import AT_ONCE
 from penstock.core.message import Message
 from penstock.core.overflow.drop_head import DropHead
 from penstock.core.queue import Queue
 from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceLocked
+from penstock.flow.chores import Chore
 from penstock.flow.level import UNLIMITED
+
+SETTLED_A_UNIT: Final = 4
+"""Messages that are dropped with one unit of work."""
 
 
 class Position:
@@ -175,6 +181,7 @@ class Cursor:
         for position in self.positions.values():
             queue = position.queue
             if self in queue.cursors:
+                drop_settled(queue, UNLIMITED, now)
                 queue.cursors.remove(self)
                 let_go(queue, now)
         self.positions.clear()
@@ -216,19 +223,50 @@ def _initial(queue: Queue, starting: int | str) -> i64:
     return starting
 
 
+class Settling(Chore):
+    """The dropping of what every cursor of a queue has settled."""
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__()
+        self.queue = queue
+
+    def has_more(self) -> bool:
+        """See `Chore.has_more`."""
+        ready = self.queue.backlog.ready
+        return len(ready) > 0 and ready[0].sequence <= settled_by_all(self.queue)
+
+    def work(self, most: i64, now: float) -> i64:
+        """See `Chore.work`: it drops several messages with a unit."""
+        return drop_settled(self.queue, most * SETTLED_A_UNIT, now) // SETTLED_A_UNIT + 1
+
+
 def let_go(queue: Queue, now: float) -> None:
-    """Drop what every cursor of the queue has settled."""
+    """Drop what every cursor of the queue has settled: a bounded number now, the others in the turns that come."""
+    if drop_settled(queue, AT_ONCE, now) == AT_ONCE:
+        if queue.settling is None:
+            queue.settling = Settling(queue)
+        queue.turns.chores.add(queue.settling)
+
+
+def settled_by_all(queue: Queue) -> i64:
+    """Return up to which sequence every cursor of a queue has settled; 0 where none reads it."""
     if not queue.cursors:
-        return
+        return 0
     passed: i64 = UNLIMITED
     for cursor in queue.cursors:
         settled = cursor.positions[queue.name].settled
         if settled < passed:
             passed = settled
+    return passed
+
+
+def drop_settled(queue: Queue, most: i64, now: float) -> i64:
+    """Drop up to so many messages that every cursor of the queue has settled; returns how many that were."""
+    passed = settled_by_all(queue)
     ready = queue.backlog.ready
     messages: i64 = 0
     size: i64 = 0
-    while ready and ready[0].sequence <= passed:
+    while messages < most and ready and ready[0].sequence <= passed:
         message = ready.popleft()
         if queue.length is not None:
             queue.length.left(message)
@@ -238,6 +276,7 @@ def let_go(queue: Queue, now: float) -> None:
         size += message.charge
     if messages:
         queue.settle(messages, size, now)
+    return messages
 
 
 def _index_after(queue: Queue, sequence: i64) -> int:

@@ -96,6 +96,8 @@ class Dispatcher:
         self.deadlines.add(lifetime, lifetime.next_look())
 
     def _batch_of(self, queue: Queue) -> Batch | None:
+        if queue.returns:
+            return None  # What is younger would overtake what is on its way back.
         if queue.cursors:
             for cursor in queue.cursors:
                 if cursor.polling:

@@ -30,7 +30,7 @@ CONSUMERS_ASKED: Final = 64
 class Length:
     """The length limit of one queue; made for queues that have one."""
 
-    __slots__ = ("queue", "most", "bodies", "drops", "_weighs", "_writer")
+    __slots__ = ("queue", "most", "bodies", "drops", "_weighs", "_writer", "_trimming")
 
     def __init__(self, broker: Broker, queue: Queue) -> None:
         self.queue = queue
@@ -44,6 +44,7 @@ class Length:
         """Whether the oldest are dropped for the newest; otherwise the newest are refused."""
         self._weighs: bool = most.bytes != UNLIMITED
         self._writer = writer
+        self._trimming: Chore = Trimming(queue)
         if self._weighs:
             for message in queue.backlog.messages():
                 self.bodies += writer.body_bytes(message.content)
@@ -85,15 +86,21 @@ class Length:
 
     def wanted(self, messages: i64, now: float) -> bool:
         """Tell whether the consumers have room for so many messages now."""
-        queue = self.queue
+        rotation = self.queue.rotation
+        if rotation is None:
+            return False
         room: i64 = 0
-        asked: i64 = 1 if queue.features.single_active else CONSUMERS_ASKED
-        for consumer in queue.consumers:
-            room += consumer.room(now)
-            asked -= 1
-            if room >= messages or asked == 0:
-                break
-        return room >= messages
+        left = CONSUMERS_ASKED
+        for rank in rotation.ranks:
+            consumer = rank.next
+            for _ in range(min(int(rank.size), left)):
+                assert consumer is not None
+                room += consumer.room(now)
+                if room >= messages:
+                    return True
+                consumer = consumer.after
+                left -= 1
+        return False
 
     def came(self, content: bytes, now: float) -> None:
         """A message has come in: the oldest make room at once, unless a consumer is about to be offered some."""
@@ -129,7 +136,7 @@ class Length:
     def trim_later(self) -> None:
         """Drop the oldest while there are too many, in the turns that come."""
         if self.drops and self.over():
-            self.queue.turns.chores.add(Trimming(self.queue))
+            self.queue.turns.chores.add(self._trimming)
 
     def trim(self, most: i64, now: float) -> i64:
         """Drop up to so many of the oldest while there are too many; returns how many that were."""

@@ -60,6 +60,13 @@ def expire_some(broker: Dispatcher, queue: Queue) -> bool:
     return fresh
 
 
+def expire_all(broker: Dispatcher, queue: Queue) -> None:
+    """Drop all that is too old in a queue, before somebody gets a message of it; who asks for that pays for it."""
+    before = queue.expired
+    expire(queue, broker.now, broker.now)
+    broker.work.done += queue.expired - before
+
+
 def freshen(broker: Dispatcher, lifetime: Lifetime) -> bool:
     """Drop what is too old in a queue before it delivers; returns whether it may: nothing of that is left."""
     fresh = expire_some(broker, lifetime.queue)

@@ -7,6 +7,7 @@ from collections import deque
 from mypy_extensions import i64
 
 from penstock.core.backlog import NOTHING, Backlog
+from penstock.core.leftovers import Leftovers
 from penstock.core.message import Message, StoredMessage
 from penstock.flow.deadlines import NEVER
 
@@ -85,6 +86,11 @@ class Priorities(Backlog):
         """See `Backlog.clear`."""
         for line in self.lines:
             line.clear()
+
+    def hand_over(self, leftovers: Leftovers) -> None:
+        """See `Backlog.hand_over`."""
+        for line in self.lines:
+            line.hand_over(leftovers)
 
     def due(self, ttl_s: float) -> float:
         """See `Backlog.due`."""

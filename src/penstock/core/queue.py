@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.backlog import Backlog
+from penstock.core.clearing import Clearing
 from penstock.core.consumer import Consumer
+from penstock.core.leftovers import AT_ONCE, Leftovers
 from penstock.core.letters import DELIVERY_LIMIT, MAXLEN, REJECTED
 from penstock.core.membership import Membership
-from penstock.core.message import RETURNS_MAX, Address, MarkedMessage, Message, StoredMessage
+from penstock.core.message import OVERHEAD, RETURNS_MAX, Address, MarkedMessage, Message, StoredMessage
 from penstock.core.overflow import ACCEPT, HOLD, READ_BACK
 from penstock.core.priorities import Priorities
 from penstock.core.settings import NOT_SAID, Settings
@@ -150,9 +152,25 @@ class Queue(Tally):
 
         One that was deleted stops nobody, and nobody waits for room that cannot come (the capacity was lowered).
         """
-        if self.crowded(charge):
+        if self.crowded(charge) or (self.overflow.drops and self._clears(charge)):
             return False
         return self.has_place(charge)
+
+    def _clears(self, charge: i64) -> bool:
+        """Tell whether a message would displace many: then they go a slice a turn, from now on, and it waits for that.
+
+        As nobody knows how many until they are looked at, it goes by the bytes and the least that a message is charged.
+        """
+        capacity = self.thresholds.capacity
+        wanted = self.bytes + self.reserved_bytes + charge - capacity.bytes
+        if wanted <= AT_ONCE * OVERHEAD or self.deleted or self.overflow.verdict(self, charge) != ACCEPT:
+            return False
+        if self.available() <= AT_ONCE or self.fits(charge):
+            return False
+        if self.clearing is None:
+            self.clearing = Clearing(self)
+        self.clearing.begin(charge)
+        return True
 
     def has_place(self, charge: i64) -> bool:
         """Tell whether a message need not wait for room here."""
@@ -226,7 +244,8 @@ class Queue(Tally):
 
     def waiting(self) -> i64:
         """Return how many messages wait for a consumer, in memory or on the disk."""
-        return self.backlog.available() if self.pages is None else self.backlog.available() + self.pages.messages
+        there = self.backlog.available() + self.coming_back
+        return there if self.pages is None else there + self.pages.messages
 
     def settle(self, messages: i64, bytes: i64, now: float) -> None:
         """Forget messages that are done with; may open the gate, or make room for who waits."""
@@ -259,6 +278,13 @@ class Queue(Tally):
         self.backlog.put_back(message)
         if self.length is not None:
             self.length.came_back(message, now)
+
+    def hurry(self, now: float) -> None:
+        """Somebody asks for a message: have the oldest there of those that are on their way back."""
+        for returning in list(self.returns):
+            returning.hurry(self, now)
+        while self.returns and not self.available():
+            self.returns[0].hurry(self, now)
 
     def keep(self, kept: Kept) -> None:
         """Be kept in the store, with the persistent messages that come from now on."""
@@ -335,11 +361,19 @@ class Queue(Tally):
 
     def purge(self, now: float) -> int:
         """Drop everything that is not with a consumer; returns how many messages that were."""
+        leftovers = Leftovers()
+        for returning in list(self.returns):
+            for batch in returning.take(self):
+                if self.minded:
+                    self.let_go(batch.messages, now)
+                leftovers.batches.append(batch.messages)
         messages = self.messages - self.unacked_messages
         size = self.bytes - self.unacked_bytes
         if self.minded:
             self.let_go(list(self.backlog.messages()), now)
-        self.backlog.clear()
+        self.backlog.hand_over(leftovers)
+        if leftovers.has_more():
+            self.turns.chores.add(leftovers)
         if self.length is not None:
             self.length.bodies = 0
         paged: i64 = 0 if self.pages is None else self.pages.clear()

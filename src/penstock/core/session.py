@@ -7,12 +7,14 @@ the front, so an acknowledgement of a hundred messages costs little more than on
 from __future__ import annotations
 
 import bisect
+from collections import deque
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.core.consumer import BATCH_BYTES, BATCH_MESSAGES, Batch, Consumer
 from penstock.core.consumers import ALONE, READY, UNFIT, WaitList
+from penstock.core.leftovers import AT_ONCE, Leftovers
 from penstock.core.message import Message
 from penstock.core.queue import Queue
 from penstock.core.rotation import wake
@@ -130,6 +132,7 @@ class Session:
 
     def get(self, queue: Queue, no_ack: bool, now: float) -> Batch | None:
         """Take one message without a subscription (basic.get); None when there is none to be had."""
+        queue.hurry(now)
         if not queue.available():
             return None
         consumer = Consumer("", self, queue, no_ack, False, 0)
@@ -192,6 +195,35 @@ class Session:
             batch, index = self._find(tag)
             self._requeue_one(batch, index, touched, now)
         return touched
+
+    def span(self, tag: i64) -> i64:
+        """Return how many deliveries there are up to and including `tag` (0: all) at most.
+
+        Raises PreconditionFailed for an unknown tag.
+        """
+        last = self._upto(tag)
+        return last - self._batches[self._front].first + 1 if self._front < len(self._batches) else 0
+
+    def detach(self, tag: i64) -> deque[Batch]:
+        """Settle all deliveries up to and including `tag` (0: all) for the consumers; in the queues they stay as they
+        are, and whoever takes these batches sees to them."""
+        last = self._upto(tag)
+        found: deque[Batch] = deque()
+        while self._front < len(self._batches) and self._batches[self._front].first <= last:
+            batch = self._batches[self._front]
+            if batch.last() > last:
+                found.append(_cut(batch, last))
+            else:
+                found.append(batch)
+                self._batches[self._front] = Batch(batch.consumer, batch.first, [], 0, batch.at)
+                self._advance()
+            part = found[len(found) - 1]
+            self._count_out(part.consumer, part.left, part.charge)
+            part.consumer.queue.unacked(part.left, part.charge)
+            if part is not batch:
+                break
+        self._advance_over_settled()
+        return found
 
     def recover(self, now: float) -> list[Queue]:
         """Put back everything that is not settled (basic.recover, or the session ends)."""
@@ -257,6 +289,8 @@ class Session:
 
     def _settle_range(self, last: i64, now: float) -> None:
         batches = self._batches
+        settled: i64 = 0
+        leftovers: Leftovers | None = None
         while self._front < len(batches):
             batch = batches[self._front]
             if batch.first > last:
@@ -270,6 +304,13 @@ class Session:
                 queue.let_go(batch.messages, now)
             queue.settle(batch.left, batch.charge, now)
             batch.left = 0
+            settled += len(batch.messages)
+            if settled > AT_ONCE:  # To free them takes longer than all else.
+                if leftovers is None:
+                    leftovers = Leftovers()
+                    queue.turns.chores.add(leftovers)
+                leftovers.batches.append(batch.messages)
+                batch.messages = []
             self._advance()
         self._advance_over_settled()
 
@@ -381,6 +422,22 @@ class Session:
         if self._front >= 64 and self._front * 2 >= len(self._batches):
             del self._batches[: self._front]
             self._front = 0
+
+
+def _cut(batch: Batch, last: i64) -> Batch:
+    """Cut the part of a batch with tags up to `last` off; returns that."""
+    end = last - batch.first + 1
+    part = Batch(batch.consumer, batch.first, batch.messages[:end], 0, batch.at)
+    part.left = 0
+    for message in part.messages:
+        if message is not None:
+            part.left += 1
+            part.charge += message.charge
+    del batch.messages[:end]
+    batch.first = last + 1
+    batch.left -= part.left
+    batch.charge -= part.charge
+    return part
 
 
 def _first_tag(batch: Batch) -> int:

@@ -1,4 +1,4 @@
-"""What a queue holds and what has become of messages in it, counted."""
+"""What a queue holds and what has become of messages in it, counted; and what is under way in slices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from penstock.flow.gate import Guarded
 from penstock.flow.turns import Turns
 
 if TYPE_CHECKING:
+    from penstock.core.clearing import Clearing
     from penstock.core.pages import Pages
+    from penstock.core.returning import Returning
+    from penstock.flow.chores import Chore
 
 
 class Tally(Guarded):
@@ -34,6 +37,14 @@ class Tally(Guarded):
         self.dead_lettered: i64 = 0
         self.letters_lost: i64 = 0
         self.untold = Untold()
+        self.returns: list[Returning] = []
+        """What brings messages back from consumers, a slice a turn; nothing is delivered meanwhile."""
+        self.coming_back: i64 = 0
+        """Messages on their way back; they count among what is with consumers."""
+        self.settling: Chore | None = None
+        """What drops messages that all cursors have settled, where those are many."""
+        self.clearing: Clearing | None = None
+        """What drops messages to make room for a large one, where those are many."""
 
     def depth_messages(self) -> i64:
         """Return how many messages it holds, those on the disk included."""

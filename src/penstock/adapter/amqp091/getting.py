@@ -12,7 +12,7 @@ from penstock.adapter.amqp091.declaring import named_queue
 from penstock.adapter.amqp091.delivery import short, write_u16
 from penstock.adapter.amqp091.raw import counted
 from penstock.core.consumer import Batch
-from penstock.core.lifetime import expire
+from penstock.core.lifetime import expire_all
 from penstock.core.queue import Queue
 from penstock.core.transit import Loading
 from penstock.errors import ResourceError, ResourceLocked
@@ -31,7 +31,7 @@ def get(channel: Channel, args: dict[str, object]) -> None:
             f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; delete the cursor first"
         )
     channel.connection.hub.deliver_first(queue)
-    expire(queue, channel.broker.now, channel.broker.now)
+    expire_all(channel.broker, queue)
     channel.broker.use(queue)
     no_ack = arg.flag(args, "no_ack")
     pages = queue.pages

@@ -10,6 +10,7 @@ from penstock.adapter.amqp091.claims import REPLY_TO
 from penstock.adapter.amqp091.declaring import named_queue
 from penstock.core.consumer import Consumer
 from penstock.core.load import ACKNOWLEDGE, DISCARD, REQUEUE
+from penstock.core.returning import refuse_all, requeue_all
 from penstock.core.terms import Terms
 from penstock.errors import NotAllowed, NotImplementedHere, PreconditionFailed
 from penstock.flow.credit import UNBOUNDED
@@ -111,11 +112,13 @@ def _refuse(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
     if channel.transaction is not None:
         channel.transaction.settle(tag, multiple, REQUEUE if requeue else DISCARD)
         return
-    if requeue:
-        for queue in channel.requeue(tag, multiple, channel.broker.now):
+    if multiple:
+        (requeue_all if requeue else refuse_all)(channel.broker, channel, tag)
+    elif requeue:
+        for queue in channel.requeue(tag, False, channel.broker.now):
             channel.broker.mark(queue)
     else:
-        channel.discard(tag, multiple, channel.broker.now)
+        channel.discard(tag, False, channel.broker.now)
 
 
 def recover(channel: Channel, args: dict[str, object]) -> None:
@@ -134,8 +137,8 @@ def recover_async(channel: Channel, args: dict[str, object]) -> None:
     if channel.transaction is not None:
         channel.transaction.recover()
         return
-    for queue in channel.recover(channel.broker.now):
-        channel.broker.mark(queue)
+    if channel.has_unsettled():
+        requeue_all(channel.broker, channel, 0)
 
 
 def confirm_select(channel: Channel, args: dict[str, object]) -> None:
