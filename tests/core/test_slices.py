@@ -81,8 +81,9 @@ def leftovers(broker: Broker) -> int:
 def test_what_a_purge_drops_is_gone_at_once_and_freed_in_slices(how: str, arguments: dict[str, object]) -> None:
     house = Full(2 * UNITS_A_TURN * FREED_A_UNIT, **arguments)
     count = house.depth("q")
-    told = house.q.purge(house.broker.now) if how == "purge" else house.broker.delete_queue(house.q)
-    assert (told, house.q.messages, house.q.bytes, house.q.available()) == (count, 0, 0, 0)
+    gone = house.vhost.purge_queue if how == "purge" else house.vhost.delete_queue
+    assert gone(house.q, house.broker.now) == count
+    assert (house.q.messages, house.q.bytes, house.q.available()) == (0, 0, 0)
     left = leftovers(house.broker)
     assert left == count
     while house.broker.pending():
@@ -95,12 +96,22 @@ def test_what_a_purge_drops_is_gone_at_once_and_freed_in_slices(how: str, argume
 def test_a_queue_takes_messages_by_the_same_route_while_what_was_purged_is_freed() -> None:
     house = Full()
     writer = house.producer("p")
-    house.publish(writer, "q", CHARGE)
+    routes = [house.vhost.route("", "q", False), house.vhost.route("", "q", False).persistent()]
+    for route in routes:
+        house.vhost.find_again(route)
+        writer.publish(route, b"before", CHARGE)
+    house.vhost.purge_queue(house.q, house.broker.now)
+    for _ in range(2):
+        for route in routes:
+            house.vhost.find_again(route)
+            writer.publish(route, b"after", CHARGE)
+        house.turns()
+    assert (house.depth("q"), house.q.available()) == (4, 4)
+    assert {message.content for message in house.q.backlog.messages()} == {b"after"}
     house.q.purge(house.broker.now)
-    house.publish(writer, "q", CHARGE)
-    assert (house.depth("q"), house.q.available()) == (1, 1)
-    house.turns()
-    assert (house.depth("q"), house.q.available()) == (1, 1)
+    for route in routes:
+        writer.publish(route, b"again", CHARGE)
+    assert (house.depth("q"), house.q.available()) == (2, 2)
 
 
 def test_mortal_messages_that_were_purged_expire_no_more() -> None:

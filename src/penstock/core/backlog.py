@@ -123,13 +123,19 @@ class Backlog:
         self.ghosts = 0
         self.idle = 0
 
-    def hand_over(self, leftovers: Leftovers) -> None:
-        """Forget all that wait; what they take up goes into `leftovers` where it is much."""
+    def hand_over(self, leftovers: Leftovers, anew: bool) -> None:
+        """Forget all that wait; what they take up goes into `leftovers` where it is much.
+
+        `anew`: the routes will ask for the line (see `lane`) again. Otherwise it must stay, which takes a copy.
+        """
         if len(self.ready) + len(self.returned) + len(self.mortal) <= AT_ONCE:
             self.clear()
             return
-        leftovers.lines.append(self.ready.copy())  # Routes know the line itself; to copy it frees nothing.
-        self.ready.clear()
+        leftovers.lines.append(self.ready if anew else self.ready.copy())
+        if anew:
+            self.ready = NOTHING
+        else:
+            self.ready.clear()
         leftovers.heaps.append(self.returned)
         leftovers.expiries.append(self.mortal)
         self.returned = []

@@ -87,10 +87,10 @@ class Priorities(Backlog):
         for line in self.lines:
             line.clear()
 
-    def hand_over(self, leftovers: Leftovers) -> None:
+    def hand_over(self, leftovers: Leftovers, anew: bool) -> None:
         """See `Backlog.hand_over`."""
         for line in self.lines:
-            line.hand_over(leftovers)
+            line.hand_over(leftovers, anew)
 
     def due(self, ttl_s: float) -> float:
         """See `Backlog.due`."""

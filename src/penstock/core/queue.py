@@ -359,8 +359,11 @@ class Queue(Tally):
             self.dead_letters.die(Message(address, content, charge, 0, now), MAXLEN, False)
         self.note_refusal()
 
-    def purge(self, now: float) -> int:
-        """Drop everything that is not with a consumer; returns how many messages that were."""
+    def purge(self, now: float, anew: bool = False) -> int:
+        """Drop everything that is not with a consumer; returns how many messages that were.
+
+        `anew`: the routes that lead here will be looked for again (see VirtualHost.purge_queue).
+        """
         leftovers = Leftovers()
         for returning in list(self.returns):
             for batch in returning.take(self):
@@ -371,7 +374,7 @@ class Queue(Tally):
         size = self.bytes - self.unacked_bytes
         if self.minded:
             self.let_go(list(self.backlog.messages()), now)
-        self.backlog.hand_over(leftovers)
+        self.backlog.hand_over(leftovers, anew)
         if leftovers.has_more():
             self.turns.chores.add(leftovers)
         if self.length is not None:

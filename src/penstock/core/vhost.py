@@ -11,6 +11,7 @@ from penstock.core.dead_letters import DeadLetters
 from penstock.core.equivalence import check_exchange, check_queue
 from penstock.core.exchange import Exchange, alternate_of, make_exchange
 from penstock.core.lasting import admit, forget, keep, lasts
+from penstock.core.leftovers import AT_ONCE
 from penstock.core.length import limit
 from penstock.core.message import Address
 from penstock.core.metadata import COMPARED
@@ -158,6 +159,14 @@ class VirtualHost:
         queue = self.queues.get(address)
         return self.replies.get(address) if queue is None else queue
 
+    def purge_queue(self, queue: Queue, now: float) -> int:
+        """Drop everything in a queue that is not with a consumer; returns how many messages that were."""
+        much = queue.waiting() > AT_ONCE
+        if much:
+            self.era += 1  # It gets a new line, and each route must find that.
+            self.epoch += 1
+        return queue.purge(now, much)
+
     def delete_queue(self, queue: Queue, now: float) -> int:
         """Remove a queue and all its bindings; returns how many messages that were with no consumer went with it.
 
@@ -172,7 +181,7 @@ class VirtualHost:
         self.gates.metadata.give_back(self.name, queue.arguments_charge)
         queue.arguments_charge = 0
         self.epoch += 1
-        queue.purge(now)
+        self.purge_queue(queue, now)
         queue.gate.reopen(queue.messages, queue.bytes, now)
         queue.review(now)
         return count

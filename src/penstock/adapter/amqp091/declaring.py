@@ -130,7 +130,7 @@ def queue_purge(channel: Channel, args: dict[str, object]) -> None:
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}' and cannot be purged")
     channel.connection.hub.deliver_first(queue)
-    count = queue.purge(channel.broker.now)
+    count = channel.vhost.purge_queue(queue, channel.broker.now)
     _answer(channel, args, spec.QUEUE_PURGE_OK, {"message_count": count})
 
 

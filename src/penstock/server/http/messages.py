@@ -128,5 +128,5 @@ async def purge(ask: Ask) -> Response:
         raise ResourceLocked(f"queue '{queue.name}' is exclusive: it belongs to the connection that declared it")
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}' and cannot be purged")
-    queue.purge(ask.hub.broker.now)
+    ask.vhost().purge_queue(queue, ask.hub.broker.now)
     return nothing()

@@ -1,0 +1,104 @@
+"""Thousands at once: what is done in slices looks as if it were done at once."""
+
+from __future__ import annotations
+
+import pika
+import pytest
+from pika.adapters.blocking_connection import BlockingChannel
+
+from tests.brokers import eventually
+
+pytestmark = pytest.mark.clients
+
+MANY = 3000
+
+
+def depth(channel: BlockingChannel, queue: str) -> int:
+    found: int = channel.queue_declare(queue, passive=True).method.message_count
+    return found
+
+
+@pytest.fixture
+def held(channel: BlockingChannel, name: str) -> str:
+    """A queue whose messages are all with a consumer that has been cancelled since."""
+    dead = f"{name}-dead"
+    channel.queue_declare(dead, exclusive=True)
+    arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
+    channel.queue_declare(name, exclusive=True, arguments=arguments)
+    for number in range(MANY):
+        channel.basic_publish("", name, b"%d" % number)
+    seen: list[bytes] = []
+    tag = channel.basic_consume(name, lambda _c, _m, _p, body: seen.append(body))
+
+    def all_of_them() -> bool:
+        channel.connection.process_data_events(time_limit=0.05)
+        return len(seen) >= MANY
+
+    eventually(all_of_them, "the consumer gets them all")
+    channel.basic_cancel(tag)
+    return name
+
+
+def test_what_is_given_back_is_counted_at_once_and_comes_in_its_order(channel: BlockingChannel, held: str) -> None:
+    channel.basic_publish("", held, b"younger")
+    channel.basic_nack(0, multiple=True, requeue=True)
+    assert depth(channel, held) == MANY + 1
+    for number in range(MANY):
+        method, _, body = channel.basic_get(held, auto_ack=True)
+        assert method is not None
+        assert (body, method.redelivered, method.message_count) == (b"%d" % number, True, MANY - number)
+    assert channel.basic_get(held, auto_ack=True)[2] == b"younger"
+
+
+def test_a_consumer_gets_what_was_given_back_in_its_order(channel: BlockingChannel, held: str) -> None:
+    seen: list[bytes] = []
+    channel.basic_publish("", held, b"younger")
+    channel.basic_consume(held, lambda _c, _m, _p, body: seen.append(body), auto_ack=True)
+
+    def all_of_them() -> bool:
+        channel.connection.process_data_events(time_limit=0.05)
+        return len(seen) > MANY
+
+    channel.basic_recover(requeue=True)
+    eventually(all_of_them, "the consumer gets them all")
+    assert [body for body in seen if body != b"younger"] == [b"%d" % number for number in range(MANY)]
+
+
+def test_a_purge_takes_what_was_given_back_right_before_it(channel: BlockingChannel, held: str) -> None:
+    channel.basic_nack(0, multiple=True, requeue=True)
+    assert channel.queue_purge(held).method.message_count == MANY
+    assert depth(channel, held) == 0
+    assert channel.basic_get(held)[0] is None
+
+
+def test_a_deletion_counts_what_was_given_back_right_before_it(channel: BlockingChannel, held: str) -> None:
+    channel.basic_nack(0, multiple=True, requeue=True)
+    assert channel.queue_delete(held).method.message_count == MANY
+
+
+def test_what_was_given_back_is_not_empty_for_a_deletion(channel: BlockingChannel, held: str) -> None:
+    channel.basic_nack(0, multiple=True, requeue=True)
+    with pytest.raises(pika.exceptions.ChannelClosedByBroker) as caught:
+        channel.queue_delete(held, if_empty=True)
+    assert caught.value.reply_code == 406
+
+
+def test_refused_by_the_thousand_they_die_in_their_order(channel: BlockingChannel, held: str) -> None:
+    channel.basic_nack(0, multiple=True, requeue=False)
+    dead = f"{held}-dead"
+    eventually(lambda: depth(channel, dead) == MANY, "all are dead letters")
+    got = [channel.basic_get(dead, auto_ack=True)[2] for _ in range(MANY)]
+    assert got == [b"%d" % number for number in range(MANY)]
+
+
+def test_a_queue_that_was_purged_of_thousands_takes_more(channel: BlockingChannel, name: str) -> None:
+    channel.queue_declare(name, exclusive=True)
+    channel.confirm_delivery()
+    for _ in range(2):
+        for number in range(MANY):
+            channel.basic_publish("", name, b"%d" % number)
+        assert channel.queue_purge(name).method.message_count == MANY
+        channel.basic_publish("", name, b"after")
+        method, _, body = channel.basic_get(name, auto_ack=True)
+        assert method is not None
+        assert (body, method.message_count) == (b"after", 0)
