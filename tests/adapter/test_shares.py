@@ -3,6 +3,9 @@
 import json
 
 from penstock.adapter.hub import Hub
+from penstock.adapter.recording import Recorder
+from penstock.adapter.request import Request
+from penstock.adapter.why import answer
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import SHARE, TURN
 from penstock.wire.amqp091 import spec
@@ -165,3 +168,52 @@ def test_a_connection_that_ends_while_its_settings_are_applied_leaves_them_in_ef
     while hub.pump():
         hub.begin_turn()
     assert {queue.settings.hold_deadline_s for queue in hub.broker.vhosts["/"].queues.values()} == {7}
+
+
+def test_a_connection_whose_input_waits_most_of_the_time_is_told_of_as_slowed_by_its_own_work() -> None:
+    hub = make_hub()
+    hub.recorder = Recorder(hub.broker)
+    hog, quiet = Dialogue(hub), Dialogue(hub)
+    hub.begin(1.0)
+    hub.tick()
+    hub.take_notes()
+    hub.receive(hog.connection, declarations(3000, "q"))
+    hub.receive(quiet.connection, declarations(1, "other"))
+    hub.begin(2.0)
+    hub.tick()
+    told = [note for note in hub.take_notes() if note.fields.get("kind") == "work"]
+    assert [note.fields["gate"] for note in told] == [hog.connection.name()]
+    assert "PST-1016 : Slowed By Its Own Work" in told[0].text
+    said = why(hub, quiet, connection=str(hog.connection.number))
+    assert said[0].startswith(f"{hog.connection.name()} is slowed 1.0 s by its own work")
+    assert not any("own work" in line for line in why(hub, hog, connection=str(quiet.connection.number)))
+    while hog.connection.must_drain:
+        turn(hub)
+    for now in (3.0, 4.0):
+        hub.begin(now)
+        hub.tick()
+    assert [note.fields["id"] for note in hub.take_notes() if note.fields.get("kind") == "work"] == ["PST-1017"]
+    events = [(record["event"], record["id"]) for record in hub.take_records() if record.get("kind") == "work"]
+    assert events == [("blocked", "PST-1016"), ("unblocked", "PST-1017")]
+
+
+def why(hub: Hub, asker: Dialogue, **subject: str) -> list[str]:
+    vhost = hub.broker.vhosts["/"]
+    answered = answer(Request(vhost, asker.connection, None, None, json.dumps(subject).encode()), hub)
+    sentences = answered["sentences"]
+    assert isinstance(sentences, list)
+    return sentences
+
+
+def test_who_is_gone_is_not_slowed_any_more() -> None:
+    hub = make_hub()
+    hog = Dialogue(hub)
+    hub.begin(1.0)
+    hub.tick()
+    hub.receive(hog.connection, declarations(3000, "q"))
+    hub.begin(2.0)
+    hub.tick()
+    assert hub.slowed.slowed()
+    hub.disconnect(hog.connection)
+    assert not hub.slowed.slowed()
+    assert not turn(hub), "what a connection left unread is not acted on when its socket is gone"

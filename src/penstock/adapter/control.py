@@ -62,6 +62,8 @@ OCTETS_A_UNIT: Final = 128
 """Units of work of any request, and octets of JSON to the unit; what lists is charged where it lists."""
 SIZE_AT: Final = 11
 """Where a content header has the size of the body (AMQP 0-9-1 section 2.3.5.2)."""
+SLOWED_SHOWN: Final = 20
+"""Connections slowed by their own work that `status` names; `why` tells of each."""
 CURSORS_MAX: Final = 10_000
 """Cursors of a virtual host."""
 
@@ -316,6 +318,8 @@ class Control:
     def _status(self, request: Request) -> dict[str, object]:
         return {
             "version": self.version,
+            "turns": self.hub.turn_times.view(),
+            "slowed": [wait.connection.name() for wait in self.hub.slowed.slowed()[:SLOWED_SHOWN]],
             "connections": [connection.view() for connection in self.hub.connections.values()],
             **views.status(self.broker, request.vhost),
         }

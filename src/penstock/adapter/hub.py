@@ -30,6 +30,7 @@ from penstock.adapter.publication import Publication
 from penstock.adapter.recording import Record, Recorder
 from penstock.adapter.refusals import Refusals
 from penstock.adapter.refused import RefusedPublishes
+from penstock.adapter.slowed import SlowedConnections
 from penstock.adapter.telling import Note
 from penstock.adapter.turn_times import TurnTimes
 from penstock.adapter.users import Users
@@ -96,6 +97,7 @@ class Hub:
         self.line = WorkQueue(broker.work)
         """Connections whose input waits for its share of a turn."""
         self.turn_times = TurnTimes(broker.work)
+        self.slowed = SlowedConnections()
         self._jobs: deque[tuple[Steps[None], Connection | None]] = deque()
         """What is done step by step, one after the other, and who waits for it."""
         self.arrivals = Arrivals(self)
@@ -158,6 +160,7 @@ class Hub:
         connection.lost()
         self.connections.pop(connection.number, None)
         self.refused.forget(connection.number)
+        self.slowed.forget(connection.number)
 
     def receive(self, connection: Connection, data: bytes) -> None:
         """Take what was read from a connection; it is acted on at once, or when its share of a turn comes."""
@@ -178,7 +181,9 @@ class Hub:
 
     def go_on(self, connection: Connection) -> None:
         """Let a connection whose input was left alone have its share again, unless it must wait for something else."""
-        if connection.must_drain and not connection.busy and not connection.output_is_full():
+        waits = connection.must_drain and not connection.busy and not connection.output_is_full()
+        if waits and not connection.in_line:
+            self.slowed.enter(connection, self.broker.now)
             self.line.enter(connection)
 
     def serve(self) -> list[Connection]:
@@ -187,6 +192,7 @@ class Hub:
         worker = self.line.next()
         while worker is not None:
             assert isinstance(worker, Connection)
+            self.slowed.leave(worker.number, self.broker.now)
             if worker.number in self.connections:
                 self._serve(worker, None)
                 served.append(worker)
@@ -306,10 +312,21 @@ class Hub:
             queue.untold.told()
         for told in self.refused.take():
             self.note(told)
+        self._tell_slowed()
         for line in self._refusals.take(self.broker.now):
             self.note(line)
         if self.recorder is not None:
             self.recorder.tick()
+
+    def _tell_slowed(self) -> None:
+        """Tell of connections that began, or ceased, to be slowed by their own work."""
+        began, ceased = self.slowed.look(self.broker.now)
+        for wait in began:
+            self.note(telling.slowed(wait, self.broker.now))
+        for wait in ceased:
+            self.note(telling.slowed_no_more(wait))
+        if self.recorder is not None:
+            self.recorder.slowed(began, ceased)
 
     def next_deadline(self) -> float | None:
         """Return when `pump` must be called again at the latest (monotonic seconds), or None."""

@@ -188,7 +188,7 @@ class JsonReader:
         if end == at and not ended:
             raise self.error("Unterminated string or invalid escape", self._at)
         text = self._text(data[at:end], at)
-        if not ended and text and "\ud800" <= text[-1] <= "\udbff" and end < len(data):
+        if not ended and text and 0xD800 <= ord(text[-1]) <= 0xDBFF and end < len(data):
             text, end = text[:-1], end - 6  # The other half of the character is the next escape.
             if end == at:
                 text, end = self._text(data[at : at + 12], at), at + 12

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from penstock.adapter.slowed import KIND, Wait
 from penstock.adapter.telling import gate_fields
 from penstock.adapter.words import words_of
 from penstock.core.blockable import Blockable
@@ -116,6 +117,14 @@ class Recorder:
     def setting(self, name: str, change: str) -> None:
         """A setting changed at run time: its name, and what from, what to and by whom in words."""
         self._keep({**self._at("setting", self.broker.now), "setting": name, "cause": change})
+
+    def slowed(self, began: list[Wait], ceased: list[Wait]) -> None:
+        """Connections began, or ceased, to be slowed by their own work."""
+        for event, number, waits in (("blocked", "PST-1016", began), ("unblocked", "PST-1017", ceased)):
+            for wait in waits:
+                name = wait.connection.name()
+                record = self._at(event, self.broker.now)
+                self._keep({**record, "id": number, "kind": KIND, "gate": name, "producer": name})
 
     # Once a second
 

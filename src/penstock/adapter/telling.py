@@ -6,6 +6,7 @@ for each crossing, and carries the same as fields, for whoever reads logs by mac
 
 from __future__ import annotations
 
+from penstock.adapter.slowed import KIND, Wait
 from penstock.adapter.words import amount, words_of
 from penstock.core.blockable import Blockable
 from penstock.core.effects import Paging
@@ -107,6 +108,21 @@ def stopped(producer: Blockable, gate: Gate, patience_s: float) -> Note:
     """Return the line of a producer that has waited its whole hold deadline at a gate (PST-1014)."""
     text = f"Publisher Stopped ({words_of(gate).label(gate)}) : it has waited its hold deadline of {patience_s:g} s"
     return _channel(producer.name, "PST-1014", text, gate_fields(gate))
+
+
+def slowed(wait: Wait, now: float) -> Note:
+    """Return the line of a connection whose input waits for its share of a turn most of the time (PST-1016)."""
+    return _slowed(wait, "PST-1016", f"Slowed By Its Own Work : {wait.clause(now)}")
+
+
+def slowed_no_more(wait: Wait) -> Note:
+    """Return the line of a connection that is not slowed by its own work any more (PST-1017)."""
+    return _slowed(wait, "PST-1017", "Slowed By Its Own Work No More")
+
+
+def _slowed(wait: Wait, number: str, text: str) -> Note:
+    name = wait.connection.name()
+    return Note(f"[{name}] {number} : {text}", {"id": number, "kind": KIND, "gate": name})
 
 
 def deliveries(channel: str, started: bool) -> Note:

@@ -58,7 +58,7 @@ def answer(request: Request, hub: Hub) -> dict[str, object]:
     if subject == "queue":
         return of_queue(request.vhost.queue(name, request.connection), hub.broker)
     if subject == "connection":
-        return of_connection(_connection(hub, name), hub.broker)
+        return of_connection(_connection(hub, name), hub)
     if subject == "channel":
         return of_channel(_channel(hub, name), hub.broker)
     asker = request.connection
@@ -66,7 +66,7 @@ def answer(request: Request, hub: Hub) -> dict[str, object]:
     if not connections:
         own = asker is not None and asker.user == name
         raise NotFound(f"user '{name}' has no connection" + (" but the one that asks" if own else ""))
-    return of_user(name, connections, hub.broker)
+    return of_user(name, connections, hub)
 
 
 def _connection(hub: Hub, name: str) -> Connection:
@@ -126,12 +126,12 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     return view
 
 
-def of_connection(connection: Connection, broker: Broker) -> dict[str, object]:
+def of_connection(connection: Connection, hub: Hub) -> dict[str, object]:
     """Return a connection: what blocks its producers, and what keeps messages from its consumers."""
-    view = views.connection_view(connection, broker.now)
-    refusals = connection.hub.refused.of(connection.number)
-    view["refusals"] = [refusal.plain(broker.now) for refusal in refusals]
-    view["sentences"] = _of_connections([connection], broker) + _refusals(refusals, broker.now)
+    view = views.connection_view(connection, hub.broker.now)
+    refusals = hub.refused.of(connection.number)
+    view["refusals"] = [refusal.plain(hub.broker.now) for refusal in refusals]
+    view["sentences"] = _of_connections([connection], hub) + _refusals(refusals, hub.broker.now)
     return view
 
 
@@ -145,14 +145,14 @@ def of_channel(channel: Channel, broker: Broker) -> dict[str, object]:
     return view
 
 
-def of_user(user: str, connections: list[Connection], broker: Broker) -> dict[str, object]:
+def of_user(user: str, connections: list[Connection], hub: Hub) -> dict[str, object]:
     """Return a user's connections; there is at least one."""
     shown = connections[: views.CONNECTIONS_SHOWN]
     return {
         "user": user,
-        "connections": [views.connection_view(connection, broker.now) for connection in shown],
+        "connections": [views.connection_view(connection, hub.broker.now) for connection in shown],
         "more_connections": len(connections) - len(shown),
-        "sentences": _of_connections(connections, broker),
+        "sentences": _of_connections(connections, hub),
     }
 
 
@@ -225,12 +225,10 @@ def _of_its(count: int, one: str, many: str) -> str:
     return f"1 {one} is" if count == 1 else f"{count:,} {many} are"
 
 
-def _refusals(refusals: list[Refusal], now: float) -> list[str]:
-    """Say what was refused of late, and why; the latest first."""
-    return _first([refusal.sentence(now) for refusal in refusals], "kinds of refusals", REFUSALS_SAID)
-
-
-def _of_connections(connections: list[Connection], broker: Broker) -> list[str]:
+    view = views.connection_view(connection, hub.broker.now)
+    refusals = hub.refused.of(connection.number)
+    view["refusals"] = [refusal.plain(hub.broker.now) for refusal in refusals]
+    view["sentences"] = _of_connections([connection], hub) + _refusals(refusals, hub.broker.now)
     paused = [
         f"{connection.name()} is paused: it only publishes, and {connection.holding.messages:,} publishes "
         f"({connection.holding.bytes:,} bytes) are held; it is read in pulses"
@@ -243,7 +241,10 @@ def _of_connections(connections: list[Connection], broker: Broker) -> list[str]:
         if connection.answers is not None and connection.answers.waiting
     ]
     channels = [channel for connection in connections for channel in connection.channels.values()]
-    told = _first(paused, "connections are paused") + _first(unsaid, "connections wait for the disk")
+    waits = [(connection, hub.slowed.of(connection)) for connection in connections]
+    slowed = [f"{connection.name()} is {wait.clause(broker.now)}" for connection, wait in waits if wait is not None]
+    told = _first(slowed, "connections are slowed by their own work")
+    told += _first(paused, "connections are paused") + _first(unsaid, "connections wait for the disk")
     told += _of_channels(channels, broker)
     return told or [f"{connections[0].name()} has no channels: nothing of it waits"]
 

@@ -81,6 +81,7 @@ def status(url: str) -> None:
     with asking(url) as control:
         answer = control.status()
         say(f"penstock {answer['version']}, vhost {answer['vhost']}, {len(answer['connections'])} connections")
+        say(_turns(answer["turns"], answer["slowed"]))
         if answer.get("disk"):
             say(_disk(answer["disk"]))
         for each in answer["queues"]:
@@ -100,6 +101,17 @@ def status(url: str) -> None:
         more = len(answer["connections"]) - CONNECTIONS_LISTED
         if more > 0:
             say(f"and {more:,} more connections")
+
+
+def _turns(turns: dict[str, Any], slowed: list[str]) -> str:
+    """Return the longest turns as one line, with who is slowed by its own work."""
+    said = []
+    for when, key in (("lately", "recent"), ("since the start", "longest")):
+        turn = turns[key]
+        whose = f" ({turn['connection_work']:,} of {turn['work']:,} units of work for {turn['connection']})"
+        said.append(f"{turn['ms']:.1f} ms {when}{whose if turn['connection'] else ''}")
+    by_work = f"; slowed by their own work: {', '.join(slowed)}" if slowed else ""
+    return f"longest turn: {', '.join(said)}{by_work}"
 
 
 ALL_SCOPES = click.Choice(["queue", "address", "vhost", "user", "connection", "producer", "broker"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 UNITS_A_TURN: Final = 4000
 """Units of work in one turn, of all chores together."""
@@ -18,6 +18,7 @@ UNITS_AT_LEAST: Final = 200
 """Units that a chore is given when it is its turn, however many others there are."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Chore:
     """A piece of work that goes on for as many turns as it takes."""
 
