@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.adapter import views
 from penstock.adapter.amqp091.channel import Channel
-from penstock.adapter.refused import Refusal
 from penstock.adapter.words import amount, because, words_of
 from penstock.core.broker import Broker
 from penstock.core.consumer import Consumer
@@ -223,7 +222,6 @@ def _stakes(producer: Sender, gate: Gate, block: Block, now: float) -> str:
 
 def _of_its(count: int, one: str, many: str) -> str:
     return f"1 {one} is" if count == 1 else f"{count:,} {many} are"
-
 
     view = views.connection_view(connection, hub.broker.now)
     refusals = hub.refused.of(connection.number)
