@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.adapter import views
 from penstock.adapter.amqp091.channel import Channel
+from penstock.adapter.refused import Refusal
 from penstock.adapter.words import amount, because, words_of
 from penstock.core.broker import Broker
 from penstock.core.consumer import Consumer
@@ -127,10 +128,11 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
 
 def of_connection(connection: Connection, hub: Hub) -> dict[str, object]:
     """Return a connection: what blocks its producers, and what keeps messages from its consumers."""
-    view = views.connection_view(connection, hub.broker.now)
+    broker = hub.broker
+    view = views.connection_view(connection, broker.now)
     refusals = hub.refused.of(connection.number)
-    view["refusals"] = [refusal.plain(hub.broker.now) for refusal in refusals]
-    view["sentences"] = _of_connections([connection], hub) + _refusals(refusals, hub.broker.now)
+    view["refusals"] = [refusal.plain(broker.now) for refusal in refusals]
+    view["sentences"] = _of_connections([connection], hub) + _refusals(refusals, broker.now)
     return view
 
 
@@ -223,10 +225,14 @@ def _stakes(producer: Sender, gate: Gate, block: Block, now: float) -> str:
 def _of_its(count: int, one: str, many: str) -> str:
     return f"1 {one} is" if count == 1 else f"{count:,} {many} are"
 
-    view = views.connection_view(connection, hub.broker.now)
-    refusals = hub.refused.of(connection.number)
-    view["refusals"] = [refusal.plain(hub.broker.now) for refusal in refusals]
-    view["sentences"] = _of_connections([connection], hub) + _refusals(refusals, hub.broker.now)
+
+def _refusals(refusals: list[Refusal], now: float) -> list[str]:
+    """Say what was refused of late, and why; the latest first."""
+    return _first([refusal.sentence(now) for refusal in refusals], "kinds of refusals", REFUSALS_SAID)
+
+
+def _of_connections(connections: list[Connection], hub: Hub) -> list[str]:
+    broker = hub.broker
     paused = [
         f"{connection.name()} is paused: it only publishes, and {connection.holding.messages:,} publishes "
         f"({connection.holding.bytes:,} bytes) are held; it is read in pulses"
