@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-clients demo bench bench-flow crash quota paging guard lint format lock clean
+.PHONY: help setup test test-clients demo bench bench-flow crash victim quota paging guard lint format lock clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -42,6 +42,9 @@ quota: setup  ## A store at its disk quota: blocked, drained, resumed, and a pic
 
 paging: setup  ## A queue of 100 times its memory on the disk: memory, depth, rates, and a picture of it
 	@$(RUN) -m bench.paging
+
+victim: setup  ## What one client's work costs the others: a victim's latency beside clients that ask for much
+	@$(RUN) -m bench.victim
 
 guard: setup  ## Instructions per message, against the recorded values (valgrind)
 	@$(RUN) -m bench.guard

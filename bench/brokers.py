@@ -68,11 +68,18 @@ class PenstockNode:
     """Our broker in the form that is asked for, with a data directory of its own; it may be started again and again.
 
     With `store`, the URL of a database, it keeps there what is durable; with `port` it is always at that one, and with
-    `http_port` it serves the HTTP API there.
+    `http_port` it serves the HTTP API there; `config` is its settings file.
     """
 
     def __init__(
-        self, name: str, scratch: Path, store: str | None = None, *, port: int = 0, http_port: int | None = None
+        self,
+        name: str,
+        scratch: Path,
+        store: str | None = None,
+        *,
+        port: int = 0,
+        http_port: int | None = None,
+        config: Path | None = None,
     ) -> None:
         self._environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         if name == COMPILED:
@@ -91,6 +98,8 @@ class PenstockNode:
         self._options += ["--listen", f"127.0.0.1:{port}"]
         if http_port is not None:
             self._options += ["--http", f"127.0.0.1:{http_port}"]
+        if config is not None:
+            self._options += ["--config", str(config)]
         self.log = scratch / f"{name}.log"
 
     def launch(self) -> subprocess.Popen[str]:

@@ -49,6 +49,10 @@ class Bindings:
         self._leading: dict[tuple[str, str], dict[Binding, None]] = {}
         """By kind and name of the destination."""
 
+    def take(self, kind: str, name: str) -> list[Binding]:
+        """Return the same, and forget where they lead: what they lead to is no more, and they are about to go."""
+        return list(self._leading.pop((kind, name), {}))
+
     def to(self, kind: str, name: str) -> list[Binding]:
         """Return the bindings that lead to a queue or an exchange."""
         return list(self._leading.get((kind, name), {}))
@@ -68,10 +72,11 @@ class Bindings:
         """Undo `add`."""
         binding.source.remove(binding)
         end = (binding.mark[0], binding.mark[1])
-        leading = self._leading[end]
-        del leading[binding]
-        if not leading:
-            del self._leading[end]
+        leading = self._leading.get(end)
+        if leading is not None:
+            leading.pop(binding, None)
+            if not leading:
+                del self._leading[end]
         self.count -= 1
 
 

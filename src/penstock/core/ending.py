@@ -14,9 +14,11 @@ from mypy_extensions import i64
 from penstock.flow.chores import Chore
 
 if TYPE_CHECKING:
+    from penstock.core.binding import Binding
     from penstock.core.broker import Broker
     from penstock.core.consumer import Consumer
     from penstock.core.session import Session
+    from penstock.core.vhost import VirtualHost
 
 AT_ONCE: Final = 2_500
 """Work that is done for an end at once: the share of one client in a turn."""
@@ -25,6 +27,7 @@ IN_A_TURN: Final = 10_000
 CONSUMER_COST: Final = 3
 TOLD_COST: Final = 8
 """Work for a consumer that goes, and for one that is told so."""
+BINDING_COST: Final = 3
 QUEUE_COST: Final = 20
 CHANNEL_COST: Final = 10
 
@@ -101,6 +104,37 @@ class SessionEnd(Ending):
     def is_over(self) -> bool:
         """See `Ending.is_over`."""
         return not self.session.consumers and not self.session.has_unsettled()
+
+
+class BindingsEnd(Ending):
+    """The end of the bindings of a queue or exchange that was deleted; its name is not free until they are gone."""
+
+    def __init__(self, vhost: VirtualHost, kind: str, name: str, bindings: list[Binding]) -> None:
+        super().__init__()
+        self.vhost = vhost
+        self.end = (kind, name)
+        self._left = bindings
+        self._left.reverse()
+
+    def work(self, most: i64, now: float) -> i64:
+        """See `Chore.work`."""
+        done: i64 = 0
+        while done < most and self._left:
+            binding = self._left.pop()
+            if binding.source.bindings.get(binding.mark) is binding:
+                self.vhost.drop_binding(binding)
+            done += BINDING_COST
+        if not self._left:
+            self.vhost.ending.pop(self.end, None)
+        return done
+
+    def left(self) -> int:
+        """Return how many bindings are still there."""
+        return len(self._left)
+
+    def is_over(self) -> bool:
+        """See `Ending.is_over`."""
+        return not self._left
 
 
 class ConsumersEnd(Ending):

@@ -33,6 +33,7 @@ class Exchange:
         """Whether it is always there, so that nobody has to declare it."""
         self.durable: bool = False
         self.auto_delete: bool = False
+        self.deleted: bool = False
         self.internal: bool = False
         self.arguments: dict[str, object] = {}
         self.arguments_charge: int = 0

@@ -74,11 +74,9 @@ class Search:
 
     def queues(self) -> list[Queue]:
         """Return the queues that were found, each once."""
-        if len(self._found) == 1 and self._found[0].queue is not None:
-            return [self._found[0].queue]
         queues: dict[Queue, None] = {}
         for binding in self._found:
-            if binding.queue is not None:
+            if binding.queue is not None and not binding.queue.deleted:  # Its bindings may go after it.
                 queues[binding.queue] = None
         if len(queues) > TARGETS_MAX:
             raise self._too_much(f"go into {len(queues)} queues; {TARGETS_MAX} is the most")
@@ -121,7 +119,7 @@ class Search:
     def _reach(self, exchange: Exchange) -> None:
         if self._seen is None:
             self._seen = {self.through[0]: None}
-        if exchange not in self._seen:
+        if exchange not in self._seen and not exchange.deleted:
             if len(self.through) >= HOPS_MAX:
                 raise self._too_much(f"go through more than {HOPS_MAX} exchanges, the most")
             self._seen[exchange] = None

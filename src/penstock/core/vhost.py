@@ -8,6 +8,7 @@ from mypy_extensions import i64
 
 from penstock.core.binding import EXCHANGE, QUEUE, Binding, Bindings
 from penstock.core.dead_letters import DeadLetters
+from penstock.core.ending import BindingsEnd
 from penstock.core.equivalence import check_exchange, check_queue
 from penstock.core.exchange import Exchange, alternate_of, make_exchange
 from penstock.core.lasting import admit, forget, keep, lasts
@@ -21,6 +22,7 @@ from penstock.core.route import Route
 from penstock.core.routing import CONTROL_EXCHANGE, Search
 from penstock.core.table import SettingsTable
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError, ResourceLocked
+from penstock.flow.level import UNLIMITED
 from penstock.names import Features, check_flags, read_arguments, read_features
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ LOCKED: Final = (
 QUEUES_MAX: Final = 200_000
 EXCHANGES_MAX: Final = 50_000
 BINDINGS_MAX: Final = 500_000
+BINDINGS_AT_ONCE: Final = 500
 """How many may exist in a virtual host: a client that declares in a loop meets a bound before the memory does."""
 
 
@@ -73,6 +76,8 @@ class VirtualHost:
         self.era: i64 = 0
         """Counts exchanges that came and went, a part of those changes."""
         self.bindings = Bindings()
+        self.ending: dict[tuple[str, str], BindingsEnd] = {}
+        """Queues and exchanges, by kind and name, that were deleted and still have bindings."""
         for exchange, kind in PREDECLARED:
             self.exchanges[exchange] = make_exchange(kind, name, exchange)
             self.exchanges[exchange].durable = True
@@ -110,6 +115,7 @@ class VirtualHost:
                 raise self._locked(name)
             check_queue(queue, arguments, durable, auto_delete)
             return queue
+        self._check_ended(QUEUE, name)
         if len(self.queues) >= QUEUES_MAX:
             raise ResourceError(
                 f"vhost '{self.name}' has {QUEUES_MAX} queues, the most it may have; '{name}' was not declared"
@@ -176,7 +182,7 @@ class VirtualHost:
         queue.deleted = True
         if self.replies.pop(queue.name, None) is None:
             del self.queues[queue.name]
-        self._drop_bindings_to(QUEUE, queue.name)
+        self._end_bindings(QUEUE, queue.name, [])
         forget(self.gates.broker.journal, queue)
         self.gates.metadata.give_back(self.name, queue.arguments_charge)
         queue.arguments_charge = 0
@@ -221,6 +227,7 @@ class VirtualHost:
             return exchange
         if name.startswith(RESERVED):
             raise AccessRefused(f"exchange name '{name}' contains reserved prefix '{RESERVED}*'")
+        self._check_ended(EXCHANGE, name)
         if len(self.exchanges) >= EXCHANGES_MAX:
             raise ResourceError(f"vhost '{self.name}' has {EXCHANGES_MAX} exchanges, the most it may have")
         self.gates.metadata.admit(f"exchange '{name}' in vhost '{self.name}'", self.name, arguments)
@@ -259,7 +266,6 @@ class VirtualHost:
                 f"exchange '{name}' in vhost '{self.name}' in use: it has {len(exchange.bindings)} bindings"
             )
         self._drop_exchange(exchange)
-        self._drop_bindings_to(EXCHANGE, name)
 
     def drop_exchanges(self) -> None:
         """Remove all exchanges and bindings: the virtual host is being deleted, and its queues are gone already."""
@@ -274,9 +280,9 @@ class VirtualHost:
         self.era += 1
         self.epoch += 1
         self.gates.forget_address(self, exchange.name)
-        for binding in list(exchange.bindings.values()):
-            self.take_back(binding)
+        exchange.deleted = True
         forget(self.gates.broker.journal, exchange)
+        self._end_bindings(EXCHANGE, exchange.name, list(exchange.bindings.values()))
 
     # Bindings
 
@@ -330,7 +336,7 @@ class VirtualHost:
         """Remove a binding; one that does not exist is no error (as in RabbitMQ)."""
         binding = self.source(source).find(queue, exchange, key, arguments)
         if binding is not None:
-            self._drop_binding(binding)
+            self.drop_binding(binding)
 
     def take_back(self, binding: Binding) -> None:
         """Remove a binding as if it had never been made: no exchange is auto-deleted for it."""
@@ -340,11 +346,28 @@ class VirtualHost:
         self.epoch += 1
         forget(self.gates.broker.journal, binding)
 
-    def _drop_bindings_to(self, kind: str, name: str) -> None:
-        for binding in self.bindings.to(kind, name):
-            self._drop_binding(binding)
+    def _end_bindings(self, kind: str, name: str, bindings: list[Binding]) -> None:
+        """Remove the bindings of a queue or an exchange that was deleted, those that lead to it included.
 
-    def _drop_binding(self, binding: Binding) -> None:
+        Where there are very many, later turns go on with it, and the name is not free meanwhile.
+        """
+        ending = BindingsEnd(self, kind, name, [*bindings, *self.bindings.take(kind, name)])
+        self.ending[(kind, name)] = ending
+        if ending.left() <= BINDINGS_AT_ONCE:
+            ending.work(UNLIMITED, 0.0)
+        else:
+            self.gates.broker.endings.begin(ending)
+
+    def _check_ended(self, kind: str, name: str) -> None:
+        """Raises ResourceLocked (405) for a name whose last bearer was deleted and still has bindings."""
+        ending = self.ending.get((kind, name))
+        if ending is not None:
+            raise ResourceLocked(
+                f"{kind} '{name}' in vhost '{self.name}' is being deleted: {ending.left():,} of its bindings are left; "
+                "declare it again when they are gone"
+            )
+
+    def drop_binding(self, binding: Binding) -> None:
         """Remove a binding; an exchange that is auto-deleted goes with its last one."""
         self.take_back(binding)
         source = binding.source

@@ -1,0 +1,83 @@
+"""The ends of queues and exchanges with very many bindings: in slices, and nothing goes where they led."""
+
+import pytest
+
+from penstock.core.broker import Broker
+from penstock.core.ending import AT_ONCE, BINDING_COST
+from penstock.core.settings import Defaults
+from penstock.core.vhost import BINDINGS_AT_ONCE, VirtualHost
+from penstock.errors import ResourceLocked
+from penstock.flow.chores import UNITS_A_TURN
+
+MANY = 10_000
+
+
+@pytest.fixture
+def vhost() -> VirtualHost:
+    return Broker(Defaults()).add_vhost("/")
+
+
+def queue(vhost: VirtualHost, name: str) -> None:
+    vhost.declare_queue(name, {}, False, False, None, None)
+
+
+def exchange(vhost: VirtualHost, name: str, auto_delete: bool = False) -> None:
+    vhost.declare_exchange(name, "direct", {}, False, auto_delete, False)
+
+
+def run(vhost: VirtualHost) -> int:
+    """Make a turn; returns how many bindings went in it."""
+    before = vhost.bindings.count
+    vhost.gates.broker.run(1000)
+    return int(before - vhost.bindings.count)
+
+
+def reached(vhost: VirtualHost, name: str, key: str) -> list[str]:
+    route = vhost.route(name, key, False)
+    vhost.resolve(route, {})
+    return [each.name for each in route.queues]
+
+
+def test_a_queue_with_many_bindings_goes_at_once_and_its_bindings_turn_by_turn(vhost: VirtualHost) -> None:
+    exchange(vhost, "e", auto_delete=True)
+    queue(vhost, "q")
+    for number in range(MANY):
+        vhost.bind("e", vhost.queue("q"), None, f"k{number}", {})
+    vhost.gates.broker.delete_queue(vhost.queue("q"))
+    assert vhost.bindings.count == MANY - AT_ONCE // BINDING_COST - 1
+    assert reached(vhost, "e", f"k{MANY - 1}") == []
+    with pytest.raises(ResourceLocked, match=r"queue 'q' in vhost '/' is being deleted: .* of its bindings are left"):
+        queue(vhost, "q")
+    while vhost.bindings.count:
+        assert run(vhost) <= UNITS_A_TURN // BINDING_COST + 1
+    assert "e" not in vhost.exchanges, "deleted with its last binding"
+    queue(vhost, "q")
+
+
+def test_an_exchange_with_many_bindings_goes_at_once_and_its_bindings_turn_by_turn(vhost: VirtualHost) -> None:
+    exchange(vhost, "before")
+    exchange(vhost, "e")
+    queue(vhost, "q")
+    vhost.bind("before", None, vhost.exchange("e"), "k1", {})
+    for number in range(MANY):
+        vhost.bind("e", vhost.queue("q"), None, f"k{number}", {})
+    assert reached(vhost, "before", "k1") == ["q"]
+    vhost.delete_exchange("e", False)
+    assert reached(vhost, "before", "k1") == []
+    with pytest.raises(ResourceLocked, match="exchange 'e' in vhost '/' is being deleted"):
+        exchange(vhost, "e")
+    vhost.gates.broker.delete_queue(vhost.queue("q"))
+    while vhost.bindings.count:
+        run(vhost)
+    exchange(vhost, "e")
+    assert not vhost.exchange("e").bindings
+
+
+def test_few_bindings_go_at_once_and_the_name_is_free(vhost: VirtualHost) -> None:
+    exchange(vhost, "e")
+    for _ in range(3):
+        queue(vhost, "q")
+        for number in range(BINDINGS_AT_ONCE):
+            vhost.bind("e", vhost.queue("q"), None, f"k{number}", {})
+        vhost.gates.broker.delete_queue(vhost.queue("q"))
+        assert vhost.bindings.count == 0
