@@ -82,6 +82,7 @@ def publish(
         ):
             progress = _publish(publisher, _bodies(bodies, file, whole), properties)
             lost = publisher.returned[:1]
+            refusal = publisher.refusal
     went = progress.acked - progress.returned
     answer: dict[str, object] = {
         "published": progress.published,
@@ -91,7 +92,7 @@ def publish(
     }
     sentence = f"{counted(went, 'message')} published"
     if progress.nacked:
-        sentence += f"; {progress.nacked:,} refused (`penstock why` says what is at its capacity)"
+        sentence += f"; {progress.nacked:,} refused ({refusal or '`penstock why` says what is at its capacity'})"
     if progress.returned:
         sentence += f"; {progress.returned:,} reached no queue ({lost[0].text})" if lost else ""
     tell(as_json, answer, sentence)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 RETURNED_MAX: Final = 100
 """How many returned messages are kept to be looked at; `returned_count` goes on."""
+UNROUTABLE = (312, 313)
+"""Codes of returned messages that reached no queue, or no consumer (section 1.8.3.8); others were refused."""
 
 _WITH_CONTENT: Final = (spec.BASIC_DELIVER, spec.BASIC_GET_OK, spec.BASIC_RETURN)
 
@@ -36,6 +38,8 @@ class Arrivals:
         """Messages for consumers that nobody has taken yet; basic.qos bounds them."""
         self.returned: deque[Returned] = deque(maxlen=RETURNED_MAX)
         self.returned_count = 0
+        self.refusal = ""
+        """Why the broker refused a message last; a nack for it follows."""
         self.cancelled: set[str] = set()
         """Consumers that the broker has cancelled because their queue is gone."""
         self._answers: deque[Method] = deque(maxlen=1)
@@ -90,8 +94,12 @@ class Arrivals:
         if content.method.id == spec.BASIC_DELIVER:
             self.deliveries.append(content.delivery())
         elif content.method.id == spec.BASIC_RETURN:
-            self.returned.append(content.returned())
-            self.returned_count += 1
+            returned = content.returned()
+            if returned.code in UNROUTABLE:
+                self.returned.append(returned)
+                self.returned_count += 1
+            else:
+                self.refusal = returned.text
         else:
             self._got = content.delivery()
             self._answers.append(content.method)

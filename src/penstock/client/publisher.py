@@ -195,6 +195,11 @@ class Publisher:
         """The latest messages, at most 100, that went to no queue; `Progress.returned` counts all."""
         return list(self._channel.returned)
 
+    @property
+    def refusal(self) -> str:
+        """Why the broker refused a mandatory message last, in its own words; empty while it has refused none."""
+        return self._channel.refusal
+
     def close(self) -> None:
         """Close the channel; confirms that have not come by then are lost."""
         self._channel.close()
