@@ -3,6 +3,9 @@
 Lint, formatting, types and import contracts; the tests interpreted (from ``src``) and at the same time compiled (as
 installed) and with Spark, in a process of its own, for a JVM does not leave one that it has entered. Every check runs,
 whatever became of those before it.
+
+Tests of a whole broker run once, in the form that is installed, which is what ships; of them the interpreted form runs
+a part that touches every layer. Tests of single modules run in both forms.
 """
 
 import argparse
@@ -14,6 +17,7 @@ import sysconfig
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +28,19 @@ BIN = Path(sys.executable).parent
 SOURCES = ROOT / "src"
 NOTHING_COMPILED = ("tests/house", "tests/store")
 """Tests of what is the same in both forms: they run once, with the interpreted one."""
+WHOLE_BROKER = ("tests/server", "tests/clients", "tests/compat", "tests/checklists", "tests/bench", "tests/demo")
+"""Tests of a whole broker, through its ports: they run once, with the compiled form where there is one."""
+SMOKE = (
+    "tests/server/test_lifecycle.py",
+    "tests/server/test_confirms.py",
+    "tests/server/test_transactions.py",
+    "tests/server/test_durability.py",
+    "tests/server/test_http_node.py",
+    "tests/clients/test_pika_flow.py",
+    "tests/clients/test_pika_delivery.py",
+    "tests/clients/test_aio_pika.py",
+)
+"""Those of them that run interpreted as well."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +93,18 @@ def counts(report: Path) -> str:
     return note + (f", {failed + errors} failed" if failed + errors else "")
 
 
-def tests(name: str, form: str, marks: str, output: IO[str] | None) -> Outcome:
+def interpreted_paths() -> list[str]:
+    """Return what runs interpreted beside a compiled form: all but tests of a whole broker, and a part of those."""
+    folders = sorted(path for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__")
+    paths = [str(path.relative_to(ROOT)) for path in folders]
+    single = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "tests").glob("test_*.py"))]
+    return [path for path in paths if path not in WHOLE_BROKER] + single + list(SMOKE)
+
+
+def tests(name: str, form: str, marks: str, output: IO[str] | None, paths: Sequence[str]) -> Outcome:
     """Run the tests that carry these marks; those with the interpreted form take the sources, not what is installed.
 
-    What they say goes to `output`; None: to the terminal.
+    What they say goes to `output`; None: to the terminal. `paths` are where they are; empty is everywhere.
     """
     print(f"\n=== {name}", file=output, flush=True)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
@@ -89,7 +114,7 @@ def tests(name: str, form: str, marks: str, output: IO[str] | None) -> Outcome:
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.xml")
-        words = [sys.executable, "-m", "pytest", "-m", marks, f"--junitxml={report}"]
+        words = [sys.executable, "-m", "pytest", "-m", marks, f"--junitxml={report}", "--durations=15", *paths]
         if form == "compiled" and marks != "spark":
             words += [f"--ignore={path}" for path in NOTHING_COMPILED]
         if output is not None:
@@ -123,7 +148,7 @@ def compiled_tests(form: str, output: IO[str]) -> Outcome:
     """Run the tests compiled; without a C compiler they are skipped, with one that works they may not be."""
     name = "tests compiled"
     if form == "compiled":
-        return tests(name, "compiled", "not spark", output)
+        return tests(name, "compiled", "not spark", output, ())
     if os.environ.get("PENSTOCK_PURE") == "1":
         note = "PENSTOCK_PURE=1 asks for the interpreted form"
     elif not compiler_works():
@@ -139,12 +164,13 @@ def all_tests(form: str) -> list[Outcome]:
     installed: brokers and clients wait for each other most of the time, and a machine has two cores at least."""
 
     def others(output: IO[str]) -> list[Outcome]:
-        return [compiled_tests(form, output), tests("tests with Spark", form, "spark", output)]
+        return [compiled_tests(form, output), tests("tests with Spark", form, "spark", output, ())]
 
     with tempfile.TemporaryFile("w+") as output, ThreadPoolExecutor(1) as beside:
         print("\nThe tests compiled and with Spark run at the same time; what they say comes after.", flush=True)
         rest = beside.submit(others, output)
-        outcomes = [tests("tests interpreted", "interpreted", "not spark", None), *rest.result()]
+        paths = interpreted_paths() if form == "compiled" else []
+        outcomes = [tests("tests interpreted", "interpreted", "not spark", None, paths), *rest.result()]
         output.seek(0)
         shutil.copyfileobj(output, sys.stdout)
     return outcomes
