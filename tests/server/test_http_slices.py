@@ -112,3 +112,22 @@ async def test_an_answer_has_4_mib_of_bodies_and_a_larger_message_asks_for_trunc
             assert [len(each["payload"]) for each in web.take("q", truncate=10)] == [10, 10, 10]
 
         await asyncio.to_thread(go)
+
+
+async def test_a_list_is_collected_and_sorted_some_at_a_time_and_is_in_order() -> None:
+    async with in_process(http="127.0.0.1:0") as broker:
+        vhost = broker.hub.broker.vhosts["/"]
+        names = [f"q{number * 7919 % 2503}" for number in range(2503)]
+        for name in names:
+            vhost.declare_queue(name, {"k": name}, False, False, None, None)
+        web = Web(broker.http_url)
+        found = await asyncio.to_thread(web.get, "/queues?columns=name")
+        assert [each["name"] for each in found] == sorted(names)
+        found = await asyncio.to_thread(web.get, "/queues?sort=name&sort_reverse=true&columns=name")
+        assert [each["name"] for each in found] == sorted(names, reverse=True)
+        page = await asyncio.to_thread(web.get, "/queues?page=2&page_size=500&sort=arguments.k&columns=name")
+        assert [each["name"] for each in page["items"]] == sorted(names)[500:1000]
+        page = await asyncio.to_thread(web.get, "/queues?page=1&name=Q25&columns=name")
+        assert [each["name"] for each in page["items"]] == [name for name in sorted(names) if "q25" in name]
+        exported = await asyncio.to_thread(web.get, "/definitions")
+        assert [each["name"] for each in exported["queues"]] == names

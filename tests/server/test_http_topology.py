@@ -12,13 +12,13 @@ from tests.server.web import Web
 
 
 def test_a_queue_is_declared_once_and_is_then_there_as_it_was_asked_for(web: Web, name: str) -> None:
-    body = {"durable": True, "arguments": {"x-max-length": 100, "hold-deadline": 5}}
+    body = {"durable": True, "arguments": {"capacity-messages": 100, "hold-deadline": 5}}
     web.do("PUT", f"/queues/%2F/{name}", body, status=201)
     web.do("PUT", f"/queues/%2F/{name}", body, status=204)
     queue = web.get(f"/queues/%2F/{name}")
     assert queue["name"] == name
     assert queue["durable"] is True
-    assert queue["arguments"] == {"x-max-length": 100, "hold-deadline": 5}
+    assert queue["arguments"] == {"capacity-messages": 100, "hold-deadline": 5}
     assert queue["penstock"]["capacity"] == {"messages": 100, "bytes": None}
     assert queue["penstock"]["gate"]["open"] is True
     assert queue["consumer_details"] == []

@@ -7,6 +7,7 @@ answered with an error that carries the code of its kind; no channel is closed f
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -51,6 +52,8 @@ BLOCK_BYTES_MAX: Final = 16 * 1024 * 1024
 FOR_EVERYBODY: Final = ("cursor.attach", "cursor.plan", "cursor.range", "cursor.settle", "cursor.delete")
 """Operations on messages of queues, as consuming is: any user of the virtual host may ask for them. All others are the
 operator's, and need the tag administrator."""
+STATUS_MOST: Final = 500
+"""Queues, and connections, in a status; `list` gives all, page by page."""
 IMPORT: Final = "definitions.import"
 REQUEST_OCTETS: Final = 256 * 1024
 REQUEST_VALUES: Final = 10_000
@@ -320,8 +323,11 @@ class Control:
             "version": self.version,
             "turns": self.hub.turn_times.view(),
             "slowed": [wait.connection.name() for wait in self.hub.slowed.slowed()[:SLOWED_SHOWN]],
-            "connections": [connection.view() for connection in self.hub.connections.values()],
-            **views.status(self.broker, request.vhost),
+            "connections": [
+                connection.view() for connection in itertools.islice(self.hub.connections.values(), STATUS_MOST)
+            ],
+            "connection_count": len(self.hub.connections),
+            **views.status(self.broker, request.vhost, STATUS_MOST),
         }
 
     # Help

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from penstock.adapter.listing import COLLECTED_A_UNIT, ITEM_WORK, PAGE_MOST
+from penstock.adapter.listing import COLLECTED_A_UNIT, ITEM_WORK, PAGE_MOST, Item, Window
 from penstock.adapter.policies import regex_of
 from penstock.adapter.request import Request
 from penstock.adapter.shapes import API_VERSION, Shape, plain
@@ -46,23 +46,39 @@ def head(hub: Hub, everywhere: bool) -> Shape:
     }
 
 
-def collect(hub: Hub, section: str, only: VirtualHost | None) -> list[tuple[VirtualHost, object]]:
-    """Return what a section of an export has, to be made plain by `plainly` a few at a time."""
-    found: list[tuple[VirtualHost, object]] = []
+def window(hub: Hub, section: str, only: VirtualHost | None, after: int, count: int) -> Window:
+    """Return a window of a section of an export, to be made plain by `plainly`; some of it may not be exported."""
+    found = Window(after, count)
+    said = [each for each in hub.broker.table.entries() if each.scope == "queue" and each.command]
     for vhost in list(hub.broker.vhosts.values()) if only is None else [only]:
         if section == "vhosts":
-            found.append((vhost, vhost))
+            found.offer(vhost, [vhost])
         elif section == "queues":
-            found += [(vhost, queue) for queue in vhost.queues.values() if queue.owner is None]
+            found.offer(vhost, vhost.queues.values())
         elif section == "policies":
-            found += [(vhost, said) for said in hub.broker.table.entries() if said.scope == "queue" and said.command]
+            found.offer(vhost, said)
+        elif section == "exchanges":
+            found.offer(vhost, vhost.exchanges.values())
         else:
             for exchange in vhost.exchanges.values():
-                if section == "bindings":
-                    found += [(vhost, binding) for binding in exchange.bindings.values() if _lasts(binding)]
-                elif exchange.name not in ("", CONTROL_EXCHANGE) and not exchange.name.startswith("amq."):
-                    found.append((vhost, exchange))
+                found.offer(vhost, exchange.bindings.values())
     return found
+
+
+def exported(items: list[Item], named: bool) -> list[Shape]:
+    """Return what of a window is exported, plain; `named`: with its virtual host."""
+    return [
+        plainly(item.vhost, item.thing, named) for item in items if item.vhost is not None and _is_exported(item.thing)
+    ]
+
+
+def _is_exported(thing: object) -> bool:
+    """Tell whether a thing is exported: exclusive queues, their bindings and predeclared exchanges are not."""
+    if isinstance(thing, Queue):
+        return thing.owner is None
+    if isinstance(thing, Exchange):
+        return thing.name not in ("", CONTROL_EXCHANGE) and not thing.name.startswith("amq.")
+    return not isinstance(thing, Binding) or _lasts(thing)
 
 
 def _lasts(binding: Binding) -> bool:
@@ -119,11 +135,6 @@ def answer_export(hub: Hub, request: Request) -> Shape:
     if section not in SECTIONS:
         raise PreconditionFailed(f"'section' must be one of {', '.join(SECTIONS)}, not '{section}'")
     after = request.amount("after", 0)
-    items = collect(hub, section, only)
-    page = items[after : after + PAGE_MOST]
-    hub.broker.work.done += len(items) // COLLECTED_A_UNIT + len(page) * ITEM_WORK
-    end = after + len(page)
-    return {
-        "items": [plainly(vhost, thing, True) for vhost, thing in page],
-        "next": end if end < len(items) else None,
-    }
+    page = window(hub, section, only, after, PAGE_MOST)
+    hub.broker.work.done += page.total // COLLECTED_A_UNIT + len(page.items) * ITEM_WORK
+    return {"items": exported(page.items, True), "next": page.end()}

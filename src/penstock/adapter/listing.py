@@ -1,11 +1,13 @@
 """Lists of what there is: all of a kind, to be shaped a few at a time, so that no list keeps the broker from its work.
 
-`collect` takes a snapshot of references, which is cheap however many there are; `shape` makes one of them plain data.
+`window` takes references to some of them, which is cheap however many there are; `shape` makes one of them plain data.
 The control operation `list` answers a page of at most `PAGE_MOST`; who wants all asks for one after the other.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from penstock.adapter import shapes
@@ -27,12 +29,12 @@ KINDS: Final = ("queues", "exchanges", "bindings", "connections", "channels", "c
 PAGE_MOST: Final = 500
 """Things in one answer of the control operation `list`."""
 ITEM_WORK: Final = 4
-COLLECTED_A_UNIT: Final = 10
+COLLECTED_A_UNIT: Final = 50
 """Units of work of one thing that is shown, and things that are only passed over to the unit."""
 
 
 class Item:
-    """One thing of a list; `name` is what lists are ordered by."""
+    """One thing of a list; `name` is what lists may be ordered by."""
 
     __slots__ = ("name", "vhost", "thing")
 
@@ -42,38 +44,68 @@ class Item:
         self.thing = thing
 
 
-def collect(hub: Hub, kind: str, vhost: VirtualHost | None) -> list[Item]:
-    """Return all of a kind, of one virtual host or of all (None), by name."""
+class Window:
+    """A part of a long list: so many things at most, after so many others. What goes before is passed over, unseen."""
+
+    def __init__(self, after: int, count: int) -> None:
+        self.items: list[Item] = []
+        self.total: int = 0
+        """Things in the whole list."""
+        self._after = after
+        self._count = count
+
+    def offer(self, vhost: VirtualHost, things: Collection[object]) -> None:
+        """Take from these what falls into the window; they come after what was offered before."""
+        first = max(self._after - self.total, 0)
+        room = self._count - len(self.items)
+        if room > 0 and first < len(things):
+            for thing in itertools.islice(things, first, first + room):
+                self.items.append(Item(name_of(thing), vhost, thing))
+        self.total += len(things)
+
+    def end(self) -> int | None:
+        """Return after how many things the next window begins; None if this is the last one."""
+        end = self._after + self._count
+        return end if end < self.total else None
+
+
+def name_of(thing: object) -> str:
+    """Return what a thing is ordered by in lists."""
+    if isinstance(thing, Queue | Exchange | VirtualHost):
+        return thing.name
+    if isinstance(thing, Binding):
+        return thing.source.name
+    if isinstance(thing, Consumer):
+        return thing.queue.name
+    if isinstance(thing, Channel):
+        return thing.producer.name
+    return thing.name() if isinstance(thing, Connection) else ""
+
+
+def window(hub: Hub, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Window:
+    """Return a window of all of a kind, of one virtual host or of all (None), in the order in which they were made."""
+    found = Window(after, count)
     vhosts = list(hub.broker.vhosts.values()) if vhost is None else [vhost]
-    found: list[Item] = []
-    if kind == "vhosts":
-        found = [Item(each.name, each, each) for each in vhosts]
-    elif kind == "queues":
-        for each in vhosts:
-            found += [Item(queue.name, each, queue) for queue in each.queues.values()]
-    elif kind == "exchanges":
-        for each in vhosts:
-            found += [Item(exchange.name, each, exchange) for exchange in each.exchanges.values()]
-    elif kind == "bindings":
-        for each in vhosts:
-            found += bindings(each)
+    if kind in ("connections", "channels"):
+        for connection in hub.connections.values():
+            its = connection.vhost
+            if its is not None and (vhost is None or its is vhost):  # Else it is not open yet, or elsewhere.
+                found.offer(its, [connection] if kind == "connections" else connection.channels.values())
         return found
-    elif kind == "consumers":
-        for each in vhosts:
+    for each in vhosts:
+        if kind == "vhosts":
+            found.offer(each, [each])
+        elif kind == "exchanges":
+            found.offer(each, each.exchanges.values())
+        elif kind == "consumers":
             for queue in each.queues.values():
-                found += [Item(queue.name, each, consumer) for consumer in queue.consumers]
-    else:
-        found = _of_connections(hub, kind, vhost)
-        return found
-    found.sort(key=_name)
-    return found
-
-
-def bindings(vhost: VirtualHost) -> list[Item]:
-    """Return the bindings of a virtual host: first every queue's to the default exchange, then those that were made."""
-    found = [Item(queue.name, vhost, queue) for queue in vhost.queues.values()]
-    for exchange in vhost.exchanges.values():
-        found += [Item(exchange.name, vhost, binding) for binding in exchange.bindings.values()]
+                if queue.consumers:
+                    found.offer(each, queue.consumers)
+        else:
+            found.offer(each, each.queues.values())  # Among bindings: every queue's to the default exchange.
+            if kind == "bindings":
+                for exchange in each.exchanges.values():
+                    found.offer(each, exchange.bindings.values())
     return found
 
 
@@ -86,18 +118,6 @@ def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None
     else:
         leading = [] if target is None else vhost.bindings.to(EXCHANGE, target.name)
     return found + [Item(binding.source.name, vhost, binding) for binding in leading]
-
-
-def _of_connections(hub: Hub, kind: str, vhost: VirtualHost | None) -> list[Item]:
-    found: list[Item] = []
-    for connection in hub.connections.values():
-        if connection.vhost is None or (vhost is not None and connection.vhost is not vhost):
-            continue  # It has not come so far as to be open yet, or is elsewhere.
-        if kind == "connections":
-            found.append(Item(connection.name(), connection.vhost, connection))
-        else:
-            found += [Item(channel.producer.name, channel.vhost, channel) for channel in connection.channels.values()]
-    return found
 
 
 def shape(hub: Hub, item: Item) -> Shape:
@@ -139,15 +159,13 @@ def answer(hub: Hub, request: Request) -> dict[str, object]:
     after = request.amount("after", 0)
     count = max(min(request.amount("count", PAGE_MOST), PAGE_MOST), 1)
     everywhere = request.fields.get("everywhere") is True or kind == "vhosts"
-    items = collect(hub, kind, None if everywhere else request.vhost)
-    page = items[after : after + count]
-    hub.broker.work.done += len(items) // COLLECTED_A_UNIT + len(page) * ITEM_WORK
-    end = after + len(page)
+    page = window(hub, kind, None if everywhere else request.vhost, after, count)
+    hub.broker.work.done += page.total // COLLECTED_A_UNIT + len(page.items) * ITEM_WORK
     making = shape_binding if kind == "bindings" else shape
     return {
-        "items": [making(hub, item) for item in page if not _of_asker(item, request)],
-        "next": end if end < len(items) else None,
-        "total": len(items),
+        "items": [making(hub, item) for item in page.items if not _of_asker(item, request)],
+        "next": page.end(),
+        "total": page.total,
     }
 
 
@@ -164,7 +182,3 @@ def _of_asker(item: Item, request: Request) -> bool:
     if isinstance(thing, Consumer):
         return thing.queue.owner is asker
     return thing is asker
-
-
-def _name(item: Item) -> str:
-    return item.name

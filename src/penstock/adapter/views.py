@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Final
 
 from penstock.adapter.amqp091.channel import Channel
@@ -218,13 +219,14 @@ def disk_view(disk: Disk, vhost: str, now: float) -> dict[str, object]:
     }
 
 
-def status(broker: Broker, vhost: VirtualHost) -> dict[str, object]:
-    """Return the broker, and the queues of one virtual host."""
+def status(broker: Broker, vhost: VirtualHost, most: int) -> dict[str, object]:
+    """Return the broker, and so many queues of one virtual host."""
     disk = broker.gates.disk
     return {
         "vhost": vhost.name,
         "disk": None if broker.journal is None else disk_view(disk, vhost.name, broker.now),
-        "queues": [queue_view(queue, broker.now) for queue in vhost.queues.values()],
+        "queues": [queue_view(queue, broker.now) for queue in itertools.islice(vhost.queues.values(), most)],
+        "queue_count": len(vhost.queues),
         "exchanges": len(vhost.exchanges),
         "bindings": int(vhost.bindings.count),
         "unroutable": int(broker.unroutable),

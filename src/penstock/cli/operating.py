@@ -80,7 +80,7 @@ def status(url: str) -> None:
     """List the queues of a broker (depth, capacity, gate and who is blocked) and its connections."""
     with asking(url) as control:
         answer = control.status()
-        say(f"penstock {answer['version']}, vhost {answer['vhost']}, {len(answer['connections'])} connections")
+        say(f"penstock {answer['version']}, vhost {answer['vhost']}, {answer['connection_count']:,} connections")
         say(_turns(answer["turns"], answer["slowed"]))
         if answer.get("disk"):
             say(_disk(answer["disk"]))
@@ -92,13 +92,16 @@ def status(url: str) -> None:
                 f"gate {'open' if each['gate']['open'] else 'closed'}, {each['gate']['blocked']} producers blocked, "
                 f"{each['consumers']} consumers{''.join(f', cursor {name}' for name in each['cursors'])}"
             )
+        unlisted = answer["queue_count"] - len(answer["queues"])
+        if unlisted > 0:
+            say(f"and {unlisted:,} more queues; `penstock list queues` lists all")
         for each in answer["connections"][:CONNECTIONS_LISTED]:
             channels = "1 channel" if each["channels"] == 1 else f"{each['channels']:,} channels"
             state = ", blocked" if each["blocked"] else ""
             if each["held"]["messages"]:
                 state += f", {each['held']['messages']:,} publishes held"
             say(f"{each['name']}: {each['product'] or 'an unnamed client'}, {channels}{state}")
-        more = len(answer["connections"]) - CONNECTIONS_LISTED
+        more = answer["connection_count"] - CONNECTIONS_LISTED
         if more > 0:
             say(f"and {more:,} more connections")
 

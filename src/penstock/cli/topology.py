@@ -269,6 +269,10 @@ OWN: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
 """Columns that are not a field by themselves."""
 
 
+BY_NAME = ("queues", "exchanges", "consumers", "vhosts")
+"""What is listed in the order of names; the broker gives them in the order in which they were made."""
+
+
 @main.command("list")
 @click.argument("kind", type=click.Choice(list(COLUMNS)))
 @click.option("--everywhere", is_flag=True, help="Of all virtual hosts, not only of the one that --url names.")
@@ -280,7 +284,9 @@ def list_(kind: str, everywhere: bool, as_json: bool, url: str) -> None:
     For example: penstock list queues
     """
     with asking(url) as control:
-        found = control.listed(kind, everywhere)
+        found = list(control.listed(kind, everywhere))
+        if kind in BY_NAME:
+            found.sort(key=lambda item: str(item["queue"]["name"] if kind == "consumers" else item["name"]))
         if as_json:
             for item in found:  # The fields are those of the HTTP API (docs/http.md).
                 say_json(item)

@@ -128,9 +128,9 @@ def exported(hub: Hub) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for section in definitions.SECTIONS:
         found[section] = sorted(
-            repr(definitions.plainly(vhost, thing, True))
-            for vhost, thing in definitions.collect(hub, section, None)
-            if not isinstance(thing, Queue | Exchange | Binding) or lasts(thing)
+            repr(definitions.exported([item], True))
+            for item in definitions.window(hub, section, None, 0, 1_000_000).items
+            if not isinstance(item.thing, Queue | Exchange | Binding) or lasts(item.thing)
         )
     return found
 

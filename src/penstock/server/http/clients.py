@@ -7,10 +7,10 @@ from starlette.responses import Response
 from penstock.adapter import shapes
 from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.connection import Connection
-from penstock.adapter.listing import Item, collect
+from penstock.adapter.listing import Item
 from penstock.adapter.why import SUBJECTS, answer
 from penstock.server.http.ask import Ask, not_found, nothing, told
-from penstock.server.http.lists import listed, one
+from penstock.server.http.lists import collected, listed, one
 
 REASON = "Closed via management plugin"
 """What a client is told where X-Reason says nothing: RabbitMQ's words, which programs know."""
@@ -18,7 +18,7 @@ REASON = "Closed via management plugin"
 
 async def connections(ask: Ask) -> Response:
     """List connections, all or of a virtual host."""
-    return await listed(ask, collect(ask.hub, "connections", ask.vhost_or_all()))
+    return await listed(ask, await collected(ask, "connections", ask.vhost_or_all()))
 
 
 async def connection(ask: Ask) -> Response:
@@ -35,7 +35,7 @@ async def close_connection(ask: Ask) -> Response:
 
 async def connections_of_user(ask: Ask) -> Response:
     """List the connections of a user."""
-    items = collect(ask.hub, "connections", None)
+    items = await collected(ask, "connections", None)
     return await listed(ask, [item for item in items if _of(item).user == ask.part("user")])
 
 
@@ -57,12 +57,12 @@ async def channels_of_connection(ask: Ask) -> Response:
 
 async def channels(ask: Ask) -> Response:
     """List channels, all or of a virtual host."""
-    return await listed(ask, collect(ask.hub, "channels", ask.vhost_or_all()))
+    return await listed(ask, await collected(ask, "channels", ask.vhost_or_all()))
 
 
 async def channel(ask: Ask) -> Response:
     """Show a channel."""
-    for item in collect(ask.hub, "channels", None):
+    for item in await collected(ask, "channels", None):
         if item.name == ask.part("name") and isinstance(item.thing, Channel):
             return one(ask, shapes.channel_in_full(item.thing, ask.hub))
     raise not_found()
@@ -70,7 +70,7 @@ async def channel(ask: Ask) -> Response:
 
 async def consumers(ask: Ask) -> Response:
     """List consumers, all or of a virtual host."""
-    return await listed(ask, collect(ask.hub, "consumers", ask.vhost_or_all()))
+    return await listed(ask, await collected(ask, "consumers", ask.vhost_or_all()))
 
 
 async def why(ask: Ask) -> Response:

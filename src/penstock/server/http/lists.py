@@ -5,16 +5,18 @@ The query is RabbitMQ's: `columns`, `sort`, `sort_reverse`, and for pages `page`
 
 from __future__ import annotations
 
+import heapq
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from starlette.responses import Response, StreamingResponse
 
 from penstock.adapter.hub import Hub
-from penstock.adapter.listing import Item, shape
+from penstock.adapter.listing import Item, shape, window
 from penstock.adapter.shapes import Shape
 from penstock.core.queue import Queue
+from penstock.core.vhost import VirtualHost
 from penstock.server.http.ask import Ask, HttpError, bad, told
 
 AT_ONCE: Final = 50
@@ -23,7 +25,26 @@ PAGE_DEFAULT: Final = 100
 PAGE_MOST: Final = 500
 """Objects of a page, as in RabbitMQ."""
 
+COLLECTED_AT_ONCE: Final = 1000
+SORTED_AT_ONCE: Final = 500
+"""References that are collected, looked through or sorted in a slice."""
+BY_NAME: Final = ("queues", "exchanges", "consumers", "vhosts")
+"""What is listed in the order of names; the rest is in the order in which it was made."""
+
 Making = Callable[[Hub, Item], Shape]
+
+
+async def collected(ask: Ask, kind: str, vhost: VirtualHost | None) -> list[Item]:
+    """Return all of a kind, some at a time; what is made or deleted meanwhile may be missed, or come twice."""
+    items: list[Item] = []
+    after: int | None = 0
+    while after is not None:
+        part = window(ask.hub, kind, vhost, after, COLLECTED_AT_ONCE)
+        items += part.items
+        after = part.end()
+        if after is not None:
+            await ask.pause()
+    return await _by_name(ask, items, False) if kind in BY_NAME else items
 
 
 async def listed(ask: Ask, items: list[Item], making: Making = shape) -> Response:
@@ -34,7 +55,10 @@ async def listed(ask: Ask, items: list[Item], making: Making = shape) -> Respons
         if ask.flag("use_regex"):
             raise bad("use_regex is not supported: an expression may take for ever; `name` finds a part of the name")
         wanted = ask.query["name"].lower()
-        items = [item for item in items if wanted in item.name.lower()]
+        found: list[Item] = []
+        async for part in _slices(ask, items, COLLECTED_AT_ONCE):
+            found += [item for item in part if wanted in item.name.lower()]
+        items = found
     items = await _sorted(ask, items, making)
     if not page:
         return StreamingResponse(_stream(ask, items, making), media_type="application/json")
@@ -92,12 +116,32 @@ async def _sorted(ask: Ask, items: list[Item], making: Making) -> list[Item]:
     if not column:
         return items
     if column == "name":
-        return sorted(items, key=lambda item: item.name, reverse=reverse)
+        return await _by_name(ask, items, reverse)
     keys: list[tuple[int, str | float]] = []
     async for slice_ in _slices(ask, items):
         keys += [_key(making(ask.hub, item), column) for item in slice_]
-    order = sorted(range(len(items)), key=keys.__getitem__, reverse=reverse)
-    return [items[index] for index in order]
+    return [items[index] for index in await _in_order(ask, keys, reverse)]
+
+
+async def _by_name(ask: Ask, items: list[Item], reverse: bool) -> list[Item]:
+    return [items[index] for index in await _in_order(ask, [(2, item.name) for item in items], reverse)]
+
+
+async def _in_order(ask: Ask, keys: Sequence[tuple[int, str | float]], reverse: bool) -> list[int]:
+    """Return the indices of keys in the order of the keys, sorted and merged some at a time."""
+    runs: list[list[int]] = []
+    for start in range(0, len(keys), SORTED_AT_ONCE):
+        run = range(start, min(start + SORTED_AT_ONCE, len(keys)))
+        runs.append(sorted(run, key=keys.__getitem__, reverse=reverse))
+        if run.stop < len(keys):
+            await ask.pause()
+    merged = runs[0] if len(runs) == 1 else heapq.merge(*runs, key=keys.__getitem__, reverse=reverse)
+    order: list[int] = []
+    for index in merged:
+        order.append(index)
+        if len(order) % SORTED_AT_ONCE == 0 and len(runs) > 1:
+            await ask.pause()
+    return order
 
 
 def _key(content: Shape, column: str) -> tuple[int, str | float]:
@@ -125,11 +169,11 @@ async def _stream(ask: Ask, items: list[Item], making: Making) -> AsyncIterator[
     yield b"[]" if before == "[" else b"]"
 
 
-async def _slices(ask: Ask, items: list[Item]) -> AsyncIterator[list[Item]]:
-    for start in range(0, len(items), AT_ONCE):
+async def _slices(ask: Ask, items: list[Item], at_once: int = AT_ONCE) -> AsyncIterator[list[Item]]:
+    for start in range(0, len(items), at_once):
         if start:
             await ask.pause()
-        yield items[start : start + AT_ONCE]
+        yield items[start : start + at_once]
 
 
 def _number(ask: Ask, name: str, otherwise: int) -> int:

@@ -7,14 +7,14 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from penstock.adapter import shapes
-from penstock.adapter.listing import Item, bindings_to, collect, shape_binding
+from penstock.adapter.listing import Item, bindings_to, shape_binding
 from penstock.core.binding import Binding
 from penstock.core.exchange import Exchange
 from penstock.core.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, ResourceLocked
 from penstock.server.http.ask import DEFAULT_EXCHANGE, Ask, bad, flag, not_found, nothing, short, table, text
-from penstock.server.http.lists import listed, one
+from penstock.server.http.lists import collected, listed, one
 from penstock.wire.amqp091.codec import CodecError, encode_table
 
 
@@ -33,7 +33,7 @@ def arguments_of(fields: shapes.Shape) -> dict[str, object]:
 
 async def queues(ask: Ask) -> Response:
     """List queues, all or of a virtual host."""
-    return await listed(ask, collect(ask.hub, "queues", ask.vhost_or_all()))
+    return await listed(ask, await collected(ask, "queues", ask.vhost_or_all()))
 
 
 async def queue(ask: Ask) -> Response:
@@ -70,7 +70,7 @@ async def delete_queue(ask: Ask) -> Response:
 
 async def exchanges(ask: Ask) -> Response:
     """List exchanges, all or of a virtual host."""
-    return await listed(ask, collect(ask.hub, "exchanges", ask.vhost_or_all()))
+    return await listed(ask, await collected(ask, "exchanges", ask.vhost_or_all()))
 
 
 async def exchange(ask: Ask) -> Response:
@@ -108,7 +108,7 @@ async def delete_exchange(ask: Ask) -> Response:
 
 async def all_bindings(ask: Ask) -> Response:
     """List bindings, all or of a virtual host."""
-    return await listed(ask, collect(ask.hub, "bindings", ask.vhost_or_all()), shape_binding)
+    return await listed(ask, await collected(ask, "bindings", ask.vhost_or_all()), shape_binding)
 
 
 async def bindings_of_queue(ask: Ask) -> Response:

@@ -5,23 +5,26 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from typing import Final
 
 from starlette.responses import Response, StreamingResponse
 
 from penstock.adapter import definitions, hosting, shapes
 from penstock.adapter.defined import BYTES_MOST
 from penstock.adapter.importing import import_steps
-from penstock.adapter.listing import collect
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError
 from penstock.flow.work import Steps
 from penstock.server.http.ask import Ask, bad, not_found, nothing, told
-from penstock.server.http.lists import AT_ONCE, listed, one
+from penstock.server.http.lists import collected, listed, one
+
+EXPORTED_AT_ONCE: Final = 100
+"""Things of an export that are made in a slice."""
 
 
 async def vhosts(ask: Ask) -> Response:
     """List virtual hosts."""
-    return await listed(ask, collect(ask.hub, "vhosts", None))
+    return await listed(ask, await collected(ask, "vhosts", None))
 
 
 async def vhost(ask: Ask) -> Response:
@@ -57,15 +60,16 @@ async def _export(ask: Ask, only: VirtualHost | None) -> AsyncIterator[bytes]:
     for section in definitions.SECTIONS:
         if only is not None and section == "vhosts":
             continue
-        items = definitions.collect(ask.hub, section, only)
         before = b""
         yield b',"' + section.encode() + b'":['
-        for start in range(0, len(items), AT_ONCE):
-            part = [
-                _json(definitions.plainly(each, thing, only is None)) for each, thing in items[start : start + AT_ONCE]
-            ]
-            yield before + b",".join(part)
-            before = b","
+        after: int | None = 0
+        while after is not None:
+            page = definitions.window(ask.hub, section, only, after, EXPORTED_AT_ONCE)
+            after = page.end()
+            part = [_json(each) for each in definitions.exported(page.items, only is None)]
+            if part:
+                yield before + b",".join(part)
+                before = b","
             await ask.pause()
         yield b"]"
     yield b"}"
