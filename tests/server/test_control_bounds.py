@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from penstock.adapter.control import IMPORT_OCTETS, REQUEST_OCTETS
+from penstock.adapter.request import IMPORT_OCTETS, REQUEST_OCTETS
 from penstock.client import Connection
 from penstock.client.control import Control
 from penstock.client.errors import ControlError
@@ -59,3 +59,24 @@ def test_what_an_export_lists_is_counted_as_work_so_that_few_are_done_in_a_turn(
     answered = int(vhost.queues["answers"].waiting())
     assert 1 <= answered < 10
     assert client.connection.must_drain
+
+
+def test_the_body_of_a_request_that_is_too_large_for_any_is_not_kept_while_it_comes() -> None:
+    hub = make_hub()
+    hub.broker.vhosts["/"].declare_queue("answers", {}, False, False, None, None)
+    client = Dialogue(hub)
+    request = publish(
+        "list",
+        b"x" * (IMPORT_OCTETS + 1),
+        properties=Properties(reply_to="answers"),
+        exchange="penstock.control",
+        frame_max=65536,
+    )
+    most = 0
+    for start in range(0, len(request), 131072):
+        hub.receive(client.connection, request[start : start + 131072])
+        hub.pump()
+        hub.begin_turn()
+        most = max(most, int(hub.arrivals.bytes))
+    assert most < 131072
+    assert int(hub.broker.vhosts["/"].queues["answers"].waiting()) == 1

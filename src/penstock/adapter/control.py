@@ -19,7 +19,7 @@ from penstock.adapter import definitions, hosting, listing, operating, tuning, v
 from penstock.adapter.amqp091.content import body_of, make_content, properties_of
 from penstock.adapter.blocks import CONTENT_TYPE, encode_block
 from penstock.adapter.importing import answer_import
-from penstock.adapter.request import Request
+from penstock.adapter.request import IMPORT_OCTETS, REQUEST_OCTETS, Request
 from penstock.adapter.users import ADMINISTRATOR
 from penstock.core.broker import Broker
 from penstock.core.cursor import Cursor
@@ -55,11 +55,8 @@ operator's, and need the tag administrator."""
 STATUS_MOST: Final = 500
 """Queues, and connections, in a status; `list` gives all, page by page."""
 IMPORT: Final = "definitions.import"
-REQUEST_OCTETS: Final = 256 * 1024
 REQUEST_VALUES: Final = 10_000
-"""Octets of a request, and about how many values (names, numbers, texts, lists) may be in it."""
-IMPORT_OCTETS: Final = 8 * 1024 * 1024
-"""Octets of a request with definitions, which are a text in it: quotes are escaped."""
+"""About how many values (names, numbers, texts, lists) may be in a request."""
 REQUEST_WORK: Final = 50
 OCTETS_A_UNIT: Final = 128
 """Units of work of any request, and octets of JSON to the unit; what lists is charged where it lists."""

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed
 
 if TYPE_CHECKING:
     from penstock.adapter.amqp091.connection import Connection
+
+
+REQUEST_OCTETS: Final = 256 * 1024
+"""Octets of a request."""
+IMPORT_OCTETS: Final = 8 * 1024 * 1024
+"""Octets of a request with definitions, which are a text in it: quotes are escaped."""
 
 
 class Request:

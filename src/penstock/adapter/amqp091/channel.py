@@ -18,6 +18,7 @@ from penstock.adapter.amqp091.header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG
 from penstock.adapter.amqp091.overdue import Overdue
 from penstock.adapter.amqp091.particulars import particulars_of, variant_of
 from penstock.adapter.amqp091.raw import counted
+from penstock.adapter.request import IMPORT_OCTETS
 from penstock.core.broker import Broker
 from penstock.core.consumer import Batch
 from penstock.core.message import OVERHEAD
@@ -109,6 +110,8 @@ class Channel(Session):
         self.arriving: i64 = 0
         """What has come of the message counts with so much; see `Arrivals`."""
         self._loose = BytesWriter()
+        self._passes_over: bool = False
+        """The message that comes in pieces is a control request too large to be read: its body is not kept."""
         """Small pieces of a body on their way into one frame; one octet a frame would take nine times its charge."""
         self._heads: dict[str, DeliveryHead] = {}
         self.producer = ChannelProducer(self, connection.channel_name(number))
@@ -207,6 +210,8 @@ class Channel(Session):
         self._content.append(frame)
         self._content_size = size - FIXED_OCTETS + body
         self.content_left = body
+        route = self._content_route
+        self._passes_over = route is not None and route.control and body > IMPORT_OCTETS
         if body == 0:
             self._finish_content()
 
@@ -219,8 +224,12 @@ class Channel(Session):
                 f"the body on channel {self.number} is longer than announced: "
                 f"{self.content_left} octets were left, {size} came"
             )
-        self.connection.hub.arrivals.add(self, size if size < SMALL_PIECE else size + PIECE_BYTES)
         self.content_left -= size
+        if self._passes_over:  # The header is enough for the answer that it is too large.
+            if self.content_left == 0:
+                self._finish_content()
+            return
+        self.connection.hub.arrivals.add(self, size if size < SMALL_PIECE else size + PIECE_BYTES)
         loose = self._loose
         if len(loose) or (size < SMALL_PIECE and self.content_left):
             loose.write(frame[7 : 7 + size])
