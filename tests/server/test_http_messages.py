@@ -149,7 +149,7 @@ def test_a_publish_is_held_until_its_deadline_and_the_answer_says_by_what(web: W
     assert web.publish(name).status == 200
     answer = web.publish(name)
     assert (answer.status, answer.json["error"], answer.headers["retry-after"]) == (503, "held_too_long", "1")
-    assert f"queue '{name}' holds 1 messages" in answer.reason
+    assert f"queue '{name}' holds 1 message," in answer.reason
     queue = web.get(f"/queues/%2F/{name}")["penstock"]
     assert (queue["depth"]["messages"], queue["refused"], queue["gate"]["blocked"]) == (1, 1, 0)
 
