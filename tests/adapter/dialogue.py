@@ -53,7 +53,9 @@ def publish(
 class Dialogue:
     """A connection that has been opened, with channel 1."""
 
-    def __init__(self, hub: Hub, frame_max: int = 131072, product: str = "", obeys: bool = False) -> None:
+    def __init__(
+        self, hub: Hub, frame_max: int = 131072, product: str = "", obeys: bool = False, heartbeat: int = 0
+    ) -> None:
         self.hub = hub
         self.connection = hub.connect(Peer("127.0.0.1:1", True))
         self.say(b"AMQP\x00\x00\x09\x01")
@@ -63,7 +65,7 @@ class Dialogue:
         self.say(
             method_frame(0, spec.CONNECTION_START_OK, client_properties=properties, mechanism="PLAIN", response=login)
         )
-        self.say(method_frame(0, spec.CONNECTION_TUNE_OK, channel_max=100, frame_max=frame_max, heartbeat=0))
+        self.say(method_frame(0, spec.CONNECTION_TUNE_OK, channel_max=100, frame_max=frame_max, heartbeat=heartbeat))
         self.say(method_frame(0, spec.CONNECTION_OPEN, virtual_host="/"))
         assert self.names(method_frame(1, spec.CHANNEL_OPEN)) == ["channel.open-ok"]
 

@@ -52,7 +52,8 @@ def test_the_block_is_seen_with_a_reason_that_names_the_queue_and_so_is_its_end(
     assert blocked == []
     publishing.basic_publish("", name, b"3")
     eventually(lambda: publisher.process_data_events(0) or blocked, "connection.blocked")
-    assert blocked == [f"queue {name}: 4 messages > stop 3 (opens at 1), closed for 0.0 s"]
+    told = f"queue {name}: 4 messages > stop 3 (opens at 1), closed for 0.0 s; what is held for 30 s is refused"
+    assert blocked == [told]
     publishing.basic_publish("", name, b"4")
     publishing.basic_publish("", name, b"5")
     assert take(channel, name, 2) == [0, 1]
@@ -288,10 +289,10 @@ def test_a_queue_that_is_deleted_answers_who_waits_for_it(
     assert refused == [True]
 
 
-def test_a_publisher_that_dies_while_it_is_held_leaves_no_trace(
+def test_a_publisher_that_dies_while_it_is_held_leaves_no_trace_after_its_deadline(
     broker: BrokerProcess, channel: BlockingChannel, publisher: pika.BlockingConnection, name: str
 ) -> None:
-    channel.queue_declare(name, exclusive=False, auto_delete=True, arguments=GATED | {"hold-deadline": 0})
+    channel.queue_declare(name, exclusive=False, auto_delete=True, arguments=GATED | {"hold-deadline": 2})
     publishing = publisher.channel()
     for number in range(20):
         publishing.basic_publish("", name, str(number).encode())

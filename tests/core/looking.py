@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import count
 
 from penstock.core.broker import Broker
-from penstock.core.effects import Blocked, Crossed, Refused, Unblocked
+from penstock.core.effects import Blocked, Crossed, Departed, Refused, Unblocked
+from penstock.core.lingering import DEADLINE
 from penstock.core.producer import Holding, Producer
 from penstock.core.queue import Queue
 from penstock.flow.gate import Crossing
@@ -135,6 +136,8 @@ class Looking:
         for effect in effects:
             if isinstance(effect, Refused):
                 self._look_at_refusal(effect, just)
+            elif isinstance(effect, Departed):
+                self._look_at_departure(effect)
         for producer in self.everyone():
             self._look_at_producer(producer)
         for producer in gone:
@@ -214,6 +217,17 @@ class Looking:
             self.gone(producer)
         else:
             self.replace(self.producers.index(producer), graceful=False)
+
+    def _look_at_departure(self, effect: Departed) -> None:
+        """What went away in good order with something held has lost it at its deadline only."""
+        producer = effect.producer
+        assert isinstance(producer, Watched)
+        if producer in self.leaving and producer.loss is not None:
+            due = [publish for publish in producer.model.open.values() if publish.deadline - EARLY_S <= self.broker.now]
+            assert due, "it was refused for nothing"
+            assert producer.loss.cause == DEADLINE
+            self.leaving.remove(producer)
+            self.gone(producer)
 
     def replace(self, index: int, graceful: bool) -> None:
         """Close a producer and put another one like it in its place."""

@@ -20,11 +20,12 @@ from penstock.adapter.amqp091.arriving import Arrivals
 from penstock.adapter.amqp091.channel import Channel, ChannelProducer
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.deaths import DeathWriter
-from penstock.adapter.amqp091.peer import Peer
+from penstock.adapter.amqp091.peer import RUNNING, Peer
 from penstock.adapter.amqp091.returning import write_return
 from penstock.adapter.backoff import Backoff
 from penstock.adapter.control import Control
 from penstock.adapter.logins import PendingLogins
+from penstock.adapter.losses import LOST_BY
 from penstock.adapter.policy import Policy
 from penstock.adapter.publication import Publication
 from penstock.adapter.recording import Record, Recorder
@@ -41,6 +42,7 @@ from penstock.core.effects import (
     Blocked,
     Cancelled,
     Crossed,
+    Departed,
     Effect,
     Grown,
     Paging,
@@ -52,7 +54,9 @@ from penstock.core.effects import (
     Unblocked,
 )
 from penstock.core.holding import Holding
+from penstock.core.lingering import ENDED
 from penstock.core.origin import Origin
+from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.flow.deadlines import NEVER
 from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps, WorkQueue
@@ -133,6 +137,10 @@ class Hub:
         self._names: int = 0
         self._connected: int = 0
         self._unblocked: list[Connection] = []
+        self.silent: list[Connection] = []
+        """Connections whose peers have not sent heartbeats; the shell gives them up."""
+        self._losing: dict[int, Connection] = {}
+        """Connections that have lost publishes, which has not been told."""
         self.recorder: Recorder | None = None
         """Makes the flow log's records; None where there is no flow log."""
         self._notes: list[Note] = []
@@ -155,9 +163,9 @@ class Hub:
         self.logins.enter(connection)
         return connection
 
-    def disconnect(self, connection: Connection) -> None:
-        """Forget a connection whose socket is gone."""
-        connection.lost()
+    def disconnect(self, connection: Connection, cause: str = ENDED) -> None:
+        """Forget a connection whose socket is gone; `cause` is what is said of what is lost with it."""
+        connection.lost(cause)
         self.connections.pop(connection.number, None)
         self.refused.forget(connection.number)
         self.slowed.forget(connection.number)
@@ -235,6 +243,11 @@ class Hub:
                     self.go_on(connection)
         work.limit = UNLIMITED_WORK
 
+    def end_lingering(self) -> None:
+        """The broker stops: what is in line for sessions that have ended goes in no more."""
+        for producer in list(self.broker.lingering.producers.values()):
+            producer.depart()
+
     def pump(self) -> bool:
         """Make a turn: let everybody go on who may; returns whether there is more to do at once."""
         self._run_jobs()
@@ -255,6 +268,13 @@ class Hub:
         touched = self.touched
         self.touched = []
         return touched
+
+    def take_silent(self) -> list[Connection]:
+        """Take the connections whose peers have not sent heartbeats."""
+        silent = self.silent
+        if silent:
+            self.silent = []
+        return silent
 
     def take_publications(self) -> list[Publication]:
         """Take the single messages of which it is known what has become of them."""
@@ -418,9 +438,14 @@ class Hub:
                 self._tell_one(effect, blocking)
             effects = self.broker.effects()
         for connection in blocking.values():
-            connection.tell_blocked(self._reason(connection))
+            connection.notice.update()
             if connection.blocking == 0:
                 self._unblocked.append(connection)
+        losing = self._losing
+        if losing:
+            self._losing = {}
+            for connection in losing.values():
+                self._tell_losses(connection)
 
     def _tell_one(self, effect: Effect, blocking: dict[int, Connection]) -> None:
         if self.recorder is not None:
@@ -437,6 +462,8 @@ class Hub:
             self.note(telling.stopped(effect.producer, effect.gate, effect.patience_s))
         elif isinstance(effect, Refused):
             self._refuse(effect)
+        elif isinstance(effect, Departed):
+            self._depart(effect.producer)
         elif isinstance(effect, Returned):
             if isinstance(effect.producer, Publication):
                 effect.producer.routed = False
@@ -456,6 +483,8 @@ class Hub:
             self.control.look_again(effect.queue)
 
     def _note_turned_away(self, effect: TurnedAway) -> None:
+        if effect.cause in LOST_BY:
+            return  # One line for the connection says so.
         producer = effect.producer
         number: int | None = None
         if isinstance(producer, ChannelProducer) and producer.channel.connection.number in self.connections:
@@ -473,6 +502,26 @@ class Hub:
         channel = producer.channel
         if channel.stands():
             channel.connection.on_error(int(channel.number), effect.error)
+
+    def _depart(self, producer: Producer) -> None:
+        """Count what a channel's publisher has lost with its session; single messages are answered."""
+        if isinstance(producer, ChannelProducer):
+            connection = producer.channel.connection
+            if producer.loss is not None:
+                connection.lose(producer.loss, producer.origin)
+            self.note_losing(connection)
+
+    def note_losing(self, connection: Connection) -> None:
+        """Have it told, at the end of the turn, what a connection has lost, if it has."""
+        if connection.losses.messages:
+            self._losing[connection.number] = connection
+
+    def _tell_losses(self, connection: Connection) -> None:
+        """Log what a connection has lost, once nothing that it held is left in line; of an open one at once."""
+        losses = connection.losses
+        if connection.state == RUNNING or losses.are_known():
+            self.note(telling.lost(connection.name(), losses))
+            losses.clear()
 
     def _count_blocking(self, producer: Blockable, gate: Gate, by: int, blocking: dict[int, Connection]) -> None:
         if not isinstance(producer, ChannelProducer):  # Dead letters, single messages: nobody but the log is told.
@@ -495,7 +544,8 @@ class Hub:
             self.note(telling.unblocked(producer, gate))
             producer.channel.ask_to_go_on()
 
-    def _reason(self, connection: Connection) -> str:
+    def reason(self, connection: Connection) -> str:
+        """Return why a connection is blocked, as its client is told; empty if it is not."""
         for channel in connection.channels.values():
             for gate in channel.producer.gates.values():
                 if not gate.often:

@@ -6,11 +6,13 @@ for each crossing, and carries the same as fields, for whoever reads logs by mac
 
 from __future__ import annotations
 
+from penstock.adapter.losses import Losses
 from penstock.adapter.slowed import KIND, Wait
 from penstock.adapter.words import amount, words_of
 from penstock.core.blockable import Blockable
 from penstock.core.effects import Paging
 from penstock.core.queue import Queue
+from penstock.flow.deadlines import NEVER
 from penstock.flow.gate import Crossing, Gate
 
 
@@ -140,6 +142,22 @@ def slow(consumer: str, channel: str, rate: float, least: float, cancelled: bool
 def ignored(channel: str) -> Note:
     """Return the line of a channel that goes on publishing after it was told to stop by channel.flow (CHN-1012)."""
     return _channel(channel, "CHN-1012", "Flow Control Ignored. Channel will be closed.", {})
+
+
+def held_unconfirmed(channel: str, deadline_s: float) -> Note:
+    """Return the line of a publisher without confirms that is held: what it risks (PST-1018), once a connection."""
+    until = "as long as it takes" if deadline_s == NEVER else f"up to {deadline_s:g} s"
+    text = f"Held Without Confirms : {until}, then lost, and lost if the connection is reset; publisher confirms tell"
+    return _channel(channel, "PST-1018", text, {})
+
+
+def lost(connection: str, losses: Losses) -> Note:
+    """Return the line of held publishes that never went in, for their connection or channel has ended (PST-1019)."""
+    count = int(losses.messages)
+    return Note(
+        f"[{connection}] PST-1019 : Publishes Lost : {count:,} messages, {int(losses.bytes):,} bytes : {losses.told()}",
+        {"id": "PST-1019", "connection": connection, "count": count, "bytes": int(losses.bytes)},
+    )
 
 
 def _channel(name: str, number: str, text: str, fields: dict[str, object]) -> Note:

@@ -230,5 +230,9 @@ def status(broker: Broker, vhost: VirtualHost, most: int) -> dict[str, object]:
         "exchanges": len(vhost.exchanges),
         "bindings": int(vhost.bindings.count),
         "unroutable": int(broker.unroutable),
-        "lingering": {"messages": int(broker.lingering.messages), "bytes": int(broker.lingering.bytes)},
+        "lingering": {
+            "messages": int(broker.lingering.messages),
+            "bytes": int(broker.lingering.bytes),
+            "sessions": len(broker.lingering.producers),
+        },
     }

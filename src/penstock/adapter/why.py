@@ -122,7 +122,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
         sentences.append(f"queue {queue.name} has {queue.length.clause()}; above it {acts}")
     for gate in shut or [queue.gate]:
         sentences += _what_it_waits_for(gate, broker)
-    view["sentences"] = sentences
+    view["sentences"] = sentences + _refused_of_gone(queue.gate)
     return view
 
 
@@ -193,6 +193,15 @@ def _of_gate(gate: Gate, now: float) -> list[str]:
     if not told and not gate.open:
         told.append(f"{words_of(gate).reason(gate, now)}; nobody is blocked by it now")
     return told
+
+
+def _refused_of_gone(gate: Gate) -> list[str]:
+    """Say how many publishes were refused of the publishers that have gone last."""
+    gone = [block for block in gate.book.departed or () if block.refused]
+    if not gone:
+        return []
+    count, last = sum(block.refused for block in gone), gone[-1].producer
+    return [f"{words_of(gate).name(gate)} has refused {count:,} of publishers that have gone, the last of them {last}"]
 
 
 def _blocked(producer: Sender, gate: Gate, block: Block, now: float) -> str:

@@ -26,6 +26,7 @@ from penstock.core.effects import (
     Cancelled,
     ConfirmedLate,
     Crossed,
+    Departed,
     Effect,
     Grown,
     Paging,
@@ -39,11 +40,11 @@ from penstock.core.effects import (
 from penstock.core.ending import ConsumersEnd, Endings, SessionEnd
 from penstock.core.gates import Gates
 from penstock.core.group import Promises
-from penstock.core.holding import Holding
 from penstock.core.journal import Journal
 from penstock.core.length import limit
 from penstock.core.lifetime import EXPIRED_A_TURN, Lifetime
 from penstock.core.limits import Limits
+from penstock.core.lingering import Lingering
 from penstock.core.pace import Pace, Watch, forget
 from penstock.core.paging import adopt
 from penstock.core.patience import renew, waiting_at
@@ -80,8 +81,6 @@ TURNS_BEFORE_A_NEWCOMER: Final = 500
 CONSUMERS_OF_A_QUEUE: Final = 50_000
 CONSUMERS_OF_A_CHANNEL: Final = 10_000
 """Most consumers; the next one is refused."""
-LINGERING_BYTES: Final = 64 * 1024 * 1024
-"""Most that is kept in line for sessions that said goodbye while their publishes were held."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -94,7 +93,7 @@ class Broker(Dispatcher):
         self.defaults = defaults
         """The broker's own values as they are now."""
         self.turns = Turns(self.deadlines)
-        self.lingering = Holding(LINGERING_BYTES)
+        self.lingering = Lingering()
         self.vhosts: dict[str, VirtualHost] = {}
         self.gates = Gates(self)
         self.unroutable: i64 = 0
@@ -209,10 +208,7 @@ class Broker(Dispatcher):
     # Queues and consumers
 
     def use(self, queue: Queue) -> None:
-        """Note that somebody uses a queue (declares it, gets from it, stops consuming).
-
-        It does not expire meanwhile.
-        """
+        """Note that somebody uses a queue (declares, gets, stops consuming): it does not expire meanwhile."""
         lifetime = self.watch_lifetime(queue)
         if lifetime is not None:
             lifetime.used = self.now
@@ -386,6 +382,10 @@ class Broker(Dispatcher):
     def note_cancelled(self, consumer: Consumer) -> None:
         """Record that the broker has cancelled a consumer."""
         self._effects.append(Cancelled(consumer))
+
+    def note_departed(self, producer: Producer) -> None:
+        """Record that a producer has gone that had something held when its session ended."""
+        self._effects.append(Departed(producer))
 
     def note_slow(self, consumer: Consumer, rate: float, least: float, cancels: bool) -> None:
         """Record that a consumer is slow (messages a second); cancel it if that is what its queue does with such."""

@@ -86,6 +86,13 @@ class Refused(Effect):
         self.error = error
 
 
+class Departed(Effect):
+    """A producer has gone for good that had something held when its session ended; `producer.loss` is what was lost."""
+
+    def __init__(self, producer: Producer) -> None:
+        self.producer = producer
+
+
 class Returned(Effect):
     """A mandatory message reached no queue, or was refused by one (basic.return)."""
 

@@ -23,6 +23,7 @@ from penstock.core import road
 from penstock.core.entering import put_in
 from penstock.core.group import Awaiting, Group
 from penstock.core.holding import Held, HeldPublish, Holding
+from penstock.core.lingering import DEADLINE, ENDED, UNCONFIRMED, Loss, count_lost, drop_held
 from penstock.core.message import Message, StoredMessage
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
@@ -70,6 +71,8 @@ class Producer(Sender, Awaiting):
         """Whether the broker knows that there are confirmations to be told."""
         self.leaving: bool = False
         """Its session was closed in good order; what it holds still goes in, in turn, and then it departs."""
+        self.loss: Loss | None = None
+        """What it held and never goes in, for its session has ended; None for nothing."""
         self.transaction: Transaction | None = None
         """What keeps its publishes until they are committed; None where they go in one by one."""
         self.rate: RateGate | None = None
@@ -337,9 +340,7 @@ class Producer(Sender, Awaiting):
                 kept.append(held)
                 continue
             self.holding.give(held.charge, held.messages)
-            for queue in held.queues:
-                queue.refused += 1
-                self.count_refused(queue.gate, "deadline", held.charge, why)
+            count_lost(self, held, DEADLINE, why)
             if self.confirming:
                 held.come_back(self.own, now)
             if held.pending is not None:
@@ -348,7 +349,9 @@ class Producer(Sender, Awaiting):
         self.outbox = kept
         if changed:
             self.wait_anew(now)
-        if not self.confirming:
+        if self.leaving and self.loss is not None:
+            self.loss.why = why
+        elif not self.confirming:
             self.close(ResourceError(why))
 
     def give_back(self, route: Route, content: bytes, why: str) -> None:
@@ -377,28 +380,24 @@ class Producer(Sender, Awaiting):
     # Going away
 
     def leave(self) -> None:
-        """The session was closed in good order. What was published without confirms is not lost by saying goodbye:
-        it stays in line, within the broker's bound for such, until it has passed or its deadline has."""
+        """The session was closed in good order, or its peer has ended: see core/lingering.py for what it holds."""
         if self.transaction is not None:
             self.transaction.end()
-        if self.outbox and not self.confirming and self.broker.lingering.accepts_all(self.outbox):
+        if self.outbox and self.confirming:
+            self.depart(UNCONFIRMED)
+        elif self.outbox and self.broker.lingering.adopt(self):
             self.leaving = True
-            for held in self.outbox:
-                self.holding.give(held.charge, held.messages)
-                self.broker.lingering.take(held.charge, held.messages)
-            self.holding = self.broker.lingering
         else:
             self.depart()
 
-    def depart(self) -> None:
-        """Leave no trace in any gate: what is held is dropped, unconfirmed; what is in the queues stays."""
+    def depart(self, cause: str = ENDED) -> None:
+        """Leave no trace in any gate: what is held is dropped for this cause; what is in the queues stays."""
         now = self.broker.now
         self.leaving = False
         self.confirming = False
         if self.transaction is not None:
             self.transaction.end()
-        while self.outbox:
-            self.unhold()
+        drop_held(self, 0, cause)
         place = self.gate
         self.leave_gates(now)
         self.ticket = 0
@@ -407,3 +406,5 @@ class Producer(Sender, Awaiting):
             self.origin.part(self)
         if place is not None:
             place.review(now)
+        if self.broker.lingering.producers.pop(id(self), None) is not None or self.loss is not None:
+            self.broker.note_departed(self)

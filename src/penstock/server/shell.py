@@ -19,6 +19,7 @@ from penstock.adapter.hub import Hub
 from penstock.adapter.publication import Publication
 from penstock.adapter.refusals import HANDSHAKE
 from penstock.adapter.waking import InMemory, OnDisk
+from penstock.core.lingering import ENDED
 from penstock.core.queue import Queue
 from penstock.server.flowlog import FlowLog
 from penstock.server.keeper import Keeper
@@ -121,12 +122,25 @@ class Shell:
             self._write(transport.connection)
             self.schedule()
 
-    def lost(self, transport: Transport) -> None:
-        """A socket is gone."""
+    def ended(self, transport: Transport) -> None:
+        """A peer has closed its side of the socket."""
+        assert transport.connection is not None
+        self.hub.begin(self.loop.time())
+        transport.connection.hung_up()
+        self.schedule()
+
+    def flush(self, transport: Transport) -> None:
+        """Write what has waited for a moment."""
+        if transport.connection is not None:
+            self.hub.begin(self.loop.time())
+            self._write(transport.connection)
+
+    def lost(self, transport: Transport, cause: str = ENDED) -> None:
+        """A socket is gone; `cause` is what is said of what is lost with it."""
         connection = transport.connection
         if connection is not None and self.transports.pop(connection.number, None) is not None:
             self.hub.begin(self.loop.time())
-            self.hub.disconnect(connection)
+            self.hub.disconnect(connection, cause)
             self.schedule()
         if not self.transports:
             self.emptied.set()
@@ -153,6 +167,8 @@ class Shell:
         self._to_write.extend(hub.take_touched())
         for _ in range(min(len(self._to_write), WRITTEN_AT_ONCE)):
             self._write(self._to_write.popleft())
+        for connection in hub.take_silent():
+            self._give_up(connection)
         for connection in hub.take_unblocked():
             transport = self.transports.get(connection.number)
             if transport is not None and not connection.must_drain and not connection.may_pause():
@@ -241,6 +257,9 @@ class Shell:
             return
         if transport.full:
             return  # It stays touched; `drained` comes back to it.
+        if transport.writes_later(connection.notice.waits(self.loop.time())):
+            connection.touched = False
+            return
         transport.write(connection.take_output())
         if connection.waits_for_disk():
             return
@@ -290,14 +309,17 @@ class Shell:
         for transport in self._to_tick[-TICKED_AT_ONCE:]:
             connection = transport.connection
             if connection is not None and connection.number in self.transports and not connection.tick():
-                self._tell_given_up(connection)
-                transport.abort()
+                self._give_up(connection)
         del self._to_tick[-TICKED_AT_ONCE:]
         if self._to_tick:
             self.loop.call_soon(self._tick_some)
         self.schedule()
 
-    def _tell_given_up(self, connection: Connection) -> None:
+    def _give_up(self, connection: Connection) -> None:
+        transport = self.transports.get(connection.number)
+        if transport is None:
+            return
+        transport.abort()
         line = f"[{connection.name()}] given up: no heartbeat, or no answer in time"
         if not connection.logged_in:
             self.hub.note_refusal(HANDSHAKE, line)
@@ -310,6 +332,7 @@ class Shell:
         """Tell all clients that the broker stops (320)."""
         self.hub.begin(self.loop.time())
         self.hub.broker.ending = True
+        self.hub.end_lingering()
         for connection in list(self.hub.connections.values()):
             connection.shut_down()
             self._write(connection)

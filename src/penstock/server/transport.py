@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 from typing import TYPE_CHECKING
 
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.peer import CLOSED, Peer
+from penstock.core.lingering import ENDED, RESET
 
 if TYPE_CHECKING:
     from penstock.server.shell import Shell
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 WRITE_HIGH = 1024 * 1024
 WRITE_LOW = 256 * 1024
 """Bytes in the socket's own buffer at which nothing more is written to it, and at which writing goes on."""
+PEER_ENDED = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
+"""What poll says of a socket whose peer has closed its side, also while input is unread (the first is Linux's)."""
 LEAVING_MAX = 1000
 """Sockets that may be leaving at a time; more are closed at once."""
 LEAVING_S = 5.0
@@ -39,6 +43,8 @@ class Transport(asyncio.BufferedProtocol):
         self._socket: asyncio.Transport | None = None
         self._leaving: asyncio.TimerHandle | None = None
         """Set once our side of the socket is closed."""
+        self._later: asyncio.TimerHandle | None = None
+        """Set while output waits that may be written later."""
         self._shrunk = False
         self._pulsing = False
         """Its reading is paused but for pulses, since `connection.paused_at`."""
@@ -65,13 +71,22 @@ class Transport(asyncio.BufferedProtocol):
         assert self.connection is not None
         self.shell.received(self, bytes(self.shell.view[:nbytes]))
 
+    def eof_received(self) -> None:
+        """The peer has closed its side, and all that it has sent is read; asyncio closes ours."""
+        if self._leaving is None:
+            self.shell.ended(self)
+
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
         self._stop_pulsing()
+        if self._later is not None:
+            self._later.cancel()
+        if isinstance(exc, BrokenPipeError):  # We wrote to it when its peer had closed its side.
+            self.eof_received()
         if self._leaving is not None:
             self._leaving.cancel()
             self.shell.leaving.discard(self)
-        self.shell.lost(self)
+        self.shell.lost(self, ENDED if exc is None else RESET)
         self._socket = None
 
     def pause_writing(self) -> None:
@@ -87,8 +102,18 @@ class Transport(asyncio.BufferedProtocol):
 
     def write(self, data: bytes) -> None:
         """Write; the socket's buffer is bounded by `full`."""
-        if self._socket is not None and data:
+        if self._socket is not None and data and not self._peer_has_ended():
             self._socket.write(data)
+
+    def writes_later(self, seconds: float) -> bool:
+        """Arrange to write in so many seconds, if it is to be later; tells whether it is."""
+        if seconds > 0 and self._later is None:
+            self._later = self.shell.loop.call_later(seconds, self._write_now)
+        return seconds > 0
+
+    def _write_now(self) -> None:
+        self._later = None
+        self.shell.flush(self)
 
     def after_reading(self) -> None:
         """Pause what must be paused after something was acted on, or read; resume what need not be any more."""
@@ -141,6 +166,20 @@ class Transport(asyncio.BufferedProtocol):
         self._stop_pulsing()
         if self._socket is not None:
             self._socket.abort()
+
+    def _peer_has_ended(self) -> bool:
+        """Tell whether the peer of a publisher that was held without confirms has closed its side.
+
+        There may be input to be read still, and writing would have the peer's kernel reset what it has not sent yet.
+        """
+        if self.connection is None or not self.connection.notice.held_unconfirmed or self._socket is None:
+            return False
+        sock = self._socket.get_extra_info("socket")
+        if sock is None or sock.fileno() < 0:
+            return False
+        poll = select.poll()
+        poll.register(sock, PEER_ENDED)
+        return bool(poll.poll(0))
 
     def _pause(self) -> None:
         if self.reading and self._socket is not None and not self._socket.is_closing():

@@ -21,6 +21,7 @@ from penstock.adapter.amqp091.raw import counted
 from penstock.adapter.request import IMPORT_OCTETS
 from penstock.core.broker import Broker
 from penstock.core.consumer import Batch
+from penstock.core.holding import Held
 from penstock.core.message import OVERHEAD
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
@@ -67,6 +68,14 @@ class ChannelProducer(Producer):
             return
         self.channel.connection.hub.note(telling.ignored(self.name))
         self.close(ResourceError("channel.flow was requested, but the client went on publishing"))
+
+    def line_up(self, held: Held, obstacle: Gate | None) -> None:
+        """See `Sender.line_up`."""
+        super().line_up(held, obstacle)
+        connection = self.channel.connection
+        if not self.confirming and self.transaction is None and not connection.notice.held_unconfirmed:
+            connection.notice.held_unconfirmed = True
+            connection.hub.note(telling.held_unconfirmed(self.name, held.deadline - self.broker.now))
 
 
 class Channel(Session):
@@ -340,7 +349,7 @@ class Channel(Session):
         if graceful:
             self.producer.leave()
         else:
-            self.producer.depart()
+            self.producer.depart(self.connection.losses.cause)
 
     def send(self, method: int, args: dict[str, object]) -> None:
         """Write a method frame on this channel."""

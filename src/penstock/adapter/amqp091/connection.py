@@ -20,23 +20,24 @@ from penstock.adapter.amqp091 import handshake
 from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.dispatching import channel_method, connection_method
 from penstock.adapter.amqp091.ending import ChannelEnd, ConnectionOutlet, leave, settle_end
+from penstock.adapter.amqp091.heartbeat import Heartbeat
 from penstock.adapter.amqp091.intake import Intake
 from penstock.adapter.amqp091.malformed import Malformed
+from penstock.adapter.amqp091.notice import Notice
 from penstock.adapter.amqp091.peer import CLOSED, CLOSING, HEADER, RUNNING, START, TUNE, Peer
 from penstock.adapter.amqp091.unsaid import Answers, Deliveries
+from penstock.adapter.losses import Losses
 from penstock.adapter.policy import Policy
 from penstock.adapter.profiles import UNKNOWN, Profile
 from penstock.adapter.refusals import HANDSHAKE
 from penstock.core.broker import Broker
 from penstock.core.holding import Holding
+from penstock.core.lingering import ENDED, Loss
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.vhost import VirtualHost
-from penstock.errors import (
-    BrokerError,
-    NotImplementedHere,
-)
+from penstock.errors import BrokerError, NotImplementedHere
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, Method, decode_method, method_frame, short_text
 
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from penstock.adapter.amqp091.handshake import LateRefusal
     from penstock.adapter.hub import Hub
 
-HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 OUTPUT_FULL: Final = 256 * 1024
 """Bytes of output at which deliveries to the connection wait for the next flush."""
 
@@ -81,6 +81,7 @@ class Connection(Intake):
         self.arriving: i64 = 0
         """What messages that arrive in pieces hold; see `Arrivals`."""
         self.paused_at: float = 0.0
+        self.losses = Losses()
         self.asked: int = 0
         """How many of its channels are asked to stop by channel.flow."""
         self.exclusive: dict[str, Queue] = {}
@@ -97,15 +98,15 @@ class Connection(Intake):
         self.goodbye: bool = False
         """The client has closed it, and waits for close-ok."""
         self.touched: bool = False
+        self.notice = Notice(self)
         self.answers: Answers | None = None
         self.deliveries: Deliveries | None = None
         """What waits for the disk; nothing is sent meanwhile but heartbeats. None until it is open, and at its end."""
-        self._beats: bool = False
+        self.heartbeat = Heartbeat(self)
         self.blocking: int = 0
         """How many (producer, gate) pairs of this connection are blocked."""
         self.to_tell: int = 0
         """How many of them the client is told of: all but those at a rate, which come and go with every message."""
-        self.told_blocked: bool = False
         self.opened_at: float = self.broker.now
         self.last_received: float = self.broker.now
         self.last_sent: float = self.broker.now
@@ -141,10 +142,10 @@ class Connection(Intake):
         """Take what there is to write; the shell says `drained` when the peer has taken it."""
         self.touched = False
         if self.waits_for_disk():
-            beat, self._beats = self._beats, False
-            return HEARTBEAT_FRAME if beat else b""
+            return self.heartbeat.take()
         data = self.out.getvalue()
         self.out.truncate(0)
+        self.notice.is_taken()
         if data:
             self.last_sent = self.broker.now
         return data
@@ -162,32 +163,32 @@ class Connection(Intake):
         return not self.must_drain
 
     def tick(self) -> bool:
-        """Look at heartbeats and time-outs; called about once a second.
-
-        Returns false when the peer must be given up.
-        """
+        """Look at time-outs; called about once a second. Returns false when the peer must be given up."""
         now = self.broker.now
         if self.state in (CLOSING, CLOSED):
             return now - self.closed_at < self.policy.close_s
         if self.state != RUNNING:
             return now - self.opened_at < self.policy.handshake_s
-        if self.in_line:
-            self.last_received = now  # It is not read meanwhile: its silence says nothing about the peer.
-        if self.heartbeat_s:
-            if now - self.last_received > 2 * self.heartbeat_s:
-                return False
-            if now - self.last_sent >= self.heartbeat_s / 2 and self.writable:
-                if self.waits_for_disk():
-                    self._beats = True
-                    self.last_sent = now
-                else:
-                    self.out.write(HEARTBEAT_FRAME)
-                self.touch()
         return True
 
-    def lost(self) -> None:
-        """The socket is gone: leave no trace of the connection, when its end is over."""
+    def hung_up(self) -> None:
+        """The peer has closed its side of the socket, and everything that it sent has been acted on.
+
+        That is as good an end as connection.close, but nothing more reaches it.
+        """
+        if self.state == RUNNING:
+            self.hub.tell()
+            leave(self, graceful=True)
+        self.end()
+
+    def lost(self, cause: str = ENDED) -> None:
+        """The socket is gone: leave no trace of the connection, when its end is over.
+
+        `cause` is why it loses what it holds, unless that has been decided.
+        """
         self.state = CLOSED
+        if not self.leaving:
+            self.losses.cause = cause
         if self.late_refusal is not None:
             self.late_refusal.end()
             self.late_refusal = None
@@ -195,6 +196,7 @@ class Connection(Intake):
             self.answers.end()
         self.answers = None
         self.deliveries = None
+        self.heartbeat.end()
         self.gone = True
         leave(self, graceful=False)
         settle_end(self)
@@ -270,17 +272,9 @@ class Connection(Intake):
         self.out.write(method_frame(int(number), method, **args))
         self.touch()
 
-    def tell_blocked(self, reason: str) -> None:
-        """Bring connection.blocked or unblocked to the client up to date, if it announced that it understands them."""
-        blocked = self.to_tell > 0
-        if blocked == self.told_blocked or self.state != RUNNING:
-            return
-        self.told_blocked = blocked
-        if self.capabilities.get("connection.blocked") is True:
-            if blocked:
-                self.send(0, spec.CONNECTION_BLOCKED, {"reason": short_text(reason)})
-            else:
-                self.send(0, spec.CONNECTION_UNBLOCKED, {})
+    def lose(self, loss: Loss, origin: Origin | None) -> None:
+        """Count publishes that it has lost; `origin` is itself as the gates know it, or knew it."""
+        self.losses.add(loss, origin)
 
     def review_hold_bound(self) -> None:
         """A connection that consumes, or has transactions, is never paused: past the bound its publishes are refused.

@@ -65,7 +65,7 @@ def exchange_unbind(channel: Channel, args: dict[str, object]) -> None:
 
 def queue_declare(channel: Channel, args: dict[str, object]) -> None:
     """Make a queue, or check that it is the same (section 1.7.2.1)."""
-    name = arg.text(args, "queue")
+    name = arg.name(args, "queue")
     connection = channel.connection
     if name.startswith(REPLY_TO):
         _answer(channel, args, spec.QUEUE_DECLARE_OK, replying.declare(channel, name))

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.adapter.amqp091 import arguments as arg
 from penstock.adapter.amqp091 import handshake
 from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.ending import ConnectionOutlet
 from penstock.adapter.amqp091.methods import CHANNEL_METHODS
 from penstock.adapter.amqp091.peer import CLOSING, OPEN, RUNNING, START, TUNE
-from penstock.errors import ChannelError, CommandInvalid, NotAllowed
+from penstock.adapter.losses import CLOSED_BEFORE
+from penstock.core.lingering import Loss
+from penstock.errors import ChannelError, CommandInvalid, NotAllowed, ResourceError
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method
 
@@ -60,11 +63,27 @@ def channel_method(connection: Connection, number: int, method: Method) -> None:
     elif channel.closing:
         if method.id == spec.CHANNEL_CLOSE_OK and not channel.leaving:
             del connection.channels[number]
+        elif method.id == spec.BASIC_PUBLISH and isinstance(channel.producer.closing, ResourceError):
+            _count_unheard(channel, method)
     else:
         handler = CHANNEL_METHODS.get(method.id)
         if handler is None:
             raise CommandInvalid("unimplemented method")
         handler(channel, method.args)
+
+
+def _count_unheard(channel: Channel, method: Method) -> None:
+    """Count a publish that comes after its channel was closed for what flow control refused: it is lost as well."""
+    loss = Loss(CLOSED_BEFORE)
+    loss.messages = 1
+    channel.connection.lose(loss, channel.producer.origin)
+    route = channel.vhost.route(
+        arg.text(method.args, "exchange"), arg.text(method.args, "routing_key"), arg.flag(method.args, "mandatory")
+    )
+    channel.vhost.resolve(route, {})
+    for queue in route.queues:
+        queue.refused += 1
+        channel.broker.note_turned_away(channel.producer, queue.gate, CLOSED_BEFORE, 0, "")
 
 
 def _open(connection: Connection, number: int, before: Channel | None) -> None:

@@ -196,4 +196,5 @@ def open_vhost(connection: Connection, args: dict[str, object]) -> None:
     connection.deliveries = Deliveries(connection)
     connection.origin = Origin(connection.user, str(connection.number))
     connection.broker.gates.enter(connection.origin)
+    connection.heartbeat.begin()
     connection.send(0, spec.CONNECTION_OPEN_OK, {})

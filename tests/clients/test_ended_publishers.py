@@ -1,0 +1,184 @@
+"""Processes that publish without confirms and end while what they sent is held: real clients, real sockets."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pika
+import pytest
+from pamqp import commands
+from pika.adapters.blocking_connection import BlockingChannel
+
+from penstock.client import Connection
+from penstock.client.control import Control
+from tests.brokers import BrokerProcess, eventually, serving, some_name
+from tests.clients.holding import take
+from tests.server.peer import Peer, open_peer, publish_frames
+
+pytestmark = pytest.mark.clients
+
+ROOT = Path(__file__).resolve().parents[2]
+CAPACITY = 20
+SENT = 40
+ABORT = struct.pack("ii", 1, 0)
+"""SO_LINGER: closing resets."""
+
+CELERY = """
+from celery import Celery
+app = Celery("tests", broker={url!r})
+app.conf.task_default_queue = {queue!r}
+@app.task
+def work(number): pass
+for number in range({sent}):
+    work.delay(number)
+"""
+KOMBU = """
+import kombu, os
+connection = kombu.Connection({url!r})
+producer = connection.Producer()
+for number in range({sent}):
+    producer.publish(str(number), routing_key={queue!r}, content_type="text/plain", content_encoding="utf-8")
+"""
+PIKA = """
+import pika
+channel = pika.BlockingConnection(pika.URLParameters({url!r})).channel()
+for number in range({sent}):
+    channel.basic_publish("", {queue!r}, str(number).encode())
+"""
+
+
+def bound(broker: BrokerProcess, queue: str, deadline_s: int = 60) -> None:
+    """Say what a queue may hold that its client declares without arguments."""
+    with Connection(broker.url) as connection, Control(connection) as control:
+        settings = {"capacity-messages": CAPACITY, "hold-deadline": deadline_s}
+        control.request("settings.set", {"scope": "queue", "pattern": queue, "settings": settings})
+
+
+def run(program: str, **words: object) -> None:
+    """Run a publisher to its end."""
+    process = subprocess.run(
+        [sys.executable, "-c", program.format(**words)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONWARNINGS": "ignore"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+
+
+def held_by_gone(broker: BrokerProcess) -> int:
+    """Return how many publishes are in line whose connection has ended."""
+    with Connection(broker.url) as connection, Control(connection) as control:
+        return int(control.status()["lingering"]["messages"])
+
+
+@pytest.mark.parametrize("program", [KOMBU, PIKA], ids=["kombu", "pika"])
+def test_what_a_process_published_before_it_ended_comes_out_of_a_queue_that_takes_the_half(
+    own_broker: BrokerProcess, name: str, program: str
+) -> None:
+    bound(own_broker, name)
+    with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
+        channel = connection.channel()
+        channel.queue_declare(name)
+        run(program, url=own_broker.url + "%2F", queue=name, sent=SENT)
+        eventually(lambda: held_by_gone(own_broker) == SENT - CAPACITY, "its publishes stay in line")
+        assert take(channel, name, SENT) == list(range(SENT))
+    assert own_broker.logged("PST-1019") == []
+
+
+def test_forty_tasks_of_celery_go_through_a_queue_of_twenty_though_their_process_has_ended(
+    own_broker: BrokerProcess, name: str
+) -> None:
+    bound(own_broker, name)
+    run(CELERY, url=own_broker.url + "/", queue=name, sent=SENT)
+    eventually(lambda: held_by_gone(own_broker) == SENT - CAPACITY, "its tasks stay in line")
+    with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
+        assert consumed(connection.channel(), name, SENT) == SENT
+    assert own_broker.queue(name)["refused"] == 0
+    assert len(own_broker.logged("PST-1018")) == 1
+    assert own_broker.logged("PST-1019") == []
+
+
+def consumed(channel: BlockingChannel, queue: str, count: int) -> int:
+    """Consume and acknowledge so many messages; returns how many came."""
+    came = 0
+    for method, _, _ in channel.consume(queue, inactivity_timeout=10):
+        if method is None:
+            break
+        channel.basic_ack(method.delivery_tag)
+        came += 1
+        if came == count:
+            break
+    channel.cancel()
+    return came
+
+
+def test_input_that_is_unread_when_its_process_ends_is_read_and_goes_in_in_turn(tmp_path: Path) -> None:
+    """More is sent than is held, so reading is paused and the end of the socket is behind what is not read."""
+    sent, size, name = 100, 20_000, some_name("q")
+    with serving(tmp_path) as broker, open_peer(broker) as consumer:
+        bound(broker, name)
+        with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+            channel = connection.channel()
+            channel.queue_declare(name)
+            with open_peer(broker) as publisher:
+                number = publisher.socket.getsockname()[1]
+                publisher.say(b"".join(publish_frames(1, "", name, b"%d" % each + bytes(size)) for each in range(sent)))
+            assert eventually(lambda: broker.logged(f":{number}/") and broker.logged("PST-1018"), "it is held")
+            assert consumer.is_well()
+            came = [int(body[:3].rstrip(b"\0")) for body in taken_bodies(channel, name, sent)]
+        assert came == list(range(sent))
+        assert broker.logged("PST-1019") == []
+
+
+def taken_bodies(channel: BlockingChannel, queue: str, count: int) -> list[bytes]:
+    bodies: list[bytes] = []
+    channel.basic_qos(prefetch_count=5)
+    for method, _, body in channel.consume(queue, inactivity_timeout=10):
+        if method is None:
+            break
+        channel.basic_ack(method.delivery_tag)
+        bodies.append(body)
+        if len(bodies) == count:
+            break
+    channel.cancel()
+    return bodies
+
+
+def hold_peer(broker: BrokerProcess, queue: str, deadline_s: int) -> Peer:
+    """A bare publisher of which the half is held."""
+    bound(broker, queue, deadline_s)
+    peer = Peer(broker).open()
+    peer.channel(1)
+    peer.ask(1, commands.Queue.Declare(queue=queue), commands.Queue.DeclareOk)
+    peer.say(b"".join(publish_frames(1, "", queue, b"%d" % number) for number in range(SENT)))
+    eventually(lambda: broker.queue(queue)["blocked"], "it is blocked")
+    return peer
+
+
+def test_a_reset_loses_what_is_held_and_people_are_told(own_broker: BrokerProcess, name: str) -> None:
+    peer = hold_peer(own_broker, name, 60)
+    peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, ABORT)
+    peer.close()
+    eventually(lambda: own_broker.queue(name)["refused"] == SENT - CAPACITY, "what was held is counted")
+    assert "has refused 20 of publishers that have gone" in own_broker.why(name)
+    (line,) = eventually(lambda: own_broker.logged("PST-1019"), "it is logged")
+    assert "20 held when the peer reset the connection" in line
+    with pika.BlockingConnection(pika.URLParameters(own_broker.url)) as connection:
+        assert consumed(connection.channel(), name, CAPACITY) == CAPACITY
+    assert own_broker.queue(name)["depth"]["messages"] == 0
+
+
+def test_what_is_still_held_at_its_deadline_is_lost_and_people_are_told(own_broker: BrokerProcess, name: str) -> None:
+    hold_peer(own_broker, name, 1).close()
+    eventually(lambda: own_broker.queue(name)["refused"] == SENT - CAPACITY, "what was held is counted")
+    (line,) = eventually(lambda: own_broker.logged("PST-1019"), "it is logged")
+    assert "20 held until their deadline" in line
+    assert own_broker.queue(name)["depth"]["messages"] == CAPACITY
