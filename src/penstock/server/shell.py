@@ -64,7 +64,7 @@ class Shell:
         self.small_view = self.view[:SMALL_READ_BYTES]
         self.transports: dict[int, Transport] = {}
         self.leaving: set[Transport] = set()
-        """Sockets that are no connections any more: our side is closed, and the peer's not yet."""
+        """Sockets that are no connections any more, of which the peer has not closed its side yet."""
         self.emptied = asyncio.Event()
         """Set when the last socket is gone after `close_connections`."""
         self._scheduled = False

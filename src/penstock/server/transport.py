@@ -23,6 +23,8 @@ LEAVING_MAX = 1000
 """Sockets that may be leaving at a time; more are closed at once."""
 LEAVING_S = 5.0
 """Seconds that a peer gets to read our last words and to close its side; what it still sends is read and dropped."""
+PEER_FIRST_S = 1.0
+"""Seconds that a peer gets before those to close its side first, where it has asked for the end."""
 SMALL_RECEIVE_BUFFER = 64 * 1024
 """Sockets that die within a second of not being read (py-amqp's) survive reading in pulses with this buffer."""
 
@@ -42,7 +44,7 @@ class Transport(asyncio.BufferedProtocol):
         self.pulse: asyncio.TimerHandle | None = None
         self._socket: asyncio.Transport | None = None
         self._leaving: asyncio.TimerHandle | None = None
-        """Set once our side of the socket is closed."""
+        """Set once the connection is over and its peer may close the socket."""
         self._later: asyncio.TimerHandle | None = None
         """Set while output waits that may be written later."""
         self._shrunk = False
@@ -147,7 +149,9 @@ class Transport(asyncio.BufferedProtocol):
         """Close our side when everything is written, and the socket when the peer has closed its own.
 
         A socket that is closed while octets come in is reset, and the peer may never read our last words: amqplib,
-        which sends its last acknowledgements after its close, waits for ever then.
+        which sends its last acknowledgements after its close, waits for ever then. A peer that has asked for the end
+        gets a moment to close its own side first: amqp091-go tells those who close at the same time of an error (EOF)
+        where our end comes right after close-ok.
         """
         self._stop_pulsing()
         if self._socket is None or self._leaving is not None or self._socket.is_closing():
@@ -156,10 +160,17 @@ class Transport(asyncio.BufferedProtocol):
             self._socket.close()
             return
         self.resume()
-        self._socket.write_eof()
-        self._leaving = self.shell.loop.call_later(LEAVING_S, self.abort)
+        if self.connection is not None and self.connection.goodbye:
+            self._leaving = self.shell.loop.call_later(PEER_FIRST_S, self._close_our_side)
+        else:
+            self._close_our_side()
         self.shell.leaving.add(self)
         self.shell.lost(self)
+
+    def _close_our_side(self) -> None:
+        if self._socket is not None and not self._socket.is_closing():
+            self._socket.write_eof()
+            self._leaving = self.shell.loop.call_later(LEAVING_S, self.abort)
 
     def abort(self) -> None:
         """Give the peer up."""

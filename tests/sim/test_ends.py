@@ -1,0 +1,90 @@
+"""Who closes the socket first after connection.close-ok, in simulated time."""
+
+from __future__ import annotations
+
+import asyncio
+
+from penstock.server import transport
+from penstock.wire.amqp091 import spec
+from tests.sim.client import Client
+from tests.sim.loop import SimLoop, simulate
+from tests.sim.network import connect
+from tests.sim.world import World
+
+
+class Listening(Client):
+    """A client that notes when the broker's side of the socket has ended, and leaves its own open."""
+
+    ended_at: float | None = None
+
+    def eof_received(self) -> bool:
+        self.ended_at = self.loop.time()
+        return True
+
+
+async def opened(world: World) -> Listening:
+    client = Listening(world.loop, "peer")
+    connect(world.loop, transport.Transport(world.shell), client, 1)
+    await client.open()
+    return client
+
+
+def test_a_peer_that_closed_the_connection_gets_a_moment_to_close_its_side_first() -> None:
+    async def close_first(loop: SimLoop) -> None:
+        world = World(loop)
+        client = await opened(world)
+        await client.say_goodbye()
+        await asyncio.sleep(transport.PEER_FIRST_S / 2)
+        assert client.ended_at is None
+        assert len(world.shell.leaving) == 1
+        client.end.close()
+        await world.settled()
+        assert not world.shell.leaving
+        assert not world.shell.transports
+
+    simulate(1, close_first)
+
+
+def test_a_peer_that_does_not_close_its_side_hears_the_end_after_that_moment_and_is_given_up() -> None:
+    async def never_close(loop: SimLoop) -> None:
+        world = World(loop)
+        client = await opened(world)
+        await client.say_goodbye()
+        said = loop.time()
+        await asyncio.sleep(transport.PEER_FIRST_S + transport.LEAVING_S + 1)
+        assert client.ended_at is not None
+        assert transport.PEER_FIRST_S <= client.ended_at - said + 0.1 <= transport.PEER_FIRST_S + 0.2
+        assert client.lost
+        assert not world.shell.leaving
+
+    simulate(2, never_close)
+
+
+def test_a_peer_that_answers_our_own_close_hears_our_end_at_once() -> None:
+    async def be_closed(loop: SimLoop) -> None:
+        world = World(loop)
+        client = await opened(world)
+        client.send(spec.BASIC_PUBLISH, 7, routing_key="q")
+        await world.settled()
+        assert client.closed_with is not None
+        client.send(spec.CONNECTION_CLOSE_OK, 0)
+        await asyncio.sleep(0.1)
+        assert client.ended_at is not None
+
+    simulate(3, be_closed)
+
+
+def test_beyond_the_bound_of_sockets_whose_connection_is_over_the_next_one_is_closed_at_once() -> None:
+    async def close_many(loop: SimLoop) -> None:
+        world = World(loop)
+        first, second = await opened(world), await opened(world)
+        transport.LEAVING_MAX, before = 1, transport.LEAVING_MAX
+        try:
+            await first.say_goodbye()
+            await second.say_goodbye()
+            await asyncio.sleep(0.1)
+        finally:
+            transport.LEAVING_MAX = before
+        assert (first.lost, second.lost) == (False, True)
+
+    simulate(4, close_many)
