@@ -27,12 +27,17 @@ from pathlib import Path
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
+from penstock.adapter.policy import Policy
 from tests.brokers import PATIENCE, BrokerProcess, eventually, serving, some_name
 
 HOLD_S = float(os.environ.get("PENSTOCK_HOLD_S", "3"))
 """Seconds of the hold."""
+DEADLINE_S = int(HOLD_S) + 60
+"""Seconds of the broker's own hold deadline."""
 PERIOD_S = 0.1
 """Seconds between two messages to the consumer that goes on meanwhile."""
+FED_A_SECOND = 5
+"""Messages that it gets at the least; on a slow machine the hold is longer for that."""
 CAPACITY = 4
 """Messages; the stop threshold that goes with it is 3."""
 SIZE = 30_000
@@ -200,21 +205,36 @@ class Held:
         )
 
 
-def count_for(way: str, seconds: float) -> int:
-    """Return how many messages are more than a socket, its broker and all pulses of the hold take."""
-    return 12 if way == "confirms" else 400 + int(10 * seconds)
+def count_for(way: str) -> int:
+    """Return how many messages are more than can leave a client while it is held, however slow the machine is.
+
+    Without confirms that is what kernels may ever buffer for its socket, for they let buffers grow to their bounds as
+    it pleases them; what the broker holds of it; and all pulses that it may read until its own deadline.
+    """
+    if way == "confirms":
+        return 12
+    policy = Policy()
+    pulses = int(policy.pulsing_s(DEADLINE_S) / policy.pulse_s) + 1
+    octets = kernel_bound("tcp_rmem") + kernel_bound("tcp_wmem") + policy.hold_bytes + pulses * policy.pulse_bytes
+    return octets // SIZE + CAPACITY + 10
+
+
+def kernel_bound(name: str) -> int:
+    """Return the octets to which the kernel lets a socket's buffer grow: the last of least, first and most."""
+    bounds = Path("/proc/sys/net/ipv4", name)
+    return int(bounds.read_text().split()[2]) if bounds.exists() else 8 * 1024 * 1024
 
 
 def hold(broker: BrokerProcess, client: Client, way: str, seconds: float = HOLD_S) -> Held:
     """Hold a client for so many seconds, and let it go on."""
-    held, beside, count = some_name("held"), some_name("beside"), count_for(way, seconds)
+    held, beside, count = some_name("held"), some_name("beside"), count_for(way)
     with our_side(broker) as (connection, channel):
         channel.queue_declare(held, arguments={"capacity-messages": CAPACITY, "hold-deadline": int(seconds) + 60})
         channel.queue_declare(beside)
         with driving(client, way, broker.url, held, beside, count) as driver:
             eventually(lambda: broker.queue(held)["blocked"], f"{client.name} is blocked")
             start, fed = time.monotonic(), 0
-            while time.monotonic() < start + seconds:
+            while time.monotonic() < start + seconds or fed < FED_A_SECOND * seconds:
                 channel.basic_publish("", beside, str(fed).encode() + b"\n")
                 fed += 1
                 driver.listen("received", fed)
@@ -269,8 +289,7 @@ def refuse(broker: BrokerProcess, client: Client, way: str) -> Refused:
         channel.queue_declare(held, arguments={"capacity-messages": 2, "hold-deadline": 1})
         channel.queue_declare(beside)
         with driving(client, way, broker.url, held, beside, 4) as driver:
-            eventually(lambda: broker.queue(held)["blocked"], f"{client.name} is blocked")
-            eventually(lambda: broker.queue(held)["refused"], f"{client.name} is refused")
+            eventually(lambda: broker.queue(held)["refused"], f"{client.name} has been held and is refused")
             if way == "confirms":
                 driver.listen("done")
             driver.leave()
@@ -286,7 +305,7 @@ def refuse(broker: BrokerProcess, client: Client, way: str) -> Refused:
 def holding_broker(folder: Path) -> Iterator[BrokerProcess]:
     """A broker that reads what it has paused, in pulses, for as long as the hold lasts."""
     settings = folder / "penstock.toml"
-    settings.write_text(f"[broker]\nhold-deadline-s = {int(HOLD_S) + 60}\n")
+    settings.write_text(f"[broker]\nhold-deadline-s = {DEADLINE_S}\n")
     with serving(folder, "--config", str(settings)) as broker:
         yield broker
 
