@@ -18,6 +18,7 @@ from penstock.core.queue import Queue
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.names import read_settings
 from tests.core.house import House, told
+from tests.core.transacting import Client
 
 CHARGE = 300
 
@@ -232,6 +233,45 @@ def test_a_refusal_says_what_is_counted() -> None:
     assert "it has 1 message ready, of a max-length of 1 message, which does not count what consumers have" in str(
         refusal(line.q)
     )
+
+
+@pytest.mark.parametrize("limit", [{"x_max_length": 2}, {"x_max_length_bytes": 2}])
+def test_a_commit_is_refused_as_a_whole_where_a_part_is_too_much(limit: dict[str, object]) -> None:
+    line = Line(**limit, x_overflow="reject-publish")
+    client = Client(line, "t")
+    client.publish("q", CHARGE, CHARGE)
+    assert client.commit()
+    tag = client.get("q")
+    client.ack(tag)
+    client.publish("q", CHARGE)
+    assert client.commit()
+    assert line.depth("q") == 2
+    client.publish("q", CHARGE)
+    client.commit()
+    assert client.producer.closing is not None
+    assert "max-length" in str(client.producer.closing)
+    assert line.depth("q") == 2
+
+
+def test_a_commit_that_gives_back_what_it_had_makes_it_ready_again() -> None:
+    line = Line(x_max_length=2, x_overflow="reject-publish")
+    client = Client(line, "t")
+    line.put(b"1", b"2")
+    tag = client.get("q")
+    client.requeue(tag)
+    client.publish("q", CHARGE)
+    client.commit()
+    assert client.producer.closing is not None
+    assert len(line.ready()) == 1
+
+
+def test_a_commit_into_a_queue_that_drops_its_oldest_leaves_the_newest() -> None:
+    line = Line(x_max_length=2)
+    client = Client(line, "t")
+    line.put(b"old")
+    client.publish("q", CHARGE, CHARGE)
+    assert client.commit()
+    assert line.ready() == [b"x", b"x"]
 
 
 class Lengths(RuleBasedStateMachine):

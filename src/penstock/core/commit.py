@@ -53,7 +53,7 @@ class Commit(Held):
         for held in publishes:
             charge += held.charge
             for queue in held.queues:
-                load_of(loads, queue).bring(held.charge)
+                load_of(loads, queue).bring(held.charge, held.content)
         queues = [load.queue for load in loads.values()]
         for settlement in settlements:
             load_of(loads, settlement.queue).settle(settlement.message.charge, settlement.frees())
@@ -178,7 +178,7 @@ class Commit(Held):
             producer.fail(never)
             return
         for load in self.loads:
-            if load.refused():
+            if load.refused(broker.now):
                 self._turned_away(producer, load)
                 return
         stops = self._road(producer.own)

@@ -80,9 +80,13 @@ class Length:
             return True
         return self.wanted(1 if more < 1 else more, now)
 
+    def body_bytes(self, content: bytes) -> i64:
+        """Return the octets of a content's body; 0 where they are not bounded."""
+        return self._writer.body_bytes(content) if self._weighs else 0
+
     def takes_content(self, content: bytes, now: float) -> bool:
         """Tell whether a message with this content may come in."""
-        return self.takes(1, self._writer.body_bytes(content) if self._weighs else 0, now)
+        return self.takes(1, self.body_bytes(content), now)
 
     def wanted(self, messages: i64, now: float) -> bool:
         """Tell whether the consumers have room for so many messages now."""

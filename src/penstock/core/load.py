@@ -41,13 +41,15 @@ class Settlement:
 class Load:
     """What a commit brings to one queue, and takes from it."""
 
-    __slots__ = ("queue", "messages", "bytes", "largest", "freed", "freed_bytes", "back", "back_bytes")
+    __slots__ = ("queue", "messages", "bytes", "bodies", "largest", "freed", "freed_bytes", "back", "back_bytes")
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
         self.messages: i64 = 0
         self.bytes: i64 = 0
         """What it publishes there."""
+        self.bodies: i64 = 0
+        """Octets of the bodies of that, where the length of the queue bounds them."""
         self.largest: i64 = 0
         """The largest charge among that."""
         self.freed: i64 = 0
@@ -57,8 +59,10 @@ class Load:
         self.back_bytes: i64 = 0
         """What is no longer with a consumer afterwards: that, and what is put back."""
 
-    def bring(self, charge: i64) -> None:
+    def bring(self, charge: i64, content: bytes) -> None:
         """Count a publish."""
+        if self.queue.length is not None:
+            self.bodies += self.queue.length.body_bytes(content)
         self.messages += 1
         self.bytes += charge
         if charge > self.largest:
@@ -94,9 +98,13 @@ class Load:
         """Tell whether anything goes in there."""
         return self.messages > 0 and not self.queue.deleted
 
-    def refused(self) -> bool:
+    def refused(self, now: float) -> bool:
         """Tell whether the queue's overflow policy refuses any of it, once the commit's settlements are done."""
         queue = self.queue
+        if self.enters() and queue.length is not None:
+            ready = self.messages + self.back - self.freed
+            if not queue.length.takes(ready, self.bodies, now):
+                return True
         messages, size = self.messages, self.bytes
         if not self.spills():
             messages -= self.freed
