@@ -3,9 +3,9 @@
 import json
 
 from penstock.adapter.hub import Hub
+from penstock.adapter.overview import answer
 from penstock.adapter.recording import Recorder
 from penstock.adapter.request import Request
-from penstock.adapter.why import answer
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import SHARE, TURN
 from penstock.wire.amqp091 import spec
@@ -187,6 +187,8 @@ def test_a_connection_whose_input_waits_most_of_the_time_is_told_of_as_slowed_by
     said = why(hub, quiet, connection=str(hog.connection.number))
     assert said[0].startswith(f"{hog.connection.name()} is slowed 1.0 s by its own work")
     assert not any("own work" in line for line in why(hub, hog, connection=str(quiet.connection.number)))
+    (everything,) = why(hub, quiet)
+    assert everything == said[0]
     while hog.connection.must_drain:
         turn(hub)
     for now in (3.0, 4.0):

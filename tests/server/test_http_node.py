@@ -115,6 +115,7 @@ def test_connections_are_listed_and_closed_with_a_reason(served: BrokerProcess, 
     assert web.get("/channels/" + each["name"].replace("/", "%2F"))["consumer_details"][0]["consumer_tag"] == tag
     consumer = next(each for each in web.get("/consumers/%2F") if each["consumer_tag"] == tag)
     assert (consumer["ack_required"], consumer["prefetch_count"], consumer["arguments"]) == (True, 7, {"k": 1})
+    assert "gates" in web.get("/penstock/why")
     assert name in [each["user_provided_name"] for each in web.get("/connections/username/guest")]
     assert web.get(f"/penstock/why?connection={mine['penstock']['number']}")["name"] == mine["name"]
     answer = web.ask("DELETE", path, headers={"X-Reason": "so be it"})

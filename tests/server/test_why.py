@@ -143,14 +143,32 @@ def test_what_is_not_there_is_named(own_broker: BrokerProcess, control: Control)
         own_broker, "--channel", "nine"
     )
     assert "user 'nobody' has no connection" in refused(own_broker, "--user", "nobody")
-    for request, given in (({}, "none"), ({"queue": "a", "user": "b"}, "queue and user")):
-        with pytest.raises(
-            ControlError, match=f"why asks for one of queue, connection, channel, user; {given} was given"
-        ):
-            control.request("why", request)
+    with pytest.raises(
+        ControlError, match="why asks for one of queue, connection, channel, user; queue and user was given"
+    ):
+        control.request("why", {"queue": "a", "user": "b"})
     done = penstock_command("why", "orders", "--user", "guest", "--url", own_broker.url)
     assert done.returncode == 2
-    assert "give one of QUEUE, --connection, --channel and --user" in done.stderr
+    assert "give only one of QUEUE, --connection, --channel and --user" in done.stderr
+
+
+def test_why_without_a_name_says_who_is_blocked_everywhere_and_what_to_do(
+    own_broker: BrokerProcess, control: Control
+) -> None:
+    assert said(own_broker) == ["nobody is blocked"]
+    with open_peer(own_broker, properties={}) as peer:
+        declare(peer, "orders", capacity_messages=4, stop_messages=2, resume_messages=0)
+        peer.say(b"".join(publish_frames(1, "", "orders", b"x") for _ in range(6)))
+        eventually(lambda: control.why()["gates"] or None, "it is blocked")
+        first, *rest = said(own_broker)
+        assert re.match(r"con:\d+\(.*\)/ch:1 is blocked \d+\.\d s by queue orders: 4 messages > stop 2", first)
+        assert rest == [
+            "queue orders has no consumer",
+            "advice: start a consumer of queue orders, or drop its messages (`penstock purge orders`)",
+        ]
+        (gate,) = json.loads("\n".join(said(own_broker, "--json")))["gates"]
+        assert (gate["kind"], gate["name"], gate["vhost"], gate["blocked"]) == ("queue", "orders", "/", 1)
+        assert gate["advice"] in rest[1]
 
 
 def test_the_operators_gate_and_a_rate_are_spoken_of_in_their_own_words(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import read_i64_be
 from mypy_extensions import i64
 
-from penstock.adapter import definitions, hosting, listing, operating, tuning, views, why
+from penstock.adapter import definitions, hosting, listing, operating, overview, tuning, views
 from penstock.adapter.amqp091.content import body_of, make_content, properties_of
 from penstock.adapter.blocks import CONTENT_TYPE, encode_block
 from penstock.adapter.importing import answer_import
@@ -313,7 +313,7 @@ class Control:
                 self._drop(cursor)
 
     def _why(self, request: Request) -> dict[str, object]:
-        return why.answer(request, self.hub)
+        return overview.answer(request, self.hub)
 
     def _status(self, request: Request) -> dict[str, object]:
         return {

@@ -16,6 +16,7 @@ from penstock.adapter.refused import Refusal
 from penstock.adapter.words import amount, because, words_of
 from penstock.core.broker import Broker
 from penstock.core.consumer import Consumer
+from penstock.core.cursor import Cursor
 from penstock.core.disk import FaultGate, QuotaGate, RoomGate
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
@@ -51,7 +52,7 @@ def answer(request: Request, hub: Hub) -> dict[str, object]:
     asked = [subject for subject in SUBJECTS if request.fields.get(subject) is not None]
     if len(asked) != 1:
         raise PreconditionFailed(
-            f"why asks for one of {', '.join(SUBJECTS)}; {'none' if not asked else ' and '.join(asked)} was given"
+            f"why asks for one of {', '.join(SUBJECTS)}; {' and '.join(asked) or 'none'} was given"
         )
     subject = asked[0]
     name = request.text(subject)
@@ -121,7 +122,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
         acts = "the oldest are dropped" if queue.length.drops else "the newest are refused"
         sentences.append(f"queue {queue.name} has {queue.length.clause()}; above it {acts}")
     for gate in shut or [queue.gate]:
-        sentences += _what_it_waits_for(gate, broker)
+        sentences += waits_of(gate, broker)
     view["sentences"] = sentences + _refused_of_gone(queue.gate)
     return view
 
@@ -189,7 +190,7 @@ def _of_gate(gate: Gate, now: float) -> list[str]:
             break
         producer = gate.blocked.get(key)
         if isinstance(producer, Sender):
-            told.append(_blocked(producer, gate, block, now))
+            told.append(blocked_by(producer, gate, block, now))
     if not told and not gate.open:
         told.append(f"{words_of(gate).reason(gate, now)}; nobody is blocked by it now")
     return told
@@ -204,7 +205,8 @@ def _refused_of_gone(gate: Gate) -> list[str]:
     return [f"{words_of(gate).name(gate)} has refused {count:,} of publishers that have gone, the last of them {last}"]
 
 
-def _blocked(producer: Sender, gate: Gate, block: Block, now: float) -> str:
+def blocked_by(producer: Sender, gate: Gate, block: Block, now: float) -> str:
+    """Say by what a producer is blocked, and for how long."""
     since = 0.0 if block.since is None else now - block.since
     stakes = _stakes(producer, gate, block, now)
     return f"{producer.name} is blocked {since:.1f} s by {because(producer, gate, now)}{stakes}"
@@ -280,13 +282,13 @@ def _of_channels(channels: list[Channel], broker: Broker) -> list[str]:
     gates: list[Gate] = []
     told: list[str] = []
     for _, index, gate, block in blocks[:SAID_MOST]:
-        told.append(_blocked(channels[index].producer, gate, block, now))
+        told.append(blocked_by(channels[index].producer, gate, block, now))
         if gate not in gates:
             gates.append(gate)
     if len(blocks) > SAID_MOST:
         told.append(f"and {len(blocks) - SAID_MOST:,} more blocks")
     for gate in gates:
-        told += _what_it_waits_for(gate, broker)
+        told += waits_of(gate, broker)
     told += [_consumer(consumer) for consumer in consumers[:SAID_MOST]]
     if len(consumers) > SAID_MOST:
         told.append(f"and {len(consumers) - SAID_MOST:,} more consumers")
@@ -320,7 +322,7 @@ def _state(consumer: Consumer) -> str:
     return ", ".join(views.obstacles(consumer)) or "may receive"
 
 
-def _what_it_waits_for(gate: Gate, broker: Broker) -> list[str]:
+def waits_of(gate: Gate, broker: Broker) -> list[str]:
     """Say what must happen for a gate's depth to fall; nothing for an empty queue and for gates without a depth."""
     owner = gate.owner
     if isinstance(owner, Pool):
@@ -339,7 +341,7 @@ def _what_it_waits_for(gate: Gate, broker: Broker) -> list[str]:
 def _readers(queue: Queue, now: float) -> str:
     """Say by whom a queue is read, and what keeps them from it."""
     if queue.cursors:
-        slowest = min(queue.cursors, key=lambda cursor: cursor.positions[queue.name].settled)
+        slowest = slowest_cursor(queue)
         position = slowest.positions[queue.name]
         return (
             f"queue {queue.name} waits for cursor {slowest.name}, which has settled up to {position.settled} of "
@@ -351,6 +353,11 @@ def _readers(queue: Queue, now: float) -> str:
     phrases = [f"consumer {consumer.tag} ({_state(consumer)})" for consumer in islice(queue.consumers, SAID_MOST)]
     more = len(queue.consumers) - len(phrases)
     return f"queue {queue.name} waits for {'; '.join(phrases)}{f' and {more:,} more' if more > 0 else ''}"
+
+
+def slowest_cursor(queue: Queue) -> Cursor:
+    """Return the cursor that has settled least of a queue that cursors read."""
+    return min(queue.cursors, key=lambda cursor: cursor.positions[queue.name].settled)
 
 
 def _largest(gate: Gate, broker: Broker) -> str:

@@ -25,10 +25,10 @@ def why(
     """Say why nothing moves: who is blocked by QUEUE, by what and since when, and what the queue waits for.
 
     Or ask about a connection, a channel or a user: what blocks its producers, and what keeps messages from its
-    consumers.
+    consumers. Without any of these: everything that is blocked, longest first, with advice. For example: penstock why
     """
-    if sum(subject is not None for subject in (queue, connection, channel, user)) != 1:
-        raise click.UsageError("give one of QUEUE, --connection, --channel and --user")
+    if sum(subject is not None for subject in (queue, connection, channel, user)) > 1:
+        raise click.UsageError("give only one of QUEUE, --connection, --channel and --user")
     with asking(url) as control:
         answer = control.why(queue, connection=connection, channel=channel, user=user)
         if as_json:

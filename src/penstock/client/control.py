@@ -213,7 +213,8 @@ class Control:
     ) -> dict[str, Any]:
         """Why nothing moves at a queue, a connection (its number or name), a channel ("2/1") or of a user; give one.
 
-        The answer is plain data, with `sentences` for people.
+        Without any: everything that is blocked, the longest block first. The answer is plain data, with `sentences` for
+        people.
         """
         asked = {"queue": queue, "connection": connection, "channel": channel, "user": user}
         return self._object("why", {subject: name for subject, name in asked.items() if name is not None})

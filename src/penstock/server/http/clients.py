@@ -8,7 +8,8 @@ from penstock.adapter import shapes
 from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.listing import Item
-from penstock.adapter.why import SUBJECTS, answer
+from penstock.adapter.overview import answer
+from penstock.adapter.why import SUBJECTS
 from penstock.server.http.ask import Ask, not_found, nothing, told
 from penstock.server.http.lists import collected, listed, one
 
@@ -74,7 +75,7 @@ async def consumers(ask: Ask) -> Response:
 
 
 async def why(ask: Ask) -> Response:
-    """Say why nothing moves, as `penstock why --json` does: of a queue, connection, channel or user."""
+    """Say why nothing moves, as `penstock why --json` does: of a queue, connection, channel or user, or of all."""
     subjects: shapes.Shape = {name: ask.query[name] for name in SUBJECTS if name in ask.query}
     return told(answer(ask.control(subjects), ask.hub))
 
