@@ -117,7 +117,7 @@ class Broker:
                 self._keeper = Keeper(self._store, self.hub.broker)
             self._shell = Shell(self.hub, loop, self._flow_log, self._keeper)
             if self._keeper is not None:
-                self._keeper.recover(self._shell)
+                await self._keeper.recover(self._shell)
             for host, port in self._listen:
                 await self._bind(loop, host, port, self._shell)
             if self._http_at is not None:

@@ -29,7 +29,7 @@ from penstock.adapter.keeping.account import Account, summed_up
 from penstock.adapter.keeping.commits import encode
 from penstock.adapter.keeping.loading import Loader
 from penstock.adapter.keeping.recovery import Recovery
-from penstock.adapter.keeping.restore import restore
+from penstock.adapter.keeping.restore import restore_steps
 from penstock.adapter.keeping.walltimes import WallTimes
 from penstock.core.broker import Broker
 from penstock.core.journal import Journal
@@ -37,6 +37,7 @@ from penstock.core.storing import announce_exactly
 from penstock.core.transit import Read
 from penstock.errors import StoreError, StoreLost
 from penstock.flow.level import UNLIMITED
+from penstock.flow.work import Steps
 from penstock.server.gauge import Gauge
 from penstock.store.commit import Commit, Row
 from penstock.store.store import Store, Usage
@@ -52,6 +53,8 @@ SLOW_S: Final = 10.0
 """Seconds that a transaction may take before the store counts as one that cannot be written."""
 LEAVE_S: Final = 10.0
 """Seconds that the last transactions get when the broker stops."""
+ROWS_A_STEP: Final = 20
+"""Rows (of 1 MiB at most) that are read in one step of a recovery."""
 TOLD_EVERY: Final = 100_000
 """Messages between two lines that tell how far a recovery has come."""
 
@@ -87,22 +90,31 @@ class Keeper:
 
     # Begin and end
 
-    def recover(self, shell: Shell) -> None:
+    async def recover(self, shell: Shell) -> None:
         """Bring back what the store has, into a broker that has only what its configuration says; then begin to write.
 
-        Raises StoreError.
+        It may be cancelled between two steps: nothing has been written then. Raises StoreError.
         """
+        shell.resting = True
+        gc.disable()  # All that comes back stays: to look through it again and again takes longer than all the rest.
+        try:
+            await self._recover(shell)
+        finally:
+            gc.enable()
+            shell.resting = False
+        self._thread.start()
+
+    async def _recover(self, shell: Shell) -> None:
         hub = shell.hub
         broker = hub.broker
         self._shell = shell
         self.lost = shell.loop.create_future()
         hub.begin(shell.loop.time())
         broker.journal = self.journal
-        gc.disable()  # All that comes back stays: to look through it again and again takes longer than all the rest.
-        try:
-            told_of = restore(hub, self.store.things())
-        finally:
-            gc.enable()
+        told_of: list[str] = []
+        steps = self._restore(told_of)
+        for _ in steps:
+            await asyncio.sleep(0)  # Signals are acted on.
         for sentence in told_of:
             log.warning("recovering: %s", sentence)
         self._times = WallTimes(hub.control.wall_offset)
@@ -112,13 +124,16 @@ class Keeper:
         for note in self.store.notes():
             recovery.note(note.number, note.data)
         told = 0
-        for row in self.store.rows():
+        for index, row in enumerate(self.store.rows()):
+            if index % ROWS_A_STEP == 0:
+                await asyncio.sleep(0)
             recovery.row(row)
             if recovery.messages - told >= TOLD_EVERY:
                 told = recovery.messages
                 log.info("recovering: %s messages", f"{told:,}")
         wanted = recovery.wanted()
         while wanted is not None:
+            await asyncio.sleep(0)
             recovery.pages(wanted, self.store.pages(*wanted))
             wanted = recovery.wanted()
         recovery.finish()
@@ -126,7 +141,10 @@ class Keeper:
         self._measured(self.gauge.look())
         if recovery.messages:
             log.info("recovered: %s messages", f"{recovery.messages:,}")
-        self._thread.start()
+
+    def _restore(self, told_of: list[str]) -> Steps[None]:
+        assert self._shell is not None
+        told_of += yield from restore_steps(self._shell.hub, self.store.things())
 
     def _refuse_damage(self, account: Account) -> None:
         """A broker that serves what is left would forget what is lost, with every message that it writes."""

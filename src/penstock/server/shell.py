@@ -79,6 +79,8 @@ class Shell:
         """Connections with output, in the order in which they got it."""
         self._to_tick: list[Transport] = []
         """Connections whose heartbeats and time-outs are still to be looked at in this second."""
+        self.resting: bool = False
+        """Nothing is done meanwhile: what is kept is being brought back, and nobody is connected yet."""
         self._busy_s: float = 0.0
         """Seconds that acting on what was read has taken since the last turn."""
         self._wall_offset = time.time() - loop.time()
@@ -156,6 +158,8 @@ class Shell:
     def turn(self) -> None:
         """Act on input that waits, let go on who may, write what there is to write, arm the timer."""
         self._scheduled = False
+        if self.resting:
+            return
         hub = self.hub
         start = self.loop.time()
         hub.begin(start)
@@ -289,6 +293,8 @@ class Shell:
 
     def _tick(self) -> None:
         self._ticking = self.loop.call_later(TICK_S, self._tick)
+        if self.resting:
+            return
         now = self.loop.time()
         self.hub.begin(now)
         self._wall_offset = time.time() - now

@@ -7,7 +7,7 @@ else from coming back: it is told in a sentence, and stays in the store; what ho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.adapter.keeping import things as kinds
 from penstock.adapter.keeping.fields import Fields, unpack
@@ -16,15 +16,24 @@ from penstock.core import changes
 from penstock.core.limits import Limits
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, StoreError
+from penstock.flow.work import Steps, finish
 from penstock.names import Word, read_pattern, read_settings
 from penstock.store.commit import Thing
 
 if TYPE_CHECKING:
     from penstock.adapter.hub import Hub
 
+THINGS_A_STEP: Final = 200
+"""Things that are declared again in one step."""
+
 
 def restore(hub: Hub, things: Iterable[Thing]) -> list[str]:
-    """Declare again what the store has; the journal hears nothing of it.
+    """Do `restore_steps` at once."""
+    return finish(restore_steps(hub, things))
+
+
+def restore_steps(hub: Hub, things: Iterable[Thing]) -> Steps[list[str]]:
+    """Declare again what the store has; the journal hears nothing of it. A step is up to `THINGS_A_STEP` things.
 
     What the settings file says is in effect already, and its virtual hosts are there. Positions of queues and messages
     come afterwards. Returns a sentence for everything that is not as it was, for the log.
@@ -34,7 +43,7 @@ def restore(hub: Hub, things: Iterable[Thing]) -> list[str]:
     if journal is not None:
         journal.recovering = True
     try:
-        work.run(things)
+        yield from work.run(things)
     finally:
         if journal is not None:
             journal.recovering = False
@@ -51,7 +60,7 @@ class Restoring:
         self._said: list[changes.Said] = []
         self._hosted = Hosted(hub, self.told)
 
-    def run(self, things: Iterable[Thing]) -> None:
+    def run(self, things: Iterable[Thing]) -> Steps[None]:
         """Declare everything."""
         steps: dict[str, Callable[[Fields], None]] = {
             kinds.NUMBERS: self._numbers,
@@ -64,13 +73,17 @@ class Restoring:
             kinds.CURSOR: lambda fields: self._hosted.cursor(self._host(fields), fields),
         }
         found: dict[str, list[Thing]] = {kind: [] for kind in steps}
-        for thing in things:
+        for index, thing in enumerate(things):
+            if index % THINGS_A_STEP == 0:
+                yield
             if thing.kind in found:
                 found[thing.kind].append(thing)
             else:
                 self.told.append(f"{thing.kind} '{thing.key}' in the store is of a kind that is not known here")
         for kind, step in steps.items():
-            for thing in found[kind]:
+            for index, thing in enumerate(found[kind]):
+                if index % THINGS_A_STEP == 0:
+                    yield
                 self._one(step, thing)
             if kind == kinds.SETTINGS:
                 self._say_again()

@@ -1,0 +1,43 @@
+"""A broker that is told to stop while it brings back what it keeps stops at once, and has lost nothing."""
+
+import asyncio
+from pathlib import Path
+
+import pika
+import pytest
+
+import penstock
+from penstock.adapter.keeping.restore import THINGS_A_STEP
+
+QUEUES = 4 * THINGS_A_STEP
+
+
+async def declare(broker: penstock.Broker) -> None:
+    def ask() -> None:
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        channel = connection.channel()
+        for number in range(QUEUES):
+            channel.queue_declare(f"q{number}", durable=True)
+        connection.close()
+
+    await asyncio.to_thread(ask)
+
+
+def queues(broker: penstock.Broker) -> int:
+    return len(broker.hub.broker.vhosts["/"].queues)
+
+
+async def test_a_start_that_is_cancelled_while_queues_are_read_ends_at_once_and_loses_nothing(tmp_path: Path) -> None:
+    async with penstock.Broker(listen="127.0.0.1:0", data=tmp_path) as broker:
+        await declare(broker)
+    again = penstock.Broker(listen="127.0.0.1:0", data=tmp_path)
+    starting = asyncio.create_task(again.start())
+    while not queues(again):  # noqa: ASYNC110 - each pass of the loop is one step
+        await asyncio.sleep(0)
+    assert queues(again) <= THINGS_A_STEP, "the loop is free after each step"
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert queues(again) < QUEUES
+    async with penstock.Broker(listen="127.0.0.1:0", data=tmp_path) as broker:
+        assert queues(broker) == QUEUES
