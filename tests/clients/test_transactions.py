@@ -106,7 +106,7 @@ def test_a_pika_commit_that_finds_no_room_closes_its_channel_with_the_reason(
     with pytest.raises(ChannelClosedByBroker) as closed:
         channel.tx_commit()
     assert closed.value.reply_code == 506
-    assert f"rolled back; queue '{name}' holds 1 messages" in closed.value.reply_text
+    assert f"rolled back; queue '{name}' holds 1 message" in closed.value.reply_text
     beside = connection.channel()
     assert depth(beside, name) == 1
     beside.tx_select()

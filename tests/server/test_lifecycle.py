@@ -163,7 +163,7 @@ def test_a_broker_that_stops_writes_no_traceback(tmp_path: Path) -> None:
         ('[broker]\nheartbeat-s = "60"\n', "heartbeat-s must be a number from 0, not '60'"),
         ("[broker]\nframe-max = 100\n", "frame-max must be between 4096 and 2147483647, not 100"),
         ('[broker]\nlisten = "127.0.0.1:1"\n', "listen must be a list of strings"),
-        ("[users]\nada = 1815\n", "a password in [users] must be a string"),
+        ("[users]\nada = 1815\n", "user 'ada' in [users] must be a password in quotes, or a table"),
     ],
 )
 def test_a_settings_file_that_cannot_be_meant_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:
