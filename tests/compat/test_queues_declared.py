@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
 from pamqp import base, commands
 
 from tests.brokers import eventually, some_name
-from tests.server.peer import Peer, open_peer, publish_frames
+from tests.server.peer import METHOD, Peer, open_peer, publish_frames, raw_frame
 
 Declare, DeclareOk = commands.Queue.Declare, commands.Queue.DeclareOk
 Delete, DeleteOk = commands.Queue.Delete, commands.Queue.DeleteOk
@@ -156,6 +157,17 @@ def test_names_that_begin_with_amq_are_reserved(peer: Peer, name: str) -> None:
         f"ACCESS_REFUSED - queue name '{name}' contains reserved prefix 'amq.*'",
     )
     assert answer(peer, Declare(queue=name, passive=True)) == missing(name)
+
+
+def test_line_ends_are_left_out_of_a_declared_name(peer: Peer, name: str) -> None:
+    """Octet by octet: clients of Python refuse such names, or wait for an answer that repeats them."""
+    asked = f"\r{name[:2]}\r\n{name[2:]}\n".encode()
+    exclusive, no_arguments = b"\x04", b"\0\0\0\0"
+    peer.say(
+        raw_frame(METHOD, 1, struct.pack(">HHH", 50, 10, 0) + bytes([len(asked)]) + asked + exclusive + no_arguments)
+    )
+    assert peer.expect(1, DeclareOk).queue == name
+    assert peer.ask(1, Declare(queue=name, passive=True), DeclareOk).queue == name
 
 
 def test_a_name_has_up_to_255_octets(peer: Peer) -> None:
