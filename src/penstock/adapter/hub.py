@@ -298,11 +298,11 @@ class Hub:
         self._unblocked = []
         return unblocked
 
-    def take_notes(self) -> list[Note]:
-        """Take the log lines."""
-        notes = self._notes
-        self._notes = []
-        if self._notes_dropped:
+    def take_notes(self, most: int = NOTES_KEPT) -> list[Note]:
+        """Take log lines, the oldest first and at most so many."""
+        notes = self._notes[:most]
+        del self._notes[:most]
+        if self._notes_dropped and not self._notes:
             dropped = Note(f"{self._notes_dropped} log lines were dropped: too many at once", {})
             dropped.now = self.broker.now
             notes.append(dropped)

@@ -36,6 +36,8 @@ TICKED_AT_ONCE: Final = 1000
 TICK_S: Final = 1.0
 """How often heartbeats and time-outs are looked at."""
 
+LINES_A_TURN: Final = 300
+"""Log lines that are handed over at once: there may be thousands, of as many queues."""
 GATHER_S: Final = 0.02
 LINES_AT_ONCE: Final = 100
 """When so many log lines have gone out within GATHER_S seconds, the next ones go out together at the end of it: a gate
@@ -241,7 +243,7 @@ class Shell:
 
     def _log(self) -> None:
         enabled = log.isEnabledFor(logging.INFO)
-        for note in self.hub.take_notes():
+        for note in self.hub.take_notes(LINES_A_TURN):
             self._lines += 1
             if enabled:  # As log.info, but with the time at which it happened.
                 record = log.makeRecord(log.name, logging.INFO, __file__, 0, note.text, (), None, extra=note.fields)
@@ -253,6 +255,8 @@ class Shell:
         self._lines = 0
         self._gathering = None
         self._tell()
+        if self.hub.has_notes() and self._gathering is None:
+            self._gathering = self.loop.call_later(GATHER_S, self._gathered)
 
     def _write(self, connection: Connection) -> None:
         transport = self.transports.get(connection.number)
@@ -360,7 +364,8 @@ class Shell:
             transport.abort()
         self.hub.tick()
         self._tell()
-        self._log()
+        while self.hub.has_notes():
+            self._log()
         self._ticking.cancel()
         if self._gathering is not None:
             self._gathering.cancel()
