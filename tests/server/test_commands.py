@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -69,15 +70,29 @@ def test_tables_are_for_people_and_leave_the_asker_out(broker: BrokerProcess, na
     run(broker, "declare", "queue", name, "capacity-messages=9")
     run(broker, "publish", name, "one", "two")
     heads, *rows = run(broker, "list", "queues").splitlines()
-    assert heads.split()[:3] == ["name", "messages", "messages_unacknowledged"]
+    assert heads.split()[:6] == ["name", "messages", "bytes", "capacity", "fill", "messages_unacknowledged"]
     row = next(row for row in rows if row.startswith(name))
-    assert row.split() == [name, "2", "0", "0", "open", "0", "no", "capacity-messages=9"]
+    said = [name, "2", "490", "9 messages", "22.2 %", "0", "0", "open", "0", "no", "capacity-messages=9"]
+    assert re.split(" {2,}", row) == said
     assert not any("amq.gen" in row for row in rows)
     with Connection(broker.url) as connection:
         connection.channel().consume(name)
         assert [each["queue"]["name"] for each in listed(broker, "consumers")] == [name]
         assert "penstock-client" in run(broker, "list", "connections")
         assert len(listed(broker, "channels")) == len(listed(broker, "connections")) == 1
+
+
+def test_status_tells_how_full_queues_are_and_leaves_its_own_out(own_broker: BrokerProcess) -> None:
+    run(own_broker, "declare", "queue", "orders", "capacity-messages=9", "capacity-bytes=1000")
+    run(own_broker, "declare", "queue", "free", "capacity-bytes=none")
+    run(own_broker, "publish", "orders", "one", "two")
+    lines = run(own_broker, "status").splitlines()
+    assert "orders: 2 messages, 490 bytes of 9 messages and 1,000 bytes (49 % full), gate open, " in "\n".join(lines)
+    assert "free: 0 messages, 0 bytes of no limit, gate open, 0 producers blocked, 0 consumers" in lines
+    assert not any("amq.gen" in line or "more queue" in line for line in lines)
+    answer = told(own_broker, "status")
+    assert [(each["queue"], each["fill_percent"]) for each in answer["queues"]] == [("orders", 49.0), ("free", None)]
+    assert (answer["queue_count"], answer["vhost"]) == (2, "/")
 
 
 def test_a_list_of_many_comes_page_by_page(broker: BrokerProcess, name: str) -> None:
@@ -205,7 +220,7 @@ def test_a_url_that_is_none_is_one_sentence() -> None:
 @pytest.mark.parametrize(
     "command",
     ["declare queue", "declare exchange", "declare vhost", "bind", "unbind", "publish", "consume", "get", "purge",
-     "delete queue", "delete exchange", "delete vhost", "list", "definitions export", "definitions import"],
+     "delete queue", "delete exchange", "delete vhost", "list", "status", "why", "definitions export", "definitions import"],
 )  # fmt: skip
 def test_every_command_has_an_example_in_its_help(command: str) -> None:
     words = " ".join(penstock_command(*command.split(), "--help").stdout.split())

@@ -324,10 +324,16 @@ class Control:
                 connection.view() for connection in itertools.islice(self.hub.connections.values(), STATUS_MOST)
             ],
             "connection_count": len(self.hub.connections),
-            **views.status(self.broker, request.vhost, STATUS_MOST),
+            **views.status(self.broker, request.vhost, STATUS_MOST, self._own_queue(request)),
         }
 
     # Help
+
+    def _own_queue(self, request: Request) -> Queue | None:
+        """Return the queue for the answers of the connection that asks, if it alone may use that."""
+        queue = request.vhost.queues.get(request.reply_to or "")
+        own = queue is not None and request.connection is not None and queue.owner is request.connection
+        return queue if own else None
 
     def _cursor(self, request: Request) -> Cursor:
         name = request.text("cursor")

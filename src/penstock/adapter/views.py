@@ -41,6 +41,7 @@ def queue_view(queue: Queue, now: float) -> dict[str, object]:
         "unacknowledged": {"messages": int(queue.unacked_messages), "bytes": int(queue.unacked_bytes)},
         "highest": {"messages": highest[0], "bytes": highest[1]},
         "capacity": thresholds.capacity.plain(),
+        "fill_percent": fill_percent(queue),
         "stop": thresholds.stop.plain(),
         "resume": thresholds.resume.plain(),
         "max_length": length(queue),
@@ -57,6 +58,20 @@ def queue_view(queue: Queue, now: float) -> dict[str, object]:
         "cursors": [cursor.name for cursor in queue.cursors],
         "gate": gate_state(queue.gate, now),
     }
+
+
+def fill_percent(queue: Queue) -> float | None:
+    """Return how full a queue is: of its capacity in messages or in bytes, the one that is nearer; None without any.
+
+    What a queue that pages has on the disk does not count: the capacity is of its memory.
+    """
+    capacity = queue.thresholds.capacity
+    filled: list[float] = []
+    if capacity.messages != UNLIMITED and capacity.messages > 0:
+        filled.append(100.0 * float(queue.messages) / float(capacity.messages))
+    if capacity.bytes != UNLIMITED and capacity.bytes > 0:
+        filled.append(100.0 * float(queue.bytes) / float(capacity.bytes))
+    return round(max(filled), 1) if filled else None
 
 
 def length(queue: Queue) -> dict[str, object] | None:
@@ -219,14 +234,15 @@ def disk_view(disk: Disk, vhost: str, now: float) -> dict[str, object]:
     }
 
 
-def status(broker: Broker, vhost: VirtualHost, most: int) -> dict[str, object]:
-    """Return the broker, and so many queues of one virtual host."""
+def status(broker: Broker, vhost: VirtualHost, most: int, hidden: Queue | None) -> dict[str, object]:
+    """Return the broker, and so many queues of one virtual host; `hidden` is the queue for the answer."""
     disk = broker.gates.disk
+    shown = [queue for queue in itertools.islice(vhost.queues.values(), most + 1) if queue is not hidden]
     return {
         "vhost": vhost.name,
         "disk": None if broker.journal is None else disk_view(disk, vhost.name, broker.now),
-        "queues": [queue_view(queue, broker.now) for queue in itertools.islice(vhost.queues.values(), most)],
-        "queue_count": len(vhost.queues),
+        "queues": [queue_view(queue, broker.now) for queue in shown[:most]],
+        "queue_count": len(vhost.queues) - (0 if hidden is None else 1),
         "exchanges": len(vhost.exchanges),
         "bindings": int(vhost.bindings.count),
         "unroutable": int(broker.unroutable),

@@ -97,9 +97,15 @@ def tell(as_json: bool, answer: dict[str, object], sentence: str) -> None:
         say(sentence)
 
 
-def amount(value: int | None) -> str:
-    """Return a limit for people."""
-    return "no limit" if value is None else f"{value:,}"
+def limits(level: dict[str, int | None]) -> str:
+    """Return a capacity for people: in messages, bytes or both."""
+    said = [f"{value:,} {unit}" for unit, value in level.items() if value is not None]
+    return " and ".join(said) or "no limit"
+
+
+def percent(value: float | None) -> str:
+    """Return a part of a hundred for people."""
+    return "-" if value is None else f"{value:g} %"
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.asking import JSON, URL, amount, asking, main, one_sentence, say, say_json, table
+from penstock.cli.asking import JSON, URL, asking, counted, limits, main, one_sentence, percent, say, say_json, table
 
 CONNECTIONS_LISTED = 100
 """Connections that `penstock status` names; the others are counted."""
@@ -75,35 +75,48 @@ def _disk(disk: dict[str, Any]) -> str:
 
 
 @main.command()
+@JSON
 @URL
-def status(url: str) -> None:
-    """List the queues of a broker (depth, capacity, gate and who is blocked) and its connections."""
+def status(as_json: bool, url: str) -> None:
+    """List the queues of a broker (depth, capacity, fill, gate and who is blocked) and its connections.
+
+    For example: penstock status
+    """
     with asking(url) as control:
         answer = control.status()
-        say(f"penstock {answer['version']}, vhost {answer['vhost']}, {answer['connection_count']:,} connections")
-        say(_turns(answer["turns"], answer["slowed"]))
-        if answer.get("disk"):
-            say(_disk(answer["disk"]))
-        for each in answer["queues"]:
-            depth, capacity = each["depth"], each["capacity"]
-            say(
-                f"{each['queue']}: {depth['messages']:,} messages, {depth['bytes']:,} bytes "
-                f"of {amount(capacity['bytes'])}, "
-                f"gate {'open' if each['gate']['open'] else 'closed'}, {each['gate']['blocked']} producers blocked, "
-                f"{each['consumers']} consumers{''.join(f', cursor {name}' for name in each['cursors'])}"
-            )
-        unlisted = answer["queue_count"] - len(answer["queues"])
-        if unlisted > 0:
-            say(f"and {unlisted:,} more queues; `penstock list queues` lists all")
-        for each in answer["connections"][:CONNECTIONS_LISTED]:
-            channels = "1 channel" if each["channels"] == 1 else f"{each['channels']:,} channels"
-            state = ", blocked" if each["blocked"] else ""
-            if each["held"]["messages"]:
-                state += f", {each['held']['messages']:,} publishes held"
-            say(f"{each['name']}: {each['product'] or 'an unnamed client'}, {channels}{state}")
-        more = answer["connection_count"] - CONNECTIONS_LISTED
-        if more > 0:
-            say(f"and {more:,} more connections")
+    if as_json:
+        say_json(answer, indent=2)
+        return
+    say(f"penstock {answer['version']}, vhost {answer['vhost']}, {counted(answer['connection_count'], 'connection')}")
+    say(_turns(answer["turns"], answer["slowed"]))
+    if answer.get("disk"):
+        say(_disk(answer["disk"]))
+    for each in answer["queues"]:
+        say(_queue(each))
+    unlisted = answer["queue_count"] - len(answer["queues"])
+    if unlisted > 0:
+        say(f"and {unlisted:,} more queues; `penstock list queues` lists all")
+    for each in answer["connections"][:CONNECTIONS_LISTED]:
+        channels = "1 channel" if each["channels"] == 1 else f"{each['channels']:,} channels"
+        state = ", blocked" if each["blocked"] else ""
+        if each["held"]["messages"]:
+            state += f", {each['held']['messages']:,} publishes held"
+        say(f"{each['name']}: {each['product'] or 'an unnamed client'}, {channels}{state}")
+    more = answer["connection_count"] - CONNECTIONS_LISTED
+    if more > 0:
+        say(f"and {more:,} more connections")
+
+
+def _queue(each: dict[str, Any]) -> str:
+    """Return a queue as one line."""
+    depth, gate = each["depth"], each["gate"]
+    fill = f" ({percent(each['fill_percent'])} full)" if each["fill_percent"] is not None else ""
+    return (
+        f"{each['queue']}: {counted(depth['messages'], 'message')}, {depth['bytes']:,} bytes "
+        f"of {limits(each['capacity'])}{fill}, "
+        f"gate {'open' if gate['open'] else 'closed'}, {counted(gate['blocked'], 'producer')} blocked, "
+        f"{counted(each['consumers'], 'consumer')}{''.join(f', cursor {name}' for name in each['cursors'])}"
+    )
 
 
 def _turns(turns: dict[str, Any], slowed: list[str]) -> str:

@@ -17,9 +17,11 @@ from penstock.cli.asking import (
     cell,
     connected,
     counted,
+    limits,
     main,
     one_sentence,
     pairs,
+    percent,
     say,
     say_json,
     table,
@@ -248,7 +250,10 @@ def delete_vhost(name: str, as_json: bool, url: str) -> None:
 
 
 COLUMNS: dict[str, tuple[str, ...]] = {
-    "queues": ("name", "messages", "messages_unacknowledged", "consumers", "gate", "blocked", "durable", "arguments"),
+    "queues": (
+        *("name", "messages", "bytes", "capacity", "fill", "messages_unacknowledged", "consumers", "gate", "blocked"),
+        *("durable", "arguments"),
+    ),
     "exchanges": ("name", "type", "durable", "auto_delete", "internal", "arguments"),
     "bindings": ("source", "routing_key", "destination", "destination_type", "arguments"),
     "connections": ("name", "user", "state", "channels", "client"),
@@ -257,6 +262,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "vhosts": ("name", "messages", "messages_ready", "messages_unacknowledged"),
 }
 OWN: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
+    ("queues", "bytes"): lambda item: item["penstock"]["depth"]["bytes"],
+    ("queues", "capacity"): lambda item: limits(item["penstock"]["capacity"]),
+    ("queues", "fill"): lambda item: percent(item["penstock"]["fill_percent"]),
     ("queues", "gate"): lambda item: "open" if item["penstock"]["gate"]["open"] else "closed",
     ("queues", "blocked"): lambda item: item["penstock"]["gate"]["blocked"],
     ("connections", "client"): lambda item: item["client_properties"].get("product"),
