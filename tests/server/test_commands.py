@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client import Connection
+from penstock.client import Connection, Control
 from tests.brokers import PATIENCE, BrokerProcess, eventually, penstock_command
 
 
@@ -93,6 +93,48 @@ def test_status_tells_how_full_queues_are_and_leaves_its_own_out(own_broker: Bro
     answer = told(own_broker, "status")
     assert [(each["queue"], each["fill_percent"]) for each in answer["queues"]] == [("orders", 49.0), ("free", None)]
     assert (answer["queue_count"], answer["vhost"]) == (2, "/")
+
+
+@pytest.mark.parametrize("kind", ["queue", "exchange", "cursor", "vhost"])
+def test_to_delete_what_is_not_there_is_an_error_unless_it_may_be_missing(
+    broker: BrokerProcess, name: str, kind: str
+) -> None:
+    refused = run(broker, "delete", kind, name, code=1)
+    assert refused.startswith("penstock: ")
+    assert f"no {kind} '{name}'" in refused
+    assert run(broker, "delete", kind, name, "--if-exists") == f"{kind} {name} is not there\n"
+    assert told(broker, "delete", kind, name, "--if-exists") == {kind: name, "deleted": False}
+
+
+def test_what_may_be_missing_is_deleted_all_the_same(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "queue", name)
+    assert told(broker, "delete", "queue", name, "--if-exists") == {"queue": name, "deleted": True, "messages": 0}
+    run(broker, "declare", "exchange", name)
+    assert told(broker, "delete", "exchange", name, "--if-exists") == {"exchange": name, "deleted": True}
+    run(broker, "declare", "queue", name)
+    run(broker, "publish", name, "x")
+    assert "PRECONDITION_FAILED" in run(broker, "delete", "queue", name, "--if-empty", "--if-exists", code=1)
+    assert run(broker, "delete", "queue", name) == f"queue {name} is deleted with 1 message\n"
+
+
+def test_cursors_are_listed_and_deleted(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "queue", name)
+    run(broker, "publish", name, "one", "two", "three")
+    with Connection(broker.url) as connection, Control(connection) as control:
+        token = control.attach(name, [name]).token
+        end = control.plan(name, token, {name: 0}, rows=2).end
+        control.settle(name, token, end)
+    (cursor,) = [each for each in listed(broker, "cursors") if each["name"] == name]
+    assert cursor["queues"] == [{"queue": name, "settled": 2, "planned": 2, "tail": 3, "deleted": False}]
+    assert (cursor["unsettled"], cursor["polling"], cursor["more_queues"]) == (1, False, 0)
+    heads, *rows = run(broker, "list", "cursors").splitlines()
+    assert re.split(" {2,}", heads) == ["name", "queues", "unsettled", "polling", "asked last"]
+    row = next(re.split(" {2,}", row) for row in rows if row.startswith(name))
+    assert row[:4] == [name, f"{name} 2/3", "1", "no"]
+    assert re.fullmatch(r"\d+\.\d s ago", row[4])
+    assert run(broker, "delete", "cursor", name) == f"cursor {name} is deleted\n"
+    assert name not in [each["name"] for each in listed(broker, "cursors")]
+    assert run(broker, "get", name, "--ack") == "three\n", "what was not settled is the queue's again"
 
 
 def test_a_list_of_many_comes_page_by_page(broker: BrokerProcess, name: str) -> None:
@@ -220,7 +262,8 @@ def test_a_url_that_is_none_is_one_sentence() -> None:
 @pytest.mark.parametrize(
     "command",
     ["declare queue", "declare exchange", "declare vhost", "bind", "unbind", "publish", "consume", "get", "purge",
-     "delete queue", "delete exchange", "delete vhost", "list", "status", "why", "definitions export", "definitions import"],
+     "delete queue", "delete exchange", "delete vhost", "delete cursor", "list", "status", "why", "definitions export",
+     "definitions import"],
 )  # fmt: skip
 def test_every_command_has_an_example_in_its_help(command: str) -> None:
     words = " ".join(penstock_command(*command.split(), "--help").stdout.split())

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from penstock.client import Connection
+from penstock.client import Connection, Control
 from tests.brokers import BrokerProcess, eventually
 from tests.server.web import Web
 
@@ -178,3 +178,20 @@ def test_a_vhost_comes_and_goes_with_all_that_is_in_it(served: BrokerProcess, we
     web.do("PUT", f"/vhosts/{name}", status=201)
     assert web.get(f"/queues/{name}") == []
     web.do("DELETE", f"/vhosts/{name}")
+
+
+def test_cursors_are_shown_and_deleted(served: BrokerProcess, web: Web, name: str) -> None:
+    web.do("PUT", f"/queues/%2F/{name}", {}, status=201)
+    with Connection(served.url) as connection, Control(connection) as control:
+        control.attach(name, [name])
+    shown = web.get(f"/penstock/cursors/%2F/{name}")
+    assert shown["queues"] == [{"queue": name, "settled": 0, "planned": 0, "tail": 0, "deleted": False}]
+    for path in ("/penstock/cursors", "/penstock/cursors/%2F"):
+        assert name in [each["name"] for each in web.get(path)]
+    assert web.get(f"/queues/%2F/{name}")["penstock"]["cursors"] == [name]
+    web.do("DELETE", f"/penstock/cursors/%2F/{name}")
+    assert web.get(f"/queues/%2F/{name}")["penstock"]["cursors"] == []
+    for method in ("GET", "DELETE"):
+        answer = web.ask(method, f"/penstock/cursors/%2F/{name}")
+        assert (answer.status, answer.reason) == (404, f"no cursor '{name}' in vhost '/'")
+    assert web.ask("GET", "/penstock/cursors/nowhere").status == 404

@@ -293,9 +293,19 @@ class Control:
         return settled
 
     def _delete(self, request: Request) -> dict[str, object]:
-        cursor = self._cursor(request)
-        self._drop(cursor)
+        self.delete_cursor(request.vhost, request.text("cursor"))
         return {}
+
+    def cursor(self, vhost: VirtualHost, name: str) -> Cursor:
+        """Return a cursor. Raises NotFound (404)."""
+        found = self.cursors.get((vhost.name, name))
+        if found is None:
+            raise NotFound(f"no cursor '{name}' in vhost '{vhost.name}'")
+        return found
+
+    def delete_cursor(self, vhost: VirtualHost, name: str) -> None:
+        """Delete a cursor, whoever holds it; its queues go back to ordinary use. Raises NotFound (404)."""
+        self._drop(self.cursor(vhost, name))
 
     def _declare_vhost(self, request: Request) -> dict[str, object]:
         return {"created": hosting.declare_vhost(self.hub, request.text("name"))}

@@ -17,6 +17,7 @@ from penstock.adapter.request import Request
 from penstock.adapter.shapes import Shape
 from penstock.core.binding import EXCHANGE, QUEUE, Binding
 from penstock.core.consumer import Consumer
+from penstock.core.cursor import Cursor
 from penstock.core.exchange import Exchange
 from penstock.core.queue import Queue
 from penstock.core.vhost import VirtualHost
@@ -25,7 +26,7 @@ from penstock.errors import PreconditionFailed
 if TYPE_CHECKING:
     from penstock.adapter.hub import Hub
 
-KINDS: Final = ("queues", "exchanges", "bindings", "connections", "channels", "consumers", "vhosts")
+KINDS: Final = ("queues", "exchanges", "bindings", "connections", "channels", "consumers", "cursors", "vhosts")
 PAGE_MOST: Final = 500
 """Things in one answer of the control operation `list`."""
 ITEM_WORK: Final = 4
@@ -71,7 +72,7 @@ class Window:
 
 def name_of(thing: object) -> str:
     """Return what a thing is ordered by in lists."""
-    if isinstance(thing, Queue | Exchange | VirtualHost):
+    if isinstance(thing, Queue | Exchange | VirtualHost | Cursor):
         return thing.name
     if isinstance(thing, Binding):
         return thing.source.name
@@ -91,6 +92,11 @@ def window(hub: Hub, kind: str, vhost: VirtualHost | None, after: int, count: in
             its = connection.vhost
             if its is not None and (vhost is None or its is vhost):  # Else it is not open yet, or elsewhere.
                 found.offer(its, [connection] if kind == "connections" else connection.channels.values())
+        return found
+    if kind == "cursors":
+        for cursor in hub.control.cursors.values():
+            if vhost is None or cursor.vhost == vhost.name:
+                found.offer(hub.broker.vhosts[cursor.vhost], [cursor])
         return found
     for each in vhosts:
         if kind == "vhosts":
@@ -135,6 +141,8 @@ def shape(hub: Hub, item: Item) -> Shape:
         return shapes.channel_of(thing, hub)
     if isinstance(thing, Consumer):
         return shapes.consumer_of(thing, hub)
+    if isinstance(thing, Cursor):
+        return shapes.cursor_of(thing, hub)
     if isinstance(thing, VirtualHost):
         return shapes.virtual_host(thing, hub)
     assert isinstance(thing, Connection)

@@ -17,6 +17,7 @@ from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.connection import Connection
 from penstock.core.binding import Binding
 from penstock.core.consumer import Consumer
+from penstock.core.cursor import Cursor
 from penstock.core.exchange import Exchange
 from penstock.core.queue import Queue
 from penstock.core.rotation import has_exclusive, single_active
@@ -31,6 +32,8 @@ Shape = dict[str, object]
 API_VERSION: Final = "4.0.0"
 """Version of RabbitMQ whose HTTP API and definitions ours follow: its tools ask."""
 EXCHANGE_TYPES: Final = ("direct", "fanout", "headers", "topic")
+CURSOR_QUEUES_SHOWN: Final = 100
+"""Queues of a cursor in one answer; the others are counted."""
 CONSUMERS_DETAILED: Final = 1000
 """Consumers in the answer about one queue or channel; `/api/consumers` lists all."""
 
@@ -188,6 +191,33 @@ def consumer_of(consumer: Consumer, hub: Hub) -> Shape:
         "activity_status": ("single_active" if active else "waiting") if single else "up",
         "arguments": plain(consumer.arguments),
         "penstock": {name: view[name] for name in ("unacknowledged", "delivered", "obstacles")},
+    }
+
+
+def cursor_of(cursor: Cursor, hub: Hub) -> Shape:
+    """Return a cursor: how far it has come in each of its queues, and when its holder asked last."""
+    queues: list[Shape] = []
+    unsettled = 0
+    for position in cursor.positions.values():
+        unsettled += int(position.queue.tail - position.settled)
+        if len(queues) < CURSOR_QUEUES_SHOWN:
+            queues.append(
+                {
+                    "queue": position.queue.name,
+                    "settled": int(position.settled),
+                    "planned": int(position.planned),
+                    "tail": int(position.queue.tail),
+                    "deleted": position.queue.deleted,
+                }
+            )
+    return {
+        "name": cursor.name,
+        "vhost": cursor.vhost,
+        "queues": queues,
+        "more_queues": len(cursor.positions) - len(queues),
+        "unsettled": unsettled,
+        "polling": cursor.polling,
+        "asked_s_ago": max(hub.broker.now - cursor.touched, 0.0) if cursor.touched else None,
     }
 
 

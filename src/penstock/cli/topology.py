@@ -201,54 +201,113 @@ def purge(queue: str, as_json: bool, url: str) -> None:
 
 @main.group()
 def delete() -> None:
-    """Delete a queue, an exchange or a virtual host."""
+    """Delete a queue, an exchange, a cursor or a virtual host. Ends with 1 if it is not there."""
+
+
+IF_EXISTS = click.option("--if-exists", is_flag=True, help="It is no error if it is not there.")
+NOT_FOUND = 404
+
+
+def _deleted(as_json: bool, kind: str, name: str, if_exists: bool, act: Callable[[], dict[str, object]]) -> None:
+    """Delete something and tell; what `act` returns is told as well. Ends with 1 where it is not there."""
+    from penstock.client.errors import ChannelClosed, ControlError
+
+    try:
+        answer = act()
+    except (ChannelClosed, ControlError) as error:
+        if error.code != NOT_FOUND or not if_exists:
+            raise
+        tell(as_json, {kind: name, "deleted": False}, f"{kind} {name} is not there")
+        return
+    messages = answer.get("messages")
+    with_them = f" with {counted(messages, 'message')}" if isinstance(messages, int) else ""
+    tell(as_json, {kind: name, "deleted": True, **answer}, f"{kind} {name} is deleted{with_them}")
 
 
 @delete.command("queue")
 @click.argument("name")
 @click.option("--if-unused", is_flag=True, help="Only if nobody consumes from it.")
 @click.option("--if-empty", is_flag=True, help="Only if no message is in it.")
+@IF_EXISTS
 @JSON
 @URL
-def delete_queue(name: str, if_unused: bool, if_empty: bool, as_json: bool, url: str) -> None:
-    """Delete queue NAME with its messages and bindings. What is not there is no error.
+def delete_queue(name: str, if_unused: bool, if_empty: bool, if_exists: bool, as_json: bool, url: str) -> None:
+    """Delete queue NAME with its messages and bindings.
 
     For example: penstock delete queue orders --if-empty
     """
     with connected(url) as connection:
-        count = connection.channel().queue_delete(name, if_unused=if_unused, if_empty=if_empty)
-        tell(as_json, {"queue": name, "messages": count}, f"queue {name} is deleted with {counted(count, 'message')}")
+        channel = connection.channel()
+
+        def act() -> dict[str, object]:
+            channel.queue_declare(name, passive=True)  # queue.delete is silent about what is not there.
+            return {"messages": channel.queue_delete(name, if_unused=if_unused, if_empty=if_empty)}
+
+        _deleted(as_json, "queue", name, if_exists, act)
 
 
 @delete.command("exchange")
 @click.argument("name")
 @click.option("--if-unused", is_flag=True, help="Only if nothing is bound to it.")
+@IF_EXISTS
 @JSON
 @URL
-def delete_exchange(name: str, if_unused: bool, as_json: bool, url: str) -> None:
-    """Delete exchange NAME with its bindings. What is not there is no error.
+def delete_exchange(name: str, if_unused: bool, if_exists: bool, as_json: bool, url: str) -> None:
+    """Delete exchange NAME with its bindings.
 
     For example: penstock delete exchange logs --if-unused
     """
     with connected(url) as connection:
-        connection.channel().exchange_delete(name, if_unused=if_unused)
-        tell(as_json, {"exchange": name}, f"exchange {name} is deleted")
+        channel = connection.channel()
+
+        def act() -> dict[str, object]:
+            channel.exchange_declare(name, passive=True)
+            channel.exchange_delete(name, if_unused=if_unused)
+            return {}
+
+        _deleted(as_json, "exchange", name, if_exists, act)
+
+
+@delete.command("cursor")
+@click.argument("name")
+@IF_EXISTS
+@JSON
+@URL
+def delete_cursor(name: str, if_exists: bool, as_json: bool, url: str) -> None:
+    """Delete cursor NAME, whose reader is gone for good: its queues go back to ordinary use.
+
+    What it has not settled stays in them. For example: penstock delete cursor billing
+    """
+    with asking(url) as control:
+
+        def act() -> dict[str, object]:
+            control.delete_cursor(name)
+            return {}
+
+        _deleted(as_json, "cursor", name, if_exists, act)
 
 
 @delete.command("vhost")
 @click.argument("name")
+@IF_EXISTS
 @JSON
 @URL
-def delete_vhost(name: str, as_json: bool, url: str) -> None:
+def delete_vhost(name: str, if_exists: bool, as_json: bool, url: str) -> None:
     """Delete virtual host NAME with all that is in it, and close its connections. --url names another one.
 
     For example: penstock delete vhost staging
     """
     with asking(url) as control:
-        control.delete_vhost(name)
-        tell(as_json, {"vhost": name}, f"vhost {name} is deleted")
+
+        def act() -> dict[str, object]:
+            control.delete_vhost(name)
+            return {}
+
+        _deleted(as_json, "vhost", name, if_exists, act)
 
 
+POSITIONS_LISTED = 3
+"""Queues of a cursor in a table."""
 COLUMNS: dict[str, tuple[str, ...]] = {
     "queues": (
         *("name", "messages", "bytes", "capacity", "fill", "messages_unacknowledged", "consumers", "gate", "blocked"),
@@ -259,6 +318,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "connections": ("name", "user", "state", "channels", "client"),
     "channels": ("name", "messages_unacknowledged", "consumer_count", "prefetch_count", "confirm", "held", "withheld"),
     "consumers": ("queue", "consumer_tag", "channel", "prefetch_count", "ack_required", "waits for"),
+    "cursors": ("name", "queues", "unsettled", "polling", "asked last"),
     "vhosts": ("name", "messages", "messages_ready", "messages_unacknowledged"),
 }
 OWN: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
@@ -270,6 +330,8 @@ OWN: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
     ("connections", "client"): lambda item: item["client_properties"].get("product"),
     ("channels", "held"): lambda item: item["penstock"]["held"]["messages"],
     ("channels", "withheld"): lambda item: item["penstock"]["withheld"],
+    ("cursors", "queues"): lambda item: _positions(item),
+    ("cursors", "asked last"): lambda item: None if (ago := item["asked_s_ago"]) is None else f"{ago:.1f} s ago",
     ("consumers", "queue"): lambda item: item["queue"]["name"],
     ("consumers", "channel"): lambda item: item["channel_details"]["name"],
     ("consumers", "waits for"): lambda item: "; ".join(item["penstock"]["obstacles"]) or None,
@@ -277,7 +339,14 @@ OWN: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
 """Columns that are not a field by themselves."""
 
 
-BY_NAME = ("queues", "exchanges", "consumers", "vhosts")
+def _positions(item: dict[str, Any]) -> str:
+    """Return how far a cursor has come in its queues: settled up to so many of so many."""
+    said = [f"{each['queue']} {each['settled']:,}/{each['tail']:,}" for each in item["queues"][:POSITIONS_LISTED]]
+    more = len(item["queues"]) + item["more_queues"] - len(said)
+    return ", ".join(said) + (f" and {more:,} more" if more else "")
+
+
+BY_NAME = ("queues", "exchanges", "consumers", "cursors", "vhosts")
 """What is listed in the order of names; the broker gives them in the order in which they were made."""
 
 
@@ -287,7 +356,7 @@ BY_NAME = ("queues", "exchanges", "consumers", "vhosts")
 @click.option("--json", "as_json", is_flag=True, help="Print everything that is known of each, one JSON object a line.")
 @URL
 def list_(kind: str, everywhere: bool, as_json: bool, url: str) -> None:
-    """List the queues, exchanges, bindings, connections, channels, consumers or virtual hosts.
+    """List the queues, exchanges, bindings, connections, channels, consumers, cursors or virtual hosts.
 
     For example: penstock list queues
     """

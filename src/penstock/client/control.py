@@ -249,7 +249,8 @@ class Control:
         return self._object("status", {})
 
     def listed(self, kind: str, everywhere: bool = False) -> Iterator[dict[str, Any]]:
-        """All "queues", "exchanges", "bindings", "connections", "channels", "consumers" or "vhosts", page by page.
+        """All of a kind, page by page: "queues", "exchanges", "bindings", "connections", "channels", "consumers",
+        "cursors" or "vhosts".
 
         Of this connection's virtual host, or of all. What changes meanwhile may be missed, or come twice.
         """

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from penstock.adapter.users import ADMINISTRATOR
 from penstock.errors import AccessRefused, BrokerError, NotFound
-from penstock.server.http import clients, getting, messages, node, topology, vhosts
+from penstock.server.http import clients, cursors, getting, messages, node, topology, vhosts
 from penstock.server.http.ask import Ask, HttpError, Service, bad, login, not_found
 
 if TYPE_CHECKING:
@@ -138,6 +138,9 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
     "/health/checks/node-is-quorum-critical": {"GET": node.alone},
     "/health/checks/node-is-mirror-sync-critical": {"GET": node.alone},
     "/penstock/why": {"GET": clients.why},
+    "/penstock/cursors": {"GET": cursors.cursors},
+    "/penstock/cursors/{vhost}": {"GET": cursors.cursors},
+    "/penstock/cursors/{vhost}/{name}": {"GET": cursors.cursor, "DELETE": cursors.delete_cursor},
 }
 """Below /api: paths and methods of RabbitMQ's, and last our own."""
 
@@ -152,9 +155,11 @@ FOR_EVERYBODY: Final[dict[str, tuple[str, ...]]] = {
     "/exchanges/{vhost}/{name}/publish": ("POST",),
     BINDING: ("POST",),
     BINDING + "/{key}": ("DELETE",),
+    "/penstock/cursors/{vhost}/{name}": ("DELETE",),
     **{path: ("GET",) for path in TABLE if path.startswith("/health")},
 }
-"""Paths and methods for every user: what AMQP has a method for, and health. All others need the tag administrator."""
+"""Paths and methods for every user: what AMQP has a method for, cursors, and health. All others need the tag
+administrator."""
 
 
 def make_app(shell: Shell) -> ASGIApp:

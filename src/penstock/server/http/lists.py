@@ -28,7 +28,7 @@ PAGE_MOST: Final = 500
 COLLECTED_AT_ONCE: Final = 1000
 SORTED_AT_ONCE: Final = 500
 """References that are collected, looked through or sorted in a slice."""
-BY_NAME: Final = ("queues", "exchanges", "consumers", "vhosts")
+BY_NAME: Final = ("queues", "exchanges", "consumers", "cursors", "vhosts")
 """What is listed in the order of names; the rest is in the order in which it was made."""
 
 Making = Callable[[Hub, Item], Shape]
