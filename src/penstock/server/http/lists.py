@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from starlette.responses import Response, StreamingResponse
@@ -32,6 +32,7 @@ BY_NAME: Final = ("queues", "exchanges", "consumers", "cursors", "vhosts")
 """What is listed in the order of names; the rest is in the order in which it was made."""
 
 Making = Callable[[Hub, Item], Shape]
+Key = tuple[int, str | float]
 
 
 async def collected(ask: Ask, kind: str, vhost: VirtualHost | None) -> list[Item]:
@@ -117,34 +118,33 @@ async def _sorted(ask: Ask, items: list[Item], making: Making) -> list[Item]:
         return items
     if column == "name":
         return await _by_name(ask, items, reverse)
-    keys: list[tuple[int, str | float]] = []
+    keys: list[Key] = []
     async for slice_ in _slices(ask, items):
         keys += [_key(making(ask.hub, item), column) for item in slice_]
-    return [items[index] for index in await _in_order(ask, keys, reverse)]
+    return await _in_order(ask, items, keys.__getitem__, reverse)
 
 
 async def _by_name(ask: Ask, items: list[Item], reverse: bool) -> list[Item]:
-    return [items[index] for index in await _in_order(ask, [(2, item.name) for item in items], reverse)]
+    return await _in_order(ask, items, lambda index: (2, items[index].name), reverse)
 
 
-async def _in_order(ask: Ask, keys: Sequence[tuple[int, str | float]], reverse: bool) -> list[int]:
-    """Return the indices of keys in the order of the keys, sorted and merged some at a time."""
+async def _in_order(ask: Ask, items: list[Item], key: Callable[[int], Key], reverse: bool) -> list[Item]:
+    """Return items in the order of their keys, by index: sorted, and then merged, some at a time."""
     runs: list[list[int]] = []
-    for start in range(0, len(keys), SORTED_AT_ONCE):
-        run = range(start, min(start + SORTED_AT_ONCE, len(keys)))
-        runs.append(sorted(run, key=keys.__getitem__, reverse=reverse))
-        if run.stop < len(keys):
+    for start in range(0, len(items), SORTED_AT_ONCE):
+        run = range(start, min(start + SORTED_AT_ONCE, len(items)))
+        runs.append(sorted(run, key=key, reverse=reverse))
+        if run.stop < len(items):
             await ask.pause()
-    merged = runs[0] if len(runs) == 1 else heapq.merge(*runs, key=keys.__getitem__, reverse=reverse)
-    order: list[int] = []
-    for index in merged:
-        order.append(index)
-        if len(order) % SORTED_AT_ONCE == 0 and len(runs) > 1:
+    order: list[Item] = []
+    for index in heapq.merge(*runs, key=key, reverse=reverse):
+        order.append(items[index])
+        if len(order) % SORTED_AT_ONCE == 0:
             await ask.pause()
     return order
 
 
-def _key(content: Shape, column: str) -> tuple[int, str | float]:
+def _key(content: Shape, column: str) -> Key:
     """Return what an object is sorted by: numbers before texts, and what lacks it first."""
     value: object = content
     for name in column.split("."):
