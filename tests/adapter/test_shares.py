@@ -107,6 +107,7 @@ def queues_of(hub: Hub, count: int) -> None:
     vhost = hub.broker.vhosts["/"]
     for number in range(count):
         vhost.declare_queue(f"q{number}", {}, False, False, None, None)
+    hub.begin_turn()
 
 
 def request(operation: str, **fields: object) -> bytes:

@@ -72,7 +72,7 @@ def test_one_action_that_costs_ten_shares_is_paid_back_before_the_next() -> None
     heavy, others = Client(10 * SHARE, 1), [Client(*[SHARE] * 20) for _ in range(2)]
     for client in (heavy, *others):
         line.enter(client)
-    served = [worker for _ in range(12) for worker in turn(line)]
+    served = [worker for _ in range(40) for worker in turn(line)]
     again = served.index(heavy, 1)
     assert served[0] is heavy
     assert all(served[:again].count(other) >= 10 for other in others)
@@ -98,6 +98,16 @@ def test_new_input_waits_when_somebody_stands_before_it_or_the_turn_is_used_up()
     assert not line.may_go(fresh)
     line.begin_turn()
     assert line.may_go(fresh)
+
+
+def test_a_client_has_one_share_in_a_turn_also_when_nobody_else_wants_anything() -> None:
+    line = WorkQueue(WorkMeter())
+    client = Client(*[100] * 1000)
+    line.enter(client)
+    assert turn(line) == [client]
+    assert client.work_done == SHARE
+    assert turn(line) == [client]
+    assert client.work_done == 2 * SHARE
 
 
 def test_entering_the_line_twice_is_once() -> None:

@@ -71,7 +71,7 @@ PUBLICATIONS_BYTES: Final = 64 * 1024 * 1024
 """Bytes (charges) of single messages that may be held; the next one is refused."""
 TURNS: Final = 500
 """Turns given in one pump, so that a crowd that is let go does not keep everybody else waiting."""
-DELIVERY_WORK: Final = 5_000
+DELIVERY_WORK: Final = 4_000
 """Units of work that deliveries take in one pump, for the same reason."""
 BATCH_WORK: Final = 8
 MESSAGES_A_UNIT: Final = 3

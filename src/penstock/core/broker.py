@@ -68,6 +68,8 @@ from penstock.flow.work import Steps
 if TYPE_CHECKING:
     from penstock.core.changes import Plan
 
+CONSUME_WORK: Final = 15
+"""Units of work that a new consumer costs, besides those of any method."""
 ADOPT_WORK: Final = 10
 """Units of work to have a queue follow other settings, or a producer another deadline."""
 TURN_WORK: Final = 4
@@ -238,6 +240,7 @@ class Broker(Dispatcher):
         if queue.consumers and (consumer.exclusive or has_exclusive(queue)):
             raise AccessRefused(f"queue '{queue.name}' in vhost '{queue.vhost}' in exclusive use")
         _check_bounds(session, consumer)
+        self.work.done += CONSUME_WORK
         self.gates.metadata.admit(f"consumer '{consumer.tag}'", queue.vhost, consumer.arguments)
         consumer.arguments_charge = self.gates.metadata.add_consumer(queue.vhost, consumer.arguments, consumer.tag)
         session.consumers[consumer.tag] = consumer

@@ -17,6 +17,10 @@ X_MATCH: Final = "x-match"
 """Says which: all arguments (the default) or any; those with x look at arguments whose names begin with x- as well."""
 
 
+DEMAND_VISITS: Final = 4
+"""What looking at a header for a demand counts as, in visits of bindings."""
+
+
 class Demand:
     """Headers that must be there: all of them, or any."""
 
@@ -114,7 +118,7 @@ class Demands(Generic[Thing]):
                 if under is None:
                     continue
                 for thing, demand in under.items():
-                    visited += 1 if demand.any else len(demand.wanted)
+                    visited += DEMAND_VISITS if demand.any else DEMAND_VISITS * len(demand.wanted)
                     if visited > most:
                         return visited
                     if demand.any or demand.met_by(headers):

@@ -52,6 +52,8 @@ LOCKED: Final = (
 )
 """RabbitMQ's words, which its users search for."""
 
+DECLARE_WORK: Final = 20
+"""Units of work that a declaration costs, besides those of any method."""
 QUEUES_MAX: Final = 200_000
 EXCHANGES_MAX: Final = 50_000
 BINDINGS_MAX: Final = 500_000
@@ -109,6 +111,7 @@ class VirtualHost:
         ResourceLocked (405) if one of the two is exclusive and the other is not, PreconditionFailed (406) for arguments
         that cannot be meant or differ, with nothing created.
         """
+        self.gates.broker.work.done += DECLARE_WORK
         if name in self.queues:
             queue = self.queue(name, asker)
             if (queue.owner is None) != (owner is None):
@@ -221,6 +224,7 @@ class VirtualHost:
         """
         made = make_exchange(kind, self.name, name)
         self.check_not_default(name)
+        self.gates.broker.work.done += DECLARE_WORK
         exchange = self.exchanges.get(name)
         if exchange is not None:
             check_exchange(exchange, self.name, kind, arguments, durable, auto_delete, internal)

@@ -2,9 +2,9 @@
 
 Theory of operation. What the broker does is counted in units, about a microsecond each of the compiled broker: the
 meter only grows. A client's input is acted on until its *share* is used up; the rest of it waits in the line of
-`WorkQueue`, and the socket is not read meanwhile. A turn of the event loop takes clients from the line until the
-*turn* is used up. So a turn is bounded whatever clients send, but for the one action that passes the bound; such
-actions have bounds of their own (docs/memory.md).
+`WorkQueue`, and the socket is not read meanwhile. A turn of the event loop takes clients from the line, each once,
+until the *turn* is used up. So a turn is bounded whatever clients send, but for the one action that passes the bound;
+such actions have bounds of their own (docs/memory.md).
 
 The line is ordered as in start-time fair queueing (Goyal, Vin, Cheng 1996): a client stands where its last share
 ended, on a scale of units, and nobody stands more than a share before the clock, which is the place of who was served
@@ -26,7 +26,7 @@ Steps = Generator[None, None, Result]
 
 SHARE: Final = 2_500
 """Units of one client's work in a turn."""
-TURN: Final = 10_000
+TURN: Final = 8_000
 """Units of all clients' input in a turn; one share more at most."""
 UNLIMITED_WORK: Final = 1 << 62
 
@@ -66,6 +66,8 @@ class Worker:
         """Where its last share ended, on the scale of the line."""
         self.in_line: bool = False
         """Whether input of it waits in the line."""
+        self.turn: i64 = 0
+        """The turn in which it had its last share: it has one in each."""
 
 
 class WorkQueue:
@@ -74,6 +76,11 @@ class WorkQueue:
     def __init__(self, meter: WorkMeter) -> None:
         self.meter = meter
         self._line: list[tuple[i64, i64, Worker]] = []
+        self._after: list[Worker] = []
+        """Those that have had their share of this turn, and want more."""
+        self._least_after: i64 = UNLIMITED_WORK
+        """Where the first of them stands."""
+        self._turn: i64 = 1
         self._drawn: i64 = 0
         self._clock: i64 = 0
         self._furthest: i64 = 0
@@ -81,12 +88,18 @@ class WorkQueue:
         self._began: i64 = 0
 
     def __len__(self) -> int:
-        return len(self._line)
+        return len(self._line) + len(self._after)
 
     def begin_turn(self) -> None:
         """Begin another turn: its work counts from now."""
+        self._turn += 1
         self._turn_ends = self.meter.done + TURN
-        if not self._line:
+        if self._after:
+            for worker in self._after:
+                self._push(worker)
+            self._after.clear()
+            self._least_after = UNLIMITED_WORK
+        elif not self._line:
             self._clock = self._furthest  # Nobody wants anything: what was used before counts no more.
 
     def has_room(self) -> bool:
@@ -94,14 +107,19 @@ class WorkQueue:
         return self.meter.done < self._turn_ends
 
     def may_go(self, worker: Worker) -> bool:
-        """Tell whether new input of a client is acted on at once: nobody in the line stands before it."""
-        if worker.in_line or not self.has_room():
+        """Tell whether new input of a client is acted on at once: nobody in the line stands before it.
+
+        And it has not had its share of this turn.
+        """
+        if worker.in_line or worker.turn == self._turn or not self.has_room():
             return False
-        return not self._line or self._place(worker) <= self._line[0][0]
+        place = self._place(worker)
+        return place <= self._least_after and (not self._line or place <= self._line[0][0])
 
     def begin(self, worker: Worker) -> None:
         """Begin a client's share."""
         meter = self.meter
+        worker.turn = self._turn
         self._began = meter.done
         meter.limit = meter.done + SHARE
 
@@ -120,13 +138,21 @@ class WorkQueue:
         """Let a client whose input waits stand in the line; doing so twice is harmless."""
         if not worker.in_line:
             worker.in_line = True
-            self._drawn += 1
-            heapq.heappush(self._line, (self._place(worker), self._drawn, worker))
+            if worker.turn == self._turn:
+                self._after.append(worker)
+                if worker.finish < self._least_after:
+                    self._least_after = worker.finish
+            else:
+                self._push(worker)
+
+    def _push(self, worker: Worker) -> None:
+        self._drawn += 1
+        heapq.heappush(self._line, (self._place(worker), self._drawn, worker))
 
     def next(self) -> Worker | None:
-        """Take the client whose share is next; None when the line is empty or the turn used up."""
-        if not self._line or not self.has_room():
-            return None
+        """Take the client whose share is next; None when that is nobody's in this turn."""
+        if not self._line or not self.has_room() or self._line[0][0] > self._least_after:
+            return None  # Those come first who have had a share of this turn, and still stand before the next.
         place, _, worker = heapq.heappop(self._line)
         worker.in_line = False
         if place > self._clock:

@@ -45,7 +45,9 @@ LOOSE_OCTETS: Final = 64 * 1024
 """Body frames with less than the one are put together into frames of about the other."""
 ACK_FRAME: Final = 21
 """Octets of a basic.ack."""
-HEADER_OCTETS_A_UNIT: Final = 16
+HEADERS_MAX: Final = 64 * 1024
+"""Octets of a content header that is looked into: to read it all takes a few milliseconds."""
+HEADER_OCTETS_A_UNIT: Final = 8
 """Octets of a content header that are a unit of work where its headers are read."""
 NO_CONTENT: Final = -1
 """`content_left` while no content is expected."""
@@ -284,8 +286,17 @@ class Channel(Session):
         self.producer.publish(route, content, charge)
 
     def _headers(self, content: bytes) -> dict[str, object]:
-        """Return the headers of a message, with what it costs to read them counted. Raises SyntaxInvalid (502)."""
-        self.broker.work.done += header_end(content) // HEADER_OCTETS_A_UNIT
+        """Return the headers of a message, with what it costs to read them counted.
+
+        Raises SyntaxInvalid (502), PreconditionFailed (406) for too many octets.
+        """
+        octets = header_end(content)
+        if octets > HEADERS_MAX:
+            raise PreconditionFailed(
+                f"content header of {octets} octets refused: {HEADERS_MAX} is the most for a message that is routed by "
+                "its headers, or has CC or BCC"
+            )
+        self.broker.work.done += octets // HEADER_OCTETS_A_UNIT
         return headers_of(content)
 
     def publish_looking(self, route: Route, content: bytes, charge: i64) -> None:
