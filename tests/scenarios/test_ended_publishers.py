@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adapter import views, why
+from penstock.adapter import why
 from penstock.adapter.hub import Hub
 from penstock.adapter.recording import Recorder
 from penstock.core.lingering import RESET
@@ -128,8 +128,7 @@ def test_what_has_waited_for_its_deadline_is_lost_with_the_gate_that_stopped_it_
     assert "queue 'q' holds 20 messages" in line
     assert queue_of(hub).refused == SENT - CAPACITY
     assert refusals(hub) == [("deadline", SENT - CAPACITY)]
-    status = views.status(hub.broker, hub.broker.vhosts["/"], 10)
-    assert status["lingering"] == {"messages": 0, "bytes": 0, "sessions": 0}
+    assert (hub.broker.lingering.bytes, hub.broker.lingering.producers) == (0, {})
 
 
 def test_what_goes_beyond_the_bound_of_bytes_is_lost_and_what_came_before_goes_in() -> None:
@@ -196,6 +195,7 @@ def notices(client: Dialogue, data: bytes) -> float:
     """Send octets, and return for how long a notice is to wait of which the output is made."""
     client.connection.receive(data)
     assert not client.hub.pump()
+    assert client.connection.notice is not None
     return client.connection.notice.waits(client.hub.broker.now)
 
 
@@ -209,7 +209,7 @@ def test_a_notice_to_a_publisher_without_confirms_waits_for_a_moment_after_its_l
     hub.begin(100.8)
     assert notices(client, publish("q", b"3")) == pytest.approx(0.2), "after a second it goes out, whatever comes"
     hub.begin(101.0)
-    assert client.connection.notice.waits(101.0) == 0
+    assert notices(client, b"") == 0
     assert [decode_method(payload).name for _, _, payload in client.listen(101.0)] == ["connection.blocked"]
 
 

@@ -438,7 +438,8 @@ class Hub:
                 self._tell_one(effect, blocking)
             effects = self.broker.effects()
         for connection in blocking.values():
-            connection.notice.update()
+            if connection.notice is not None:
+                connection.notice.update()
             if connection.blocking == 0:
                 self._unblocked.append(connection)
         losing = self._losing

@@ -265,7 +265,8 @@ class Shell:
             return
         if transport.full:
             return  # It stays touched; `drained` comes back to it.
-        if transport.writes_later(connection.notice.waits(self.loop.time())):
+        notice = connection.notice
+        if notice is not None and transport.writes_later(notice.waits(self.loop.time())):
             connection.touched = False
             return
         transport.write(connection.take_output())

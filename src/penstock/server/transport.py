@@ -183,7 +183,8 @@ class Transport(asyncio.BufferedProtocol):
 
         There may be input to be read still, and writing would have the peer's kernel reset what it has not sent yet.
         """
-        if self.connection is None or not self.connection.notice.held_unconfirmed or self._socket is None:
+        notice = None if self.connection is None else self.connection.notice
+        if notice is None or not notice.held_unconfirmed or self._socket is None:
             return False
         sock = self._socket.get_extra_info("socket")
         if sock is None or sock.fileno() < 0:

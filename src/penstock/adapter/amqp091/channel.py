@@ -74,10 +74,12 @@ class ChannelProducer(Producer):
     def line_up(self, held: Held, obstacle: Gate | None) -> None:
         """See `Sender.line_up`."""
         super().line_up(held, obstacle)
-        connection = self.channel.connection
-        if not self.confirming and self.transaction is None and not connection.notice.held_unconfirmed:
-            connection.notice.held_unconfirmed = True
-            connection.hub.note(telling.held_unconfirmed(self.name, held.deadline - self.broker.now))
+        if self.confirming or self.transaction is not None:
+            return
+        notice = self.channel.connection.notice
+        if notice is not None and not notice.held_unconfirmed:
+            notice.held_unconfirmed = True
+            self.channel.connection.hub.note(telling.held_unconfirmed(self.name, held.deadline - self.broker.now))
 
 
 class Channel(Session):

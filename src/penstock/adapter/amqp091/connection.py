@@ -98,11 +98,11 @@ class Connection(Intake):
         self.goodbye: bool = False
         """The client has closed it, and waits for close-ok."""
         self.touched: bool = False
-        self.notice = Notice(self)
+        self.notice: Notice | None = None
         self.answers: Answers | None = None
         self.deliveries: Deliveries | None = None
         """What waits for the disk; nothing is sent meanwhile but heartbeats. None until it is open, and at its end."""
-        self.heartbeat = Heartbeat(self)
+        self.heartbeat: Heartbeat | None = None
         self.blocking: int = 0
         """How many (producer, gate) pairs of this connection are blocked."""
         self.to_tell: int = 0
@@ -142,10 +142,11 @@ class Connection(Intake):
         """Take what there is to write; the shell says `drained` when the peer has taken it."""
         self.touched = False
         if self.waits_for_disk():
-            return self.heartbeat.take()
+            return b"" if self.heartbeat is None else self.heartbeat.take()
         data = self.out.getvalue()
         self.out.truncate(0)
-        self.notice.is_taken()
+        if self.notice is not None:
+            self.notice.is_taken()
         if data:
             self.last_sent = self.broker.now
         return data
@@ -196,7 +197,10 @@ class Connection(Intake):
             self.answers.end()
         self.answers = None
         self.deliveries = None
-        self.heartbeat.end()
+        if self.heartbeat is not None:
+            self.heartbeat.end()
+        self.heartbeat = None
+        self.notice = None
         self.gone = True
         leave(self, graceful=False)
         settle_end(self)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.adapter.amqp091 import arguments as arg
+from penstock.adapter.amqp091.heartbeat import Heartbeat
+from penstock.adapter.amqp091.notice import Notice
 from penstock.adapter.amqp091.peer import OPEN, RUNNING, START, TUNE
 from penstock.adapter.amqp091.unsaid import Answers, Deliveries
 from penstock.adapter.profiles import profile_of
@@ -196,5 +198,7 @@ def open_vhost(connection: Connection, args: dict[str, object]) -> None:
     connection.deliveries = Deliveries(connection)
     connection.origin = Origin(connection.user, str(connection.number))
     connection.broker.gates.enter(connection.origin)
+    connection.notice = Notice(connection)
+    connection.heartbeat = Heartbeat(connection)
     connection.heartbeat.begin()
     connection.send(0, spec.CONNECTION_OPEN_OK, {})
