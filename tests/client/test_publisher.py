@@ -242,6 +242,44 @@ def test_patience_ends_when_nothing_moves() -> None:
     publishing(lambda peer: None, use, window=1, patience=0.01)
 
 
+def test_patience_counts_over_all_waits_and_begins_anew_when_something_moves() -> None:
+    confirm = threading.Event()
+
+    def script(peer: Peer) -> None:
+        peer.expect_publish()
+        peer.expect_publish()
+        confirm.wait(20)
+        peer.say(spec.BASIC_ACK, delivery_tag=1)
+
+    def use(publisher: Publisher) -> None:
+        publisher.publish([b"1", b"2"])
+        assert publisher.wait(0.05).outstanding == 2, "a wait that is shorter than the patience ends as it always did"
+        confirm.set()
+        while publisher.wait(0.05).outstanding == 2:
+            pass
+        assert publisher.wait(0.05).outstanding == 1
+        with pytest.raises(Timeout, match=r"confirmed nothing for 1\.5 s"):
+            wait_for_ever(publisher)
+
+    publishing(script, use, patience=1.5)
+
+
+def wait_for_ever(publisher: Publisher) -> None:
+    while not publisher.wait(0.05).done:
+        pass
+
+
+def test_a_publisher_that_was_given_up_is_left_without_waiting_for_its_close() -> None:
+    """The peer answers nothing but the connection's close: a channel.close would be waited for in vain."""
+
+    def use(publisher: Publisher) -> None:
+        publisher.publish([b"1"])
+        with pytest.raises(Timeout, match="confirmed nothing"), publisher:
+            wait_for_ever(publisher)
+
+    publishing(lambda peer: None, use, patience=0.01)
+
+
 def test_a_broker_that_asks_for_silence_gets_it() -> None:
     def script(peer: Peer) -> None:
         peer.expect_publish()

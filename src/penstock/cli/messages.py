@@ -43,7 +43,7 @@ SHOWN_MOST = 1000
 @click.option("--persistent", is_flag=True, help="With delivery mode 2.")
 @click.option("--content-type", metavar="TYPE", help="What the bodies are, such as application/json.")
 @click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="A header; may be repeated.")
-@click.option("--timeout", metavar="S", type=float, help="Give up when nothing has moved for so long.")
+@click.option("--timeout", metavar="S", type=float, help="Give up when nothing has moved for S seconds.")
 @JSON
 @URL
 def publish(
@@ -65,6 +65,7 @@ def publish(
     with 1 if one was refused, or reached no queue. For example: penstock publish orders 'one order', or
     penstock publish eu.orders --exchange logs --file orders.txt
     """
+    from penstock.client.errors import Timeout
     from penstock.client.publisher import Publisher
     from penstock.wire.amqp091.codec import Properties
 
@@ -80,7 +81,10 @@ def publish(
                 connection, exchange, key, mandatory=True, patience=timeout, report_every=PROGRESS_S
             ) as publisher,
         ):
-            progress = _publish(publisher, _bodies(bodies, file, whole), properties)
+            try:
+                progress = _publish(publisher, _bodies(bodies, file, whole), properties)
+            except Timeout as error:
+                raise ConfigError(_given_up(str(error), publisher.progress())) from None
             lost = publisher.returned[:1]
             refusal = publisher.refusal
     went = progress.acked - progress.returned
@@ -110,6 +114,11 @@ def _publish(publisher: Publisher, batches: Iterator[list[bytes]], properties: P
         progress = publisher.wait(PROGRESS_S)
     reporter.end()
     return progress
+
+
+def _given_up(why: str, progress: Progress) -> str:
+    went = f"{progress.acked - progress.returned:,} of {progress.published:,} messages are confirmed"
+    return f"given up, for {why}; {went}, and those without an answer may go in yet"
 
 
 class Reporter:

@@ -77,6 +77,9 @@ class Publisher:
         self._mandatory = mandatory
         self._patience = patience
         self._slice = report_every if patience is None else min(report_every, patience)
+        self._moved: tuple[int, int, int] = (0, 0, 0)
+        self._moved_at = monotonic()
+        """When anything last moved, as far as is known."""
         self._methods: dict[str, bytes] = {}
         self._body_max = connection.frame_max - spec.FRAME_OVERHEAD
         self._body_head = bytes([spec.FRAME_BODY]) + self._channel.number.to_bytes(2, "big")
@@ -98,6 +101,7 @@ class Publisher:
         returns, the last messages may still be without their confirm: see `wait`.
         """
         self._channel.check()
+        self._moved_at = monotonic()
         first = self._confirms.next
         for body, key, header in self._messages(bodies, routing_keys, properties):
             if self._confirms.outstanding >= self._window or not self._channel.active:
@@ -164,14 +168,16 @@ class Publisher:
     def wait(self, timeout: float = SLICE) -> Progress:
         """Wait until every message has its confirm, at most `timeout` seconds; tells how it stands.
 
-        Call it until `done`. Raises `ChannelClosed` or `ConnectionClosed`, as everything here, when the broker ends it.
+        Call it until `done`. Raises `ChannelClosed` or `ConnectionClosed`, as everything here, when the broker ends it,
+        and `Timeout` when nothing has moved for `patience` seconds, in this call and those before.
         """
         deadline = monotonic() + timeout
         while self._unfinished():
             remaining = deadline - monotonic()
             if remaining <= 0:
                 break
-            self._turn(remaining)
+            self._turn(min(remaining, self._slice))
+            self._check_patience()
         return self.progress()
 
     def progress(self) -> Progress:
@@ -207,8 +213,9 @@ class Publisher:
     def __enter__(self) -> Publisher:
         return self
 
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        if not isinstance(error, Timeout):  # Else the answer to a close would be waited for as well.
+            self.close()
 
     def _unfinished(self) -> bool:
         return self._confirms.outstanding > 0 or self._connection.unsent > 0
@@ -222,8 +229,6 @@ class Publisher:
         self._wait_until(lambda: self._confirms.outstanding < self._window and self._channel.active, on_wait)
 
     def _wait_until(self, happened: Callable[[], bool], on_wait: Callable[[Progress], None] | None) -> None:
-        moved = self._state()
-        since = monotonic()
         while True:
             slice_end = monotonic() + self._slice
             while not happened() and (remaining := slice_end - monotonic()) > 0:
@@ -231,12 +236,7 @@ class Publisher:
             self._channel.check()
             if happened():
                 return
-            if self._state() != moved:
-                moved = self._state()
-                since = monotonic()
-            elif self._patience is not None and monotonic() - since >= self._patience:
-                why = f": {self._connection.blocked}" if self._connection.blocked else ""
-                raise Timeout(f"the broker confirmed nothing for {self._patience:g} s{why}")
+            self._check_patience()
             if on_wait is not None:
                 on_wait(self.progress())
 
@@ -248,8 +248,15 @@ class Publisher:
         else:
             self._connection.read(timeout)
 
-    def _state(self) -> tuple[int, int]:
-        return self._confirms.outstanding, self._connection.unsent
+    def _check_patience(self) -> None:
+        """Raise `Timeout` when nothing has moved for too long."""
+        standing = self._confirms.next, self._confirms.outstanding, self._connection.unsent
+        if standing != self._moved:
+            self._moved = standing
+            self._moved_at = monotonic()
+        elif self._patience is not None and monotonic() - self._moved_at >= self._patience:
+            why = f": {self._connection.blocked}" if self._connection.blocked else ""
+            raise Timeout(f"the broker confirmed nothing for {self._patience:g} s{why}")
 
 
 class _Header:
