@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 NUMBER = re.compile(r"-?\d{1,18}")
+OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""What the system says when help cannot be written."""
 URL = click.option("--url", default=DEFAULT_URL, show_default=True, help="The broker to ask.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
@@ -29,7 +33,39 @@ def _version() -> str:
     return f"penstock {penstock.__version__} ({'compiled' if penstock.compiled() else 'interpreted'})"
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class OutputError(PenstockError):
+    """Standard output cannot be written: its disk is full, or the program that read it has gone."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"cannot write the output: {error.strerror}")
+
+
+@contextlib.contextmanager
+def writing() -> Iterator[None]:
+    """Turn a failed write to standard output into an OutputError; what is still buffered is dropped."""
+    try:
+        yield
+    except OSError as error:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # The interpreter flushes it at its end.
+        raise OutputError(error) from None
+
+
+class Commands(click.Group):
+    """The group of all commands; an output that cannot be written ends any of them with one sentence."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """See `click.Group.main`, which writes help as well."""
+        with one_sentence():
+            try:
+                return super().main(*args, **options)
+            except OSError as error:
+                if error.errno not in OUTPUT_ERRORS or error.filename is not None:
+                    raise
+                raise OutputError(error) from None
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(message=_version())
 def main() -> None:
     """Penstock is a message broker that cannot be overrun.
@@ -44,12 +80,14 @@ def main() -> None:
 
 def say(sentence: str, err: bool = False) -> None:
     """Print a line for people; control characters in names are escaped, so that no name reaches the terminal raw."""
-    click.echo(printable(sentence), err=err)
+    with contextlib.nullcontext() if err else writing():
+        click.echo(printable(sentence), err=err)
 
 
 def say_json(value: object, indent: int | None = None) -> None:
     """Print a value for programs, escaped likewise."""
-    click.echo(printable_json(json.dumps(value, indent=indent, ensure_ascii=False, default=str)))
+    with writing():
+        click.echo(printable_json(json.dumps(value, indent=indent, ensure_ascii=False, default=str)))
 
 
 def table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:

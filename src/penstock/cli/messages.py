@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.asking import JSON, URL, connected, counted, main, one_sentence, pairs, say, say_json, tell
+from penstock.cli.asking import JSON, URL, connected, counted, main, one_sentence, pairs, say, say_json, tell, writing
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -249,8 +249,9 @@ def get(queue: str, count: int, ack: bool, as_json: bool, url: str) -> None:
 
 def _print(delivery: Delivery, as_json: bool) -> None:
     if not as_json:
-        sys.stdout.buffer.write(bytes(delivery.body) + b"\n")
-        sys.stdout.buffer.flush()
+        with writing():
+            sys.stdout.buffer.write(bytes(delivery.body) + b"\n")
+            sys.stdout.buffer.flush()
         return
     body = bytes(delivery.body)
     try:

@@ -26,6 +26,7 @@ from penstock.cli.asking import (
     say_json,
     table,
     tell,
+    writing,
 )
 from penstock.errors import ConfigError
 from penstock.names.escapes import printable_json
@@ -103,7 +104,7 @@ def declare_exchange(
 @JSON
 @URL
 def declare_vhost(name: str, as_json: bool, url: str) -> None:
-    """Make virtual host NAME; it is gone when the broker stops, unless the settings file has it too.
+    """Make virtual host NAME. It outlives the broker, unless that keeps nothing (`penstock serve --memory`).
 
     For example: penstock declare vhost staging
     """
@@ -398,7 +399,8 @@ def export(file: Path, here: bool, url: str) -> None:
         found = control.export_definitions(everywhere=not here)
         text = printable_json(json.dumps(found, indent=2, ensure_ascii=False)) + "\n"
         if str(file) == "-":
-            click.echo(text, nl=False)
+            with writing():
+                click.echo(text, nl=False)
             return
         try:
             file.write_text(text)
