@@ -3,6 +3,7 @@
 import importlib
 import importlib.metadata
 import pkgutil
+import re
 import tomllib
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -47,3 +48,15 @@ def test_a_lock_pins_every_package_by_hash_and_names_no_registry(lock: Path) -> 
 def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'penstock' has no attribute 'Brokre'"):
         _ = penstock.Brokre  # type: ignore[attr-defined]
+
+
+def test_the_version_of_pyspark_is_the_same_wherever_it_is_said() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (pinned,) = [each.partition("==")[2] for each in extras["spark"] if each.startswith("pyspark==")]
+    version = ".".join(pinned.split(".")[:2])
+    said = {
+        path.name: set(re.findall(r"PySpark (\d+\.\d+)", path.read_text()))
+        for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
+    }
+    assert said["spark.md"] == {version}
+    assert set.union(*said.values()) == {version}

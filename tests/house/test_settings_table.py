@@ -1,0 +1,58 @@
+"""docs/settings.md has every setting of a start, as the code has it: names, options, defaults and bounds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from penstock.cli import main
+from penstock.config import AT_START, RANGES, Settings, load
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
+
+
+def rows(first_column: str) -> list[list[str]]:
+    """Return the table whose first column is called so, without its head."""
+    lines = DOCUMENT.read_text().splitlines()
+    start = next(at for at, line in enumerate(lines) if line.startswith(f"| {first_column} |"))
+    found: list[list[str]] = []
+    for line in lines[start + 2 :]:
+        if not line.startswith("|"):
+            break
+        found.append([cell.strip().strip("`") for cell in line.strip("|").split("|")])
+    return found
+
+
+def options_of_serve() -> set[str]:
+    return {option for each in main.commands["serve"].params for option in each.opts if option.startswith("--")}
+
+
+def test_every_setting_of_a_start_is_documented_with_its_default() -> None:
+    documented = {row[0]: row[2] for row in rows("setting")}
+    settings = Settings()
+    values = {name.replace("_", "-"): getattr(settings, name) for name in AT_START}
+    assert documented == {name: "none" if value is None else json.dumps(value) for name, value in values.items()}, (
+        "in the order of the table nothing is missing, and nothing is there that the code does not have"
+    )
+
+
+def test_the_bounds_of_a_setting_are_documented() -> None:
+    documented = {row[0]: row[3] for row in rows("setting") if row[3]}
+    assert documented == {name: f"{least}, {most}" for name, (least, most) in RANGES.items()}
+
+
+def test_every_option_of_serve_is_documented() -> None:
+    of_settings = {row[1] for row in rows("setting") if row[1]}
+    others = {row[0] for row in rows("option")}
+    assert of_settings | others == options_of_serve()
+    assert not of_settings & others
+    settings = {row[0] for row in rows("setting")}
+    assert {option.removeprefix("--") for option in of_settings} <= settings
+
+
+def test_the_example_of_the_page_is_a_settings_file(tmp_path: Path) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text(DOCUMENT.read_text().partition("```toml\n")[2].partition("```")[0])
+    settings = load(file)
+    assert (settings.users, settings.http) == ({"ada": "lovelace"}, "127.0.0.1:15672")
+    assert [(scope, pattern) for scope, pattern, _ in settings.said] == [("queue", "orders.#")]
