@@ -15,6 +15,8 @@ from pika.exceptions import ChannelClosedByBroker
 from penstock.client import Connection
 from penstock.client.control import Control
 from penstock.client.errors import ControlError
+from penstock.core.settings import DEFAULT_CAPACITY_BYTES
+from penstock.names.words import SCOPES
 from tests.brokers import BrokerProcess, eventually, penstock_command, serving, some_name
 
 pytestmark = pytest.mark.clients
@@ -204,6 +206,59 @@ def test_a_command_is_answered_in_words_and_as_json(make: Callable[..., Publishe
     ]
     assert "weight=3" in command(tuned, "set", "user", "alice", "weight=3")
     assert "pattern 'alice', set by command: weight=3" in command(tuned, "show", "user", "alice")
+
+
+def shown(broker: BrokerProcess, *words: str) -> dict[str, tuple[object, str]]:
+    return {
+        row["setting"]: (row["value"], row["from"]) for row in json.loads(command(broker, "show", *words, "--json"))
+    }
+
+
+@pytest.mark.parametrize("scope", [scope for scope in SCOPES if scope != "queue"])
+def test_show_tells_every_setting_of_a_scope_though_nobody_said_anything(tuned: BrokerProcess, scope: str) -> None:
+    name = {"vhost": "/", "address": "amq.topic", "broker": ""}.get(scope, "alice")
+    found = shown(tuned, scope, *([name] if name else []))
+    assert list(found) == list(SCOPES[scope])
+    for setting, (value, source) in found.items():
+        assert source, setting
+        if setting.startswith(("capacity-messages", "rate-", "disk-")):
+            assert (value, source) == (None, "no limit")
+        if setting.startswith("burst-"):
+            assert (value, source) == (None, "there is no rate")
+
+
+def test_show_tells_the_brokers_defaults_and_what_a_virtual_host_has_of_them(tuned: BrokerProcess) -> None:
+    broker = shown(tuned, "broker")
+    assert broker["capacity-bytes"] == (DEFAULT_CAPACITY_BYTES, "default, of a queue that says none")
+    assert broker["stop-percent"] == (80, "default")
+    assert broker["hold-deadline"] == (30, "default")
+    assert broker["consumer-timeout"] == (1_800_000, "default")
+    assert broker["min-disk-free"] == (50_000_000, "default")
+    capacity, source = broker["memory-capacity"]
+    assert source == "40 % of the machine's memory, by default"
+    assert isinstance(capacity, int)
+    stop, source = broker["memory-stop"]
+    assert isinstance(stop, int)
+    assert (0 < stop < capacity, source) == (True, "follows from the capacity")
+    assert shown(tuned, "vhost", "/")["hold-deadline"] == (30, "default")
+    command(tuned, "set", "broker", "hold-deadline=5", "disk-overfull=1000000")
+    broker, vhost = shown(tuned, "broker"), shown(tuned, "vhost", "/")
+    assert broker["hold-deadline"] == ("5", "broker, set by command: hold-deadline=5")
+    assert broker["disk-underfull"] == (900_000, "follows from disk-overfull")
+    assert vhost["hold-deadline"] == ("5", "the broker's: hold-deadline=5")
+    command(tuned, "set", "vhost", "/", "capacity-bytes=10000000", "hold-deadline=0")
+    vhost = shown(tuned, "vhost", "/")
+    assert vhost["stop-bytes"] == (8_000_000, "follows from the capacity")
+    assert vhost["capacity-messages"] == (None, "no limit")
+    assert vhost["hold-deadline"][1] == "pattern '/', set by command: hold-deadline=0"
+
+
+def test_show_tells_the_burst_that_follows_from_a_users_rate(tuned: BrokerProcess) -> None:
+    command(tuned, "set", "user", "alice", "rate-messages=20")
+    found = shown(tuned, "user", "alice")
+    assert found["rate-messages"][1] == "pattern 'alice', set by command: rate-messages=20"
+    assert found["burst-messages"] == (20, "a second of the rate")
+    assert found["weight"] == (1, "default")
 
 
 @pytest.mark.parametrize(

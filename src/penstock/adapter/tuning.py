@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.adapter.origins import queue_settings, scope_settings
+from penstock.adapter.in_effect import settings_in_effect
+from penstock.adapter.origins import queue_settings
 from penstock.adapter.request import Request
 from penstock.core import changes
 from penstock.core.table import COMMAND, FILE
@@ -93,7 +94,7 @@ def show(hub: Hub, request: Request) -> dict[str, object]:
         hub.broker.vhost(name)
     elif scope == "broker":
         name = ""
-    return {"scope": scope, "name": name, "settings": scope_settings(hub.broker, scope, name)}
+    return {"scope": scope, "name": name, "settings": settings_in_effect(hub.broker, scope, name)}
 
 
 def _place(request: Request) -> tuple[str, str]:

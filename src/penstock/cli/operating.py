@@ -214,7 +214,10 @@ def settings(as_json: bool, url: str) -> None:
 @JSON
 @URL
 def show(scope: str, name: str, as_json: bool, url: str) -> None:
-    """Show what is in effect for a queue (or another thing), and where each value comes from."""
+    """Show what is in effect for a queue (or another thing; the broker has no name), and where each value comes from.
+
+    For example: penstock show queue orders, or penstock show broker
+    """
     with asking(url) as control:
         found = control.show(scope, name)
     if as_json:
