@@ -5,8 +5,11 @@ a ``DefaultSource`` in every package whose name begins with ``pyspark_``. It imp
 every look-up, so this one opens no socket and leaves pyarrow and the client until they are used.
 """
 
+from pyspark_penstock.interpreter import choose_python
 from pyspark_penstock.source import PenstockDataSource
 
 DefaultSource = PenstockDataSource
+
+choose_python()
 
 __all__ = ["DefaultSource", "PenstockDataSource"]
