@@ -7,6 +7,7 @@ import pytest
 from penstock.adapter import overview
 from penstock.adapter.overview import GATES_TOLD
 from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.flow.work import finish
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.adapter.dialogue import Dialogue, publish
@@ -73,8 +74,32 @@ def test_an_answer_counts_as_work() -> None:
     for number in range(5):
         filled(scene, f"q{number}")
     before = scene.hub.broker.work.done
-    overview.of_everything(scene.hub, "/")
+    finish(overview.of_everything_steps(scene.hub, "/"))
     assert scene.hub.broker.work.done - before >= 5 * overview.GATE_WORK
+
+
+def test_an_answer_about_many_producers_takes_several_turns_and_leaves_out_who_went_meanwhile() -> None:
+    scene = Scene()
+    gone = filled(scene, "a")
+    filled(scene, "b")
+    work = scene.hub.broker.work
+    steps = overview.of_everything_steps(scene.hub, "/")
+    work.limit = work.done + 1
+    next(steps)
+    scene.hub.disconnect(gone.connection)
+    turns = 1
+    while True:
+        work.limit = work.done + 1
+        try:
+            next(steps)
+        except StopIteration as end:
+            answer = end.value
+            break
+        turns += 1
+    assert turns > 1
+    assert [gate["name"] for gate in answer["gates"]] == ["b"]
+    queue = scene.hub.broker.vhosts["/"].queues["a"]
+    assert not queue.gate.book.blocks, "the book has nothing about a producer that has gone"
 
 
 def test_advice_is_about_what_the_queue_waits_for() -> None:
@@ -148,5 +173,5 @@ def test_dead_letters_that_wait_are_among_those_who_are_blocked() -> None:
 def test_advice_for_a_queue_elsewhere_names_its_virtual_host() -> None:
     scene = Scene()
     filled(scene, "orders")
-    answer = overview.of_everything(scene.hub, "staging")
+    answer = finish(overview.of_everything_steps(scene.hub, "staging"))
     assert str(answer["sentences"]).count("advice, in vhost /: start a consumer of queue orders") == 1

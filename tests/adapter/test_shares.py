@@ -3,11 +3,12 @@
 import json
 
 from penstock.adapter.hub import Hub
-from penstock.adapter.overview import answer
+from penstock.adapter.overview import of_everything_steps
 from penstock.adapter.recording import Recorder
 from penstock.adapter.request import Request
+from penstock.adapter.why import answer
 from penstock.flow.level import UNLIMITED
-from penstock.flow.work import SHARE, TURN
+from penstock.flow.work import SHARE, TURN, finish
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 from tests.adapter.dialogue import Dialogue, cut, make_hub, publish
@@ -202,7 +203,8 @@ def test_a_connection_whose_input_waits_most_of_the_time_is_told_of_as_slowed_by
 
 def why(hub: Hub, asker: Dialogue, **subject: str) -> list[str]:
     vhost = hub.broker.vhosts["/"]
-    answered = answer(Request(vhost, asker.connection, None, None, json.dumps(subject).encode()), hub)
+    request = Request(vhost, asker.connection, None, None, json.dumps(subject).encode())
+    answered = answer(request, hub) if subject else finish(of_everything_steps(hub, vhost.name))
     sentences = answered["sentences"]
     assert isinstance(sentences, list)
     return sentences

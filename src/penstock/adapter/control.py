@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import read_i64_be
 from mypy_extensions import i64
 
-from penstock.adapter import definitions, hosting, listing, operating, overview, tuning, views
+from penstock.adapter import definitions, hosting, listing, operating, overview, tuning, views, why
 from penstock.adapter.amqp091.content import body_of, make_content, properties_of
 from penstock.adapter.blocks import CONTENT_TYPE, encode_block
 from penstock.adapter.importing import answer_import
@@ -322,8 +322,12 @@ class Control:
             if cursor.vhost == vhost:
                 self._drop(cursor)
 
-    def _why(self, request: Request) -> dict[str, object]:
-        return overview.answer(request, self.hub)
+    def _why(self, request: Request) -> dict[str, object] | None:
+        if overview.is_named(request):
+            return why.answer(request, self.hub)
+        steps = overview.of_everything_steps(self.hub, request.vhost.name)
+        self.hub.start(self._answer_in_steps(request, steps), request.connection)
+        return None
 
     def _status(self, request: Request) -> dict[str, object]:
         return {

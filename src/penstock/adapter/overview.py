@@ -17,6 +17,7 @@ from penstock.core.operator import OperatorGate
 from penstock.core.queue import Queue
 from penstock.core.sender import Sender
 from penstock.flow.gate import Gate
+from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
     from penstock.adapter.hub import Hub
@@ -47,24 +48,23 @@ class Blocked:
             self.first = sender
             self.since = since
 
-
-def answer(request: Request, hub: Hub) -> dict[str, object]:
-    """why {queue, connection, channel or user}: one of them; without any, everything that is blocked.
-
-    Raises PreconditionFailed (406) for several, NotFound (404) for what is not there.
-    """
-    if any(request.fields.get(subject) is not None for subject in why.SUBJECTS):
-        return why.answer(request, hub)
-    return of_everything(hub, request.vhost.name)
+    def lasts(self) -> bool:
+        """Tell whether the first of them is blocked still, after the others were looked at."""
+        return self.first is not None and id(self.gate) in self.first.gates
 
 
-def of_everything(hub: Hub, vhost: str) -> dict[str, object]:
+def is_named(request: Request) -> bool:
+    """Tell whether a request for `why` names a queue, connection, channel or user."""
+    return any(request.fields.get(subject) is not None for subject in why.SUBJECTS)
+
+
+def of_everything_steps(hub: Hub, vhost: str) -> Steps[dict[str, object]]:
     """Return the gates that block somebody, the longest block first, then connections slowed by their own work.
 
     Advice names other virtual hosts than this.
     """
     broker = hub.broker
-    found = blocked_gates(broker)
+    found = yield from _blocked_gates(broker)
     told = found[:GATES_TOLD]
     broker.work.done += len(told) * GATE_WORK
     sentences: list[str] = []
@@ -85,33 +85,37 @@ def of_everything(hub: Hub, vhost: str) -> dict[str, object]:
     }
 
 
-def blocked_gates(broker: Broker) -> list[Blocked]:
+def _blocked_gates(broker: Broker) -> Steps[list[Blocked]]:
     """Return the gates that block somebody now, in the order of their longest blocks."""
-    by_gate: dict[int, Blocked] = {}
-    for sender in _senders(broker):
-        for gate in sender.gates.values():
-            found = by_gate.get(id(gate))
-            if found is None:
-                found = Blocked(gate)
-                by_gate[id(gate)] = found
-            found.add(sender)
-    order = list(by_gate.values())
+    found: dict[int, Blocked] = {}
+    work = broker.work
+    for origin in list(broker.gates.origins):
+        for producer in origin.producers:
+            _look_at(producer, found)
+        work.done += 1 + len(origin.producers) // SENDERS_A_UNIT
+        if work.used_up():
+            yield
+    for vhost in list(broker.vhosts.values()):
+        queues = list(vhost.queues.values())
+        for first in range(0, len(queues), SENDERS_A_UNIT):
+            for queue in queues[first : first + SENDERS_A_UNIT]:
+                if queue.dead_letters is not None:
+                    _look_at(queue.dead_letters, found)
+            work.done += 1
+            if work.used_up():
+                yield
+    order = [each for each in found.values() if each.lasts()]
     order.sort(key=_since)
     return order
 
 
-def _senders(broker: Broker) -> list[Sender]:
-    found: list[Sender] = []
-    for origin in broker.gates.origins:
-        found += origin.producers
-    looked_at = len(found)
-    for vhost in broker.vhosts.values():
-        looked_at += len(vhost.queues)
-        for queue in vhost.queues.values():
-            if queue.dead_letters is not None:
-                found.append(queue.dead_letters)
-    broker.work.done += looked_at // SENDERS_A_UNIT
-    return found
+def _look_at(sender: Sender, found: dict[int, Blocked]) -> None:
+    for gate in sender.gates.values():
+        blocked = found.get(id(gate))
+        if blocked is None:
+            blocked = Blocked(gate)
+            found[id(gate)] = blocked
+        blocked.add(sender)
 
 
 def _since(blocked: Blocked) -> float:

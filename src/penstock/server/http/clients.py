@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from starlette.responses import Response
 
 from penstock.adapter import shapes
 from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.listing import Item
-from penstock.adapter.overview import answer
-from penstock.adapter.why import SUBJECTS
+from penstock.adapter.overview import is_named, of_everything_steps
+from penstock.adapter.request import Request
+from penstock.adapter.why import SUBJECTS, answer
+from penstock.flow.work import Steps
 from penstock.server.http.ask import Ask, not_found, nothing, told
 from penstock.server.http.lists import collected, listed, one
 
@@ -77,7 +81,19 @@ async def consumers(ask: Ask) -> Response:
 async def why(ask: Ask) -> Response:
     """Say why nothing moves, as `penstock why --json` does: of a queue, connection, channel or user, or of all."""
     subjects: shapes.Shape = {name: ask.query[name] for name in SUBJECTS if name in ask.query}
-    return told(answer(ask.control(subjects), ask.hub))
+    request = ask.control(subjects)
+    if is_named(request):
+        return told(answer(request, ask.hub))
+    known: asyncio.Future[shapes.Shape] = ask.shell.loop.create_future()
+    ask.hub.start(_tell_everything(ask, request, known))
+    ask.begin()
+    return told(await known)
+
+
+def _tell_everything(ask: Ask, request: Request, known: asyncio.Future[shapes.Shape]) -> Steps[None]:
+    found = yield from of_everything_steps(ask.hub, request.vhost.name)
+    if not known.done():
+        known.set_result(found)
 
 
 def _of(item: Item) -> Connection:
