@@ -199,9 +199,11 @@ def test_who_publishes_is_told_what_holds_it_and_what_was_refused(broker: Broker
 
 def test_a_publish_with_a_timeout_is_given_up_while_it_is_held(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name, "capacity-messages=2", "hold-deadline=0")
-    (refused,) = run(broker, "publish", name, "one", "two", "three", "--timeout", "0.5", code=1).splitlines()
+    lines = run(broker, "publish", name, "one", "two", "three", "--timeout", "2", code=1).splitlines()
+    assert lines[0].startswith(f"penstock: held by the broker: queue {name}: 2 messages > stop 1")
+    refused = lines[-1]
     assert refused.startswith(
-        f"penstock: given up, for the broker confirmed nothing for 0.5 s: queue {name}: 2 messages > stop 1"
+        f"penstock: given up, for the broker confirmed nothing for 2 s: queue {name}: 2 messages > stop 1"
     )
     assert refused.endswith("; 1 of 3 messages are confirmed, and those without an answer may go in yet")
     assert broker.queue(name)["depth"]["messages"] == 2
