@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.asking import main, one_sentence, say
+from penstock.cli.asking import main, one_sentence, writing
 
 if TYPE_CHECKING:
     from penstock.config import Settings
@@ -115,7 +115,8 @@ async def _serve(settings: Settings, standby: bool) -> None:
         listeners += [("http", *address) for address in broker.http_addresses]
         urls = [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}" for scheme, host, port in listeners]
         kept = f"keeps what is durable in {broker.kept_in}" if broker.kept_in else "keeps nothing that must outlive it"
-        say(f"ready {' '.join(urls)} {kept}")
+        with writing():
+            print(f"ready {' '.join(urls)} {kept}", flush=True)
         lost = asyncio.ensure_future(broker.wait_lost())
         if await _first(lost, stopped.wait()):
             raise await lost
