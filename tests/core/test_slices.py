@@ -10,7 +10,7 @@ from penstock.core.broker import Broker
 from penstock.core.clearing import DROPPED_A_UNIT
 from penstock.core.consumer import Consumer
 from penstock.core.cursor import SETTLED_A_UNIT, Cursor
-from penstock.core.dead_letters import LETTER_UNITS, LOOSE_MAX
+from penstock.core.dead_letters import LETTER_UNITS, LOOSE_MAX, TARGET_UNITS
 from penstock.core.leftovers import AT_ONCE, FREED_A_UNIT, Leftovers
 from penstock.core.lifetime import EXPIRED_A_TURN
 from penstock.core.message import Address
@@ -247,7 +247,7 @@ def test_many_refused_deliveries_die_a_slice_a_turn() -> None:
         house.broker.run(1000)
         dead.append(house.depth("dead"))
         assert house.depth("q") + house.depth("dead") == MANY
-    most = UNITS_A_TURN // (2 * LETTER_UNITS)
+    most = UNITS_A_TURN // (LETTER_UNITS + TARGET_UNITS) + 1
     assert max(after - before for before, after in pairwise(dead)) <= most
     assert (dead[-1], house.depth("q")) == (MANY, 0)
 
@@ -264,7 +264,7 @@ def test_a_letter_to_many_queues_costs_as_many_times_as_much() -> None:
     house.deliver_all()
     house.session.discard(0, True, house.broker.now)
     house.broker.run(1000)
-    assert house.depth("d98") == UNITS_A_TURN // (100 * LETTER_UNITS)
+    assert house.depth("d98") == UNITS_A_TURN // (LETTER_UNITS + 99 * TARGET_UNITS) + 1
 
 
 def test_of_many_queues_only_so_many_messages_expire_in_a_turn() -> None:

@@ -55,6 +55,7 @@ def test_what_an_export_lists_is_counted_as_work_so_that_few_are_done_in_a_turn(
     vhost.declare_queue("answers", {}, False, False, None, None)
     body = json.dumps({"section": "queues"}).encode()
     request = publish("definitions.export", body, properties=properties, exchange="penstock.control")
+    hub.begin_turn()
     hub.receive(client.connection, request * 100)
     answered = int(vhost.queues["answers"].waiting())
     assert 1 <= answered < 10

@@ -29,6 +29,8 @@ from penstock.names.values import BROKER
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
 
+COMPARE_WORK: Final = 10
+"""Units of work to compare what a pattern says with what it said before."""
 LOOK_WORK: Final = 2
 RESOLVE_WORK: Final = 15
 """Units of work to look whether a pattern concerns something, and to resolve what is said about it."""
@@ -108,11 +110,17 @@ def replace_file_steps(broker: Broker, entries: list[Said]) -> Steps[Plan]:
         if entry.file and key not in wanted:
             changed.append((entry.scope, entry.pattern, {}))
     for (scope, pattern), words in wanted.items():
+        broker.work.done += COMPARE_WORK
+        if broker.work.used_up():
+            yield
         before = broker.table.said(scope, pattern, FILE)
         same = _values(before) == _values(words)
         (moved if same else changed).append((scope, pattern, words))
     plan = yield from _change(broker, FILE, changed)
     for scope, pattern, words in moved:
+        broker.work.done += COMPARE_WORK
+        if broker.work.used_up():
+            yield
         broker.table.put(scope, pattern, FILE, words)  # It may stand on another line now.
     return plan
 

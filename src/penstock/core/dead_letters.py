@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 LETTER_DEADLINE_S: Final = 30.0
 """Most that a dead letter waits where publishes may wait for ever."""
-LETTER_UNITS: Final = 5
+LETTER_UNITS: Final = 25
+TARGET_UNITS: Final = 5
 """Units of work that it takes to write a dead letter, and to put it into each queue (see Chores)."""
 LOOSE_MAX: Final = 1000
 """Dead letters of a queue without a place, not seen to yet, at which what would make more of them waits."""
@@ -284,7 +285,7 @@ class Deaths(Chore):
         spent: i64 = 0
         while left > 0 and spent < most:
             letters, message, reason, placed = self._noted.popleft()
-            spent += LETTER_UNITS + LETTER_UNITS * letters.bury(message, reason, placed)
+            spent += LETTER_UNITS + TARGET_UNITS * letters.bury(message, reason, placed)
             left -= 1
             if not placed:
                 letters.buried(now)

@@ -45,6 +45,8 @@ NOTES_MAX: Final = 64
 GATHERED_MANY: Final = 65_536
 """Settlements, returns, changes and places of messages that have left, in one group, from which on it is looked which
 of them still mean anything."""
+CHANGES_A_GROUP: Final = 500
+"""Changes of what is declared, set or blocked that are encoded for one transaction, about: a few milliseconds."""
 CHANGES_MAX: Final = 10_000
 """Changes that may wait while the store cannot be written; whoever would declare more is refused."""
 PATIENCE: Final = 64
@@ -232,8 +234,15 @@ class Journal:
         """Between two steps of the broker: a group that is large enough is closed."""
         if self.open.bytes + self.open.paged >= GROUP_BYTES or len(self.open.messages) >= GROUP_MESSAGES:
             self._close()
+        elif len(self.open.changes) >= CHANGES_A_GROUP and self._parts_changes():
+            self._close()
         elif self.open.gathered() >= self._gathered_most:
             self._clean_up()
+
+    def _parts_changes(self) -> bool:
+        """Tell whether many changes go into several groups: not while the store cannot be written, for then of what
+        changes again and again only the last state is to wait."""
+        return len(self._closed) < CHANGES_MAX // CHANGES_A_GROUP and not self.disk.is_failing()
 
     def _clean_up(self) -> None:
         """Forget what means nothing any more: while the store cannot be written the same may happen for ever."""
@@ -261,11 +270,14 @@ class Journal:
         if not self.open.is_empty():
             self._close()
         size: i64 = 0
+        changes = 0
         while self._closed and (
-            not self.writing or size + self._closed[0].bytes + self._closed[0].paged <= TAKEN_BYTES
+            not self.writing
+            or (size + self._closed[0].bytes + self._closed[0].paged <= TAKEN_BYTES and changes < CHANGES_A_GROUP)
         ):
             group = self._closed.popleft()
             size += group.bytes + group.paged
+            changes += len(group.changes)
             self.writing.append(group)
             for dead in group.dead:
                 del self.rows[int(dead.number)]
