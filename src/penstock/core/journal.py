@@ -232,9 +232,11 @@ class Journal:
 
     def step(self) -> None:
         """Between two steps of the broker: a group that is large enough is closed."""
-        if self.open.bytes + self.open.paged >= GROUP_BYTES or len(self.open.messages) >= GROUP_MESSAGES:
-            self._close()
-        elif len(self.open.changes) >= CHANGES_A_GROUP and self._parts_changes():
+        if (
+            self.open.bytes + self.open.paged >= GROUP_BYTES
+            or len(self.open.messages) >= GROUP_MESSAGES
+            or (len(self.open.changes) >= CHANGES_A_GROUP and self._parts_changes())
+        ):
             self._close()
         elif self.open.gathered() >= self._gathered_most:
             self._clean_up()
