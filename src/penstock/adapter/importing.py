@@ -131,8 +131,8 @@ class Import:
             undo = make(entry)
         except CodecError as error:
             raise self.defined.error([entry.section, entry.index, "arguments"], error.reason) from None
-        except BrokerError as error:
-            raise self.defined.error([entry.section, entry.index], str(error)) from None
+        except BrokerError as refusal:  # Compiled, a name has one type in a function.
+            raise self.defined.error([entry.section, entry.index], str(refusal)) from None
         if undo is not None:
             self._undo.append(undo)
             self.made[entry.section] = self.made.get(entry.section, 0) + 1
