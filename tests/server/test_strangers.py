@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import re
 import resource
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import penstock
 from penstock.client import Connection
 from penstock.client.errors import ConnectError
 from tests.brokers import BrokerProcess, eventually, penstock_command, serving
@@ -175,3 +177,17 @@ def test_errors_of_http_and_the_log_show_no_secret(both: BrokerProcess) -> None:
         pass
     eventually(lambda: told(both, "login refused") == 2, "both are told")
     assert "s3cr3t" not in both.log()
+
+
+async def test_what_is_written_to_a_client_leaves_at_once() -> None:
+    """Nagle's algorithm would keep back small frames until the client's delayed acknowledgement."""
+    async with penstock.Broker(listen="127.0.0.1:0") as broker:
+        reader, writer = await asyncio.open_connection(*broker.addresses[0])
+        writer.write(b"AMQP\x00\x00\x09\x01")
+        await reader.read(1)
+        assert broker._shell is not None
+        (transport,) = broker._shell.transports.values()
+        assert transport._socket is not None
+        sock = transport._socket.get_extra_info("socket")
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        writer.close()

@@ -100,6 +100,8 @@ class Listener:
     async def _begin(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         try:
+            # asyncio does so only where the socket's protocol is named, which that of a listening socket here is not.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await self._loop.connect_accepted_socket(self._make, sock)
         except OSError:
             sock.close()  # The peer has gone already.
