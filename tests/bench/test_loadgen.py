@@ -67,7 +67,7 @@ def test_the_brokers_processor_time_is_measured(broker: brokers.Broker) -> None:
 
 
 def test_a_publisher_that_is_blocked_waits_and_goes_on(broker: brokers.Broker) -> None:
-    result = loadgen.run(broker.port, *SHORT, "--argument", "capacity-messages=150", "--in-flight", "1000")
+    result = loadgen.run(broker.port, *SHORT, "--argument", "capacity-messages=150", "--confirms", "1000")
     assert result["published"] == result["consumed"] > 150
     assert result["blocked"] > 0
 
