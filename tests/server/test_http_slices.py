@@ -43,9 +43,10 @@ async def test_gets_with_requeue_of_eight_clients_are_cut_into_slices() -> None:
         got: list[list[str]] = []
         take = lambda: got.append([each["payload"] for each in web.take("q", count=40)])  # noqa: E731
         steps = await steps_of(lambda: int(queue.waiting()), *[take] * 8)
-        assert min(steps) == -getting.MESSAGES_AT_ONCE
-        assert max(steps) <= getting.SETTLED_AT_ONCE
-        assert len(steps) == 8 * 3  # Each takes twice 20 messages and puts 40 back.
+        # Between two looks there is one slice, or two: a look is now before, now after the slice of its pass.
+        assert -2 * getting.MESSAGES_AT_ONCE <= min(steps) <= -getting.MESSAGES_AT_ONCE
+        assert max(steps) <= 2 * getting.SETTLED_AT_ONCE
+        assert 8 * 3 // 2 <= len(steps) <= 8 * 3  # Each takes twice 20 messages and puts 40 back.
         assert sorted(len(each) for each in got) == [40] * 8
         again = await asyncio.to_thread(web.take, "q")
         assert [each["payload"] for each in again] == [str(number) for number in range(400)]
