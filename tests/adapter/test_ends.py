@@ -158,6 +158,30 @@ def test_a_lost_connection_with_many_channels_ends_over_turns_while_others_come_
     assert not client.connection.channels
 
 
+def test_what_all_channels_of_a_lost_connection_had_is_delivered_in_order_before_anything_younger() -> None:
+    hub = make_hub()
+    client, other = Dialogue(hub), Dialogue(hub)
+    other.declare("q")
+    for channel in (1, 2, 3):
+        if channel > 1:
+            client.say(method_frame(channel, spec.CHANNEL_OPEN))
+        client.say(consume("q", channel))
+    for start in range(0, MANY, 1000):
+        other.say(b"".join(publish("q", b"%d" % number) for number in range(start, start + 1000)))
+        client.connection.drained()
+        client.listen()
+    queue = hub.broker.vhosts["/"].queues["q"]
+    assert queue.unacked_messages == MANY
+    hub.disconnect(client.connection)
+    assert len(queue.returns) >= 2, "every channel's, from the start"
+    frames = other.say(publish("q", b"%d" % MANY) + consume("q", no_ack=True))
+    while not other.connection.writable:
+        other.connection.drained()
+        frames += other.listen()
+    got = [int(payload) for kind, _, payload in frames if kind == spec.FRAME_BODY]
+    assert got == [*range(MANY + 1)]
+
+
 def test_a_shut_down_tells_everybody_at_once_whatever_there_is_to_put_back() -> None:
     client, other = with_everything()
     for each in (client, other):

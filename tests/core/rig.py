@@ -206,7 +206,7 @@ class Rig(Looking):
         self.look()
 
     def recover(self, reader: Reader) -> None:
-        for queue in reader.session.recover(self.broker.now):
+        for queue in reader.session.requeue(0, True, self.broker.now):
             self.broker.mark(queue)
         self._all_back(reader)
         self._more_room(reader)

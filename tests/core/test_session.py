@@ -143,7 +143,7 @@ def test_any_order_of_settling_agrees_with_a_set_of_tags(
     depth, back = len(out), set[int]()
     for tag, multiple, what in steps:
         if what == "recover":
-            session.recover(0.0)
+            session.requeue(0, True, 0.0)
             back |= set(out.values())
             out.clear()
             continue

@@ -222,7 +222,7 @@ def test_deliveries_of_two_queues_come_back_each_to_its_own() -> None:
     assert batch.messages[0].content == b"0"
     house.turns()
     assert (house.q.available(), other.available()) == (MANY, MANY - 1)
-    assert house.q.returns == other.returns == []
+    assert house.q.returns == other.returns == {}
 
 
 @pytest.mark.parametrize("how", ["purge", "delete"])

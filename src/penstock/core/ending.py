@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.core.returning import Returning
 from penstock.flow.chores import Chore
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ class Endings:
 
 
 class SessionEnd(Ending):
-    """The end of a session's consuming side: what it has not settled goes back, oldest first, then its consumers go.
+    """The end of a session's consuming side: what it has not settled goes back (see Returning), then its consumers go.
 
-    In this order, for the next single active consumer of a queue is to get them in theirs.
+    From its beginning on their queues deliver nothing until they are there.
     """
 
     def __init__(self, broker: Broker, session: Session) -> None:
@@ -86,15 +87,20 @@ class SessionEnd(Ending):
         self.broker = broker
         self.session = session
         session.delivering = False
+        if session.has_unsettled():
+            session.returning = Returning(broker, session.hand_over())
         self._tags: list[str] = []
 
     def work(self, most: i64, now: float) -> i64:
         """See `Chore.work`."""
         broker, session = self.broker, self.session
         done: i64 = 0
-        while done < most and session.has_unsettled():
-            done += session.recover_batch(broker)
-        if not session.has_unsettled() and not self._tags:
+        if session.returning is not None:
+            done = session.returning.work(most, now)
+            if session.returning.has_more():
+                return done
+            session.returning = None
+        if not self._tags:
             self._tags = list(reversed(session.consumers))
         while done < most and self._tags:
             broker.cancel(session, self._tags.pop())
@@ -103,7 +109,7 @@ class SessionEnd(Ending):
 
     def is_over(self) -> bool:
         """See `Ending.is_over`."""
-        return not self.session.consumers and not self.session.has_unsettled()
+        return not self.session.consumers and self.session.returning is None
 
 
 class BindingsEnd(Ending):

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from penstock.core.group import Kept
     from penstock.core.length import Length
     from penstock.core.pages import Pages
+    from penstock.core.returning import Returning
     from penstock.core.rotation import Rotation
 
 NOTHING_EASY: Final = -1
@@ -281,10 +282,19 @@ class Queue(Tally):
 
     def hurry(self, now: float) -> None:
         """Somebody asks for a message: have the oldest there of those that are on their way back."""
-        for returning in list(self.returns):
-            returning.hurry(self, now)
-        while self.returns and not self.available():
-            self.returns[0].hurry(self, now)
+        while self.returns:
+            first: Returning | None = None
+            oldest: i64 = UNLIMITED
+            for returning in self.returns:
+                sequence = returning.oldest(self)
+                if sequence < oldest:
+                    first, oldest = returning, sequence
+            there = self.backlog.next()
+            if first is None or (there is not None and there.sequence < oldest):
+                return
+            first.put_back(self, now)
+            if self.features.max_priority and self.available():
+                return  # What is next here need not be the oldest, so there might be no end to it.
 
     def keep(self, kept: Kept) -> None:
         """Be kept in the store, with the persistent messages that come from now on."""

@@ -1,14 +1,15 @@
-"""Deliveries that a consumer gives back, or refuses, all at once: a slice of them is dealt with in each turn.
+"""Deliveries that a consumer gives back, or refuses, all at once, or that were left when its session ended: a slice of
+them is dealt with in each turn.
 
-Theory of operation. They are settled for the consumer at once: their tags are unknown from then on, its credit is
-free. In their queues they count as with a consumer until it is their turn, oldest first. A queue to which some are on
-their way back delivers nothing meanwhile, or what is younger would overtake them.
+Theory of operation. For the consumer they are settled at once: their tags are unknown from then on, its credit is
+free. In their queues they count as with a consumer until it is their turn. A queue to which some are on their way back
+delivers nothing meanwhile, or what is younger would overtake them. So they are sorted by queue, and one queue has
+all of its own back, oldest first, before the next one has any: each is held up as briefly as can be.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
@@ -21,86 +22,108 @@ if TYPE_CHECKING:
     from penstock.core.queue import Queue
     from penstock.core.session import Session
 
+SORTED_A_UNIT: Final = 8
+"""Batches that are sorted by queue with one unit of work; that is done at once, for all of a session."""
+
 
 class Returning(Chore):
     """Batches of deliveries of one session, on their way back to their queues."""
 
-    def __init__(self, broker: Broker, batches: deque[Batch]) -> None:
+    def __init__(self, broker: Broker, batches: list[Batch]) -> None:
         super().__init__()
         self.broker = broker
-        self.batches = batches
-        for batch in batches:
-            queue = batch.consumer.queue
-            queue.coming_back += batch.left
-            if self not in queue.returns:
-                queue.returns.append(self)
+        self._batches: dict[Queue, list[Batch]] = {}
+        """Those of each queue, the oldest last."""
+        self._queues: list[Queue] = []
+        """The queues, the next one last; some may have all of theirs back by now."""
+        broker.work.done += len(batches) // SORTED_A_UNIT
+        while batches:
+            batch = batches.pop()
+            if batch.left > 0:
+                self._expect(batch)
+
+    def _expect(self, batch: Batch) -> None:
+        queue = batch.consumer.queue
+        queue.coming_back += batch.left
+        batches = self._batches.get(queue)
+        if batches is None:
+            self._batches[queue] = [batch]
+            self._queues.append(queue)
+            queue.returns[self] = None
+        else:
+            batches.append(batch)
 
     def has_more(self) -> bool:
         """See `Chore.has_more`."""
-        return len(self.batches) > 0
+        return len(self._batches) > 0
 
     def work(self, most: i64, now: float) -> i64:
         """See `Chore.work`: a message is a unit; a batch is dealt with as a whole."""
         spent: i64 = 0
-        while self.batches and spent < most:
-            spent += self._put_back(self.batches.popleft(), now)
+        while self._batches and spent < most:
+            queue = self._queues[len(self._queues) - 1]
+            if queue in self._batches:
+                spent += self.put_back(queue, now)
+            else:
+                self._queues.pop()
         return spent
 
-    def hurry(self, queue: Queue, now: float) -> None:
-        """Put the oldest batch of this queue back, and those before it."""
-        found = False
-        while self.batches and not found:
-            batch = self.batches.popleft()
-            found = batch.consumer.queue is queue
-            self._put_back(batch, now)
-
-    def take(self, queue: Queue) -> list[Batch]:
-        """Take those of this queue out, which is purged; the others stay."""
-        found = [batch for batch in self.batches if batch.consumer.queue is queue]
-        self.batches = deque([batch for batch in self.batches if batch.consumer.queue is not queue])
-        for batch in found:
-            queue.coming_back -= batch.left
-            queue.unacked(-batch.left, -batch.charge)
-        queue.returns.remove(self)
-        return found
-
-    def _put_back(self, batch: Batch, now: float) -> i64:
-        queue = batch.consumer.queue
-        count: i64 = len(batch.messages)
+    def put_back(self, queue: Queue, now: float) -> i64:
+        """Put the oldest batch of one queue back; returns how much work that was."""
+        batches = self._batches[queue]
+        batch = batches.pop()
         queue.coming_back -= batch.left
         for message in batch.messages:
             if message is not None:
                 queue.unacked(-1, -message.charge)
                 queue.requeue(message, now)
-        if self not in queue.returns or self._has(queue):
-            return count
-        queue.returns.remove(self)
-        if not queue.returns:
-            self.broker.mark(queue)
-        return count
+        if not batches:
+            self._release(queue)
+            if not queue.returns:
+                self.broker.mark(queue)
+        return len(batch.messages)
 
-    def _has(self, queue: Queue) -> bool:
-        if self.batches and self.batches[0].consumer.queue is queue:
-            return True
-        return queue.coming_back > 0 and any(batch.consumer.queue is queue for batch in self.batches)
+    def oldest(self, queue: Queue) -> i64:
+        """Return the sequence of the message that comes back to a queue next."""
+        batches = self._batches[queue]
+        for message in batches[len(batches) - 1].messages:
+            if message is not None:
+                return message.sequence
+        return 0
+
+    def take(self, queue: Queue) -> list[Batch]:
+        """Take those of this queue out, which is purged; the others stay."""
+        batches = self._batches[queue]
+        self._release(queue)
+        for batch in batches:
+            queue.coming_back -= batch.left
+            queue.unacked(-batch.left, -batch.charge)
+        return batches
+
+    def _release(self, queue: Queue) -> None:
+        """A queue has all of its own back."""
+        del self._batches[queue]
+        del queue.returns[self]
 
 
 class Refusing(Chore):
     """Batches of deliveries that were refused: they die, or go."""
 
-    def __init__(self, batches: deque[Batch]) -> None:
+    def __init__(self, batches: list[Batch]) -> None:
         super().__init__()
-        self.batches = batches
+        self._batches = batches
+        """The oldest last."""
+        batches.reverse()
 
     def has_more(self) -> bool:
         """See `Chore.has_more`."""
-        return len(self.batches) > 0
+        return len(self._batches) > 0
 
     def work(self, most: i64, now: float) -> i64:
         """See `Chore.work`: a message is a unit; a batch is dealt with as a whole."""
         spent: i64 = 0
-        while self.batches and spent < most:
-            batch = self.batches.popleft()
+        while self._batches and spent < most:
+            batch = self._batches.pop()
             queue = batch.consumer.queue
             for message in batch.messages:
                 if message is not None:

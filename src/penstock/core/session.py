@@ -7,7 +7,6 @@ the front, so an acknowledgement of a hundred messages costs little more than on
 from __future__ import annotations
 
 import bisect
-from collections import deque
 from typing import TYPE_CHECKING
 
 from mypy_extensions import i64, mypyc_attr
@@ -24,7 +23,7 @@ from penstock.flow.credit import Credit
 from penstock.flow.deadlines import NEVER
 
 if TYPE_CHECKING:
-    from penstock.core.broker import Broker
+    from penstock.core.returning import Returning
 
 
 class Outlet(WaitList):
@@ -64,6 +63,8 @@ class Session:
         """How many of its consumers wait for credit of all, or of the window in bytes."""
         self.next_tag: i64 = 1
         self._batches: list[Batch] = []
+        self.returning: Returning | None = None
+        """What brings back all that it had not settled when it ended."""
         self._front: i64 = 0
         """Index of the first batch that is still in use; those before it are done with."""
 
@@ -204,11 +205,19 @@ class Session:
         last = self._upto(tag)
         return last - self._batches[self._front].first + 1 if self._front < len(self._batches) else 0
 
-    def detach(self, tag: i64) -> deque[Batch]:
+    def hand_over(self) -> list[Batch]:
+        """The session ends: give away all that is not settled, oldest first. Its credit comes back no more."""
+        batches = self._batches
+        del batches[: self._front]
+        self._batches = []
+        self._front = 0
+        return batches
+
+    def detach(self, tag: i64) -> list[Batch]:
         """Settle all deliveries up to and including `tag` (0: all) for the consumers; in the queues they stay as they
         are, and whoever takes these batches sees to them."""
         last = self._upto(tag)
-        found: deque[Batch] = deque()
+        found: list[Batch] = []
         while self._front < len(self._batches) and self._batches[self._front].first <= last:
             batch = self._batches[self._front]
             if batch.last() > last:
@@ -224,23 +233,6 @@ class Session:
                 break
         self._advance_over_settled()
         return found
-
-    def recover(self, now: float) -> list[Queue]:
-        """Put back everything that is not settled (basic.recover, or the session ends)."""
-        if self._front >= len(self._batches):
-            return []
-        return self.requeue(0, True, now)
-
-    def recover_batch(self, broker: Broker) -> int:
-        """Put back what is not settled of the oldest batch; returns how many messages that were."""
-        batch = self._batches[self._front]
-        count = int(batch.left)
-        touched: list[Queue] = []
-        self._requeue_batch(batch, batch.last(), touched, broker.now)
-        self._advance_over_settled()
-        for queue in touched:
-            broker.mark(queue)
-        return count
 
     def has_unsettled(self) -> bool:
         """Tell whether there is any delivery that is not settled."""

@@ -37,7 +37,7 @@ class Tally(Guarded):
         self.dead_lettered: i64 = 0
         self.letters_lost: i64 = 0
         self.untold = Untold()
-        self.returns: list[Returning] = []
+        self.returns: dict[Returning, None] = {}
         """What brings messages back from consumers, a slice a turn; nothing is delivered meanwhile."""
         self.coming_back: i64 = 0
         """Messages on their way back; they count among what is with consumers."""

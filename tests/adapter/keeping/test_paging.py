@@ -94,7 +94,7 @@ def test_a_message_that_comes_back_has_its_place_before_what_was_read_meanwhile(
     assert house.memory("q") == numbered(5, 8)
     house.session.requeue(2, False, house.now)
     assert house.get("q") is not None
-    house.session.recover(house.now)
+    house.session.requeue(0, True, house.now)
     assert house.drain("q") == [b"1", b"3", b"4", *numbered(5, 12)]
 
 
@@ -266,7 +266,7 @@ def test_a_purge_drops_what_is_on_the_disk_and_not_what_is_with_a_consumer() -> 
     publish(house, 13, 20)
     house.settle()
     assert house.queues["q"].depth_messages() == 5 + 8
-    house.session.recover(house.now)
+    house.session.requeue(0, True, house.now)
     assert house.drain("q") == numbered(1, 5) + numbered(13, 20)
     assert not house.shelf.rows
 

@@ -261,7 +261,7 @@ class PagingLives(RuleBasedStateMachine):
             return
         if self.writing:
             self.house.journal.written()
-        self.house.session.recover(self.house.now)
+        self.house.session.requeue(0, True, self.house.now)
         self.house.settle()
         self.the_depth_is_exact()
         for name in NAMES:

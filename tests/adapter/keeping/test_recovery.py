@@ -11,6 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from penstock.adapter.keeping.commits import encode
 from penstock.core.broker import Broker
+from penstock.core.consumer import Consumer
+from penstock.core.ending import AT_ONCE
 from penstock.core.holding import Holding
 from penstock.core.journal import TAKEN_BYTES, Journal
 from penstock.core.message import Message, StoredMessage
@@ -284,3 +286,30 @@ def _messages(queue: Queue) -> list[Message]:
 TestLives = Lives.TestCase
 TestLives.settings = hypothesis_settings(max_examples=300, stateful_step_count=50, deadline=None)
 TestLives = pytest.mark.slow(TestLives)
+
+
+def test_what_was_on_its_way_back_when_the_broker_stopped_comes_first_and_in_order_in_its_next_life() -> None:
+    shelf = Shelf()
+    house = House(shelf)
+    plain, count = house.queues["plain"], 3 * AT_ONCE
+    route = house.route("", "plain", 0, True)
+
+    def write() -> None:
+        shelf.commit(encode(house.journal, house.journal.take(), WALL))
+        house.journal.written()
+
+    for number in range(count):
+        house.producer.publish_stored(route, b"%d" % number, 300)
+    write()
+    house.broker.consume(house.session, Consumer("c", house.session, plain, False, False, 0))
+    while house.broker.next_batch() is not None:
+        pass
+    for number in range(count, count + 3):
+        house.producer.publish_stored(route, b"%d" % number, 300)
+    house.broker.end_session(house.session)
+    assert 0 < plain.coming_back < count
+    write()
+    found = _messages(House(shelf).queues["plain"])
+    found.sort(key=lambda message: int(message.sequence))
+    assert [int(message.content) for message in found] == [*range(count + 3)]
+    assert all(message.redelivered for message in found[:count])

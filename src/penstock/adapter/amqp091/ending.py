@@ -85,7 +85,9 @@ class ConnectionEnd(Ending):
         super().__init__()
         self.connection = connection
         self.graceful = graceful
-        self._channels: list[Channel] = list(reversed(connection.channels.values()))
+        channels = reversed(connection.channels.values())
+        self._channels = [(channel, SessionEnd(connection.broker, channel)) for channel in channels]
+        """Those that are left, with their ends: from now on, what any of them had is on its way back."""
         self._session: SessionEnd | None = None
 
     def work(self, most: i64, now: float) -> i64:
@@ -108,10 +110,9 @@ class ConnectionEnd(Ending):
                 self._session = None
             return done
         if self._channels:
-            channel = self._channels.pop()
+            channel, self._session = self._channels.pop()
             connection.part_with(channel, self.graceful)
             connection.channels.pop(int(channel.number), None)
-            self._session = SessionEnd(connection.broker, channel)
             return CHANNEL_COST
         if connection.exclusive:
             queue = connection.exclusive.popitem()[1]

@@ -157,16 +157,17 @@ class Taking:
     async def settle(self, mode: str) -> None:
         """Settle what was taken, the oldest first, as `mode` says."""
         broker, session = self.ask.hub.broker, self._session
+        if mode.endswith("requeue_true") and not self.queue.deleted:
+            broker.end_session(session)  # All at once for who looks: nothing younger is delivered in between.
+            return
         for last in range(SETTLED_AT_ONCE, self._taken + SETTLED_AT_ONCE, SETTLED_AT_ONCE):
             if self.queue.deleted:
                 raise NotFound(f"queue '{self.queue.name}' was deleted meanwhile")
             tag = min(last, self._taken)
             if mode == "ack_requeue_false":
                 session.acknowledge(tag, True, broker.now)
-            elif mode == "reject_requeue_false":
-                session.discard(tag, True, broker.now)
             else:
-                session.requeue(tag, True, broker.now)
+                session.discard(tag, True, broker.now)
             broker.mark(self.queue)
             if tag < self._taken:
                 await self._pause()
@@ -175,6 +176,4 @@ class Taking:
         """Put back what is not settled: the request ends."""
         if self._session.has_unsettled():
             self.ask.begin()
-            self._session.recover(self.ask.hub.broker.now)
-            if not self.queue.deleted:
-                self.ask.hub.broker.mark(self.queue)
+            self.ask.hub.broker.end_session(self._session)

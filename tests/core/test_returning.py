@@ -1,0 +1,477 @@
+"""What an ended session had not settled goes back over turns, and nobody gets anything out of order meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from penstock.core.consumer import Batch, Consumer
+from penstock.core.cursor import Cursor
+from penstock.core.message import Address
+from penstock.core.queue import Queue
+from penstock.core.returning import SORTED_A_UNIT, Returning, requeue_all
+from penstock.core.session import Session
+from penstock.errors import ResourceLocked
+from penstock.flow.chores import UNITS_A_TURN
+from tests.core.house import House
+
+MANY = 20_000
+CHARGE = 300
+
+
+class Ward(House):
+    """A house whose messages are numbered in each queue, from 0."""
+
+    def __init__(self, *names: str, **arguments: object) -> None:
+        super().__init__()
+        self.counts: dict[str, int] = {}
+        for name in names:
+            self.counts[name] = 0
+            self.queue(name, **arguments)
+
+    def of(self, name: str) -> Queue:
+        return self.vhost.queues[name]
+
+    def fill(self, name: str, count: int) -> None:
+        queue = self.of(name)
+        for number in range(self.counts[name], self.counts[name] + count):
+            queue.enqueue(Address("", name), b"%d" % number, CHARGE, self.broker.now)
+        self.counts[name] += count
+        self.broker.mark(queue)
+
+    def consume(self, name: str, session: Session | None = None, window: int = 0, no_ack: bool = False) -> Session:
+        session = session or Session()
+        tag = f"{name}.{session.next_tag}.{len(session.consumers)}"
+        self.broker.consume(session, Consumer(tag, session, self.of(name), no_ack, False, window))
+        return session
+
+    def deliveries(self) -> Iterator[tuple[str, list[int]]]:
+        """What is delivered now: the queue and the numbers of each batch."""
+        while (batch := self.broker.next_batch()) is not None:
+            yield batch.consumer.queue.name, numbers(batch)
+
+    def with_all(self, *names: str) -> Session:
+        """A session that has everything of these queues, their batches in turn."""
+        session = Session()
+        for name in names:
+            self.consume(name, session)
+        for _ in self.deliveries():
+            pass
+        return session
+
+    def turn(self) -> int:
+        """Make a turn; returns how much work it was."""
+        before = self.broker.work.done
+        self.broker.run(1000)
+        return int(self.broker.work.done - before)
+
+
+def numbers(batch: Batch) -> list[int]:
+    return [int(message.content) for message in batch.messages if message is not None]
+
+
+def pending(queue: Queue) -> tuple[int, int, int]:
+    return int(queue.unacked_messages), int(queue.coming_back), len(queue.returns)
+
+
+# Order
+
+
+def test_another_consumer_gets_what_an_ended_session_had_before_anything_younger() -> None:
+    ward = Ward("q")
+    ward.fill("q", MANY)
+    gone = ward.with_all("q")
+    ward.consume("q")
+    ward.fill("q", 5)
+    ward.broker.end_session(gone)
+    got: list[int] = []
+    turns = 0
+    while len(got) < MANY + 5:
+        got += [number for _, batch in ward.deliveries() for number in batch]
+        assert ward.turn() <= UNITS_A_TURN + 1000
+        turns += 1
+    assert turns > MANY // (UNITS_A_TURN + 256)
+    assert got == [*range(MANY + 5)]
+
+
+def test_each_of_several_interleaved_queues_is_delivered_in_order_as_soon_as_its_own_are_back() -> None:
+    names = [f"q{number}" for number in range(7)]
+    ward = Ward(*names)
+    for name in names:
+        ward.fill(name, 3000)
+    gone = ward.with_all(*names)
+    for name in names:
+        ward.fill(name, 3)
+    stays = Session()
+    for name in names:
+        ward.consume(name, stays)
+    ward.broker.end_session(gone)
+    got: dict[str, list[int]] = {name: [] for name in names}
+    begun: list[int] = []
+    while ward.broker.pending() or not begun:
+        ward.turn()
+        for name, batch in ward.deliveries():
+            got[name] += batch
+        begun.append(sum(len(each) > 0 for each in got.values()))
+    assert got == {name: [*range(3003)] for name in names}
+    assert len(set(begun)) >= 4, f"the first does not wait for the last: {begun}"
+
+
+def test_a_queue_of_which_nothing_comes_back_is_not_held_up() -> None:
+    ward = Ward("q", "other", "settled")
+    ward.fill("q", MANY)
+    ward.fill("settled", 10)
+    gone = ward.with_all("q", "other", "settled")
+    gone.acknowledge(MANY + 10, False, ward.broker.now)
+    ward.fill("other", 3)
+    ward.fill("settled", 3)
+    for tag, queue, _ in gone.deliveries(1, gone.next_tag - 1):
+        if queue.name == "settled":
+            gone.acknowledge(tag, False, ward.broker.now)
+    ward.broker.end_session(gone)
+    for name in ("q", "other", "settled"):
+        ward.consume(name)
+    assert dict(ward.deliveries()) == {"other": [0, 1, 2], "settled": [10, 11, 12]}
+    assert ward.of("q").returns
+
+
+def test_two_sessions_that_end_one_after_the_other_give_one_queue_back_in_order() -> None:
+    ward = Ward("q")
+    first, second = ward.consume("q", window=MANY // 2), ward.consume("q", window=MANY // 2)
+    ward.fill("q", MANY)
+    assert {len(batch) for _, batch in ward.deliveries()} <= {256, 16}
+    third = ward.consume("q")
+    ward.fill("q", 5)
+    # The third has the youngest five and keeps them.
+    assert [number for _, batch in ward.deliveries() for number in batch] == [*range(MANY, MANY + 5)]
+    ward.broker.end_session(first)
+    ward.turn()
+    ward.broker.end_session(second)
+    assert len(ward.of("q").returns) == 2
+    ward.fill("q", 1)
+    got: list[int] = []
+    while ward.broker.pending() or not got:
+        got += [number for _, batch in ward.deliveries() for number in batch]
+        ward.turn()
+    got += [number for _, batch in ward.deliveries() for number in batch]
+    assert got == [*range(MANY), MANY + 5]
+    assert third.unsettled() == MANY + 6
+
+
+def test_a_session_that_ends_while_it_gives_much_back_does_not_come_in_between() -> None:
+    ward = Ward("q")
+    ward.fill("q", MANY)
+    gone = ward.with_all("q")
+    requeue_all(ward.broker, gone, MANY // 2)
+    ward.broker.end_session(gone)
+    ward.consume("q")
+    got: list[int] = []
+    while ward.broker.pending() or not got:
+        ward.turn()
+        got += [number for _, batch in ward.deliveries() for number in batch]
+    assert got == [*range(MANY)]
+
+
+def test_a_get_has_the_oldest_of_what_several_ended_sessions_had() -> None:
+    ward = Ward("q")
+    ends = [ward.consume("q", window=MANY // 4) for _ in range(4)]
+    ward.fill("q", MANY)
+    assert sum(len(batch) for _, batch in ward.deliveries()) == MANY
+    for session in ends:
+        ward.broker.end_session(session)
+    asks = Session()
+    got = []
+    for _ in range(MANY):
+        batch = asks.get(ward.of("q"), True, ward.broker.now)
+        assert batch is not None
+        got += numbers(batch)
+    assert got == [*range(MANY)]
+    assert pending(ward.of("q")) == (0, 0, 0)
+
+
+def test_a_get_puts_back_no_more_than_its_own_queue_needs() -> None:
+    ward = Ward("q", "other")
+    ward.fill("q", MANY)
+    ward.fill("other", MANY)
+    ward.broker.end_session(ward.with_all("q", "other"))
+    before = {name: int(ward.of(name).coming_back) for name in ("q", "other")}
+    for name in ("q", "other"):
+        assert Session().get(ward.of(name), True, ward.broker.now) is not None
+    assert all(before[name] - ward.of(name).coming_back <= 256 for name in before)
+
+
+# Counts
+
+
+def test_what_is_on_its_way_back_counts_as_unacknowledged_until_it_is_there() -> None:
+    ward = Ward("q")
+    ward.fill("q", MANY)
+    gone = ward.with_all("q")
+    queue = ward.of("q")
+    ward.broker.end_session(gone)
+    left = [int(queue.unacked_messages)]
+    while ward.broker.pending():
+        assert (queue.unacked_messages, queue.unacked_bytes) == (queue.coming_back, queue.coming_back * CHARGE)
+        assert (ward.depth("q"), queue.waiting(), gone.unsettled()) == (MANY, MANY, 0)
+        ward.turn()
+        left.append(int(queue.unacked_messages))
+    assert max(before - after for before, after in pairwise(left)) <= UNITS_A_TURN + 256
+    assert pending(queue) == (0, 0, 0)
+    assert (queue.available(), queue.messages, queue.bytes) == (MANY, MANY, MANY * CHARGE)
+    assert (gone.returning, gone.consumers, len(queue.consumers)) == (None, {}, 0)
+
+
+class Counted(Returning):
+    """One that counts how often it looks at a queue."""
+
+    looks = 0
+
+    def put_back(self, queue: Queue, now: float) -> int:
+        Counted.looks += 1
+        return int(super().put_back(queue, now))
+
+
+def test_thousands_of_queues_cost_one_look_for_each_batch() -> None:
+    names = [f"q{number}" for number in range(3000)]
+    ward = Ward(*names)
+    gone = Session()
+    for _ in range(2):
+        for name in names:
+            ward.fill(name, 1)
+            assert gone.get(ward.of(name), False, ward.broker.now) is not None
+    before = ward.broker.work.done
+    Counted.looks = 0
+    returning = Counted(ward.broker, gone.hand_over())
+    assert ward.broker.work.done - before == 2 * len(names) // SORTED_A_UNIT
+    assert {pending(ward.of(name)) for name in names} == {(2, 2, 1)}
+    assert returning.work(1 << 30, ward.broker.now) == Counted.looks == 2 * len(names)
+    assert {pending(ward.of(name)) for name in names} == {(0, 0, 0)}
+    assert not returning.has_more()
+
+
+# What comes in between
+
+
+@pytest.mark.parametrize("how", ["purge", "delete"])
+def test_what_is_on_its_way_back_goes_when_its_queue_does_and_the_others_come_back(how: str) -> None:
+    ward = Ward("q", "other")
+    ward.fill("q", MANY)
+    ward.fill("other", MANY)
+    gone = ward.with_all("q", "other")
+    ward.fill("q", 5)
+    ward.broker.end_session(gone)
+    ward.turn()
+    q, other = ward.of("q"), ward.of("other")
+    assert q.returns
+    count = q.purge(ward.broker.now) if how == "purge" else ward.broker.delete_queue(q)
+    assert count == MANY + 5
+    assert (pending(q), q.messages, q.bytes) == ((0, 0, 0), 0, 0)
+    while ward.broker.pending():
+        ward.turn()
+    assert (q.messages, q.available(), q.unacked_messages) == (0, 0, 0)
+    assert (other.available(), pending(other)) == (MANY, (0, 0, 0))
+    if how == "purge":
+        ward.fill("q", 2)
+        ward.consume("q")
+        assert dict(ward.deliveries()) == {"q": [MANY + 5, MANY + 6]}
+
+
+def test_messages_of_a_queue_that_is_deleted_already_go_with_the_session() -> None:
+    ward = Ward("q", "other")
+    ward.fill("q", MANY)
+    ward.fill("other", 10)
+    gone = ward.with_all("q", "other")
+    q = ward.of("q")
+    ward.broker.delete_queue(q)
+    ward.broker.end_session(gone)
+    while ward.broker.pending():
+        ward.turn()
+    assert (pending(q), pending(ward.of("other")), ward.of("other").available()) == ((0, 0, 0), (0, 0, 0), 10)
+
+
+def test_a_cursor_waits_until_everything_is_back_and_then_reads_it_in_order() -> None:
+    ward = Ward("q")
+    ward.fill("q", MANY)
+    ward.broker.end_session(ward.with_all("q"))
+    cursor = Cursor("/", "c")
+    with pytest.raises(ResourceLocked, match="unacknowledged"):
+        cursor.attach([ward.of("q")], {"q": "earliest"}, ward.broker.now)
+    while ward.broker.pending():
+        ward.turn()
+    cursor.attach([ward.of("q")], {"q": "earliest"}, ward.broker.now)
+    end, count, _ = cursor.plan("q", 0, MANY, 1 << 40, MANY)
+    assert (end, count) == (MANY, MANY)
+    read = cursor.read("q", 0, MANY, MANY, 1 << 40)
+    assert [int(message.content) for message in read] == [*range(MANY)]
+
+
+def test_a_session_that_ends_holding_a_cursor_holds_up_nothing_and_its_range_is_read_again() -> None:
+    ward = Ward("read", "q")
+    ward.fill("read", MANY)
+    ward.fill("q", MANY)
+    cursor = Cursor("/", "c")
+    cursor.attach([ward.of("read")], {"read": "earliest"}, ward.broker.now)
+    end, _, _ = cursor.plan("read", 0, 100, 1 << 40, MANY)
+    ward.broker.end_session(ward.with_all("q"))
+    assert (pending(ward.of("read")), ward.of("q").returns) != ((0, 0, 0), {})
+    cursor.attach([ward.of("read")], {"read": "earliest"}, ward.broker.now)
+    again = cursor.read("read", 0, end, 1000, 1 << 40)
+    assert [int(message.content) for message in again] == [*range(100)]
+    while ward.broker.pending():
+        ward.turn()
+    assert (ward.of("read").available(), ward.of("q").available()) == (MANY, MANY)
+
+
+# Against a model that does everything at once
+
+
+class AtOnce(RuleBasedStateMachine):
+    """Sessions that come, take, settle and end; in the model what they had is back the moment they end.
+
+    Whatever is delivered, to a consumer or to a get, is what the model would give: nobody can tell that it takes turns.
+    """
+
+    NAMES = ("a", "b", "c")
+
+    @initialize()
+    def begin(self) -> None:
+        self.ward = Ward(*self.NAMES)
+        self.broker = self.ward.broker
+        self.ready: dict[str, list[int]] = {name: [] for name in self.NAMES}
+        self.sessions: list[Session] = []
+        self.out: dict[int, list[tuple[int, str, int]]] = {}
+        """What each session has: tag, queue, number."""
+        for who in range(3):
+            self.publish("a", 40)
+            self.consume("a", who, 20)
+            self.deliver(9)
+
+    @rule(name=st.sampled_from(NAMES), count=st.integers(1, 40))
+    def publish(self, name: str, count: int) -> None:
+        first = self.ward.counts[name]
+        self.ward.fill(name, count)
+        self.ready[name] += range(first, first + count)
+
+    @rule(name=st.sampled_from(NAMES), who=st.integers(0, 2), window=st.integers(1, 9))
+    def consume(self, name: str, who: int, window: int) -> None:
+        self.ward.consume(name, self.session(who), window)
+
+    @rule(name=st.sampled_from(NAMES), who=st.integers(0, 2), no_ack=st.booleans())
+    def get(self, name: str, who: int, no_ack: bool) -> None:
+        batch = self.session(who).get(self.ward.of(name), no_ack, self.broker.now)
+        assert (batch is None) == (not self.ready[name])
+        if batch is not None:
+            self.delivered(batch, no_ack)
+
+    @rule(most=st.integers(1, 30))
+    def deliver(self, most: int) -> None:
+        for _ in range(most):
+            batch = self.broker.next_batch()
+            if batch is None:
+                return
+            self.delivered(batch, False)
+
+    @rule(who=st.integers(0, 2), which=st.integers(0, 50), multiple=st.booleans())
+    def acknowledge(self, who: int, which: int, multiple: bool) -> None:
+        session = self.session(who)
+        out = self.out[id(session)]
+        if out:
+            tag = out[which % len(out)][0]
+            session.acknowledge(tag, multiple, self.broker.now)
+            self.out[id(session)] = [each for each in out if (each[0] > tag if multiple else each[0] != tag)]
+
+    @rule(who=st.integers(0, 2), left=st.integers(0, 30))
+    def end(self, who: int, left: int) -> None:
+        """A session ends in a turn in which other ends have left so much to do at once."""
+        session = self.session(who)
+        self.broker.endings._left = left
+        self.broker.end_session(session)
+        self.sessions.remove(session)
+        self.back(self.out.pop(id(session)))
+
+    @rule(who=st.integers(0, 2), which=st.integers(0, 50))
+    def give_back(self, who: int, which: int) -> None:
+        """Deliveries are given back by a session that goes on, a slice a turn."""
+        session = self.session(who)
+        out = self.out[id(session)]
+        if out:
+            tag = out[which % len(out)][0]
+            self.broker.turns.chores.add(Returning(self.broker, session.detach(tag)))
+            self.back([each for each in out if each[0] <= tag])
+            self.out[id(session)] = [each for each in out if each[0] > tag]
+
+    @rule(units=st.integers(1, 40))
+    def slice(self, units: int) -> None:
+        """The first chore in line does a little."""
+        for chore in list(self.broker.turns.chores._waiting)[:1]:
+            chore.work(units, self.broker.now)
+
+    @rule()
+    def turn(self) -> None:
+        self.broker.run(1000)
+
+    @rule(name=st.sampled_from(NAMES))
+    def purge(self, name: str) -> None:
+        assert self.ward.of(name).purge(self.broker.now) == len(self.ready[name])
+        self.ready[name] = []
+
+    @rule(name=st.sampled_from(NAMES))
+    def delete(self, name: str) -> None:
+        """It is deleted and declared again; what consumers had of it counts nowhere any more."""
+        queue = self.ward.of(name)
+        assert self.broker.delete_queue(queue) == len(self.ready[name])
+        self.ready[name] = []
+        self.ward.queue(name)
+        self.ward.counts[name] += 1000
+        for session in self.sessions:
+            gone = {tag for tag, of, _ in session.deliveries(1, session.next_tag) if of is queue}
+            session_out = self.out[id(session)]
+            self.out[id(session)] = [(tag, "" if tag in gone else of, number) for tag, of, number in session_out]
+
+    def session(self, who: int) -> Session:
+        while len(self.sessions) <= who:
+            session = Session()
+            self.sessions.append(session)
+            self.out[id(session)] = []
+        return self.sessions[who]
+
+    def delivered(self, batch: Batch, no_ack: bool) -> None:
+        name = batch.consumer.queue.name
+        got = numbers(batch)
+        assert got == self.ready[name][: len(got)]
+        del self.ready[name][: len(got)]
+        if not no_ack:
+            tags = range(int(batch.first), int(batch.first) + len(got))
+            self.out[id(batch.consumer.session)] += [(tag, name, number) for tag, number in zip(tags, got, strict=True)]
+
+    def back(self, deliveries: list[tuple[int, str, int]]) -> None:
+        for _, name, number in deliveries:
+            if name:
+                self.ready[name] = sorted([*self.ready[name], number])
+
+    @invariant()
+    def counts_agree(self) -> None:
+        for name in self.NAMES:
+            queue = self.ward.of(name)
+            out = sum(of == name for each in self.out.values() for _, of, _ in each)
+            assert queue.waiting() == len(self.ready[name])
+            assert queue.unacked_messages == out + queue.coming_back
+            assert (queue.messages, queue.bytes) == (out + len(self.ready[name]), queue.messages * CHARGE)
+            assert (queue.coming_back > 0) == bool(queue.returns)
+
+    def teardown(self) -> None:
+        while self.broker.pending():
+            self.broker.run(1000)
+        for name in self.NAMES:
+            queue = self.ward.of(name)
+            assert (queue.coming_back, queue.returns) == (0, {})
+            assert sorted(int(message.content) for message in queue.backlog.messages()) == self.ready[name]
+
+
+TestAtOnce = AtOnce.TestCase
+TestAtOnce.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, derandomize=True, database=None)
