@@ -3,6 +3,7 @@
 
 const assert = require("assert");
 const crypto = require("crypto");
+const { run } = require("../runner.js");
 
 const [url, library] = process.argv.slice(2);
 const { AMQPClient, AMQPSession } = require(library);
@@ -316,41 +317,16 @@ const checks = {
   },
 };
 
-// What nobody catches ends the check that is running.
-let giveUp = () => {};
-process.on("uncaughtException", (error) => giveUp(error));
-process.on("unhandledRejection", (error) => giveUp(error));
-
-function limited(promise) {
-  let timer;
-  const late = new Promise((_, reject) => {
-    giveUp = reject;
-    timer = setTimeout(() => reject(new Error(`nothing happened for ${LIMIT / 1000} s`)), LIMIT);
-  });
-  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
-}
-
-async function main() {
-  for (const [check, action] of Object.entries(checks)) {
-    const client = new AMQPClient(url);
-    client.logger = undefined;
-    const connection = await client.connect();
-    const session = check.startsWith("a session") ? await AMQPSession.connect(url, { logger: null }) : null;
-    try {
-      await limited(action(await connection.channel(), connection, session));
-      console.log(JSON.stringify({ check, passed: true }));
-    } catch (error) {
-      console.log(JSON.stringify({ check, passed: false, why: String(error.message).split("\n")[0] || "it failed" }));
-    }
+async function open(check) {
+  const client = new AMQPClient(url);
+  client.logger = undefined;
+  const connection = await client.connect();
+  const session = check.startsWith("a session") ? await AMQPSession.connect(url, { logger: null }) : null;
+  const close = async () => {
     await session?.stop().catch(() => {});
     await connection.close().catch(() => {});
-  }
+  };
+  return { parties: [await connection.channel(), connection, session], close };
 }
 
-main().then(
-  () => process.exit(0),
-  (error) => {
-    console.error(error);
-    process.exit(1);
-  },
-);
+run(checks, open, LIMIT);

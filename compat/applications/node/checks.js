@@ -3,6 +3,7 @@
 
 const assert = require("assert");
 const crypto = require("crypto");
+const { run } = require("../runner.js");
 
 const [url, library] = process.argv.slice(2);
 const amqp = require(library);
@@ -188,35 +189,10 @@ const checks = {
   },
 };
 
-// What nobody catches, such as an error of a channel, ends the check that is running.
-let giveUp = () => {};
-process.on("uncaughtException", (error) => giveUp(error));
-process.on("unhandledRejection", (error) => giveUp(error));
-
-function limited(promise) {
-  let timer;
-  const late = new Promise((_, reject) => {
-    giveUp = reject;
-    timer = setTimeout(() => reject(new Error(`nothing happened for ${LIMIT / 1000} s`)), LIMIT);
-  });
-  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+async function open() {
+  const connection = await amqp.connect(url);
+  connection.on("error", () => {});
+  return { parties: [connection], close: () => connection.close().catch(() => {}) };
 }
 
-async function main() {
-  for (const [check, action] of Object.entries(checks)) {
-    const connection = await amqp.connect(url);
-    connection.on("error", () => {});
-    try {
-      await limited(action(connection));
-      console.log(JSON.stringify({ check, passed: true }));
-    } catch (error) {
-      console.log(JSON.stringify({ check, passed: false, why: String(error.message).split("\n")[0] || "it failed" }));
-    }
-    await connection.close().catch(() => {});
-  }
-}
-
-main().catch((error) => {
-  console.error(error);
-  process.exit(1);
-});
+run(checks, open, LIMIT);
