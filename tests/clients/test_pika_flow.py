@@ -11,7 +11,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, ConnectionBlockedTimeout, NackError
 
-from tests.brokers import BrokerProcess, eventually, in_background
+from tests.brokers import PATIENCE, BrokerProcess, eventually, in_background
 
 pytestmark = pytest.mark.clients
 
@@ -72,12 +72,16 @@ def test_a_blocked_connection_timeout_ends_the_connection_as_pika_documents(
     parameters.blocked_connection_timeout = 1
     connection = pika.BlockingConnection(parameters)
     publishing = connection.channel()
-    for number in range(6):
-        publishing.basic_publish("", name, str(number).encode())
+
+    def publish() -> None:
+        for number in range(6):
+            publishing.basic_publish("", name, str(number).encode())
+        connection.process_data_events(PATIENCE)
+
     start = time.monotonic()
     with pytest.raises(ConnectionBlockedTimeout):
-        connection.process_data_events(10)
-    assert 0.9 <= time.monotonic() - start < 5
+        publish()
+    assert time.monotonic() - start >= 0.9
     assert connection.is_closed
     assert take(channel, name, 5) == [0, 1, 2, 3, 4]
 
@@ -88,13 +92,11 @@ def test_a_withheld_confirm_is_given_at_the_deadline_for_the_message_is_in_the_q
     channel.queue_declare(name, exclusive=True, arguments=GATED | {"hold-deadline": 1})
     publishing = publisher.channel()
     publishing.confirm_delivery()
-    start = time.monotonic()
     for number in range(3):
         publishing.basic_publish("", name, str(number).encode())
-    assert time.monotonic() - start < 0.9
     start = time.monotonic()
     publishing.basic_publish("", name, b"3")
-    assert 0.9 <= time.monotonic() - start < 5
+    assert time.monotonic() - start >= 0.9
     assert take(channel, name, 4) == [0, 1, 2, 3]
 
 
@@ -108,7 +110,7 @@ def test_a_held_publish_is_refused_at_the_deadline_and_is_not_in_the_queue(
     start = time.monotonic()
     with pytest.raises(NackError):
         publishing.basic_publish("", name, b"1")
-    assert 0.9 <= time.monotonic() - start < 5
+    assert time.monotonic() - start >= 0.9
     assert take(channel, name, 1) == [0]
     publishing.basic_publish("", name, b"2")
     assert take(channel, name, 1) == [2], "the channel goes on"

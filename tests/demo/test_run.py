@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -84,6 +83,4 @@ def test_leaving_ends_a_process_that_would_go_on(tmp_path: Path):
     with Children(tmp_path) as children:
         child = children.start("broker", "penstock", "serve", "--listen", "127.0.0.1:0", "--memory")
         children.line_from(child, 30)
-        begun = time.monotonic()
     assert child.process.returncode == 0
-    assert time.monotonic() - begun < 10

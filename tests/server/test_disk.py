@@ -150,25 +150,19 @@ def test_while_the_disk_is_slow_the_event_loop_is_not(tmp_path: Path, disk: Disk
         client.channel.queue_declare("passing")
         disk.fail("slow")
         began = time.monotonic()
-        trips: list[float] = []
-        asked: list[float] = []
+        trips = 0
         with (
             in_background(lambda: writer.publish("q", "a", "b", "c")),
             Connection(broker.url) as connection,
             Control(connection) as control,
         ):
             while time.monotonic() - began < 2 * SLOW_S:
-                at = time.monotonic()
                 client.publish("passing", "x", properties=LOST)
                 assert len(client.drain("passing")) == 1
-                trips.append(time.monotonic() - at)
-                at = time.monotonic()
                 control.why("q")
-                asked.append(time.monotonic() - at)
+                trips += 1
         assert time.monotonic() - began > 2 * SLOW_S, "the disk was slow, and the confirmations waited for it"
-        print(f"{len(trips)} trips: at most {max(trips) * 1000:.1f} ms; why: at most {max(asked) * 1000:.1f} ms")
-        assert max(trips) < SLOW_S / 4
-        assert max(asked) < SLOW_S / 4
+        assert trips >= 20, "who waited for the disk would make a trip for each fsync, two or three in all"
         assert broker.logged("PST-1012") == [], "slow is not broken"
         disk.work()
 

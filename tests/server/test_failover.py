@@ -19,7 +19,8 @@ from tests.server.test_durability import Client, client_of
 
 ROUNDS = int(os.environ.get("PENSTOCK_FAILOVERS", "3"))
 """Deaths of the active broker in a row; 50 were run."""
-TAKE_OVER_S = 5.0
+TAKE_OVER_S = 20.0
+"""It takes a second or two; a machine may be slow."""
 
 pytestmark = [needs_postgres, pytest.mark.slow, pytest.mark.timeout(120 + 10 * ROUNDS)]
 

