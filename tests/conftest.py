@@ -10,13 +10,12 @@ from hypothesis import settings
 
 import penstock
 from tests.faults import Disk, make_library
+from tests.profiles import QUICK
 
 FORMS = ("interpreted", "compiled")
 ROOT = Path(__file__).resolve().parent.parent
 
-# Shared machines are slow at times; a deadline per example would fail for that alone.
-settings.register_profile("penstock", deadline=None, print_blob=True)
-settings.load_profile("penstock")
+settings.load_profile(QUICK)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -13,12 +13,13 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 from tests.adapter.dialogue import Dialogue, make_hub
 from tests.adapter.test_header import properties
+from tests.profiles import examples
 
 NAMES = st.sampled_from(["CC", "BCC", "cc", "C", "CCC", "xCC", "BC", "B", ""])
 VALUES = st.one_of(st.sampled_from(["CC", "\x02CC", "\x03BCC", 5]), st.lists(st.sampled_from(["a", "CC"]), max_size=2))
 
 
-@settings(max_examples=1000, derandomize=True, database=None)
+@settings(max_examples=examples(1000), derandomize=True, database=None)
 @given(properties(), st.dictionaries(NAMES, VALUES, max_size=4), st.binary(max_size=20))
 def test_neither_is_overlooked_and_without_bcc_all_else_is_as_it_was(
     made: Properties, headers: dict[str, object], body: bytes

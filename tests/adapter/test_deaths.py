@@ -14,6 +14,7 @@ from penstock.core.letters import Death
 from penstock.wire.amqp091.codec import Properties, decode_properties, encode_table
 from tests.adapter.dialogue import make_hub
 from tests.adapter.test_header import properties
+from tests.profiles import examples
 
 ALL_BUT_HEADERS_AND_EXPIRATION = (
     *("content_type", "content_encoding", "delivery_mode", "priority", "correlation_id", "reply_to", "message_id"),
@@ -36,7 +37,7 @@ def written(writer: DeathWriter, content: bytes, death: Death) -> bytes:
     return found
 
 
-@settings(max_examples=300, derandomize=True, database=None)
+@settings(max_examples=examples(300), derandomize=True, database=None)
 @given(properties(), st.binary(max_size=300))
 def test_everything_else_stays_as_its_publisher_sent_it(made: Properties, body: bytes) -> None:
     writer = DeathWriter(make_hub().control)

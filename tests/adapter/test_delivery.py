@@ -13,6 +13,7 @@ from penstock.core.message import Address, Message
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, decode_properties, encode_header, frame, method_frame
 from tests.adapter.dialogue import Dialogue, cut, make_hub, publish
+from tests.profiles import examples
 
 
 def content(body: bytes, channel: int, frame_max: int) -> bytes:
@@ -23,7 +24,7 @@ def content(body: bytes, channel: int, frame_max: int) -> bytes:
     return frame(spec.FRAME_HEADER, channel, encode_header(len(body), made)) + b"".join(frames)
 
 
-@settings(max_examples=300, derandomize=True, database=None)
+@settings(max_examples=examples(300), derandomize=True, database=None)
 @given(
     st.integers(0, 20_000),
     st.integers(1, 65535),

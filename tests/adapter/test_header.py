@@ -15,6 +15,7 @@ from penstock.wire.amqp091.codec import (
     encode_header,
     encode_table,
 )
+from tests.profiles import examples
 from tests.wire import strategies
 
 SHORT = st.text(max_size=20)
@@ -52,13 +53,13 @@ def fits(payload: bytes) -> bool:
     return flags != UNFIT
 
 
-@settings(max_examples=500, derandomize=True, database=None)
+@settings(max_examples=examples(500), derandomize=True, database=None)
 @given(properties())
 def test_whatever_the_codec_writes_fits(made: Properties) -> None:
     assert fits(encode_header(5, made))
 
 
-@settings(max_examples=500, derandomize=True, database=None)
+@settings(max_examples=examples(500), derandomize=True, database=None)
 @given(properties(), st.integers(1, 30), st.binary(min_size=1, max_size=10))
 def test_a_list_that_is_cut_or_too_long_does_not_fit(made: Properties, less: int, more: bytes) -> None:
     payload = encode_header(5, made)
@@ -66,7 +67,7 @@ def test_a_list_that_is_cut_or_too_long_does_not_fit(made: Properties, less: int
     assert not fits(payload + more)
 
 
-@settings(max_examples=3000, derandomize=True, database=None)
+@settings(max_examples=examples(3000), derandomize=True, database=None)
 @given(st.binary(max_size=40))
 def test_whatever_the_codec_reads_fits_and_what_does_not_fit_it_refuses(octets: bytes) -> None:
     payload = b"\x00\x3c\x00\x00" + bytes(8) + octets
@@ -77,7 +78,7 @@ def test_whatever_the_codec_reads_fits_and_what_does_not_fit_it_refuses(octets: 
     assert fits(payload)
 
 
-@settings(max_examples=2000, derandomize=True, database=None)
+@settings(max_examples=examples(2000), derandomize=True, database=None)
 @given(properties(), st.integers(0, 200), st.integers(0, 255))
 def test_when_an_octet_is_changed_what_the_codec_still_reads_still_fits(made: Properties, at: int, octet: int) -> None:
     payload = bytearray(encode_header(5, made))

@@ -17,10 +17,11 @@ from tests.compat.conftest import BROKERS, OURS
 from tests.compat.known import expected
 from tests.compat.sides import Address, Side
 from tests.compat.steps import QUEUES, SEQUENCE, Step
+from tests.profiles import examples
 
 pytestmark = pytest.mark.clients
 
-EXAMPLES = int(os.environ.get("PENSTOCK_SEQUENCES", "100"))
+EXAMPLES = int(os.environ.get("PENSTOCK_SEQUENCES", examples(200)))
 PATIENCE = 1.5
 """Seconds that RabbitMQ's queues get to do what they do in their own time."""
 CODES = {200, 311, 312, 313, 402, 403, 404, 405, 406, 501, 502, 503, 504, 505, 506, 530, 540}

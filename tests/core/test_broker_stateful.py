@@ -15,8 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from tests.core import counted
 from tests.core.rig import FOR_EVER, Rig, Watched
 from tests.model import QueueModel
+from tests.profiles import examples
 
-EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", "1200"))
+EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", examples(1200)))
 INDEX = st.integers(0, 3)
 ENDINGS = ["vanish", "vanish", "say goodbye", "purge", "delete", "recover", "end of session", "unknown tag", "cancel"]
 CHARGES = st.lists(st.integers(1, 20), min_size=1, max_size=9)

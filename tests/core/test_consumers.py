@@ -19,6 +19,7 @@ from penstock.core.session import Outlet, Session
 from penstock.core.settings import Defaults
 from penstock.errors import ResourceError
 from penstock.flow.chores import UNITS_A_TURN
+from tests.profiles import examples
 
 WINDOW_FOR_ONE = 10
 
@@ -448,7 +449,7 @@ STEP = st.tuples(
 )
 
 
-@settings(max_examples=400, derandomize=True, database=None, deadline=None)
+@settings(max_examples=examples(400), derandomize=True, database=None, deadline=None)
 @given(st.booleans(), st.lists(STEP, min_size=5, max_size=60))
 def test_when_nothing_more_is_delivered_nobody_is_left_who_has_room(
     single: bool, steps: list[tuple[str, int, int, int]]

@@ -14,6 +14,7 @@ from penstock.core.queue import Queue
 from penstock.core.session import Session
 from penstock.core.settings import Defaults
 from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceLocked
+from tests.profiles import examples
 
 FOR_EVER = 1 << 62
 
@@ -172,7 +173,7 @@ def test_a_queue_that_was_deleted_or_is_not_read_is_not_found() -> None:
         cursor.plan("q", 0, 1, 1, 1)
 
 
-@settings(max_examples=300, derandomize=True, database=None)
+@settings(max_examples=examples(300), derandomize=True, database=None)
 @given(
     st.sets(st.integers(1, 30)),
     st.lists(st.tuples(st.integers(0, 1), st.integers(0, 31), st.integers(1, 8), st.integers(1, 80)), max_size=12),

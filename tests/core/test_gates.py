@@ -17,6 +17,7 @@ from penstock.errors import NotFound
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.rate import Bucket
 from tests.core.house import MIB, House, told
+from tests.profiles import examples
 
 
 def in_bytes(capacity: int, stop: int, resume: int) -> Thresholds:
@@ -101,7 +102,7 @@ def test_the_memory_alarm_stops_the_hog_and_shelters_the_others() -> None:
     assert memory.bytes <= 10 * MIB
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from(["publish", "publish", "publish", "take", "drain", "delete"]), st.integers(0, 3)),

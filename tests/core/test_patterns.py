@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.core.patterns import Patterns
 from penstock.core.topics import topic_matches
+from tests.profiles import examples
 
 WORDS = st.lists(st.sampled_from(["a", "b", "*", "#"]), min_size=1, max_size=5).map(".".join)
 NAMES = st.lists(st.sampled_from(["a", "b", "c", ""]), min_size=1, max_size=5).map(".".join)
@@ -40,7 +41,7 @@ def test_the_most_specific_pattern_comes_first(patterns: list[str], first: str) 
     assert matching(name, *reversed(patterns))[0] == first
 
 
-@settings(max_examples=500, derandomize=True, database=None)
+@settings(max_examples=examples(500), derandomize=True, database=None)
 @given(st.lists(WORDS, max_size=12, unique=True), st.lists(WORDS, max_size=4), NAMES)
 def test_a_tree_of_patterns_matches_what_each_of_them_matches(patterns: list[str], gone: list[str], name: str) -> None:
     tree = Patterns()

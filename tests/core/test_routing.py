@@ -15,6 +15,7 @@ from penstock.core.settings import Defaults
 from penstock.core.vhost import VirtualHost
 from penstock.errors import NotFound
 from tests.core.test_topics import naive
+from tests.profiles import examples
 
 Headers = dict[str, object]
 Bound = tuple[str, str, str, str, tuple[tuple[str, object], ...]]
@@ -172,7 +173,7 @@ STEPS = st.tuples(
 )
 
 
-@settings(max_examples=250, derandomize=True, database=None, deadline=None)
+@settings(max_examples=examples(250), derandomize=True, database=None, deadline=None)
 @given(st.lists(STEPS, max_size=30))
 def test_whatever_comes_and_goes_messages_go_where_the_bindings_say(
     steps: list[tuple[str, str, str, str, Headers]],
@@ -190,7 +191,7 @@ VALUES = st.one_of(
 TABLES = st.dictionaries(st.sampled_from(["a", "b", "x-a", "x-"]), VALUES, max_size=4)
 
 
-@settings(max_examples=1500, derandomize=True, database=None)
+@settings(max_examples=examples(1500), derandomize=True, database=None)
 @given(TABLES, st.sampled_from([None, "all", "any", "all-with-x", "any-with-x"]), TABLES)
 def test_headers_match_by_the_rule(arguments: Headers, mode: str | None, headers: Headers) -> None:
     if mode is not None:

@@ -13,6 +13,7 @@ from penstock.core.queue import Queue
 from penstock.core.session import Session
 from penstock.core.settings import Defaults
 from penstock.errors import PreconditionFailed
+from tests.profiles import examples
 
 
 def bench(count: int, charge: int = 10) -> tuple[Broker, Queue]:
@@ -123,7 +124,7 @@ def test_after_a_batch_is_put_back_the_next_one_that_is_done_with_counts_for_not
         session.acknowledge(2, True, 0.0)
 
 
-@settings(max_examples=400, derandomize=True, database=None)
+@settings(max_examples=examples(400), derandomize=True, database=None)
 @given(
     st.lists(st.integers(1, 9), min_size=1, max_size=6),
     st.lists(st.tuples(st.integers(0, 45), st.booleans(), st.sampled_from(["ack", "requeue", "recover"])), max_size=25),

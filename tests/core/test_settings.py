@@ -10,6 +10,7 @@ from penstock.core.settings import DEFAULT_CAPACITY_BYTES, Defaults, Settings, r
 from penstock.errors import PreconditionFailed
 from penstock.flow.deadlines import NEVER
 from penstock.names import read_arguments
+from tests.profiles import examples
 
 Marks = tuple[int | None, int | None, int | None]
 
@@ -93,7 +94,7 @@ def test_a_threshold_that_somebody_gives_stays_as_it_is_however_small_the_capaci
     assert marks({"capacity-messages": 10, **arguments}, "messages") == expected
 
 
-@settings(max_examples=500, derandomize=True, database=None)
+@settings(max_examples=examples(500), derandomize=True, database=None)
 @given(st.integers(1, 1 << 40), st.integers(0, 100), st.integers(0, 100))
 def test_defaults_never_make_thresholds_that_lock_producers_out(capacity: int, stop: int, resume: int) -> None:
     defaults = Defaults(stop_percent=max(stop, resume), resume_percent=min(stop, resume))

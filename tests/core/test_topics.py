@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.topics import Topics, topic_matches, words_of
+from tests.profiles import examples
 
 WORDS = st.sampled_from(["a", "b", "*", "#", ""])
 PATTERNS = st.lists(WORDS, max_size=6).map(tuple)
@@ -28,13 +29,13 @@ def found(topics: Topics[str], words: list[str]) -> list[str]:
     return sorted(things)
 
 
-@settings(max_examples=2000, derandomize=True, database=None)
+@settings(max_examples=examples(2000), derandomize=True, database=None)
 @given(st.lists(WORDS, max_size=7), st.lists(st.sampled_from(["a", "b", ""]), max_size=7))
 def test_topics_match_as_the_standard_says(pattern: list[str], words: list[str]) -> None:
     assert topic_matches(pattern, words) == naive(pattern, words)
 
 
-@settings(max_examples=1500, derandomize=True, database=None)
+@settings(max_examples=examples(1500), derandomize=True, database=None)
 @given(
     st.lists(st.tuples(st.booleans(), PATTERNS, st.sampled_from("xyz")), max_size=25),
     st.lists(KEYS, min_size=1, max_size=4),

@@ -18,8 +18,9 @@ from penstock.core.route import Route
 from tests.core import counted
 from tests.core.house import House
 from tests.core.transacting import Client, traces
+from tests.profiles import examples
 
-EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", "600")) // 2
+EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", examples(600))) // 2
 ROUTES = (("", "q0"), ("", "q1"), ("amq.fanout", ""))
 WHO = st.integers(0, 2)
 WHERE = st.integers(0, 1)

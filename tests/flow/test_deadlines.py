@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.flow.deadlines import NEVER, Deadlines, Party
+from tests.profiles import examples
 
 
 class Clocked(Party):
@@ -61,7 +62,7 @@ def test_a_deadline_that_is_moved_often_does_not_fill_the_heap() -> None:
     assert len(deadlines) < 1000
 
 
-@settings(max_examples=300, derandomize=True, database=None)
+@settings(max_examples=examples(300), derandomize=True, database=None)
 @given(st.lists(st.tuples(st.sampled_from(["add", "drop", "run"]), st.integers(0, 4), st.integers(1, 20)), max_size=60))
 def test_every_party_is_looked_at_when_its_earliest_time_has_come(steps: list[tuple[str, int, int]]) -> None:
     deadlines, now = Deadlines(), 0.0

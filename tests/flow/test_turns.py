@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from penstock.flow.gate import Gate
 from penstock.flow.turns import Turns
 from tests.flow.parties import Walker
+from tests.profiles import examples
 
 
 def reopen(turns: Turns, gate: Gate) -> None:
@@ -107,7 +108,7 @@ def test_listing_an_open_gate_twice_gives_no_second_turn() -> None:
     assert passed == ["a"]
 
 
-@settings(max_examples=200, derandomize=True, database=None)
+@settings(max_examples=examples(200), derandomize=True, database=None)
 @given(st.lists(st.lists(st.sampled_from(["q", "r", "qr"]), min_size=1, max_size=4), min_size=1, max_size=6), st.data())
 def test_when_all_gates_are_open_in_the_end_everyone_has_passed(plans: list[list[str]], data: st.DataObject) -> None:
     turns, passed = Turns(), list[str]()

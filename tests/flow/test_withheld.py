@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from penstock.flow.gate import Gate
 from penstock.flow.withheld import Pending, Withheld
+from tests.profiles import examples
 
 
 def told(withheld: Withheld) -> list[tuple[int, int, bool]]:
@@ -158,5 +159,5 @@ class AnyOrder(RuleBasedStateMachine):
 
 TestAnyOrder = AnyOrder.TestCase
 TestAnyOrder.settings = settings(
-    max_examples=200, stateful_step_count=30, derandomize=True, database=None, deadline=None
+    max_examples=examples(200), stateful_step_count=30, derandomize=True, database=None, deadline=None
 )

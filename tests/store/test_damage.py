@@ -17,6 +17,7 @@ from penstock.errors import StoreError
 from penstock.store.repair import repair
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE, SqliteStore
+from tests.profiles import examples
 from tests.store.holding import Contents, committing, contents, filled, opened, some_note, some_page, some_row
 
 Change = Callable[[bytearray], None]
@@ -180,7 +181,7 @@ def test_a_bit_of_the_statements_that_make_the_tables(subject: Subject) -> None:
 
 
 @given(places=st.lists(st.tuples(st.integers(0), st.integers(0, 7)), min_size=1, max_size=4))
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_bits_anywhere(subject: Subject, places: list[tuple[int, int]]) -> None:
     def change(octets: bytearray) -> None:
         for at, bit in places:

@@ -24,6 +24,7 @@ from penstock.wire.amqp091.codec import (
     encode_table,
 )
 from penstock.wire.amqp091.spec import METHODS, MethodSpec, ReplyCode
+from tests.profiles import examples
 from tests.wire import strategies
 from tests.wire.test_methods import sample
 
@@ -135,7 +136,7 @@ def test_arbitrary_octets_raise_nothing_but_a_codec_error(data: bytes) -> None:
         decode_method(data)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(strategies.methods(), st.data())
 def test_a_method_with_a_spoilt_octet_raises_nothing_but_a_codec_error(
     method: tuple[int, dict[str, object]], data: st.DataObject

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE
 from penstock.store.store import STALE, Damage
 from tests.adapter.keeping.mending import Life, make
+from tests.profiles import examples, sample
 
 Contents = dict[tuple[str, str], list[bytes]]
 Change = Callable[[bytearray], None]
@@ -113,10 +114,10 @@ def cut(size: int) -> Change:
     return change
 
 
-def mostly_exact(patient: Patient, run: Iterable[Change]) -> None:
+def mostly_exact(patient: Patient, changes: Sequence[Change]) -> None:
     """Of nearly all damages that cost messages it is told exactly which and how many."""
     hurt, exact = patient.hurt, patient.exact
-    for change in run:
+    for change in sample(changes):
         patient.suffer(change)
     hurt, exact = patient.hurt - hurt, patient.exact - exact
     assert hurt > 5
@@ -144,7 +145,7 @@ def test_a_file_that_was_cut_off(patient: Patient) -> None:
 
 def test_damage_in_several_places(patient: Patient) -> None:
     chance = random.Random(7)
-    for _ in range(25):
+    for _ in range(examples(25)):
         patient.suffer(*[empty(chance.randrange(patient.pages)) for _ in range(3)])
         patient.suffer(*[flip(chance.randrange(len(patient.octets)), 3) for _ in range(20)])
 

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from penstock.flow.level import Level
 from tests.adapter.keeping.paged import PagedHouse
 from tests.adapter.keeping.shelf import Shelf
+from tests.profiles import examples
 
 QUEUES: dict[str, tuple[dict[str, object], bool]] = {
     "few": ({"x-overflow": "page", "capacity-messages": 4}, True),
@@ -289,5 +290,5 @@ class PagingLives(RuleBasedStateMachine):
 
 
 TestPagingLives = PagingLives.TestCase
-TestPagingLives.settings = hypothesis_settings(max_examples=300, stateful_step_count=60, deadline=None)
+TestPagingLives.settings = hypothesis_settings(max_examples=examples(300), stateful_step_count=60, deadline=None)
 TestPagingLives = pytest.mark.slow(TestPagingLives)

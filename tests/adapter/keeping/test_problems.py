@@ -19,6 +19,7 @@ from penstock.names import read_settings
 from penstock.store.commit import Thing
 from tests.adapter.keeping.acts import furnish
 from tests.adapter.keeping.declared import Declared, journaled, queue_of
+from tests.profiles import examples
 
 
 @pytest.fixture
@@ -164,7 +165,7 @@ def test_what_is_not_known_or_of_a_newer_version_is_told(hub: Hub) -> None:
     assert list(again.broker.vhosts["/"].queues) == ["q"]
 
 
-@hypothesis(max_examples=200, deadline=None)
+@hypothesis(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_damage_of_one_thing_is_told_and_harms_no_other(data: st.DataObject) -> None:
     hub = journaled()

@@ -23,6 +23,7 @@ from penstock.core.session import Session
 from penstock.core.settings import Defaults
 from penstock.core.transaction import Transaction
 from tests.adapter.keeping.shelf import WALL, Shelf
+from tests.profiles import examples
 
 QUEUES = ("plain", "urgent", "work", "dead")
 BOUND = (
@@ -284,7 +285,7 @@ def _messages(queue: Queue) -> list[Message]:
 
 
 TestLives = Lives.TestCase
-TestLives.settings = hypothesis_settings(max_examples=300, stateful_step_count=50, deadline=None)
+TestLives.settings = hypothesis_settings(max_examples=examples(300), stateful_step_count=50, deadline=None)
 TestLives = pytest.mark.slow(TestLives)
 
 

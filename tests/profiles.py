@@ -1,0 +1,29 @@
+"""How much random tests try: a part in `make test`, all in `make test-long` (--hypothesis-profile=thorough)."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from hypothesis import settings
+
+T = TypeVar("T")
+
+QUICK, THOROUGH = "quick", "thorough"
+
+# Shared machines are slow at times; a deadline per example would fail for that alone.
+settings.register_profile(QUICK, deadline=None, print_blob=True, max_examples=30)
+settings.register_profile(THOROUGH, deadline=None, print_blob=True)
+
+
+def thorough() -> bool:
+    """Tell whether this is the long run."""
+    return settings.get_current_profile_name() == THOROUGH
+
+
+def sample(cases: Sequence[T]) -> Sequence[T]:
+    """Return the cases to try where the long run tries them all: every third."""
+    return cases if thorough() else cases[::3]
+
+
+def examples(count: int) -> int:
+    """Return how many examples to try where the long run tries `count`: a fifth of them."""
+    return count if thorough() else -(-count // 5)
