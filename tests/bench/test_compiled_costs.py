@@ -7,10 +7,11 @@ import pytest
 import penstock
 from bench import guard, memory
 from bench.hotpath import BATCH, STEPS, Bench
+from tests.profiles import thorough
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", STEPS if thorough() else ("through", "stored"))
 def test_a_step_takes_no_more_instructions_than_recorded(step: str) -> None:
     records, here = guard.read(), guard.surroundings()
     reason = guard.reason_to_skip() or guard.reason_not_to_compare(records, here)

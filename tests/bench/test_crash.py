@@ -23,9 +23,10 @@ from bench.crash.rounds import Rounds, parties, plan_of
 from bench.crash.target import Target
 from bench.crash.topology import OURS, PAGED_ROADS, PAGED_WORK, PAGING, Road, straight
 from tests.postgres import needs_postgres
+from tests.profiles import thorough
 
 FORM = COMPILED if penstock.compiled() else INTERPRETED
-ROUNDS = 8
+ROUNDS = 8 if thorough() else 3
 SEED = 20
 PAGED_ROUND = 2
 """A round of that seed in which queues page."""

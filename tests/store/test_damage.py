@@ -17,7 +17,7 @@ from penstock.errors import StoreError
 from penstock.store.repair import repair
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE, SqliteStore
-from tests.profiles import examples
+from tests.profiles import examples, sample
 from tests.store.holding import Contents, committing, contents, filled, opened, some_note, some_page, some_row
 
 Change = Callable[[bytearray], None]
@@ -113,21 +113,22 @@ def cut(size: int) -> Change:
 
 
 def test_a_bit_of_the_files_header(subject: Subject) -> None:
-    outcomes = Counter(subject.suffer(flip(at, at % 8)) for at in range(100))
-    assert min(outcomes["refused"], outcomes["whole"]) > 10
+    outcomes = Counter(subject.suffer(flip(at, at % 8)) for at in sample(range(100)))
+    assert min(outcomes["refused"], outcomes["whole"]) > 3
 
 
 def test_a_bit_at_the_beginning_of_any_page(subject: Subject) -> None:
     chance = random.Random(1)
-    for page in range(subject.pages):
+    for page in sample(range(subject.pages)):
         subject.suffer(flip(page * PAGE_SIZE + chance.randrange(24), chance.randrange(8)))
 
 
 def test_a_page_of_zeros_or_ones(subject: Subject) -> None:
     outcomes = Counter(
-        subject.suffer(overwrite(page * PAGE_SIZE, PAGE_SIZE, 0xFF if page % 2 else 0)) for page in range(subject.pages)
+        subject.suffer(overwrite(page * PAGE_SIZE, PAGE_SIZE, 0xFF if page % 2 else 0))
+        for page in sample(range(subject.pages))
     )
-    assert outcomes["told"] > 30
+    assert outcomes["told"] > 10
 
 
 def test_a_page_in_the_place_of_another(subject: Subject) -> None:
@@ -135,7 +136,7 @@ def test_a_page_in_the_place_of_another(subject: Subject) -> None:
     trees = [page for page in range(subject.pages) if subject.octets[page * PAGE_SIZE] in (2, 5, 10, 13)]
     assert len(trees) > 10
     pairs = [(to, come_from) for to in trees for come_from in trees if to != come_from]
-    for to, come_from in random.Random(3).sample(pairs, 60):
+    for to, come_from in random.Random(3).sample(pairs, examples(60)):
         page = subject.octets[come_from * PAGE_SIZE :][:PAGE_SIZE]
         subject.suffer(
             lambda octets, to=to, page=page: octets.__setitem__(slice(to * PAGE_SIZE, (to + 1) * PAGE_SIZE), page)
