@@ -1,5 +1,6 @@
 """What every test run has in common: which form of Penstock is meant, where Java is, and Hypothesis's settings."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -40,6 +41,13 @@ def pytest_report_header() -> str:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
+    """Keep the garbage collector from looking at thousands of tests again and again; prepare for those with Spark."""
+    gc.collect()
+    gc.freeze()
+    provide_java(session)
+
+
+def provide_java(session: pytest.Session) -> None:
     """Give the tests with Spark a JVM, or skip them by name."""
     items = [item for item in session.items if item.get_closest_marker("spark")]
     if not items:
