@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-clients demo bench bench-flow crash victim quota paging guard lint format lock clean
+.PHONY: help setup test test-long test-clients demo bench bench-flow crash victim quota paging guard lint format lock clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -14,6 +14,9 @@ setup:  ## Make .venv, install everything from the lock, build Penstock
 
 test: setup  ## Lint, types, import contracts, then all tests: interpreted, compiled, with Spark
 	@$(RUN) scripts/check.py
+
+test-long: setup  ## The same with all random examples, damages and crash rounds (tests/profiles.py)
+	@$(RUN) scripts/check.py --long
 
 test-clients: setup  ## Other people's suites and applications, on Penstock and on RabbitMQ where it is installed
 	@scripts/suites.sh || true

@@ -1,11 +1,14 @@
 """Run every check of the project and end with one line that says how it went.
 
-Lint, formatting, types and import contracts; the tests interpreted (from ``src``) and at the same time compiled (as
-installed) and with Spark, in a process of its own, for a JVM does not leave one that it has entered. Every check runs,
-whatever became of those before it.
+Lint, formatting, types and import contracts; the tests interpreted (from ``src``), compiled (as installed) and with
+Spark. Every check runs, whatever became of those before it.
 
 Tests of a whole broker run once, in the form that is installed, which is what ships; of them the interpreted form runs
 a part that touches every layer. Tests of single modules run in both forms.
+
+The tests are cut into parts by folder, and each part is a process of its own: a JVM does not leave one that it has
+entered, and brokers and clients wait for each other most of the time, so that several parts at once take little longer
+than one. What a part says is shown when it has ended.
 """
 
 import argparse
@@ -17,17 +20,31 @@ import sysconfig
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 SOURCES = ROOT / "src"
-NOTHING_COMPILED = ("tests/house", "tests/store")
-"""Tests of what is the same in both forms: they run once, with the interpreted one."""
+AT_ONCE = 3
+"""Checks that run at the same time: one more than the cores of a small machine, for they wait now and then."""
+GROUPS = (
+    ("server, a to h", ("tests/server/test_[a-h]*.py",)),
+    ("server, i to z", ("tests/server/test_[!a-h]*.py",)),
+    ("clients", ("tests/clients/**/test_*.py", "tests/checklists/**/test_*.py")),
+    ("compat", ("tests/compat/**/test_*.py",)),
+    ("bench and demo", ("tests/bench/**/test_*.py", "tests/demo/**/test_*.py")),
+    ("core", ("tests/core/**/test_*.py",)),
+    ("adapter", ("tests/adapter/**/test_*.py",)),
+    ("store", ("tests/store/**/test_*.py",)),
+)
+"""What is one part, longest first; what is not named here is one more part."""
+NOTHING_COMPILED = ("tests/house", "tests/spark", "tests/store")
+"""Tests of what is the same in both forms: they run once, interpreted."""
 WHOLE_BROKER = ("tests/server", "tests/clients", "tests/compat", "tests/checklists", "tests/bench", "tests/demo")
 """Tests of a whole broker, through its ports: they run once, with the compiled form where there is one."""
 SMOKE = (
@@ -41,6 +58,9 @@ SMOKE = (
     "tests/clients/test_aio_pika.py",
 )
 """Those of them that run interpreted as well."""
+LONG = ("--hypothesis-profile=thorough", "--timeout=900")
+"""What pytest is told for the long run; see tests/profiles.py."""
+INTERPRETED, COMPILED = "interpreted", "compiled"
 
 
 @dataclass(frozen=True)
@@ -49,30 +69,50 @@ class Outcome:
 
     name: str
     passed: bool | None
-    seconds: float
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
     note: str = ""
 
     def line(self) -> str:
         """Return the outcome as one line of the summary."""
         word = {True: "passed", False: "FAILED", None: "skipped"}[self.passed]
-        return f"  {self.name:<20} {word:<8} {self.seconds:6.1f} s  {self.note}".rstrip()
+        return f"  {self.name:<28} {word:<8} {self.seconds:6.1f} s, CPU {self.cpu_seconds:6.1f} s  {self.note}".rstrip()
 
 
-def heading(text: str) -> None:
-    """Set a check's output apart from that of the one before."""
-    print(f"\n=== {text}", flush=True)
+@dataclass(frozen=True)
+class Part:
+    """Tests that run in one process: those below ``paths`` that carry the marks, in one form of Penstock."""
+
+    name: str
+    form: str
+    paths: tuple[str, ...]
+    marks: str = "not spark"
 
 
-def command(name: str, *words: str) -> Outcome:
-    """Run a tool of the environment; it passes if it exits with 0."""
-    heading(name)
+Check = Callable[[IO[str]], Outcome]
+
+
+def run(words: list[str], output: IO[str], environment: dict[str, str] | None = None) -> tuple[int, float, float]:
+    """Run a program to its end; return its exit code, the seconds and the CPU seconds that it and its children took."""
     start = time.monotonic()
-    code = subprocess.run([str(BIN / words[0]), *words[1:]], cwd=ROOT, check=False).returncode
-    return Outcome(name, code == 0, time.monotonic() - start)
+    process = subprocess.Popen(words, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, time.monotonic() - start, usage.ru_utime + usage.ru_stime
 
 
-def lint() -> list[Outcome]:
-    """Run the checks that only read the sources."""
+def command(name: str, *words: str) -> Check:
+    """Return the check that a tool of the environment exits with 0."""
+
+    def check(output: IO[str]) -> Outcome:
+        code, seconds, cpu_seconds = run([str(BIN / words[0]), *words[1:]], output)
+        return Outcome(name, code == 0, seconds, cpu_seconds)
+
+    return check
+
+
+def lint() -> list[Check]:
+    """Return the checks that only read the sources."""
     return [
         command("ruff check", "ruff", "check", "."),
         command("ruff format", "ruff", "format", "--check", "."),
@@ -93,34 +133,60 @@ def counts(report: Path) -> str:
     return note + (f", {failed + errors} failed" if failed + errors else "")
 
 
-def interpreted_paths() -> list[str]:
-    """Return what runs interpreted beside a compiled form: all but tests of a whole broker, and a part of those."""
-    folders = sorted(path for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__")
-    paths = [str(path.relative_to(ROOT)) for path in folders]
-    single = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "tests").glob("test_*.py"))]
-    return [path for path in paths if path not in WHOLE_BROKER] + single + list(SMOKE)
+def title(part: Part) -> str:
+    """Return what a part is called in the output."""
+    return f"tests {part.form}: {part.name}"
 
 
-def tests(name: str, form: str, marks: str, output: IO[str] | None, paths: Sequence[str]) -> Outcome:
-    """Run the tests that carry these marks; those with the interpreted form take the sources, not what is installed.
-
-    What they say goes to `output`; None: to the terminal. `paths` are where they are; empty is everywhere.
-    """
-    print(f"\n=== {name}", file=output, flush=True)
+def tests(part: Part, long: bool) -> Check:
+    """Return the check that a part passes; the interpreted form is that of the sources, not what is installed."""
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    environment["PENSTOCK_EXPECT"] = form
-    if form == "interpreted":
+    environment["PENSTOCK_EXPECT"] = part.form
+    if part.form == INTERPRETED:
         environment["PYTHONPATH"] = str(SOURCES)
-    start = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder, "report.xml")
-        words = [sys.executable, "-m", "pytest", "-m", marks, f"--junitxml={report}", "--durations=15", *paths]
-        if form == "compiled" and marks != "spark":
-            words += [f"--ignore={path}" for path in NOTHING_COMPILED]
-        if output is not None:
-            words += ["-p", "no:cacheprovider"]  # Two at a time would write over one another's.
-        code = subprocess.run(words, cwd=ROOT, env=environment, stdout=output, check=False).returncode
-        return Outcome(name, code == 0, time.monotonic() - start, counts(report))
+
+    def check(output: IO[str]) -> Outcome:
+        with tempfile.TemporaryDirectory() as folder:
+            report = Path(folder, "report.xml")
+            words = [sys.executable, "-m", "pytest", "-q", "-m", part.marks, f"--junitxml={report}", "--durations=10"]
+            words += ["-p", "no:cacheprovider", *(LONG if long else ()), *part.paths]
+            code, seconds, cpu_seconds = run(words, output, environment)
+            return Outcome(title(part), code == 0, seconds, cpu_seconds, counts(report))
+
+    return check
+
+
+def all_files() -> set[str]:
+    """Return the paths of all files of tests."""
+    return {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
+
+
+def below(files: Iterable[str], folders: Iterable[str]) -> set[str]:
+    """Return those of the files that are below one of these folders."""
+    return {file for file in files if any(file.startswith(f"{folder}/") for folder in folders)}
+
+
+def parts(form: str, paths: Iterable[str]) -> list[Part]:
+    """Cut what is below these paths into parts."""
+    left = set(paths)
+    found: list[Part] = []
+    for name, patterns in GROUPS:
+        here = {str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)}
+        if here and here <= left:
+            found.append(Part(name, form, tuple(sorted(here))))
+            left -= here
+    return [*found, Part("the rest", form, tuple(sorted(left)))]
+
+
+def all_parts(form: str) -> list[Part]:
+    """Return the parts of a whole run where this form is installed, longest first."""
+    every = all_files()
+    spark = Part("with Spark", form, ("tests/spark",), "spark")
+    if form == INTERPRETED:
+        return [spark, *parts(INTERPRETED, every)]
+    compiled = parts(COMPILED, every - below(every, NOTHING_COMPILED))
+    interpreted = parts(INTERPRETED, every - below(every, WHOLE_BROKER))
+    return [spark, *compiled, Part("smoke", INTERPRETED, SMOKE), *interpreted]
 
 
 def installed_form() -> str:
@@ -144,36 +210,14 @@ def compiler_works() -> bool:
             return False
 
 
-def compiled_tests(form: str, output: IO[str]) -> Outcome:
-    """Run the tests compiled; without a C compiler they are skipped, with one that works they may not be."""
-    name = "tests compiled"
-    if form == "compiled":
-        return tests(name, "compiled", "not spark", output, ())
+def not_compiled() -> Outcome:
+    """Say why nothing runs compiled; with a C compiler that works nobody may do without, unless it was asked for."""
     if os.environ.get("PENSTOCK_PURE") == "1":
-        note = "PENSTOCK_PURE=1 asks for the interpreted form"
-    elif not compiler_works():
-        note = "there is no C compiler that can build extensions of this Python"
-    else:
-        note = "the C compiler works, and yet the installed penstock is interpreted"
-        return Outcome(name, False, 0.0, note)
-    return Outcome(name, None, 0.0, note)
-
-
-def all_tests(form: str) -> list[Outcome]:
-    """Run the tests interpreted, and at the same time the tests compiled and then those with Spark in the form that is
-    installed: brokers and clients wait for each other most of the time, and a machine has two cores at least."""
-
-    def others(output: IO[str]) -> list[Outcome]:
-        return [compiled_tests(form, output), tests("tests with Spark", form, "spark", output, ())]
-
-    with tempfile.TemporaryFile("w+") as output, ThreadPoolExecutor(1) as beside:
-        print("\nThe tests compiled and with Spark run at the same time; what they say comes after.", flush=True)
-        rest = beside.submit(others, output)
-        paths = interpreted_paths() if form == "compiled" else []
-        outcomes = [tests("tests interpreted", "interpreted", "not spark", None, paths), *rest.result()]
-        output.seek(0)
-        shutil.copyfileobj(output, sys.stdout)
-    return outcomes
+        return Outcome("tests compiled", None, note="PENSTOCK_PURE=1 asks for the interpreted form")
+    if not compiler_works():
+        return Outcome("tests compiled", None, note="there is no C compiler that can build extensions of this Python")
+    note = "the C compiler works, and yet the installed penstock is interpreted"
+    return Outcome("tests compiled", False, note=note)
 
 
 def provide() -> None:
@@ -182,22 +226,49 @@ def provide() -> None:
         subprocess.run([str(ROOT / "scripts" / script)], stdout=subprocess.DEVNULL, check=False)
 
 
+def run_all(checks: list[Check], at_once: int) -> list[Outcome]:
+    """Run checks, some at the same time; show what each says, in one piece, when it has ended."""
+    showing = Lock()
+
+    def show(check: Check) -> Outcome:
+        with tempfile.TemporaryFile("w+") as output:
+            outcome = check(output)
+            with showing:
+                print(f"\n=== {outcome.line().strip()}")
+                output.seek(0)
+                shutil.copyfileobj(output, sys.stdout)
+                sys.stdout.flush()
+        return outcome
+
+    with ThreadPoolExecutor(at_once) as beside:
+        return list(beside.map(show, checks))
+
+
+def summary(outcomes: list[Outcome], seconds: float) -> int:
+    """Print how everything went; return the exit code."""
+    print("\n=== Summary")
+    print("\n".join(outcome.line() for outcome in outcomes))
+    failed = [outcome.name for outcome in outcomes if outcome.passed is False]
+    verdict = f"FAILED: {', '.join(failed)}" if failed else "All checks passed"
+    print(f"{verdict} ({seconds:.0f} s).", flush=True)
+    return 1 if failed else 0
+
+
 def main() -> int:
     """Run what was asked for; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--lint", action="store_true", help="only the checks that read the sources")
-    only_lint = parser.parse_args().lint
+    parser.add_argument("--long", action="store_true", help="all random examples and rounds instead of a part")
+    arguments = parser.parse_args()
     start = time.monotonic()
-    outcomes = lint()
-    if not only_lint:
+    checks, others = lint(), []
+    if not arguments.lint:
         provide()
-        outcomes += all_tests(installed_form())
-    heading("Summary")
-    print("\n".join(outcome.line() for outcome in outcomes))
-    failed = [outcome.name for outcome in outcomes if outcome.passed is False]
-    verdict = f"FAILED: {', '.join(failed)}" if failed else "All checks passed"
-    print(f"{verdict} ({time.monotonic() - start:.0f} s).", flush=True)
-    return 1 if failed else 0
+        form = installed_form()
+        print("Several checks run at the same time; what each says is shown when it has ended.", flush=True)
+        checks += [tests(part, arguments.long) for part in all_parts(form)]
+        others = [] if form == COMPILED else [not_compiled()]
+    return summary(run_all(checks, AT_ONCE) + others, time.monotonic() - start)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,48 @@
+"""`make test` runs every file of tests, each in the forms that it is for, and none twice."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "check.py"
+
+
+@pytest.fixture(scope="module")
+def check() -> ModuleType:
+    """The script as a module."""
+    spec = importlib.util.spec_from_file_location("check", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["check"] = module  # A dataclass looks for its module there.
+    spec.loader.exec_module(module)
+    return module
+
+
+def runs(check: ModuleType, installed: str) -> Counter[tuple[str, str]]:
+    """Count how often each file runs in each form, the run with Spark left out."""
+    parts = [part for part in check.all_parts(installed) if part.marks == "not spark"]
+    return Counter((part.form, path) for part in parts for path in part.paths)
+
+
+def test_every_file_of_tests_runs_once_interpreted_where_nothing_is_compiled(check: ModuleType) -> None:
+    assert runs(check, "interpreted") == Counter(("interpreted", path) for path in check.all_files())
+
+
+def test_every_file_of_tests_runs_in_the_forms_that_it_is_for(check: ModuleType) -> None:
+    files = check.all_files()
+    same, whole = check.below(files, check.NOTHING_COMPILED), check.below(files, check.WHOLE_BROKER)
+    compiled = {("compiled", path) for path in files - same}
+    interpreted = {("interpreted", path) for path in (files - whole) | set(check.SMOKE)}
+    assert runs(check, "compiled") == Counter(compiled | interpreted)
+
+
+def test_no_part_is_empty(check: ModuleType) -> None:
+    """Pytest would run everything in its place."""
+    assert all(part.paths for form in ("compiled", "interpreted") for part in check.all_parts(form))
