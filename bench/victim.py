@@ -97,11 +97,12 @@ class Client:
 
 def publish(exchange: str, key: str, body: bytes = b"x", **properties: object) -> bytes:
     """Return the frames of a publish."""
-    out = method_frame(1, spec.BASIC_PUBLISH, exchange=exchange, routing_key=key)
-    out += frame(spec.FRAME_HEADER, 1, encode_header(len(body), Properties(**properties)))  # type: ignore[arg-type]
-    for start in range(0, len(body), 131064):
-        out += frame(spec.FRAME_BODY, 1, body[start : start + 131064])
-    return out
+    frames = [
+        method_frame(1, spec.BASIC_PUBLISH, exchange=exchange, routing_key=key),
+        frame(spec.FRAME_HEADER, 1, encode_header(len(body), Properties(**properties))),  # type: ignore[arg-type]
+    ]
+    frames += [frame(spec.FRAME_BODY, 1, body[start : start + 131064]) for start in range(0, len(body), 131064)]
+    return b"".join(frames)
 
 
 def declare(queue: str, **arguments: object) -> bytes:
