@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 SWITCH_S = 0.0005
 """Seconds that the store's thread waits for the interpreter while the loop is busy, at each of its calls of the disk,
 instead of Python's 0.005: a page is read back with a few such calls."""
-COLLECT_AFTER = 50_000
-"""New objects between two looks for cycles, instead of Python's 700: a few MiB at most."""
+COLLECT_AFTER = (5_000, 5, 800)
+"""New objects between two looks at the new ones for cycles, such looks between two at those that outlived one, and
+of those between two at everything. A look at n objects takes up to n/4 microseconds, in which nobody is served: with
+50,000 a burst of declarations or of dead letters had looks of 10 ms and more."""
 
 
 @main.command()
@@ -146,4 +148,4 @@ def _calm_the_collector() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(COLLECT_AFTER, 20, 20)
+    gc.set_threshold(*COLLECT_AFTER)
