@@ -26,7 +26,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from penstock.adapter.keeping.account import Account, summed_up
-from penstock.adapter.keeping.commits import encode
+from penstock.adapter.keeping.commits import encode_steps
 from penstock.adapter.keeping.loading import Loader
 from penstock.adapter.keeping.recovery import Recovery
 from penstock.adapter.keeping.restore import restore_steps
@@ -37,7 +37,7 @@ from penstock.core.storing import announce_exactly
 from penstock.core.transit import Read
 from penstock.errors import StoreError, StoreLost
 from penstock.flow.level import UNLIMITED
-from penstock.flow.work import Steps
+from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps
 from penstock.server.gauge import Gauge
 from penstock.store.commit import Commit, Row
 from penstock.store.store import Store, Usage
@@ -72,6 +72,10 @@ class Keeper:
         made by `recover`."""
         self._shell: Shell | None = None
         self.gauge = Gauge(store)
+        self._encoding: Steps[Commit] | None = None
+        """What is being put together for the writer: a share of work each turn."""
+        self._wall_offset: float = 0.0
+        """With which its rows are put together."""
         self._writing: Commit | None = None
         self._since: float = 0.0
         """When it was given to the writer: seconds of the loop's clock."""
@@ -192,7 +196,9 @@ class Keeper:
         journal = self.journal
         if self._writing is not None or self.lost.done():
             return
-        if journal.has_urgent():
+        if self._encoding is not None:
+            self._encode()
+        elif journal.has_urgent():
             self._write()
         elif not journal.is_idle():
             if self._gathering is None:
@@ -214,14 +220,28 @@ class Keeper:
 
     def _gathered(self) -> None:
         self._gathering = None
-        if self._writing is None and not self.lost.done():
+        if self._writing is None and self._encoding is None and not self.lost.done():
             self._write()
 
     def _write(self) -> None:
         assert self._shell is not None
-        offset = self._shell.hub.control.wall_offset
+        hub = self._shell.hub
+        self._wall_offset = hub.control.wall_offset
+        self._encoding = encode_steps(self.journal, self.journal.take(), self._wall_offset, hub.broker.work)
+        self._encode()
+
+    def _encode(self) -> None:
+        """Put together a part of what is written next; when that is all of it, have it written."""
+        assert self._shell is not None
+        assert self._encoding is not None
+        work = self._shell.hub.broker.work
+        work.limit = work.done + SHARE
         try:
-            commit = encode(self.journal, self.journal.take(), offset)
+            next(self._encoding)
+            self._shell.schedule()  # The rest is for the next turns.
+        except StopIteration as end:
+            self._encoding = None
+            self._give(end.value)
         except Exception as error:  # A fault of ours. To go on could be to confirm what is not written.
             log.exception("what is to be kept could not be put together")
             self._lose(
@@ -230,9 +250,14 @@ class Keeper:
                     "confirmed any more and the broker ends; what was confirmed is in the store: start it again"
                 )
             )
-            return
+        finally:
+            work.limit = UNLIMITED_WORK
+
+    def _give(self, commit: Commit) -> None:
+        """Have a transaction written."""
+        assert self._shell is not None
         if commit.rows:
-            self._times.write(min(row.number for row in commit.rows), offset)
+            self._times.write(min(row.number for row in commit.rows), self._wall_offset)
         self._writing = commit
         self._since = self._shell.loop.time()
         self._aim()
