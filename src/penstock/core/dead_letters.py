@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 LETTER_DEADLINE_S: Final = 30.0
 """Most that a dead letter waits where publishes may wait for ever."""
-LETTER_UNITS: Final = 25
+LETTER_UNITS: Final = 35
 TARGET_UNITS: Final = 5
 """Units of work that it takes to write a dead letter, and to put it into each queue (see Chores)."""
 LOOSE_MAX: Final = 1000

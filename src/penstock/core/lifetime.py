@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 EXPIRED_AT_ONCE: Final = 500
 """Messages of a queue that expire at once at most; the others follow in the next turn, so nobody waits."""
-EXPIRED_A_TURN: Final = 2000
+EXPIRED_A_TURN: Final = 1000
 """Messages of all queues that expire in one turn of the broker at most."""
+EXPIRED_WORK: Final = 2
+"""Units of work of a message that expires; what becomes of it as a dead letter is counted there."""
 
 
 def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> bool:
@@ -56,7 +58,7 @@ def expire_some(broker: Dispatcher, queue: Queue) -> bool:
     most = broker.expirable if broker.expirable < EXPIRED_AT_ONCE else EXPIRED_AT_ONCE
     fresh = expire(queue, broker.now, broker.offered, most)
     broker.expirable -= queue.expired - before
-    broker.work.done += queue.expired - before
+    broker.work.done += EXPIRED_WORK * (queue.expired - before)
     return fresh
 
 
@@ -64,7 +66,7 @@ def expire_all(broker: Dispatcher, queue: Queue) -> None:
     """Drop all that is too old in a queue, before somebody gets a message of it; who asks for that pays for it."""
     before = queue.expired
     expire(queue, broker.now, broker.now)
-    broker.work.done += queue.expired - before
+    broker.work.done += EXPIRED_WORK * (queue.expired - before)
 
 
 def freshen(broker: Dispatcher, lifetime: Lifetime) -> bool:
