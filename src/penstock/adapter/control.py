@@ -7,7 +7,6 @@ answered with an error that carries the code of its kind; no channel is closed f
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -15,11 +14,13 @@ from typing import TYPE_CHECKING, Final
 from librt.strings import read_i64_be
 from mypy_extensions import i64
 
-from penstock.adapter import definitions, hosting, listing, operating, overview, tuning, views, why
+from penstock.adapter import definitions, hosting, listing, operating, overview, tuning, why
 from penstock.adapter.amqp091.content import body_of, make_content, properties_of
+from penstock.adapter.answering import OCTETS_A_UNIT, text_steps
 from penstock.adapter.blocks import CONTENT_TYPE, encode_block
 from penstock.adapter.importing import answer_import
 from penstock.adapter.request import IMPORT_OCTETS, REQUEST_OCTETS, Request
+from penstock.adapter.status import answer_status
 from penstock.adapter.users import ADMINISTRATOR
 from penstock.core.broker import Broker
 from penstock.core.cursor import Cursor
@@ -52,18 +53,13 @@ BLOCK_BYTES_MAX: Final = 16 * 1024 * 1024
 FOR_EVERYBODY: Final = ("cursor.attach", "cursor.plan", "cursor.range", "cursor.settle", "cursor.delete")
 """Operations on messages of queues, as consuming is: any user of the virtual host may ask for them. All others are the
 operator's, and need the tag administrator."""
-STATUS_MOST: Final = 500
-"""Queues, and connections, in a status; `list` gives all, page by page."""
 IMPORT: Final = "definitions.import"
 REQUEST_VALUES: Final = 10_000
 """About how many values (names, numbers, texts, lists) may be in a request."""
 REQUEST_WORK: Final = 50
-OCTETS_A_UNIT: Final = 128
-"""Units of work of any request, and octets of JSON to the unit; what lists is charged where it lists."""
+"""Units of work of any request; what lists is charged where it lists."""
 SIZE_AT: Final = 11
 """Where a content header has the size of the body (AMQP 0-9-1 section 2.3.5.2)."""
-SLOWED_SHOWN: Final = 20
-"""Connections slowed by their own work that `status` names; `why` tells of each."""
 CURSORS_MAX: Final = 10_000
 """Cursors of a virtual host."""
 
@@ -103,21 +99,24 @@ class Control:
             "cursor.delete": self._delete,
             "block": lambda request: operating.block(hub, request),
             "unblock": lambda request: operating.unblock(hub, request),
-            "settings.list": lambda request: tuning.list_settings(hub, request),
             "show": lambda request: tuning.show(hub, request),
-            "list": lambda request: listing.answer(hub, request),
             "definitions.export": lambda request: definitions.answer_export(hub, request),
             "vhost.declare": self._declare_vhost,
             "vhost.delete": self._delete_vhost,
             "why": self._why,
-            "status": self._status,
         }
         self._in_steps: dict[str, Callable[[Request], Steps[dict[str, object]]]] = {
             "settings.set": lambda request: tuning.set_settings(hub, request),
             "settings.unset": lambda request: tuning.unset_settings(hub, request),
             IMPORT: lambda request: answer_import(hub, request),
         }
-        """Those that take many turns where there is much."""
+        """Those that change much, one after the other, in as many turns as it takes."""
+        self._asking: dict[str, Callable[[Request], Steps[dict[str, object]]]] = {
+            "list": lambda request: listing.answer_steps(hub, request),
+            "settings.list": lambda request: tuning.list_settings(hub, request),
+            "status": lambda request: answer_status(hub, request),
+        }
+        """Those that tell much, in as many turns as it takes; they do not wait for changes."""
 
     def request(self, vhost: VirtualHost, connection: Connection, operation: str, content: bytes) -> None:
         """Carry out an operation and reply; a request that does not say where to reply is carried out all the same."""
@@ -139,6 +138,10 @@ class Control:
             if in_steps is not None:
                 self.hub.start(self._answer_in_steps(request, in_steps(request)), connection)
                 return
+            asking = self._asking.get(operation)
+            if asking is not None:
+                self.hub.start_asking(self._answer_in_steps(request, asking(request)), connection)
+                return
             answer = self._operations[operation](request)
             if answer is not None:
                 self._answer(request, answer)
@@ -147,8 +150,8 @@ class Control:
 
     def _admit(self, connection: Connection, operation: str) -> None:
         """Raise NotFound (404) or AccessRefused (403) for an operation that a connection's user may not ask for."""
-        if operation not in self._operations and operation not in self._in_steps:
-            names = ", ".join(sorted([*self._operations, *self._in_steps]))
+        if operation not in self._operations and operation not in self._in_steps and operation not in self._asking:
+            names = ", ".join(sorted([*self._operations, *self._in_steps, *self._asking]))
             raise NotFound(f"no control operation '{operation}'; known are {names}")
         if operation not in FOR_EVERYBODY and not self.hub.users.is_administrator(connection.user):
             raise AccessRefused(
@@ -167,7 +170,8 @@ class Control:
         declared = self.broker.promises.declared
         try:
             answer = yield from steps
-            self._answer(request, answer)
+            body = yield from text_steps(answer, self.broker.work)
+            self._reply(request, "application/json", body)
         except BrokerError as error:
             self._fail(request, error)
         if request.connection is not None:
@@ -326,28 +330,10 @@ class Control:
         if overview.is_named(request):
             return why.answer(request, self.hub)
         steps = overview.of_everything_steps(self.hub, request.vhost.name)
-        self.hub.start(self._answer_in_steps(request, steps), request.connection)
+        self.hub.start_asking(self._answer_in_steps(request, steps), request.connection)
         return None
 
-    def _status(self, request: Request) -> dict[str, object]:
-        return {
-            "version": self.version,
-            "turns": self.hub.turn_times.view(),
-            "slowed": [wait.connection.name() for wait in self.hub.slowed.slowed()[:SLOWED_SHOWN]],
-            "connections": [
-                connection.view() for connection in itertools.islice(self.hub.connections.values(), STATUS_MOST)
-            ],
-            "connection_count": len(self.hub.connections),
-            **views.status(self.broker, request.vhost, STATUS_MOST, self._own_queue(request)),
-        }
-
     # Help
-
-    def _own_queue(self, request: Request) -> Queue | None:
-        """Return the queue for the answers of the connection that asks, if it alone may use that."""
-        queue = request.vhost.queues.get(request.reply_to or "")
-        own = queue is not None and request.connection is not None and queue.owner is request.connection
-        return queue if own else None
 
     def _cursor(self, request: Request) -> Cursor:
         name = request.text("cursor")

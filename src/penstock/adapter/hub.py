@@ -104,6 +104,8 @@ class Hub:
         self.slowed = SlowedConnections()
         self._jobs: deque[tuple[Steps[None], Connection | None]] = deque()
         """What is done step by step, one after the other, and who waits for it."""
+        self._asked: deque[tuple[Steps[None], Connection | None]] = deque()
+        """What is told step by step; it does not wait for what changes much."""
         self.arrivals = Arrivals(self)
         """What has come of messages that arrive in pieces."""
         self.logins = PendingLogins(self)
@@ -228,16 +230,22 @@ class Hub:
             connection.busy = True
         self._jobs.append((steps, connection))
 
-    def _run_jobs(self) -> None:
+    def start_asking(self, steps: Steps[None], connection: Connection | None = None) -> None:
+        """Have something told step by step, as `start`: after what was asked before it, beside what changes much."""
+        if connection is not None:
+            connection.busy = True
+        self._asked.append((steps, connection))
+
+    def _run_jobs(self, jobs: deque[tuple[Steps[None], Connection | None]]) -> None:
         """Do some steps of what was started first, and of the next when that is done."""
         work = self.broker.work
         work.limit = work.done + SHARE
-        while self._jobs and not work.used_up():
-            steps, connection = self._jobs[0]
+        while jobs and not work.used_up():
+            steps, connection = jobs[0]
             try:
                 next(steps)
             except StopIteration:
-                self._jobs.popleft()
+                jobs.popleft()
                 if connection is not None:
                     connection.busy = False
                     self.go_on(connection)
@@ -250,7 +258,8 @@ class Hub:
 
     def pump(self) -> bool:
         """Make a turn: let everybody go on who may; returns whether there is more to do at once."""
-        self._run_jobs()
+        self._run_jobs(self._jobs)
+        self._run_jobs(self._asked)
         more = self.broker.run(TURNS)
         if self.deliver():
             more = True
@@ -261,7 +270,7 @@ class Hub:
             else:
                 assert isinstance(producer, Publication)
                 producer.tell_outcome()
-        return more or len(self._jobs) > 0 or self.broker.pending()
+        return more or len(self._jobs) + len(self._asked) > 0 or self.broker.pending()
 
     def take_touched(self) -> list[Connection]:
         """Take the connections that have something to write."""

@@ -14,7 +14,7 @@ from penstock.adapter import shapes
 from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.request import Request
-from penstock.adapter.shapes import Shape
+from penstock.adapter.shapes import SUMMED_A_UNIT, Shape
 from penstock.core.binding import EXCHANGE, QUEUE, Binding
 from penstock.core.consumer import Consumer
 from penstock.core.cursor import Cursor
@@ -22,6 +22,7 @@ from penstock.core.exchange import Exchange
 from penstock.core.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed
+from penstock.flow.work import Steps, finish
 
 if TYPE_CHECKING:
     from penstock.adapter.hub import Hub
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
 KINDS: Final = ("queues", "exchanges", "bindings", "connections", "channels", "consumers", "cursors", "vhosts")
 PAGE_MOST: Final = 500
 """Things in one answer of the control operation `list`."""
-ITEM_WORK: Final = 4
+ITEM_WORK: Final = 10
 COLLECTED_A_UNIT: Final = 50
 """Units of work of one thing that is shown, and things that are only passed over to the unit."""
+QUEUES_AT_ONCE: Final = 500
+"""Queues that are looked at for consumers between two looks at the share."""
 
 
 class Item:
@@ -83,8 +86,35 @@ def name_of(thing: object) -> str:
     return thing.name() if isinstance(thing, Connection) else ""
 
 
+def consumers_steps(hub: Hub, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
+    """Return a window of the consumers of one virtual host or of all (None), queue by queue."""
+    found = Window(after, count)
+    work = hub.broker.work
+    for each in list(hub.broker.vhosts.values()) if vhost is None else [vhost]:
+        queues = list(each.queues.values())
+        for start in range(0, len(queues), QUEUES_AT_ONCE):
+            for queue in queues[start : start + QUEUES_AT_ONCE]:
+                if queue.consumers:
+                    found.offer(each, queue.consumers)
+            work.done += 1 + QUEUES_AT_ONCE // COLLECTED_A_UNIT
+            if work.used_up():
+                yield
+    return found
+
+
+def window_steps(hub: Hub, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
+    """Return a window of all of a kind; that of consumers is cut into steps, for all queues are looked at."""
+    if kind == "consumers":
+        return (yield from consumers_steps(hub, vhost, after, count))
+    found = window(hub, kind, vhost, after, count)
+    hub.broker.work.done += found.total // COLLECTED_A_UNIT
+    return found
+
+
 def window(hub: Hub, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Window:
     """Return a window of all of a kind, of one virtual host or of all (None), in the order in which they were made."""
+    if kind == "consumers":
+        return finish(consumers_steps(hub, vhost, after, count))
     found = Window(after, count)
     vhosts = list(hub.broker.vhosts.values()) if vhost is None else [vhost]
     if kind in ("connections", "channels"):
@@ -103,10 +133,6 @@ def window(hub: Hub, kind: str, vhost: VirtualHost | None, after: int, count: in
             found.offer(each, [each])
         elif kind == "exchanges":
             found.offer(each, each.exchanges.values())
-        elif kind == "consumers":
-            for queue in each.queues.values():
-                if queue.consumers:
-                    found.offer(each, queue.consumers)
         else:
             found.offer(each, each.queues.values())  # Among bindings: every queue's to the default exchange.
             if kind == "bindings":
@@ -155,11 +181,11 @@ def shape_binding(hub: Hub, item: Item) -> Shape:
     return shapes.default_binding(thing) if isinstance(thing, Queue) else shape(hub, item)
 
 
-def answer(hub: Hub, request: Request) -> dict[str, object]:
+def answer_steps(hub: Hub, request: Request) -> Steps[dict[str, object]]:
     """list {kind, after, count, everywhere}: a page of a list, and where the next one begins (null: that was all).
 
     The connection that asks, and what is its own alone, is left out. The page begins `after` so many things; what is
-    declared or deleted between two pages may shift the others by one.
+    declared or deleted between two pages, or while one is made, may shift the others by one.
     """
     kind = request.text("kind")
     if kind not in KINDS:
@@ -167,14 +193,29 @@ def answer(hub: Hub, request: Request) -> dict[str, object]:
     after = request.amount("after", 0)
     count = max(min(request.amount("count", PAGE_MOST), PAGE_MOST), 1)
     everywhere = request.fields.get("everywhere") is True or kind == "vhosts"
-    page = window(hub, kind, None if everywhere else request.vhost, after, count)
-    hub.broker.work.done += page.total // COLLECTED_A_UNIT + len(page.items) * ITEM_WORK
+    page = yield from window_steps(hub, kind, None if everywhere else request.vhost, after, count)
     making = shape_binding if kind == "bindings" else shape
-    return {
-        "items": [making(hub, item) for item in page.items if not _of_asker(item, request)],
-        "next": page.end(),
-        "total": page.total,
-    }
+    items: list[Shape] = []
+    for item in page.items:
+        if not _of_asker(item, request) and not _is_gone(item):
+            items.append(making(hub, item))
+        hub.broker.work.done += _work_of(item)
+        if hub.broker.work.used_up():
+            yield
+    return {"items": items, "next": page.end(), "total": page.total}
+
+
+def _work_of(item: Item) -> int:
+    """Return the units of work of one thing: a virtual host is shown with the sums over its queues."""
+    thing = item.thing
+    return ITEM_WORK + (len(thing.queues) // SUMMED_A_UNIT if isinstance(thing, VirtualHost) else 0)
+
+
+def _is_gone(item: Item) -> bool:
+    """Tell whether a queue, or the queue of a consumer, was deleted since it was collected."""
+    thing = item.thing
+    queue = thing.queue if isinstance(thing, Consumer) else thing
+    return isinstance(queue, Queue) and queue.deleted
 
 
 def _of_asker(item: Item, request: Request) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import binascii
 import json
+from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote_plus
@@ -34,6 +35,8 @@ API_VERSION: Final = "4.0.0"
 EXCHANGE_TYPES: Final = ("direct", "fanout", "headers", "topic")
 CURSOR_QUEUES_SHOWN: Final = 100
 """Queues of a cursor in one answer; the others are counted."""
+SUMMED_A_UNIT: Final = 10
+"""Queues whose depths are summed up with one unit of work."""
 CONSUMERS_DETAILED: Final = 1000
 """Consumers in the answer about one queue or channel; `/api/consumers` lists all."""
 
@@ -53,7 +56,7 @@ def plain(value: object) -> object:
 
 def virtual_host(vhost: VirtualHost, hub: Hub) -> Shape:
     """Return a virtual host, with the sums over its queues."""
-    ready, unacked, total = depths([vhost])
+    ready, unacked, total = depths(vhost.queues.values())
     return {
         "name": vhost.name,
         "description": "",
@@ -68,13 +71,12 @@ def virtual_host(vhost: VirtualHost, hub: Hub) -> Shape:
     }
 
 
-def depths(vhosts: list[VirtualHost]) -> tuple[int, int, int]:
-    """Return messages ready, unacknowledged and in all, of all queues."""
+def depths(queues: Iterable[Queue]) -> tuple[int, int, int]:
+    """Return messages ready, unacknowledged and in all, of queues."""
     total, unacked = 0, 0
-    for vhost in vhosts:
-        for queue in vhost.queues.values():
-            total += int(queue.depth_messages())
-            unacked += int(queue.unacked_messages)
+    for queue in queues:
+        total += int(queue.depth_messages())
+        unacked += int(queue.unacked_messages)
     return total - unacked, unacked, total
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from penstock.adapter.in_effect import settings_in_effect
 from penstock.adapter.origins import queue_settings
@@ -19,6 +19,9 @@ from penstock.names.words import SCOPES
 if TYPE_CHECKING:
     from penstock.adapter.hub import Hub
     from penstock.core.broker import Broker
+
+ENTRY_WORK: Final = 3
+"""Units of work of a pattern that is listed, besides one for each of its settings."""
 
 
 def set_settings(hub: Hub, request: Request) -> Steps[dict[str, object]]:
@@ -63,10 +66,14 @@ def unset_settings(hub: Hub, request: Request) -> Steps[dict[str, object]]:
     return {**_answer(hub.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": said}
 
 
-def list_settings(hub: Hub, request: Request) -> dict[str, object]:
+def list_settings(hub: Hub, request: Request) -> Steps[dict[str, object]]:
     """settings.list: everything that was said, pattern by pattern; at most as much as there are patterns."""
     found: list[dict[str, object]] = []
+    work = hub.broker.work
     for entry in hub.broker.table.entries():
+        work.done += ENTRY_WORK + len(entry.command) + len(entry.file)
+        if work.used_up():
+            yield
         found.append(
             {
                 "scope": entry.scope,

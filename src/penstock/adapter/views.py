@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, Final
 
 from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.words import measure, words_of
-from penstock.core.broker import Broker
 from penstock.core.consumer import Consumer
 from penstock.core.disk import Disk, DiskGate
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.rotation import waits_behind
 from penstock.core.sender import Sender
-from penstock.core.vhost import VirtualHost
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import Pool
@@ -231,24 +228,4 @@ def disk_view(disk: Disk, vhost: str, now: float) -> dict[str, object]:
         "stored": 0 if stock is None else int(stock.bytes()),
         "unwritten": 0 if disk.journal is None else int(disk.journal.unwritten()),
         "gates": [gate_view(gate, now) for gate in disk.gates()],
-    }
-
-
-def status(broker: Broker, vhost: VirtualHost, most: int, hidden: Queue | None) -> dict[str, object]:
-    """Return the broker, and so many queues of one virtual host; `hidden` is the queue for the answer."""
-    disk = broker.gates.disk
-    shown = [queue for queue in itertools.islice(vhost.queues.values(), most + 1) if queue is not hidden]
-    return {
-        "vhost": vhost.name,
-        "disk": None if broker.journal is None else disk_view(disk, vhost.name, broker.now),
-        "queues": [queue_view(queue, broker.now) for queue in shown[:most]],
-        "queue_count": len(vhost.queues) - (0 if hidden is None else 1),
-        "exchanges": len(vhost.exchanges),
-        "bindings": int(vhost.bindings.count),
-        "unroutable": int(broker.unroutable),
-        "lingering": {
-            "messages": int(broker.lingering.messages),
-            "bytes": int(broker.lingering.bytes),
-            "sessions": len(broker.lingering.producers),
-        },
     }

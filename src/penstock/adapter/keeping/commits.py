@@ -13,7 +13,6 @@ from penstock.core.queue import Queue
 from penstock.flow.work import Steps, WorkMeter, finish
 from penstock.store.commit import Commit, Note, Position, Row
 
-
 CHANGE_WORK: Final = 6
 OCTETS_A_UNIT: Final = 256
 """Units of work of a change that is encoded, and octets of it to the unit."""

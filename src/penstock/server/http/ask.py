@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import unquote
 
 from starlette.requests import ClientDisconnect, Request
@@ -21,11 +21,14 @@ from penstock.adapter.shapes import Shape
 from penstock.core.exchange import Exchange
 from penstock.core.queue import Queue
 from penstock.core.vhost import VirtualHost
+from penstock.flow.work import Steps
 from penstock.server.http.slices import Slices
 from penstock.server.transport import is_loopback
 
 if TYPE_CHECKING:
     from penstock.server.shell import Shell
+
+Told = TypeVar("Told")
 
 BODY_MOST: Final = 128 * 1024
 """Octets of one request's body, but for those of messages and definitions."""
@@ -88,6 +91,13 @@ class Service:
         """Octets of bodies that are in memory now, of all requests."""
 
 
+def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:
+    """Do steps, and have known what they return; whoever waited may be gone by then."""
+    found = yield from steps
+    if not known.done():
+        known.set_result(found)
+
+
 class Ask:
     """A request whose user is known."""
 
@@ -104,6 +114,13 @@ class Ask:
         """Let the broker do its work; what was looked at before may have changed after it."""
         await self.service.slices.pause()
         self.look()
+
+    async def in_steps(self, steps: Steps[Told]) -> Told:
+        """Have the broker do something that tells much, step by step, beside what it does for others."""
+        known: asyncio.Future[Told] = self.shell.loop.create_future()
+        self.hub.start_asking(_known_by(steps, known))
+        self.begin()
+        return await known
 
     def look(self) -> None:
         """Note the time of what is looked at from now on."""

@@ -13,10 +13,11 @@ from typing import Final
 from starlette.responses import Response, StreamingResponse
 
 from penstock.adapter.hub import Hub
-from penstock.adapter.listing import Item, shape, window
+from penstock.adapter.listing import Item, consumers_steps, shape, window
 from penstock.adapter.shapes import Shape
 from penstock.core.queue import Queue
 from penstock.core.vhost import VirtualHost
+from penstock.flow.level import UNLIMITED
 from penstock.server.http.ask import Ask, HttpError, bad, told
 
 AT_ONCE: Final = 50
@@ -37,6 +38,9 @@ Key = tuple[int, str | float]
 
 async def collected(ask: Ask, kind: str, vhost: VirtualHost | None) -> list[Item]:
     """Return all of a kind, some at a time; what is made or deleted meanwhile may be missed, or come twice."""
+    if kind == "consumers":
+        whole = await ask.in_steps(consumers_steps(ask.hub, vhost, 0, UNLIMITED))
+        return await _by_name(ask, whole.items, False)
     items: list[Item] = []
     after: int | None = 0
     while after is not None:

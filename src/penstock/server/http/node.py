@@ -9,7 +9,8 @@ from pathlib import Path
 from starlette.responses import Response
 
 from penstock.adapter.hub import Hub
-from penstock.adapter.shapes import API_VERSION, Shape, depths, exchange_types
+from penstock.adapter.shapes import API_VERSION, Shape, exchange_types
+from penstock.adapter.totals import totals_steps
 from penstock.flow.level import UNLIMITED
 from penstock.server.http.ask import Ask, bad, not_found, told
 from penstock.server.http.lists import one
@@ -20,9 +21,7 @@ PROTOCOLS = ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp")
 async def overview(ask: Ask) -> Response:
     """Say what the broker is and how much there is of everything."""
     hub = ask.hub
-    vhosts = list(hub.broker.vhosts.values())
-    ready, unacked, total = depths(vhosts)
-    open_ones = [connection for connection in hub.connections.values() if connection.vhost is not None]
+    totals = await ask.in_steps(totals_steps(hub))
     found: Shape = {
         "management_version": API_VERSION,
         "rabbitmq_version": API_VERSION,
@@ -35,14 +34,7 @@ async def overview(ask: Ask) -> Response:
         "disable_stats": False,
         "enable_queue_totals": False,
         "exchange_types": exchange_types(),
-        "queue_totals": {"messages": total, "messages_ready": ready, "messages_unacknowledged": unacked},
-        "object_totals": {
-            "channels": sum(len(connection.channels) for connection in open_ones),
-            "connections": len(open_ones),
-            "consumers": sum(len(channel.consumers) for each in open_ones for channel in each.channels.values()),
-            "exchanges": sum(len(vhost.exchanges) for vhost in vhosts),
-            "queues": sum(len(vhost.queues) for vhost in vhosts),
-        },
+        **totals,
         "statistics_db_event_queue": 0,
         "listeners": [
             {"node": hub.node, "protocol": protocol, "ip_address": host, "port": port, "socket_opts": {}}
