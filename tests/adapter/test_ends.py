@@ -8,14 +8,14 @@ from penstock.adapter.amqp091.connection import OUTPUT_FULL
 from penstock.adapter.amqp091.peer import Peer
 from penstock.adapter.hub import Hub
 from penstock.core.broker import CONSUMERS_OF_A_CHANNEL
-from penstock.core.ending import AT_ONCE
 from penstock.flow.chores import UNITS_A_TURN
+from penstock.flow.work import SHARE
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from penstock.wire.sasl import plain_response
 from tests.adapter.dialogue import Dialogue, cut, make_hub, publish
 
-MANY = 6 * AT_ONCE
+MANY = 6 * SHARE
 CHANNEL_CLOSE = method_frame(1, spec.CHANNEL_CLOSE, reply_code=200)
 CONNECTION_CLOSE = method_frame(0, spec.CONNECTION_CLOSE, reply_code=200)
 
@@ -106,7 +106,7 @@ def test_a_connection_with_very_many_messages_is_answered_when_they_are_back_in_
     queue = client.hub.broker.vhosts["/"].queues["q"]
     client.connection.receive(CONNECTION_CLOSE + CONNECTION_CLOSE)
     assert heard(client) == []
-    assert turns_until_over(client) >= (MANY - AT_ONCE) // (UNITS_A_TURN + 256)
+    assert turns_until_over(client) >= (MANY - SHARE) // (UNITS_A_TURN + 256)
     assert heard(client) == ["connection.close-ok"]
     assert (queue.unacked_messages, queue.available()) == (0, MANY)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from penstock.core.broker import CONSUMERS_OF_A_CHANNEL, CONSUMERS_OF_A_QUEUE, Broker
 from penstock.core.consumer import Consumer
 from penstock.core.effects import Cancelled
-from penstock.core.ending import AT_ONCE, CONSUMER_COST, IN_A_TURN, TOLD_COST
+from penstock.core.ending import CONSUMER_COST, TOLD_COST
 from penstock.core.message import Address
 from penstock.core.queue import Queue
 from penstock.core.rotation import single_active, waits_behind
@@ -19,6 +19,7 @@ from penstock.core.session import Outlet, Session
 from penstock.core.settings import Defaults
 from penstock.errors import ResourceError
 from penstock.flow.chores import UNITS_A_TURN
+from penstock.flow.work import ENDS_A_TURN, SHARE
 from tests.profiles import examples
 
 WINDOW_FOR_ONE = 10
@@ -333,7 +334,7 @@ def test_a_channel_has_a_bound_of_consumers_and_says_so() -> None:
 
 def test_the_end_of_a_session_with_very_many_messages_is_spread_over_turns() -> None:
     bench, gone = Bench("q", "other"), Session()
-    bench.put("q", 5 * AT_ONCE)
+    bench.put("q", 5 * SHARE)
     bench.consume(gone, "q")
     while bench.broker.next_batch() is not None:
         pass
@@ -344,15 +345,15 @@ def test_the_end_of_a_session_with_very_many_messages_is_spread_over_turns() -> 
         left.append(int(queue.unacked_messages))
     parts = [before - after for before, after in pairwise(left)]
     assert max(parts) <= UNITS_A_TURN + 256
-    assert (queue.unacked_messages, queue.available(), len(gone.consumers)) == (0, 5 * AT_ONCE, 0)
+    assert (queue.unacked_messages, queue.available(), len(gone.consumers)) == (0, 5 * SHARE, 0)
     assert bench.longest <= UNITS_A_TURN + 1000
-    found = [int(queue.backlog.pull().sequence) for _ in range(5 * AT_ONCE)]
+    found = [int(queue.backlog.pull().sequence) for _ in range(5 * SHARE)]
     assert found == sorted(found)
 
 
 def test_who_is_next_after_a_single_active_consumer_gets_its_messages_in_their_order() -> None:
     bench, gone, successor = Bench("q", **{"x-single-active-consumer": True}), Session(), Session()
-    bench.put("q", 3 * AT_ONCE)
+    bench.put("q", 3 * SHARE)
     bench.consume(gone, "q")
     while bench.broker.next_batch() is not None:
         pass
@@ -363,7 +364,7 @@ def test_who_is_next_after_a_single_active_consumer_gets_its_messages_in_their_o
         while (batch := bench.broker.next_batch()) is not None:
             assert batch.consumer.session is successor, "who is gone gets nothing any more"
             seen += [int(message.sequence) for message in batch.messages if message is not None]
-    assert seen == list(range(1, 3 * AT_ONCE + 1))
+    assert seen == list(range(1, 3 * SHARE + 1))
 
 
 def test_the_end_of_a_session_with_very_many_consumers_is_spread_over_turns() -> None:
@@ -383,16 +384,16 @@ def test_the_end_of_a_session_with_very_many_consumers_is_spread_over_turns() ->
 def test_many_ends_at_once_share_a_bounded_turn() -> None:
     bench, gone = Bench("q"), [Session() for _ in range(10)]
     for session in gone:
-        bench.put("q", AT_ONCE)
-        consumer = bench.consume(session, "q", AT_ONCE)
+        bench.put("q", SHARE)
+        consumer = bench.consume(session, "q", SHARE)
         while consumer.credit.left():
             assert bench.broker.next_batch() is not None
     for session in gone:
         bench.broker.end_session(session)
-    assert sum(session.returning is None for session in gone) <= IN_A_TURN // AT_ONCE + 1
+    assert sum(session.returning is None for session in gone) <= ENDS_A_TURN // SHARE + 1
     while bench.going_on():
         pass
-    assert bench.queues["q"].available() == 10 * AT_ONCE
+    assert bench.queues["q"].available() == 10 * SHARE
     assert bench.longest <= UNITS_A_TURN + 1000
 
 

@@ -3,11 +3,12 @@
 import pytest
 
 from penstock.core.broker import Broker
-from penstock.core.ending import AT_ONCE, BINDING_COST
+from penstock.core.ending import BINDING_COST
 from penstock.core.settings import Defaults
 from penstock.core.vhost import BINDINGS_AT_ONCE, VirtualHost
 from penstock.errors import ResourceLocked
 from penstock.flow.chores import UNITS_A_TURN
+from penstock.flow.work import SHARE
 
 MANY = 10_000
 
@@ -44,7 +45,7 @@ def test_a_queue_with_many_bindings_goes_at_once_and_its_bindings_turn_by_turn(v
     for number in range(MANY):
         vhost.bind("e", vhost.queue("q"), None, f"k{number}", {})
     vhost.gates.broker.delete_queue(vhost.queue("q"))
-    assert vhost.bindings.count == MANY - AT_ONCE // BINDING_COST - 1
+    assert vhost.bindings.count == MANY - SHARE // BINDING_COST - 1
     assert reached(vhost, "e", f"k{MANY - 1}") == []
     with pytest.raises(ResourceLocked, match=r"queue 'q' in vhost '/' is being deleted: .* of its bindings are left"):
         queue(vhost, "q")

@@ -11,13 +11,14 @@ from penstock.core.clearing import DROPPED_A_UNIT
 from penstock.core.consumer import Consumer
 from penstock.core.cursor import SETTLED_A_UNIT, Cursor
 from penstock.core.dead_letters import LETTER_UNITS, LOOSE_MAX, TARGET_UNITS
-from penstock.core.leftovers import AT_ONCE, FREED_A_UNIT, Leftovers
+from penstock.core.leftovers import FREED_A_UNIT, Leftovers
 from penstock.core.lifetime import EXPIRED_A_TURN
 from penstock.core.message import Address
 from penstock.core.queue import Queue
 from penstock.core.returning import refuse_all, requeue_all
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.chores import UNITS_A_TURN
+from penstock.flow.work import AT_ONCE
 from tests.core.house import House, told
 
 MANY = 20_000

@@ -18,9 +18,10 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.core.leftovers import AT_ONCE, Leftovers
+from penstock.core.leftovers import Leftovers
 from penstock.core.message import Expiry, MarkedMessage, Message, StoredMessage
 from penstock.flow.deadlines import NEVER
+from penstock.flow.work import AT_ONCE
 
 NOTHING: Final[deque[Message]] = deque(maxlen=0)
 """The messages of all queues that have never had any: one of their own takes 600 octets even when it is empty."""

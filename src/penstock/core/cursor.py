@@ -16,13 +16,13 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.leftovers import AT_ONCE
 from penstock.core.message import Message
 from penstock.core.overflow.drop_head import DropHead
 from penstock.core.queue import Queue
 from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceLocked
 from penstock.flow.chores import Chore
 from penstock.flow.level import UNLIMITED
+from penstock.flow.work import AT_ONCE
 
 SETTLED_A_UNIT: Final = 4
 """Messages that are dropped with one unit of work."""

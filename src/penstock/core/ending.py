@@ -13,6 +13,7 @@ from mypy_extensions import i64
 
 from penstock.core.returning import Returning
 from penstock.flow.chores import Chore
+from penstock.flow.work import ENDS_A_TURN, SHARE
 
 if TYPE_CHECKING:
     from penstock.core.binding import Binding
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
     from penstock.core.session import Session
     from penstock.core.vhost import VirtualHost
 
-AT_ONCE: Final = 2_500
-"""Work that is done for an end at once: the share of one client in a turn."""
-IN_A_TURN: Final = 10_000
-"""Work that is done at once in one turn, for all ends that begin in it."""
 CONSUMER_COST: Final = 3
 TOLD_COST: Final = 8
 """Work for a consumer that goes, and for one that is told so."""
@@ -50,14 +47,14 @@ class Endings:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self._left: i64 = IN_A_TURN
+        self._left: i64 = ENDS_A_TURN
         self._under_way: deque[Ending] = deque()
 
     def begin(self, ending: Ending) -> None:
         """Do what can be done in this turn, as a rule all of it; the rest follows in the next ones."""
         broker = self.broker
         if self._left > 0:
-            done = ending.work(AT_ONCE if self._left > AT_ONCE else self._left, broker.now)
+            done = ending.work(SHARE if self._left > SHARE else self._left, broker.now)
             self._left -= done
             broker.work.done += done
         if not ending.is_over():
@@ -73,7 +70,7 @@ class Endings:
     def renew(self) -> None:
         """Another turn begins."""
         self.pending()  # What is over is forgotten.
-        self._left = IN_A_TURN
+        self._left = ENDS_A_TURN
 
 
 class SessionEnd(Ending):

@@ -10,8 +10,6 @@ from mypy_extensions import i64
 from penstock.core.message import Expiry, Message
 from penstock.flow.chores import Chore
 
-AT_ONCE: Final = 1000
-"""Messages that are dropped on the spot: fewer are not worth a turn."""
 FREED_A_UNIT: Final = 8
 """Messages that are freed with one unit of work."""
 

@@ -19,7 +19,7 @@ from mypy_extensions import i64
 from penstock.core.backlog import Backlog
 from penstock.core.clearing import Clearing
 from penstock.core.consumer import Consumer
-from penstock.core.leftovers import AT_ONCE, Leftovers
+from penstock.core.leftovers import Leftovers
 from penstock.core.letters import DELIVERY_LIMIT, MAXLEN, REJECTED
 from penstock.core.membership import Membership
 from penstock.core.message import OVERHEAD, RETURNS_MAX, Address, MarkedMessage, Message, StoredMessage
@@ -33,6 +33,7 @@ from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import Pool
 from penstock.flow.turns import Turns
+from penstock.flow.work import AT_ONCE
 from penstock.names import QUORUM_DELIVERY_LIMIT, Features
 
 if TYPE_CHECKING:

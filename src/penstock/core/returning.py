@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.consumer import Batch
-from penstock.core.leftovers import AT_ONCE
 from penstock.flow.chores import Chore
+from penstock.flow.work import AT_ONCE
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker

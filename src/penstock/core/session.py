@@ -13,7 +13,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.core.consumer import BATCH_BYTES, BATCH_MESSAGES, Batch, Consumer
 from penstock.core.consumers import ALONE, READY, UNFIT, WaitList
-from penstock.core.leftovers import AT_ONCE, Leftovers
+from penstock.core.leftovers import Leftovers
 from penstock.core.message import Message
 from penstock.core.queue import Queue
 from penstock.core.rotation import wake
@@ -21,6 +21,7 @@ from penstock.core.storing import note_out
 from penstock.errors import PreconditionFailed
 from penstock.flow.credit import Credit
 from penstock.flow.deadlines import NEVER
+from penstock.flow.work import AT_ONCE
 
 if TYPE_CHECKING:
     from penstock.core.returning import Returning

@@ -12,7 +12,6 @@ from penstock.core.ending import BindingsEnd
 from penstock.core.equivalence import check_exchange, check_queue
 from penstock.core.exchange import Exchange, alternate_of, make_exchange
 from penstock.core.lasting import admit, forget, keep, lasts
-from penstock.core.leftovers import AT_ONCE
 from penstock.core.length import limit
 from penstock.core.message import Address
 from penstock.core.metadata import COMPARED
@@ -23,6 +22,7 @@ from penstock.core.routing import CONTROL_EXCHANGE, Search
 from penstock.core.table import SettingsTable
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.level import UNLIMITED
+from penstock.flow.work import AT_ONCE
 from penstock.names import Features, check_flags, read_arguments, read_features
 
 if TYPE_CHECKING:

@@ -28,6 +28,10 @@ SHARE: Final = 2_500
 """Units of one client's work in a turn."""
 TURN: Final = 8_000
 """Units of all clients' input in a turn; one share more at most."""
+ENDS_A_TURN: Final = 10_000
+"""Units of work that are done at once in a turn for all ends that begin in it; one end has a share."""
+AT_ONCE: Final = 1_000
+"""Messages (no units) that are dropped, settled or given back on the spot: fewer are not worth a turn."""
 UNLIMITED_WORK: Final = 1 << 62
 
 
