@@ -103,9 +103,8 @@ class Hub:
         self.turn_times = TurnTimes(broker.work)
         self.slowed = SlowedConnections()
         self._jobs: deque[tuple[Steps[None], Connection | None]] = deque()
-        """What is done step by step, one after the other, and who waits for it."""
+        """What is done step by step, one after the other, and who waits for it; `_asked`: what is told, likewise."""
         self._asked: deque[tuple[Steps[None], Connection | None]] = deque()
-        """What is told step by step; it does not wait for what changes much."""
         self.arrivals = Arrivals(self)
         """What has come of messages that arrive in pieces."""
         self.logins = PendingLogins(self)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Final
 from penstock.adapter.keeping import things as kinds
 from penstock.adapter.keeping.fields import Fields, unpack
 from penstock.adapter.keeping.hosted import Hosted
+from penstock.adapter.keeping.keys import key_of
 from penstock.core import changes
+from penstock.core.lasting import number_of
 from penstock.core.limits import Limits
-from penstock.core.vhost import VirtualHost
+from penstock.core.vhost import PREDECLARED, VirtualHost
 from penstock.errors import BrokerError, StoreError
 from penstock.flow.work import Steps, finish
 from penstock.names import Word, read_pattern, read_settings
@@ -23,6 +25,7 @@ from penstock.store.commit import Thing
 if TYPE_CHECKING:
     from penstock.adapter.hub import Hub
 
+PREDECLARED_NAMES: Final = frozenset([name for name, _ in PREDECLARED])
 THINGS_A_STEP: Final = 200
 """Things that are declared again in one step."""
 
@@ -47,7 +50,17 @@ def restore_steps(hub: Hub, things: Iterable[Thing]) -> Steps[list[str]]:
     finally:
         if journal is not None:
             journal.recovering = False
+    if work.left_behind:
+        told = "1 binding" if len(work.left_behind) == 1 else f"{len(work.left_behind):,} bindings"
+        work.told.append(f"{told} of exchanges or queues that were deleted are removed: it was killed meanwhile")
+        if journal is not None:
+            for thing in work.left_behind:
+                journal.forget(thing)
     return work.told
+
+
+class LeftBehind(StoreError):
+    """A binding of an exchange or a queue that is no more: it was deleted, and its bindings were to follow."""
 
 
 class Restoring:
@@ -57,6 +70,10 @@ class Restoring:
         self.broker = hub.broker
         self.told: list[str] = []
         """A sentence for everything that is not as it was."""
+        self.left_behind: list[Thing] = []
+        """Bindings of what is no more; nobody may find them when something of its name is declared again."""
+        self._recorded: dict[str, set[str]] = {}
+        """Keys of the exchanges and queues that the store has, whether or not they can come back."""
         self._said: list[changes.Said] = []
         self._hosted = Hosted(hub, self.told)
 
@@ -69,7 +86,7 @@ class Restoring:
             kinds.BLOCK: self._block,
             kinds.EXCHANGE: lambda fields: self._hosted.exchange(self._host(fields), fields),
             kinds.QUEUE: lambda fields: self._hosted.queue(self._host(fields), fields),
-            kinds.BINDING: lambda fields: self._hosted.binding(self._host(fields), fields),
+            kinds.BINDING: self._binding,
             kinds.CURSOR: lambda fields: self._hosted.cursor(self._host(fields), fields),
         }
         found: dict[str, list[Thing]] = {kind: [] for kind in steps}
@@ -80,6 +97,8 @@ class Restoring:
                 found[thing.kind].append(thing)
             else:
                 self.told.append(f"{thing.kind} '{thing.key}' in the store is of a kind that is not known here")
+        for kind in (kinds.EXCHANGE, kinds.QUEUE):
+            self._recorded[kind] = {thing.key for thing in found[kind]}
         for kind, step in steps.items():
             for index, thing in enumerate(found[kind]):
                 if index % THINGS_A_STEP == 0:
@@ -93,6 +112,8 @@ class Restoring:
             return
         try:
             step(unpack(thing.data))
+        except LeftBehind:
+            self.left_behind.append(thing)
         except StoreError as error:
             self.told.append(f"{thing.kind} '{thing.key}' in the store cannot be read: {error}")
         except BrokerError as error:
@@ -102,6 +123,26 @@ class Restoring:
         journal = self.broker.journal
         if journal is not None:
             journal.next_queue = max(int(journal.next_queue), fields.number("next"))
+
+    def _binding(self, fields: Fields) -> None:
+        """Bind what was bound. Raises LeftBehind where one of its ends is not in the store any more."""
+        self._check_end(kinds.EXCHANGE, fields, "source")
+        if fields.has("queue"):
+            self._check_end(kinds.QUEUE, fields, "queue")
+            vhost = self.broker.vhosts.get(fields.text("vhost"))
+            queue = None if vhost is None else vhost.queues.get(fields.text("queue"))
+            if queue is not None and 0 < fields.number("number") < number_of(queue):
+                raise LeftBehind("it led to an older queue of this name")  # Numbers are never given again.
+        else:
+            self._check_end(kinds.EXCHANGE, fields, "exchange")
+        self._hosted.binding(self._host(fields), fields)
+
+    def _check_end(self, kind: str, fields: Fields, field: str) -> None:
+        vhost, name = fields.text("vhost"), fields.text(field)
+        if kind == kinds.EXCHANGE and name in PREDECLARED_NAMES:
+            return
+        if key_of(vhost, name) not in self._recorded[kind]:
+            raise LeftBehind(f"{kind} '{name}' is not in the store")
 
     # Virtual hosts
 

@@ -37,6 +37,8 @@ CURSOR: Final = "cursor"
 def encode_thing(change: Change) -> Thing:
     """Return a change as the store has it: the thing as it is now, or that it is no more."""
     thing = change.thing
+    if isinstance(thing, Thing):  # It is in the store only, and means nothing any more.
+        return Thing(thing.kind, thing.key, None)
     kind, key = name_of(thing)
     return Thing(kind, key, None if change.gone else pack(_fields_of(thing)))
 
