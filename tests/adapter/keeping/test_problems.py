@@ -151,7 +151,6 @@ def test_a_binding_leads_to_the_queue_that_was_bound_and_to_no_other_of_its_name
     again = journaled()
     (told,) = restore(again, [*kept(other), *bound])
     assert told.startswith("1 binding of exchanges or queues that were deleted")
-    assert not again.broker.vhosts["/"].exchanges["amq.direct"].bindings
     assert again.broker.vhosts["/"].exchanges["amq.direct"].bindings == {}
 
 
