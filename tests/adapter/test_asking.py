@@ -54,8 +54,8 @@ def turns_until_answered(hub: Hub, data: bytes) -> list[int]:
     """Ask; return the units of work that each turn took which told something."""
     hub.broker.vhosts["/"].declare_queue("answers", {}, False, False, None, None)
     client = Dialogue(hub)
-    hub.begin_turn()
-    hub.receive(client.connection, data)
+    hub.scheduler.begin_turn()
+    hub.scheduler.receive(client.connection, data)
     found: list[int] = []
     while not answers(hub):
         assert client.connection.busy
@@ -109,9 +109,9 @@ def test_who_asks_for_the_status_does_not_wait_for_a_change_of_thousands_of_queu
     change = request("settings.set", scope="queue", pattern="#", settings={"hold-deadline": 7})
     hub.broker.vhosts["/"].declare_queue("answers", {}, False, False, None, None)
     first, second = Dialogue(hub), Dialogue(hub)
-    hub.begin_turn()
-    hub.receive(first.connection, change)
-    hub.receive(second.connection, request("status"))
+    hub.scheduler.begin_turn()
+    hub.scheduler.receive(first.connection, change)
+    hub.scheduler.receive(second.connection, request("status"))
     while not answers(hub):
         assert first.connection.busy
         assert second.connection.busy

@@ -21,10 +21,10 @@ def declarations(count: int, name: str) -> bytes:
 def turn(hub: Hub) -> int:
     """Make a turn as the shell does; returns the units of work that clients' input took."""
     before = hub.broker.work.done
-    hub.serve()
+    hub.scheduler.serve()
     took = hub.broker.work.done - before
     hub.pump()
-    hub.begin_turn()
+    hub.scheduler.begin_turn()
     return int(took)
 
 
@@ -32,7 +32,7 @@ def test_a_thousand_declarations_in_one_read_are_acted_on_share_by_share() -> No
     hub = make_hub()
     hog = Dialogue(hub)
     queues = hub.broker.vhosts["/"].queues
-    hub.receive(hog.connection, declarations(1000, "hog"))
+    hub.scheduler.receive(hog.connection, declarations(1000, "hog"))
     assert 0 < len(queues) <= SHARE // 16 + 1
     turns = 0
     while hog.connection.must_drain:
@@ -47,10 +47,10 @@ def test_a_publish_overtakes_what_waits_of_another_connection() -> None:
     hogs, victim = [Dialogue(hub) for _ in range(20)], Dialogue(hub)
     victim.declare("victim")
     for number, hog in enumerate(hogs):
-        hub.receive(hog.connection, declarations(1000, f"hog{number}."))
+        hub.scheduler.receive(hog.connection, declarations(1000, f"hog{number}."))
     for _ in range(2):
         turn(hub)
-    hub.receive(victim.connection, publish("victim", b"now"))
+    hub.scheduler.receive(victim.connection, publish("victim", b"now"))
     queue = hub.broker.vhosts["/"].queues["victim"]
     assert queue.messages == 1 or victim.connection.in_line
     turn(hub)
@@ -64,12 +64,14 @@ def test_octets_that_wait_for_their_share_are_acted_on_in_the_order_in_which_the
     hog.declare("q")
     hub.broker.work.done += 2 * TURN  # The turn is used up.
     for number in range(5):
-        hub.receive(hog.connection, publish("q", b"%d" % number))
+        hub.scheduler.receive(hog.connection, publish("q", b"%d" % number))
     assert hub.broker.vhosts["/"].queues["q"].messages == 0
-    hub.begin_turn()
+    hub.scheduler.begin_turn()
     turn(hub)
     assert hub.broker.vhosts["/"].queues["q"].messages == 5
-    hub.receive(other.connection, method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="c", no_ack=True))
+    hub.scheduler.receive(
+        other.connection, method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="c", no_ack=True)
+    )
     turn(hub)
     bodies = [payload for kind, _, payload in cut(other.connection.take_output()) if kind == spec.FRAME_BODY]
     assert bodies == [b"0", b"1", b"2", b"3", b"4"]
@@ -80,10 +82,10 @@ def test_a_connection_that_begins_while_the_turn_is_used_up_is_greeted_in_a_late
     opened = Dialogue(hub).connection
     fresh = hub.connect(opened.peer)
     hub.broker.work.done += 2 * TURN
-    hub.receive(fresh, b"AMQP\x00")
-    hub.receive(fresh, b"\x00\x09\x01")
+    hub.scheduler.receive(fresh, b"AMQP\x00")
+    hub.scheduler.receive(fresh, b"\x00\x09\x01")
     assert fresh.take_output() == b""
-    hub.begin_turn()
+    hub.scheduler.begin_turn()
     turn(hub)
     assert [kind for kind, _, _ in cut(fresh.take_output())] == [spec.FRAME_METHOD]
 
@@ -91,24 +93,24 @@ def test_a_connection_that_begins_while_the_turn_is_used_up_is_greeted_in_a_late
 def test_the_longest_turn_names_the_connection_that_cost_most() -> None:
     hub = make_hub()
     hog, other = Dialogue(hub), Dialogue(hub)
-    hub.turn_times.end_turn(0.001, 1.0)
-    hub.receive(other.connection, method_frame(1, spec.CONFIRM_SELECT))
-    hub.receive(hog.connection, declarations(50, "q"))
-    hub.turn_times.end_turn(0.004, 2.0)
-    hub.turn_times.end_turn(0.002, 3.0)
-    longest = hub.turn_times.longest
+    hub.scheduler.turn_times.end_turn(0.001, 1.0)
+    hub.scheduler.receive(other.connection, method_frame(1, spec.CONFIRM_SELECT))
+    hub.scheduler.receive(hog.connection, declarations(50, "q"))
+    hub.scheduler.turn_times.end_turn(0.004, 2.0)
+    hub.scheduler.turn_times.end_turn(0.002, 3.0)
+    longest = hub.scheduler.turn_times.longest
     assert (longest.seconds, longest.connection) == (0.004, hog.connection.name())
     assert longest.work >= longest.connection_work >= 50 * 16
-    hub.turn_times.end_turn(0.003, 500.0)
-    assert hub.turn_times.recent().seconds == 0.003
-    assert hub.turn_times.longest.seconds == 0.004
+    hub.scheduler.turn_times.end_turn(0.003, 500.0)
+    assert hub.scheduler.turn_times.recent().seconds == 0.003
+    assert hub.scheduler.turn_times.longest.seconds == 0.004
 
 
 def queues_of(hub: Hub, count: int) -> None:
     vhost = hub.broker.vhosts["/"]
     for number in range(count):
         vhost.declare_queue(f"q{number}", {}, False, False, None, None)
-    hub.begin_turn()
+    hub.scheduler.begin_turn()
 
 
 def request(operation: str, **fields: object) -> bytes:
@@ -123,15 +125,15 @@ def test_settings_for_twenty_thousand_queues_take_many_turns_and_nobody_waits_fo
     victim.declare("victim", capacity_messages=5)
     queues_of(hub, 20_000)
     settings = {"scope": "queue", "pattern": "#", "settings": {"hold-deadline": 7}}
-    hub.receive(operator.connection, request("settings.set", **settings) + publish("victim", b"after"))
+    hub.scheduler.receive(operator.connection, request("settings.set", **settings) + publish("victim", b"after"))
     turns = 0
     victims = hub.broker.vhosts["/"].queues["victim"]
     before = hub.broker.work.done
     while operator.connection.busy:
-        hub.receive(victim.connection, publish("victim", b"now") if turns < 3 else b"")
-        hub.serve()
+        hub.scheduler.receive(victim.connection, publish("victim", b"now") if turns < 3 else b"")
+        hub.scheduler.serve()
         hub.pump()
-        hub.begin_turn()
+        hub.scheduler.begin_turn()
         assert hub.broker.work.done - before < TURN + 2 * SHARE
         before = hub.broker.work.done
         turns += 1
@@ -148,7 +150,7 @@ def test_a_change_that_cannot_be_leaves_everything_as_it_was_also_what_was_decla
     queues_of(hub, 2_000)
     hub.broker.vhosts["/"].declare_queue("last", {"stop-messages": 50}, False, False, None, None)
     settings = {"scope": "queue", "pattern": "#", "settings": {"capacity-messages": 10}}
-    hub.receive(operator.connection, request("settings.set", **settings))
+    hub.scheduler.receive(operator.connection, request("settings.set", **settings))
     turn(hub)
     other.connection.receive(declarations(1, "meanwhile"))
     queues = hub.broker.vhosts["/"].queues
@@ -164,11 +166,11 @@ def test_a_connection_that_ends_while_its_settings_are_applied_leaves_them_in_ef
     operator = Dialogue(hub)
     queues_of(hub, 2_000)
     settings = {"scope": "queue", "pattern": "#", "settings": {"hold-deadline": 7}}
-    hub.receive(operator.connection, request("settings.set", **settings))
+    hub.scheduler.receive(operator.connection, request("settings.set", **settings))
     turn(hub)
     hub.disconnect(operator.connection)
     while hub.pump():
-        hub.begin_turn()
+        hub.scheduler.begin_turn()
     assert {queue.settings.hold_deadline_s for queue in hub.broker.vhosts["/"].queues.values()} == {7}
 
 
@@ -179,8 +181,8 @@ def test_a_connection_whose_input_waits_most_of_the_time_is_told_of_as_slowed_by
     hub.begin(1.0)
     hub.tick()
     hub.take_notes()
-    hub.receive(hog.connection, declarations(3000, "q"))
-    hub.receive(quiet.connection, declarations(1, "other"))
+    hub.scheduler.receive(hog.connection, declarations(3000, "q"))
+    hub.scheduler.receive(quiet.connection, declarations(1, "other"))
     hub.begin(2.0)
     hub.tick()
     told = [note for note in hub.take_notes() if note.fields.get("kind") == "work"]
@@ -215,10 +217,10 @@ def test_who_is_gone_is_not_slowed_any_more() -> None:
     hog = Dialogue(hub)
     hub.begin(1.0)
     hub.tick()
-    hub.receive(hog.connection, declarations(3000, "q"))
+    hub.scheduler.receive(hog.connection, declarations(3000, "q"))
     hub.begin(2.0)
     hub.tick()
-    assert hub.slowed.slowed()
+    assert hub.scheduler.slowed.slowed()
     hub.disconnect(hog.connection)
-    assert not hub.slowed.slowed()
+    assert not hub.scheduler.slowed.slowed()
     assert not turn(hub), "what a connection left unread is not acted on when its socket is gone"

@@ -55,8 +55,8 @@ def test_what_an_export_lists_is_counted_as_work_so_that_few_are_done_in_a_turn(
     vhost.declare_queue("answers", {}, False, False, None, None)
     body = json.dumps({"section": "queues"}).encode()
     request = publish("definitions.export", body, properties=properties, exchange="penstock.control")
-    hub.begin_turn()
-    hub.receive(client.connection, request * 100)
+    hub.scheduler.begin_turn()
+    hub.scheduler.receive(client.connection, request * 100)
     answered = int(vhost.queues["answers"].waiting())
     assert 1 <= answered < 10
     assert client.connection.must_drain
@@ -75,9 +75,9 @@ def test_the_body_of_a_request_that_is_too_large_for_any_is_not_kept_while_it_co
     )
     most = 0
     for start in range(0, len(request), 131072):
-        hub.receive(client.connection, request[start : start + 131072])
+        hub.scheduler.receive(client.connection, request[start : start + 131072])
         hub.pump()
-        hub.begin_turn()
+        hub.scheduler.begin_turn()
         most = max(most, int(hub.arrivals.bytes))
     assert most < 131072
     assert int(hub.broker.vhosts["/"].queues["answers"].waiting()) == 1

@@ -136,11 +136,11 @@ class Control:
                 request.read(body)
             in_steps = self._in_steps.get(operation)
             if in_steps is not None:
-                self.hub.start(self._answer_in_steps(request, in_steps(request)), connection)
+                self.hub.scheduler.start(self._answer_in_steps(request, in_steps(request)), connection)
                 return
             asking = self._asking.get(operation)
             if asking is not None:
-                self.hub.start_asking(self._answer_in_steps(request, asking(request)), connection)
+                self.hub.scheduler.start_asking(self._answer_in_steps(request, asking(request)), connection)
                 return
             answer = self._operations[operation](request)
             if answer is not None:
@@ -330,7 +330,7 @@ class Control:
         if overview.is_named(request):
             return why.answer(request, self.hub)
         steps = overview.of_everything_steps(self.hub, request.vhost.name)
-        self.hub.start_asking(self._answer_in_steps(request, steps), request.connection)
+        self.hub.scheduler.start_asking(self._answer_in_steps(request, steps), request.connection)
         return None
 
     # Help

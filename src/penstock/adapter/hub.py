@@ -1,7 +1,7 @@
 """Where connections and the broker meet, once a turn: deliveries go out, effects are told, confirmations written.
 
     hub.begin(now)                     the time
-    hub.receive(connection, data) ...  whatever was read
+    hub.scheduler.receive(connection, data) ...  whatever was read
     more = hub.pump()                  then this, once: a turn
     for connection in hub.take_touched(): write connection.take_output()
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from penstock.adapter import telling
@@ -31,9 +30,8 @@ from penstock.adapter.publication import Publication
 from penstock.adapter.recording import Record, Recorder
 from penstock.adapter.refusals import Refusals
 from penstock.adapter.refused import RefusedPublishes
-from penstock.adapter.slowed import SlowedConnections
+from penstock.adapter.scheduler import Scheduler
 from penstock.adapter.telling import Note
-from penstock.adapter.turn_times import TurnTimes
 from penstock.adapter.users import Users
 from penstock.adapter.words import because
 from penstock.core.broker import Broker
@@ -59,7 +57,6 @@ from penstock.core.origin import Origin
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.flow.deadlines import NEVER
-from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps, WorkQueue
 from penstock.names.escapes import printable
 from penstock.wire.amqp091 import spec
 
@@ -98,13 +95,7 @@ class Hub:
         self.control = Control(self, broker, version)
         broker.deaths.writer = DeathWriter(self.control)
         self.connections: dict[int, Connection] = {}
-        self.line = WorkQueue(broker.work)
-        """Connections whose input waits for its share of a turn."""
-        self.turn_times = TurnTimes(broker.work)
-        self.slowed = SlowedConnections()
-        self._jobs: deque[tuple[Steps[None], Connection | None]] = deque()
-        """What is done step by step, one after the other, and who waits for it; `_asked`: what is told, likewise."""
-        self._asked: deque[tuple[Steps[None], Connection | None]] = deque()
+        self.scheduler = Scheduler(broker, self.connections)
         self.arrivals = Arrivals(self)
         """What has come of messages that arrive in pieces."""
         self.logins = PendingLogins(self)
@@ -169,86 +160,7 @@ class Hub:
         connection.lost(cause)
         self.connections.pop(connection.number, None)
         self.refused.forget(connection.number)
-        self.slowed.forget(connection.number)
-
-    def receive(self, connection: Connection, data: bytes) -> None:
-        """Take what was read from a connection; it is acted on at once, or when its share of a turn comes."""
-        if not connection.busy and self.line.may_go(connection):
-            self._serve(connection, data)
-        else:
-            connection.receive_later(data)
-            self.go_on(connection)
-
-    def begin_turn(self) -> bool:
-        """Begin another turn; returns whether input waits for its share."""
-        self.line.begin_turn()
-        return len(self.line) > 0
-
-    def has_room(self) -> bool:
-        """Tell whether input is acted on at once in this turn; otherwise little of it should be read."""
-        return self.line.has_room()
-
-    def go_on(self, connection: Connection) -> None:
-        """Let a connection whose input was left alone have its share again, unless it must wait for something else."""
-        waits = connection.must_drain and not connection.busy and not connection.output_is_full()
-        if waits and not connection.in_line:
-            self.slowed.enter(connection, self.broker.now)
-            self.line.enter(connection)
-
-    def serve(self) -> list[Connection]:
-        """Act on input that waits, client by client, until the turn is used up; returns the connections served."""
-        served: list[Connection] = []
-        worker = self.line.next()
-        while worker is not None:
-            assert isinstance(worker, Connection)
-            self.slowed.leave(worker.number, self.broker.now)
-            if worker.number in self.connections:
-                self._serve(worker, None)
-                served.append(worker)
-            worker = self.line.next()
-        return served
-
-    def _serve(self, connection: Connection, data: bytes | None) -> None:
-        """Give a connection its share of the turn; `data` was just read, None: what was left."""
-        line = self.line
-        line.begin(connection)
-        if data is None:
-            connection.go_on()
-        else:
-            connection.receive(data)
-        cost = line.end(connection)
-        self.turn_times.count(connection, cost)
-        self.go_on(connection)
-
-    def start(self, steps: Steps[None], connection: Connection | None = None) -> None:
-        """Have something done step by step, after what was started before it; it must raise nothing.
-
-        What `connection` sends meanwhile waits until it is done; None: nobody waits for it in this way.
-        """
-        if connection is not None:
-            connection.busy = True
-        self._jobs.append((steps, connection))
-
-    def start_asking(self, steps: Steps[None], connection: Connection | None = None) -> None:
-        """Have something told step by step, as `start`: after what was asked before it, beside what changes much."""
-        if connection is not None:
-            connection.busy = True
-        self._asked.append((steps, connection))
-
-    def _run_jobs(self, jobs: deque[tuple[Steps[None], Connection | None]]) -> None:
-        """Do some steps of what was started first, and of the next when that is done."""
-        work = self.broker.work
-        work.limit = work.done + SHARE
-        while jobs and not work.used_up():
-            steps, connection = jobs[0]
-            try:
-                next(steps)
-            except StopIteration:
-                jobs.popleft()
-                if connection is not None:
-                    connection.busy = False
-                    self.go_on(connection)
-        work.limit = UNLIMITED_WORK
+        self.scheduler.slowed.forget(connection.number)
 
     def end_lingering(self) -> None:
         """The broker stops: what is in line for sessions that have ended goes in no more."""
@@ -257,8 +169,7 @@ class Hub:
 
     def pump(self) -> bool:
         """Make a turn: let everybody go on who may; returns whether there is more to do at once."""
-        self._run_jobs(self._jobs)
-        self._run_jobs(self._asked)
+        self.scheduler.run_jobs()
         more = self.broker.run(TURNS)
         if self.deliver():
             more = True
@@ -269,7 +180,7 @@ class Hub:
             else:
                 assert isinstance(producer, Publication)
                 producer.tell_outcome()
-        return more or len(self._jobs) + len(self._asked) > 0 or self.broker.pending()
+        return more or self.scheduler.has_jobs() or self.broker.pending()
 
     def take_touched(self) -> list[Connection]:
         """Take the connections that have something to write."""
@@ -348,7 +259,7 @@ class Hub:
 
     def _tell_slowed(self) -> None:
         """Tell of connections that began, or ceased, to be slowed by their own work."""
-        began, ceased = self.slowed.look(self.broker.now)
+        began, ceased = self.scheduler.slowed.look(self.broker.now)
         for wait in began:
             self.note(telling.slowed(wait, self.broker.now))
         for wait in ceased:

@@ -72,7 +72,7 @@ def of_everything_steps(hub: Hub, vhost: str) -> Steps[dict[str, object]]:
         sentences += _sentences(each, broker, vhost)
     if len(found) > len(told):
         sentences.append(f"and {len(found) - len(told):,} more gates block somebody")
-    slowed = hub.slowed.slowed()
+    slowed = hub.scheduler.slowed.slowed()
     for wait in slowed[:GATES_TOLD]:
         sentences.append(f"{wait.connection.name()} is {wait.clause(broker.now)}")
     if len(slowed) > GATES_TOLD:

@@ -41,8 +41,8 @@ def answer_status(hub: Hub, request: Request) -> Steps[dict[str, object]]:
             yield
     return {
         "version": hub.control.version,
-        "turns": hub.turn_times.view(),
-        "slowed": [wait.connection.name() for wait in hub.slowed.slowed()[:SLOWED_SHOWN]],
+        "turns": hub.scheduler.turn_times.view(),
+        "slowed": [wait.connection.name() for wait in hub.scheduler.slowed.slowed()[:SLOWED_SHOWN]],
         "connections": connections,
         "connection_count": len(hub.connections),
         "vhost": vhost.name,

@@ -256,7 +256,7 @@ def _of_connections(connections: list[Connection], hub: Hub) -> list[str]:
         if connection.answers is not None and connection.answers.waiting
     ]
     channels = [channel for connection in connections for channel in connection.channels.values()]
-    waits = [(connection, hub.slowed.of(connection)) for connection in connections]
+    waits = [(connection, hub.scheduler.slowed.of(connection)) for connection in connections]
     slowed = [f"{connection.name()} is {wait.clause(broker.now)}" for connection, wait in waits if wait is not None]
     told = _first(slowed, "connections are slowed by their own work")
     told += _first(paused, "connections are paused") + _first(unsaid, "connections wait for the disk")

@@ -187,7 +187,7 @@ class Broker:
             shell = self._shell
             assert shell is not None
             done = shell.loop.create_future()
-            self.hub.start(self._replace(settings, done))
+            self.hub.scheduler.start(self._replace(settings, done))
             shell.schedule()
             await done
 

@@ -109,7 +109,7 @@ class Shell:
         assert connection is not None
         start = self.loop.time()
         self.hub.begin(start)
-        self.hub.receive(connection, data)
+        self.hub.scheduler.receive(connection, data)
         transport.after_reading()
         if connection.state == CLOSED:
             self._write(connection)
@@ -118,7 +118,7 @@ class Shell:
 
     def buffer(self) -> memoryview:
         """Return where a socket is read into: little of it once the present turn is used up."""
-        return self.view if self.hub.has_room() else self.small_view
+        return self.view if self.hub.scheduler.has_room() else self.small_view
 
     def drained(self, transport: Transport) -> None:
         """A socket takes more again."""
@@ -165,7 +165,7 @@ class Shell:
         hub = self.hub
         start = self.loop.time()
         hub.begin(start)
-        for connection in hub.serve():
+        for connection in hub.scheduler.serve():
             transport = self.transports.get(connection.number)
             if transport is not None:
                 transport.after_reading()
@@ -186,11 +186,11 @@ class Shell:
         self._tell()
         if self.keeper is not None:
             self.keeper.turn()
-        if hub.begin_turn() or more or self._to_write:
+        if hub.scheduler.begin_turn() or more or self._to_write:
             self.schedule()
         self._arm()
         end = self.loop.time()
-        hub.turn_times.end_turn(self._busy_s + end - start, end)
+        hub.scheduler.turn_times.end_turn(self._busy_s + end - start, end)
         self._busy_s = 0.0
 
     def when_published(self, publication: Publication) -> asyncio.Future[None]:
@@ -278,7 +278,7 @@ class Shell:
             if not connection.writable:
                 connection.drained()
                 self.schedule()
-            self.hub.go_on(connection)
+            self.hub.scheduler.go_on(connection)
             if connection.in_line:
                 self.schedule()
 

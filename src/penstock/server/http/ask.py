@@ -118,7 +118,7 @@ class Ask:
     async def in_steps(self, steps: Steps[Told]) -> Told:
         """Have the broker do something that tells much, step by step, beside what it does for others."""
         known: asyncio.Future[Told] = self.shell.loop.create_future()
-        self.hub.start_asking(_known_by(steps, known))
+        self.hub.scheduler.start_asking(_known_by(steps, known))
         self.begin()
         return await known
 

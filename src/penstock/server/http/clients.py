@@ -85,7 +85,7 @@ async def why(ask: Ask) -> Response:
     if is_named(request):
         return told(answer(request, ask.hub))
     known: asyncio.Future[shapes.Shape] = ask.shell.loop.create_future()
-    ask.hub.start(_tell_everything(ask, request, known))
+    ask.hub.scheduler.start(_tell_everything(ask, request, known))
     ask.begin()
     return told(await known)
 

@@ -92,7 +92,7 @@ async def import_(ask: Ask) -> Response:
 async def _imported(ask: Ask, body: bytes, vhost: str | None) -> None:
     """Wait until definitions have been imported; they are, also if nobody waits any more. Raises BrokerError."""
     known: asyncio.Future[BrokerError | None] = ask.shell.loop.create_future()
-    ask.hub.start(_import_steps(ask, body, vhost, known))
+    ask.hub.scheduler.start(_import_steps(ask, body, vhost, known))
     ask.begin()
     error = await known
     if error is not None:
