@@ -102,12 +102,12 @@ class Control:
             "show": lambda request: tuning.show(hub, request),
             "definitions.export": lambda request: definitions.answer_export(hub, request),
             "vhost.declare": self._declare_vhost,
-            "vhost.delete": self._delete_vhost,
             "why": self._why,
         }
         self._in_steps: dict[str, Callable[[Request], Steps[dict[str, object]]]] = {
             "settings.set": lambda request: tuning.set_settings(hub, request),
             "settings.unset": lambda request: tuning.unset_settings(hub, request),
+            "vhost.delete": self._delete_vhost,
             IMPORT: lambda request: answer_import(hub, request),
         }
         """Those that change much, one after the other, in as many turns as it takes."""
@@ -314,10 +314,10 @@ class Control:
     def _declare_vhost(self, request: Request) -> dict[str, object]:
         return {"created": hosting.declare_vhost(self.hub, request.text("name"))}
 
-    def _delete_vhost(self, request: Request) -> dict[str, object]:
+    def _delete_vhost(self, request: Request) -> Steps[dict[str, object]]:
         if request.text("name") == request.vhost.name:
             raise ResourceLocked(f"vhost '{request.vhost.name}' is the one that asks; ask from another one")
-        hosting.delete_vhost(self.hub, request.text("name"))
+        yield from hosting.delete_vhost_steps(self.hub, request.text("name"))
         return {}
 
     def forget_cursors(self, vhost: str) -> None:

@@ -127,9 +127,9 @@ class Broker(Dispatcher):
         return vhost
 
     def vhost(self, name: str) -> VirtualHost:
-        """Return a virtual host. Raises NotAllowed (530) for one that does not exist."""
+        """Return a virtual host. Raises NotAllowed (530) for one that does not exist, or is being deleted."""
         vhost = self.vhosts.get(name)
-        if vhost is None:
+        if vhost is None or vhost.deleting:
             raise NotAllowed(f"vhost {name} not found")
         return vhost
 

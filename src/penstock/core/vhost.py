@@ -73,6 +73,8 @@ class VirtualHost:
         self.replies: dict[str, Queue] = {}
         """What direct replies go through, by address: one queue for each channel that asks, in no list."""
         self.exchanges: dict[str, Exchange] = {}
+        self.deleting: bool = False
+        """Whether it is being deleted, queue by queue: nobody gets in any more."""
         self.epoch: i64 = 0
         """Counts changes of the topology; a route that was found in an older epoch is looked at again."""
         self.era: i64 = 0
@@ -269,14 +271,9 @@ class VirtualHost:
             raise PreconditionFailed(
                 f"exchange '{name}' in vhost '{self.name}' in use: it has {len(exchange.bindings)} bindings"
             )
-        self._drop_exchange(exchange)
+        self.drop_exchange(exchange)
 
-    def drop_exchanges(self) -> None:
-        """Remove all exchanges and bindings: the virtual host is being deleted, and its queues are gone already."""
-        for exchange in list(self.exchanges.values()):
-            self._drop_exchange(exchange)
-
-    def _drop_exchange(self, exchange: Exchange) -> None:
+    def drop_exchange(self, exchange: Exchange) -> None:
         """Remove an exchange and the bindings that begin there."""
         del self.exchanges[exchange.name]
         self.gates.metadata.give_back(self.name, exchange.arguments_charge)

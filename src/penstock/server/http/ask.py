@@ -21,6 +21,7 @@ from penstock.adapter.shapes import Shape
 from penstock.core.exchange import Exchange
 from penstock.core.queue import Queue
 from penstock.core.vhost import VirtualHost
+from penstock.errors import BrokerError
 from penstock.flow.work import Steps
 from penstock.server.http.slices import Slices
 from penstock.server.transport import is_loopback
@@ -92,10 +93,15 @@ class Service:
 
 
 def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:
-    """Do steps, and have known what they return; whoever waited may be gone by then."""
-    found = yield from steps
-    if not known.done():
-        known.set_result(found)
+    """Do steps, and have known what they return or why they cannot be done; whoever waited may be gone by then."""
+    try:
+        found = yield from steps
+    except BrokerError as error:
+        if not known.done():
+            known.set_exception(error)
+    else:
+        if not known.done():
+            known.set_result(found)
 
 
 class Ask:
@@ -121,6 +127,13 @@ class Ask:
         self.hub.scheduler.start_asking(_known_by(steps, known))
         self.begin()
         return await known
+
+    async def in_turn(self, steps: Steps[None]) -> None:
+        """Have the broker change much, step by step, after what others change; it does so if nobody waits any more."""
+        known: asyncio.Future[None] = self.shell.loop.create_future()
+        self.hub.start(_known_by(steps, known))
+        self.begin()
+        await known
 
     def look(self) -> None:
         """Note the time of what is looked at from now on."""
@@ -151,7 +164,7 @@ class Ask:
         if "vhost" not in self.request.path_params:
             return None
         found = self.hub.broker.vhosts.get(self.part("vhost"))
-        if found is None:
+        if found is None or found.deleting:
             raise not_found()
         return found
 

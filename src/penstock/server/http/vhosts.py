@@ -45,7 +45,7 @@ async def delete_vhost(ask: Ask) -> Response:
     ask.begin()
     if ask.part("vhost") not in ask.hub.broker.vhosts:
         raise not_found()
-    hosting.delete_vhost(ask.hub, ask.part("vhost"))
+    await ask.in_turn(hosting.delete_vhost_steps(ask.hub, ask.part("vhost")))
     return nothing()
 
 
