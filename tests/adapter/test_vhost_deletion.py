@@ -31,8 +31,8 @@ class Deletion:
         self.client = Dialogue(self.hub)
         body = json.dumps({"name": "large"}).encode()
         asked = publish("vhost.delete", body, properties=Properties(reply_to="answers"), exchange="penstock.control")
-        self.hub.begin_turn()
-        self.hub.receive(self.client.connection, asked)
+        self.hub.scheduler.begin_turn()
+        self.hub.scheduler.receive(self.client.connection, asked)
 
     def turn(self) -> int:
         """Make a turn; return its units of work."""
@@ -84,7 +84,7 @@ def test_others_are_served_between_the_steps_of_a_deletion() -> None:
     deletion.turn()
     left = len(deletion.large.queues)
     assert 0 < left < MANY
-    hub.start_asking(asked_for(hub))
+    hub.scheduler.start_asking(asked_for(hub))
     deletion.turn()
     assert second.deleted, "what somebody else asked for did not wait for the deletion"
     assert 0 < len(deletion.large.queues) < left
@@ -101,8 +101,8 @@ def test_a_second_deletion_finds_nothing_when_its_turn_comes() -> None:
     second = Dialogue(deletion.hub)
     body = json.dumps({"name": "large"}).encode()
     asked = publish("vhost.delete", body, properties=Properties(reply_to="answers"), exchange="penstock.control")
-    deletion.hub.begin_turn()
-    deletion.hub.receive(second.connection, asked)
+    deletion.hub.scheduler.begin_turn()
+    deletion.hub.scheduler.receive(second.connection, asked)
     while deletion.answers.waiting() < 2:
         assert second.connection.busy
         deletion.turn()

@@ -131,7 +131,7 @@ class Ask:
     async def in_turn(self, steps: Steps[None]) -> None:
         """Have the broker change much, step by step, after what others change; it does so if nobody waits any more."""
         known: asyncio.Future[None] = self.shell.loop.create_future()
-        self.hub.start(_known_by(steps, known))
+        self.hub.scheduler.start(_known_by(steps, known))
         self.begin()
         await known
 
