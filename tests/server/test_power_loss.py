@@ -21,6 +21,7 @@ from penstock.client import Channel, Connection, Properties, Publisher
 from penstock.config import NO_FLOW_LOG, Settings
 from penstock.errors import StoreError
 from tests.brokers import serving
+from tests.profiles import thorough
 from tests.store import recording
 from tests.store.disk import Disk, Left, put
 from tests.store.lost_power import fail_everywhere, in_memory
@@ -29,9 +30,9 @@ from tests.store.recording import Marks, Record
 BATCHES: Final = 20
 KEPT: Final = Properties(delivery_mode=2)
 SIZES: Final = (10, 500, 5_000, 40_000)
-SHARE: Final = 0.2
+SHARE: Final = 0.2 if thorough() else 0.07
 """Of all disks so many are given to a broker: to start one takes much longer than to open a store."""
-FEWEST: Final = 300
+FEWEST: Final = 300 if thorough() else 100
 
 
 class Client:

@@ -14,12 +14,13 @@ from typing import Final
 
 from penstock.errors import StoreError
 from penstock.store.commit import Commit
+from tests.profiles import thorough
 from tests.store.disk import Disk, Left, put
 from tests.store.engines import Model
 from tests.store.holding import Contents, contents, opened
 from tests.store.recording import Record
 
-SUBSETS: Final = 12
+SUBSETS: Final = 12 if thorough() else 4
 """How many subsets of each kind are tried each time before something is synchronised."""
 REFUSED: Final = -1
 """A store that was not opened, or that is like after no commit."""

@@ -21,6 +21,7 @@ from typing import Final
 
 import pytest
 
+from tests.profiles import thorough
 from tests.store import recording
 from tests.store.disk import Disk, put, taken
 from tests.store.lost_power import Bounds, Found, Judge, after_each, done_up_to, fail_everywhere, in_memory, some_left
@@ -28,10 +29,10 @@ from tests.store.recording import Record
 from tests.store.short_history import history
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-COMMITS: Final = 24
+COMMITS: Final = 24 if thorough() else 16
 LIVES: Final = 4
 SECONDS: Final = float(os.environ.get("PENSTOCK_POWER_SECONDS", "0"))
-FEWEST: Final = 1_000
+FEWEST: Final = 1_000 if thorough() else 400
 """Power failures of a test at least: fewer would say that next to nothing was recorded."""
 
 
