@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SWITCH_S = 0.0005
 """Seconds that the store's thread waits for the interpreter while the loop is busy, at each of its calls of the disk,
 instead of Python's 0.005: a page is read back with a few such calls."""
-COLLECT_AFTER = (5_000, 5, 800)
+COLLECT_AFTER = (2_000, 5, 2_000)
 """New objects between two looks at the new ones for cycles, such looks between two at those that outlived one, and
 of those between two at everything. A look at n objects takes up to n/4 microseconds, in which nobody is served: with
 50,000 a burst of declarations or of dead letters had looks of 10 ms and more."""

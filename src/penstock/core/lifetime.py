@@ -10,6 +10,7 @@ from penstock.core.letters import EXPIRED
 from penstock.core.queue import Queue
 from penstock.flow.deadlines import NEVER, Party
 from penstock.flow.level import UNLIMITED
+from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
@@ -62,11 +63,21 @@ def expire_some(broker: Dispatcher, queue: Queue) -> bool:
     return fresh
 
 
-def expire_all(broker: Dispatcher, queue: Queue) -> None:
+def expire_steps(broker: Dispatcher, queue: Queue) -> Steps[None]:
     """Drop all that is too old in a queue, before somebody gets a message of it; who asks for that pays for it."""
+    fresh = False
+    while not fresh and not queue.deleted:
+        fresh = expire_slice(broker, queue)
+        if not fresh and broker.work.used_up():
+            yield
+
+
+def expire_slice(broker: Dispatcher, queue: Queue) -> bool:
+    """Drop up to `EXPIRED_AT_ONCE` messages that are too old; returns whether that was all."""
     before = queue.expired
-    expire(queue, broker.now, broker.now)
+    fresh = expire(queue, broker.now, broker.now, EXPIRED_AT_ONCE)
     broker.work.done += EXPIRED_WORK * (queue.expired - before)
+    return fresh
 
 
 def freshen(broker: Dispatcher, lifetime: Lifetime) -> bool:

@@ -12,10 +12,11 @@ from penstock.adapter.amqp091.declaring import named_queue
 from penstock.adapter.amqp091.delivery import short, write_u16
 from penstock.adapter.amqp091.raw import counted
 from penstock.core.consumer import Batch
-from penstock.core.lifetime import expire_all
+from penstock.core.lifetime import expire_slice, expire_steps
 from penstock.core.queue import Queue
 from penstock.core.transit import Loading
 from penstock.errors import ResourceError, ResourceLocked
+from penstock.flow.work import Steps
 from penstock.wire.amqp091 import spec
 
 WAITING_MAX: Final = 10_000
@@ -31,14 +32,30 @@ def get(channel: Channel, args: dict[str, object]) -> None:
             f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; delete the cursor first"
         )
     channel.connection.hub.deliver_first(queue)
-    expire_all(channel.broker, queue)
-    channel.broker.use(queue)
     no_ack = arg.flag(args, "no_ack")
     pages = queue.pages
     if pages is not None and not queue.available() and len(pages.waiters) >= WAITING_MAX:
         raise ResourceError(
             f"{WAITING_MAX:,} requests wait for messages of queue '{queue.name}' that are read back from the disk"
         )
+    if expire_slice(channel.broker, queue):
+        _get(channel, queue, no_ack)
+    else:
+        channel.connection.hub.scheduler.start_asking(_get_fresh(channel, queue, no_ack), channel.connection)
+
+
+def _get_fresh(channel: Channel, queue: Queue, no_ack: bool) -> Steps[None]:
+    """Answer when nothing that is too old is left, which may take many turns."""
+    yield from expire_steps(channel.broker, queue)
+    if channel.stands():
+        if queue.deleted or queue.cursors:  # Since it was asked.
+            channel.send(spec.BASIC_GET_EMPTY, {})
+        else:
+            _get(channel, queue, no_ack)
+
+
+def _get(channel: Channel, queue: Queue, no_ack: bool) -> None:
+    channel.broker.use(queue)
     if not _answer(channel, queue, no_ack):
         _Getting(channel, queue, no_ack).wait()
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from penstock.adapter.amqp091.content import body_of, properties_of
 from penstock.adapter.amqp091.raw import counted
 from penstock.adapter.shapes import Shape, plain
-from penstock.core.lifetime import expire_all
+from penstock.core.lifetime import expire_slice
 from penstock.core.message import Message
 from penstock.core.queue import Queue
 from penstock.core.session import Session
@@ -73,8 +73,10 @@ class Taking:
         """Take messages until there are so many, no more, or no more room in the answer."""
         broker, queue = self.ask.hub.broker, self.queue
         self.ask.begin()
-        expire_all(broker, queue)
-        broker.use(queue)
+        while not expire_slice(broker, queue) and not queue.deleted:
+            await self._pause()
+        if not queue.deleted:
+            broker.use(queue)
         while self._taken < count and not queue.deleted:
             queue.hurry(broker.now)
             oldest = queue.backlog.next()
