@@ -128,7 +128,7 @@ class World:
         else:
             raise AssertionError(f"there is always more to do after {TURNS} turns")
         self.hub.take_touched()
-        self.hub.take_unblocked()
+        self.hub.notifier.take_unblocked()
         self.hub.take_notes()
 
     def leave(self, client: Client) -> None:

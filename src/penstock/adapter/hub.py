@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from penstock.adapter import telling
 from penstock.adapter.amqp091.arriving import Arrivals
 from penstock.adapter.amqp091.channel import Channel, ChannelProducer
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.deaths import DeathWriter
-from penstock.adapter.amqp091.peer import RUNNING, Peer
-from penstock.adapter.amqp091.returning import write_return
+from penstock.adapter.amqp091.peer import Peer
 from penstock.adapter.backoff import Backoff
 from penstock.adapter.control import Control
 from penstock.adapter.logins import PendingLogins
-from penstock.adapter.losses import LOST_BY
+from penstock.adapter.notifier import Notifier
 from penstock.adapter.policy import Policy
 from penstock.adapter.publication import Publication
 from penstock.adapter.recording import Record, Recorder
@@ -33,36 +32,13 @@ from penstock.adapter.refused import RefusedPublishes
 from penstock.adapter.scheduler import Scheduler
 from penstock.adapter.telling import Note
 from penstock.adapter.users import Users
-from penstock.adapter.words import because
 from penstock.core.broker import Broker
 from penstock.core.consumer import Batch
-from penstock.core.effects import (
-    Blocked,
-    Cancelled,
-    Crossed,
-    Departed,
-    Effect,
-    Grown,
-    Paging,
-    Refused,
-    Returned,
-    Slow,
-    Stopped,
-    TurnedAway,
-    Unblocked,
-)
 from penstock.core.holding import Holding
 from penstock.core.lingering import ENDED
 from penstock.core.origin import Origin
-from penstock.core.producer import Producer
 from penstock.core.queue import Queue
-from penstock.flow.deadlines import NEVER
 from penstock.names.escapes import printable
-from penstock.wire.amqp091 import spec
-
-if TYPE_CHECKING:
-    from penstock.core.blockable import Blockable
-    from penstock.flow.gate import Gate
 
 PUBLICATIONS_BYTES: Final = 64 * 1024 * 1024
 """Bytes (charges) of single messages that may be held; the next one is refused."""
@@ -96,6 +72,7 @@ class Hub:
         broker.deaths.writer = DeathWriter(self.control)
         self.connections: dict[int, Connection] = {}
         self.scheduler = Scheduler(broker, self.connections)
+        self.notifier = Notifier(self)
         self.arrivals = Arrivals(self)
         """What has come of messages that arrive in pieces."""
         self.logins = PendingLogins(self)
@@ -128,11 +105,8 @@ class Hub:
         self._seed: bytes = seed.encode()
         self._names: int = 0
         self._connected: int = 0
-        self._unblocked: list[Connection] = []
         self.silent: list[Connection] = []
         """Connections whose peers have not sent heartbeats; the shell gives them up."""
-        self._losing: dict[int, Connection] = {}
-        """Connections that have lost publishes, which has not been told."""
         self.recorder: Recorder | None = None
         """Makes the flow log's records; None where there is no flow log."""
         self._notes: list[Note] = []
@@ -173,7 +147,7 @@ class Hub:
         more = self.broker.run(TURNS)
         if self.deliver():
             more = True
-        self.tell()
+        self.notifier.tell()
         for producer in self.broker.take_confirming():
             if isinstance(producer, ChannelProducer):
                 producer.channel.tell_confirms()
@@ -210,12 +184,6 @@ class Hub:
             self._without_connection[user] = origin
             self.broker.gates.enter(origin)
         return origin
-
-    def take_unblocked(self) -> list[Connection]:
-        """Take the connections that nothing blocks any more: reading from them may go on."""
-        unblocked = self._unblocked
-        self._unblocked = []
-        return unblocked
 
     def take_notes(self, most: int = NOTES_KEPT) -> list[Note]:
         """Take log lines, the oldest first and at most so many."""
@@ -347,136 +315,3 @@ class Hub:
         work = self.broker.work
         work.done += BATCH_WORK + batch.left // MESSAGES_A_UNIT + batch.charge // OCTETS_A_UNIT
         channel.deliver(batch)
-
-    def tell(self) -> None:
-        """Tell everybody what has happened to them, in order; at the end of a turn, and before a channel's close-ok."""
-        blocking: dict[int, Connection] = {}
-        effects = self.broker.effects()
-        while effects:
-            for effect in effects:
-                self._tell_one(effect, blocking)
-            effects = self.broker.effects()
-        for connection in blocking.values():
-            if connection.notice is not None:
-                connection.notice.update()
-            if connection.blocking == 0:
-                self._unblocked.append(connection)
-        losing = self._losing
-        if losing:
-            self._losing = {}
-            for connection in losing.values():
-                self._tell_losses(connection)
-
-    def _tell_one(self, effect: Effect, blocking: dict[int, Connection]) -> None:
-        if self.recorder is not None:
-            self.recorder.record(effect)
-        if isinstance(effect, Crossed):
-            self.note(telling.crossed(effect.crossing))
-        elif isinstance(effect, Blocked):
-            self._count_blocking(effect.producer, effect.gate, 1, blocking)
-        elif isinstance(effect, Unblocked):
-            self._count_blocking(effect.producer, effect.gate, -1, blocking)
-        elif isinstance(effect, TurnedAway):
-            self._note_turned_away(effect)
-        elif isinstance(effect, Stopped):
-            self.note(telling.stopped(effect.producer, effect.gate, effect.patience_s))
-        elif isinstance(effect, Refused):
-            self._refuse(effect)
-        elif isinstance(effect, Departed):
-            self._depart(effect.producer)
-        elif isinstance(effect, Returned):
-            if isinstance(effect.producer, Publication):
-                effect.producer.routed = False
-            else:
-                assert isinstance(effect.producer, ChannelProducer)
-                write_return(effect.producer.channel, effect.route, effect.content, effect.refused)
-        elif isinstance(effect, Cancelled):
-            self._cancel(effect)
-        elif isinstance(effect, Slow):
-            session = effect.consumer.session
-            assert isinstance(session, Channel)
-            name = session.producer.name
-            self.note(telling.slow(effect.consumer.tag, name, effect.rate, effect.least, effect.cancelled))
-        elif isinstance(effect, Paging):
-            self.note(telling.paging(effect))
-        elif isinstance(effect, Grown):
-            self.control.look_again(effect.queue)
-
-    def _note_turned_away(self, effect: TurnedAway) -> None:
-        if effect.cause in LOST_BY:
-            return  # One line for the connection says so.
-        producer = effect.producer
-        number: int | None = None
-        if isinstance(producer, ChannelProducer) and producer.channel.connection.number in self.connections:
-            number = producer.channel.connection.number
-        self.refused.add(effect, number, self.broker.now)
-
-    def _refuse(self, effect: Refused) -> None:
-        """Close the channel of a producer, for a publish that cannot be; a single message is answered."""
-        producer = effect.producer
-        self.note(f"[{producer.name}] {effect.error.reply_text}")
-        if isinstance(producer, Publication):
-            producer.tell_error(effect.error)
-            return
-        assert isinstance(producer, ChannelProducer)
-        channel = producer.channel
-        if channel.stands():
-            channel.connection.on_error(int(channel.number), effect.error)
-
-    def _depart(self, producer: Producer) -> None:
-        """Count what a channel's publisher has lost with its session; single messages are answered."""
-        if isinstance(producer, ChannelProducer):
-            connection = producer.channel.connection
-            if producer.loss is not None:
-                connection.lose(producer.loss, producer.origin)
-            self.note_losing(connection)
-
-    def note_losing(self, connection: Connection) -> None:
-        """Have it told, at the end of the turn, what a connection has lost, if it has."""
-        if connection.losses.messages:
-            self._losing[connection.number] = connection
-
-    def _tell_losses(self, connection: Connection) -> None:
-        """Log what a connection has lost, once nothing that it held is left in line; of an open one at once."""
-        losses = connection.losses
-        if connection.state == RUNNING or losses.are_known():
-            self.note(telling.lost(connection.name(), losses))
-            losses.clear()
-
-    def _count_blocking(self, producer: Blockable, gate: Gate, by: int, blocking: dict[int, Connection]) -> None:
-        if not isinstance(producer, ChannelProducer):  # Dead letters, single messages: nobody but the log is told.
-            self.note(telling.blocked(producer, gate) if by > 0 else telling.unblocked(producer, gate))
-            return
-        connection = producer.channel.connection
-        connection.blocking += by
-        if not gate.often:
-            connection.to_tell += by
-            self._note_enforced(producer, gate, by)
-        blocking[connection.number] = connection
-
-    def _note_enforced(self, producer: ChannelProducer, gate: Gate, by: int) -> None:
-        """Log a channel's first gate, and that none is left: once each, however many there are (as Broker-J does)."""
-        if by > 0 and producer.enforced == 0:
-            self.note(telling.blocked(producer, gate))
-            producer.channel.ask_to_stop(gate)
-        producer.enforced += by
-        if producer.enforced == 0:
-            self.note(telling.unblocked(producer, gate))
-            producer.channel.ask_to_go_on()
-
-    def reason(self, connection: Connection) -> str:
-        """Return why a connection is blocked, as its client is told; empty if it is not."""
-        for channel in connection.channels.values():
-            for gate in channel.producer.gates.values():
-                if not gate.often:
-                    patience_s = channel.producer.entry(gate).patience_s
-                    until = "" if patience_s == NEVER else f"; what is held for {patience_s:g} s is refused"
-                    return f"{because(channel.producer, gate, self.broker.now)}{until}"
-        return ""
-
-    def _cancel(self, effect: Cancelled) -> None:
-        channel = effect.consumer.session
-        assert isinstance(channel, Channel)
-        channel.forget_consumer(effect.consumer.tag)
-        if channel.connection.capabilities.get("consumer_cancel_notify") is True and channel.stands():
-            channel.send(spec.BASIC_CANCEL, {"consumer_tag": effect.consumer.tag, "no_wait": True})

@@ -2,7 +2,7 @@
 
 Each entry is made as a declaration of a client would be, and others see it at once. What goes wrong takes back what was
 made before it, in reverse; what somebody has begun to use meanwhile stays, and the error names it. Imports and changes
-of settings are carried out one after the other (`Hub.start`).
+of settings are carried out one after the other (`Scheduler.start`).
 """
 
 from __future__ import annotations

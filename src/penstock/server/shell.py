@@ -175,7 +175,7 @@ class Shell:
             self._write(self._to_write.popleft())
         for connection in hub.take_silent():
             self._give_up(connection)
-        for connection in hub.take_unblocked():
+        for connection in hub.notifier.take_unblocked():
             transport = self.transports.get(connection.number)
             if transport is not None and not connection.must_drain and not connection.may_pause():
                 transport.resume()

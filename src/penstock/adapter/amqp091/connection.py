@@ -178,7 +178,7 @@ class Connection(Intake):
         That is as good an end as connection.close, but nothing more reaches it.
         """
         if self.state == RUNNING:
-            self.hub.tell()
+            self.hub.notifier.tell()
             leave(self, graceful=True)
         self.end()
 
@@ -373,7 +373,7 @@ class Connection(Intake):
         """The client closes the connection; it is answered when its end is over."""
         if not self.leaving:
             self.hub.deliver()
-            self.hub.tell()
+            self.hub.notifier.tell()
             self.state = CLOSING
             self.discarding = True
             self.closed_at = self.broker.now

@@ -109,7 +109,7 @@ def _close(connection: Connection, channel: Channel) -> None:
         connection.send(int(channel.number), spec.CHANNEL_CLOSE_OK, {})
         return
     connection.hub.deliver()
-    connection.hub.tell()  # What has happened on the channel comes before its close-ok.
+    connection.hub.notifier.tell()  # What has happened on the channel comes before its close-ok.
     channel.closing = True
     channel.leaving = True
     connection.end_channel(channel, graceful=True)

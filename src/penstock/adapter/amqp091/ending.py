@@ -72,7 +72,7 @@ def settle_end(connection: Connection) -> None:
         if origin is not None:
             connection.origin = None
             connection.broker.gates.leave(origin)
-            connection.hub.note_losing(connection)
+            connection.hub.notifier.note_losing(connection)
     elif connection.goodbye and connection.state != CLOSED:
         connection.send(0, spec.CONNECTION_CLOSE_OK, {})
         connection.end()
