@@ -19,6 +19,7 @@ from penstock.core.session import Session
 from penstock.errors import ResourceLocked
 from penstock.flow.chores import UNITS_A_TURN
 from tests.core.house import House
+from tests.profiles import examples
 
 MANY = 20_000
 CHARGE = 300
@@ -474,4 +475,6 @@ class AtOnce(RuleBasedStateMachine):
 
 
 TestAtOnce = AtOnce.TestCase
-TestAtOnce.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, derandomize=True, database=None)
+TestAtOnce.settings = settings(
+    max_examples=examples(150), stateful_step_count=40, deadline=None, derandomize=True, database=None
+)

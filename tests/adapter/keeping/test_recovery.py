@@ -12,7 +12,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from penstock.adapter.keeping.commits import encode
 from penstock.core.broker import Broker
 from penstock.core.consumer import Consumer
-from penstock.core.ending import AT_ONCE
 from penstock.core.holding import Holding
 from penstock.core.journal import TAKEN_BYTES, Journal
 from penstock.core.message import Message, StoredMessage
@@ -22,6 +21,7 @@ from penstock.core.route import Route
 from penstock.core.session import Session
 from penstock.core.settings import Defaults
 from penstock.core.transaction import Transaction
+from penstock.flow.work import SHARE
 from tests.adapter.keeping.shelf import WALL, Shelf
 from tests.profiles import examples
 
@@ -292,7 +292,7 @@ TestLives = pytest.mark.slow(TestLives)
 def test_what_was_on_its_way_back_when_the_broker_stopped_comes_first_and_in_order_in_its_next_life() -> None:
     shelf = Shelf()
     house = House(shelf)
-    plain, count = house.queues["plain"], 3 * AT_ONCE
+    plain, count = house.queues["plain"], 3 * SHARE
     route = house.route("", "plain", 0, True)
 
     def write() -> None:
