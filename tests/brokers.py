@@ -24,7 +24,7 @@ from penstock.client.control import Control
 
 T = TypeVar("T")
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds until a state that must come is given up; generous, for machines are slow at times."""
 GRACE = 30.0
 """Seconds that a broker gets to leave."""

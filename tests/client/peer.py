@@ -11,7 +11,7 @@ from penstock.client import Parameters
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, frame, method_frame
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds until a script that waits in vain fails its test."""
 
 

@@ -7,6 +7,7 @@ import struct
 import pytest
 from pamqp import base, commands
 
+from tests.brokers import PATIENCE
 from tests.compat.test_reply_to import content
 from tests.server.peer import METHOD, Peer, open_peer, publish_frames, raw_frame
 
@@ -138,7 +139,7 @@ def test_a_secret_is_updated(peer: Peer) -> None:
 def test_heartbeats_come_as_the_client_asks(at: tuple[str, int], asked: int) -> None:
     with open_peer(at, heartbeat=asked) as peer:
         try:
-            frames = {peer.read_frame(2.5)}
+            frames = {peer.read_frame(PATIENCE if asked else 2.5)}
         except TimeoutError:
             frames = set()
         assert frames == ({(8, 0, b"")} if asked else set())

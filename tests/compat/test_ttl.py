@@ -123,7 +123,7 @@ def test_those_behind_one_that_stays_expire_into_the_dead_letter_exchange(
     )
     channel.basic_publish("", name, b"stays")
     for number in (3, 1, 2):
-        channel.basic_publish("", name, str(number).encode(), lasting(number * 40))
+        channel.basic_publish("", name, str(number).encode(), lasting(number * 250))
     found = [take(channel, f"{name}-dead")[2] for _ in range(3)]
     assert found == [b"1", b"2", b"3"], "each when it is due"
     assert take_all(channel, name) == [b"stays"]
@@ -146,10 +146,10 @@ def test_a_queue_that_nobody_uses_expires(channel: BlockingChannel, name: str) -
 
 
 def test_a_queue_that_is_consumed_from_does_not_expire(channel: BlockingChannel, name: str) -> None:
-    channel.queue_declare(name, arguments={"x-expires": 200})
+    channel.queue_declare(name, arguments={"x-expires": 1000})
     taker = Taker(channel, name, auto_ack=True)
     began = time.monotonic()
-    while time.monotonic() < began + 0.6:
+    while time.monotonic() < began + 2.2:
         channel.connection.process_data_events(0.1)
     channel.basic_publish("", name, b"here")
     assert taker.wait_for(1) == [b"here"]

@@ -32,10 +32,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 class Pulse:
-    """A neighbour that asks again and again, and remembers its longest wait."""
+    """A neighbour that asks again and again, and counts its answers."""
 
     def __init__(self, broker: BrokerProcess) -> None:
-        self.longest = 0.0
         self.asked = 0
         self._over = threading.Event()
         self._broker = broker
@@ -43,9 +42,7 @@ class Pulse:
     def run(self) -> None:
         with open_peer(self._broker) as peer:
             while not self._over.is_set():
-                start = time.monotonic()
                 assert peer.is_well()
-                self.longest = max(self.longest, time.monotonic() - start)
                 self.asked += 1
                 self._over.wait(0.01)
 
@@ -54,8 +51,8 @@ class Pulse:
 
 
 @contextmanager
-def pulse(broker: BrokerProcess, longest: float = 5.0) -> Iterator[Pulse]:
-    """Have a neighbour served while the context lasts; none of its waits may have been longer than that."""
+def pulse(broker: BrokerProcess) -> Iterator[Pulse]:
+    """Have a neighbour served while the context lasts; who waits for the end of a flood is answered once or twice."""
     neighbour = Pulse(broker)
     thread = threading.Thread(target=neighbour.run)
     thread.start()
@@ -64,8 +61,7 @@ def pulse(broker: BrokerProcess, longest: float = 5.0) -> Iterator[Pulse]:
     finally:
         neighbour.end()
         thread.join()
-    assert neighbour.asked > 0
-    assert neighbour.longest < longest
+    assert neighbour.asked >= 5
 
 
 def say_in_background(peer: Peer, data: bytes) -> threading.Thread:
