@@ -33,11 +33,12 @@ def note_out(kept: Kept, messages: list[Message | None]) -> bool:
     delivered = kept.delivered
     on_disk = kept.announced
     for message in messages:
-        if message is not None and message.sequence > delivered:
-            delivered = message.sequence
-            if _comes_back(message):
-                on_disk = delivered
-    if delivered == kept.delivered:
+        if message is not None:
+            if message.sequence > delivered:
+                delivered = message.sequence
+            if message.sequence > on_disk and _comes_back(message):
+                on_disk = message.sequence
+    if delivered == kept.delivered and on_disk == kept.announced:
         return False
     kept.delivered = delivered
     journal = kept.journal

@@ -61,3 +61,21 @@ def test_a_delivery_is_announced_only_where_its_message_can_come_back_after_a_ki
     assert batch.messages[0] is not None
     assert batch.messages[0].content == b"17"
     assert batch.early is persistent
+
+
+def test_a_second_delivery_waits_as_the_first_one_does_until_the_store_knows_of_that() -> None:
+    """The first may never go out, for its client is gone; of the second an acknowledgement may be lost in a kill."""
+    house = house_with()
+    publish(house, 1, 1)
+    house.write()
+
+    def is_early() -> bool:
+        batch = house.session.get(house.queues["q"], False, house.now)
+        assert batch is not None
+        house.session.requeue(batch.first, False, house.now)
+        return batch.early
+
+    assert is_early()
+    assert is_early()
+    house.write()
+    assert not is_early()
