@@ -20,7 +20,7 @@ from tests.clients.holding import (
     refuse,
 )
 
-pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(120 + 2 * HOLD_S)]
+pytestmark = [pytest.mark.clients, pytest.mark.slow, pytest.mark.timeout(400 + 2 * HOLD_S)]
 
 every_client = pytest.mark.parametrize(
     ("client", "way"), CASES, ids=[f"{client.name}-{way}".replace(" ", "-") for client, way in CASES]

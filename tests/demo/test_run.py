@@ -16,7 +16,6 @@ DEMO = (sys.executable, "-m", "demo")
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
 def test_a_small_run_loses_nothing_and_leaves_a_picture(tmp_path: Path):
     output = tmp_path / "demo"
     words = ["--flights", "3000", "--capacity", str(256 * 1024), "--per-trigger", "400", "--output", str(output)]
@@ -29,7 +28,6 @@ def test_a_small_run_loses_nothing_and_leaves_a_picture(tmp_path: Path):
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
 def test_an_interrupted_run_ends_everything_and_says_so(tmp_path: Path):
     output = tmp_path / "demo"
     with subprocess.Popen(

@@ -174,7 +174,7 @@ def objects() -> int:
     return len(gc.get_objects())
 
 
-@pytest.mark.timeout(0 if SECONDS or INPUTS > 100_000 else 120)
+@pytest.mark.timeout(0 if SECONDS or INPUTS > 100_000 else 400)
 def test_nothing_that_comes_does_more_than_end_its_connection() -> None:
     """Every input in turn; after each life of the broker its objects are counted."""
     world = World(f"{SEED} 0")

@@ -22,7 +22,7 @@ ROUNDS = int(os.environ.get("PENSTOCK_FAILOVERS", "3"))
 TAKE_OVER_S = 20.0
 """It takes a second or two; a machine may be slow."""
 
-pytestmark = [needs_postgres, pytest.mark.slow, pytest.mark.timeout(120 + 10 * ROUNDS)]
+pytestmark = [needs_postgres, pytest.mark.slow, pytest.mark.timeout(400 + 10 * ROUNDS)]
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,6 @@ def check_all_told(producers: list[Client]) -> None:
             assert not client.unconfirmed
 
 
-@pytest.mark.timeout(300)
 def test_in_a_storm_of_a_thousand_producers_nothing_is_lost_overrun_or_left_waiting() -> None:
     trace, consumer = simulate(7, storm)
     for kind in range(len(WINDOWS)):
@@ -154,7 +153,6 @@ async def cuts(consumer: SlowConsumer) -> None:
         await consumer.come_back()
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_in_a_storm_of_disconnects_what_was_confirmed_arrives_and_nobody_leaves_a_trace(seed: int) -> None:
     assert simulate(seed, storm_with_disconnects) == simulate(seed, storm_with_disconnects)
@@ -204,7 +202,6 @@ async def standstill(loop: SimLoop) -> str:
     return world.trace.hexdigest()
 
 
-@pytest.mark.timeout(300)
 def test_while_a_gate_stays_closed_each_publisher_gets_its_window_confirmed_once_and_then_refusals() -> None:
     assert simulate(6, standstill) == simulate(6, standstill)
 
@@ -265,7 +262,6 @@ def check_deadlines(confirming: list[Client], others: list[Client], consumer: Sl
             assert len(arrived) == 20, f"{client.name} lost some and was told nothing"
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", [4, 5])
 def test_in_a_storm_nothing_waits_past_its_deadline_and_what_is_refused_is_told(seed: int) -> None:
     assert simulate(seed, storm_with_deadlines) == simulate(seed, storm_with_deadlines)

@@ -78,7 +78,7 @@ class RunningBroker:
             replies = channel.queue_declare("", exclusive=True).method.queue
             properties = pika.BasicProperties(reply_to=replies, correlation_id="1")
             channel.basic_publish("penstock.control", operation, json.dumps(fields).encode(), properties)
-            for _, reply, body in channel.consume(replies, auto_ack=True, inactivity_timeout=20):
+            for _, reply, body in channel.consume(replies, auto_ack=True, inactivity_timeout=60):
                 assert reply is not None, f"no reply to {operation}"
                 assert reply.content_type == "application/json", body
                 return json.loads(body)
@@ -90,7 +90,7 @@ class RunningBroker:
         with self.connect() as connection:
             channel = connection.channel()
             channel.basic_qos(prefetch_count=50)
-            for method, _, body in channel.consume(queue, inactivity_timeout=20):
+            for method, _, body in channel.consume(queue, inactivity_timeout=60):
                 assert method is not None, f"only {len(found)} of {count} messages came"
                 found.append(body)
                 channel.basic_ack(method.delivery_tag)
@@ -142,7 +142,7 @@ def checkpoint(tmp_path: Path) -> str:
     return str(tmp_path / "checkpoint")
 
 
-def until(condition, what: str, seconds: float = 60) -> None:
+def until(condition, what: str, seconds: float = 300) -> None:
     """Wait for a state of another process, which tells nobody when it is reached."""
     end = time.monotonic() + seconds
     while not condition():

@@ -46,12 +46,12 @@ def test_a_driver_killed_between_its_sink_and_its_next_question_loses_nothing(sp
     driver = subprocess.Popen([sys.executable, "-c", DRIVER, given], env=environment)
     try:
         if moment == "in the sink":
-            driver.wait(90)
+            driver.wait(300)
         else:
-            until(lambda: (tmp_path / "checkpoint" / "commits" / "0").exists(), "the first batch is committed", 90)
+            until(lambda: (tmp_path / "checkpoint" / "commits" / "0").exists(), "the first batch is committed", 300)
     finally:
         driver.kill()
-        driver.wait(20)
+        driver.wait(60)
     assert broker.depth(queue) == 250, "what was read is not settled before the next question"
 
     def sink(frame, batch):
@@ -62,7 +62,7 @@ def test_a_driver_killed_between_its_sink_and_its_next_question_loses_nothing(sp
     options = {"servers": broker.address, "subscribe": queue, "cursor": f"app-{queue}", "maxOffsetsPerTrigger": "100"}
     frame = spark.readStream.format("penstock").options(**options).load()
     query = frame.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "checkpoint"))
-    assert query.trigger(availableNow=True).start().awaitTermination(60)
+    assert query.trigger(availableNow=True).start().awaitTermination(300)
     batches = [json.loads(path.read_text()) for path in sorted(Path(tmp_path).glob("batch-*.json"))]
     assert batches == [list(range(100)), list(range(100, 200)), list(range(200, 250))]
     replayed = (tmp_path / "batch-0.json").stat().st_mtime_ns != before

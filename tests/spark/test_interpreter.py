@@ -24,7 +24,7 @@ def told(code: str, path: Path, **environment: str) -> str:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
     done = subprocess.run(
         [sys.executable, "-c", code], env={**kept, "PATH": str(path), **environment}, capture_output=True, text=True,
-        timeout=60, check=True,
+        timeout=300, check=True,
     )  # fmt: skip
     return done.stdout.strip()
 

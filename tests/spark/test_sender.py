@@ -101,7 +101,7 @@ def test_what_the_broker_refuses_is_sent_again_until_there_is_room(broker):
     try:
         assert sender(broker, queue=queue).send(iter([rows(0, 100)])) == 100
     finally:
-        consumer.join(60)
+        consumer.join(300)
     assert sorted(found, key=int) == [b"%d" % number for number in range(100)]
 
 
@@ -132,16 +132,16 @@ def test_a_connection_lost_while_the_target_is_full_is_made_again_and_nothing_is
             until(lambda: proxy.accepted >= 2, "the sender connects again")
             with broker.connect() as connection:
                 channel = connection.channel()
-                for _, _, body in channel.consume(queue, auto_ack=True, inactivity_timeout=2):
-                    if body is None:
-                        break
+                for _, _, body in channel.consume(queue, auto_ack=True, inactivity_timeout=60):
                     found.append(body)
+                    if body is None or len(set(found)) == 200:
+                        break
 
         consumer = threading.Thread(target=consume)
         consumer.start()
         try:
-            options = {"servers": proxy.address, "queue": queue, "publishTimeout": "20s"}
+            options = {"servers": proxy.address, "queue": queue, "publishTimeout": "60s"}
             assert Sender(sink_options(options)).send(iter([rows(0, 200)])) == 200
         finally:
-            consumer.join(60)
+            consumer.join(300)
     assert set(found) == {b"%d" % number for number in range(200)}

@@ -32,7 +32,7 @@ class Collected:
 
 def drain(frame, sink, checkpoint):
     query = frame.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint).trigger(availableNow=True)
-    assert query.start().awaitTermination(60)
+    assert query.start().awaitTermination(300)
 
 
 def numbered(first, last):
@@ -76,7 +76,7 @@ def test_three_times_the_capacity_passes_a_bounded_queue_and_its_producer_waits(
     frame = source(spark, broker, queue)
     query = frame.writeStream.foreachBatch(sink).option("checkpointLocation", checkpoint).start()
     try:
-        producer.join(60)
+        producer.join(300)
         assert not producer.is_alive(), "the producer waits for ever"
         until(lambda: len(sink.values) >= 900, "the query reads what the producer sent")
         until(lambda: broker.depth(queue) == 0, "the last batch is settled while the query idles")
@@ -99,7 +99,7 @@ def test_a_cursor_attached_twice_fences_the_older_query(spark, broker, tmp_path)
         newer = newer.start()
         try:
             with pytest.raises(StreamingQueryException, match="was attached by another query, which reads on"):
-                older.awaitTermination(60)
+                older.awaitTermination(300)
             broker.publish(queue, numbered(10, 20))
             until(lambda: newer_sink.values == numbered(10, 20), "the newer query reads on")
         finally:
@@ -118,7 +118,7 @@ def test_a_queue_deleted_under_a_running_query_ends_it_with_the_queues_name(spar
         until(lambda: broker.depth(queue) == 0, "the query reads")
         broker.delete(queue)
         with pytest.raises(StreamingQueryException, match=f"deleted while the query ran.*{queue}"):
-            query.awaitTermination(60)
+            query.awaitTermination(300)
     finally:
         query.stop()
 
@@ -140,7 +140,7 @@ def test_from_queue_to_queue_nothing_is_lost(spark, broker, checkpoint):
     frame = source(spark, broker, inward, maxOffsetsPerTrigger="100")
     writer = frame.writeStream.format("penstock").option("servers", broker.address).option("queue", outward)
     query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(300)
     assert broker.drain(outward, 300) == numbered(0, 300)
     assert broker.depth(inward) == 0
 
@@ -151,7 +151,7 @@ def test_a_sink_that_is_its_own_source_is_refused(spark, broker, checkpoint):
     writer = source(spark, broker, queue).writeStream.format("penstock").option("servers", broker.address)
     query = writer.option("queue", queue).option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     with pytest.raises(StreamingQueryException, match=f"reads from and writes to queue '{queue}'"):
-        query.awaitTermination(60)
+        query.awaitTermination(300)
     assert broker.depth(queue) == 10
 
 
@@ -168,7 +168,7 @@ def test_a_full_target_makes_the_sink_wait_until_there_is_room(spark, broker):
     consumer = threading.Thread(target=consume)
     consumer.start()
     writing.save()
-    consumer.join(60)
+    consumer.join(300)
     # At least once: a message that was refused at its deadline is sent again, after those behind it.
     assert set(found) == set(numbered(0, 400))
 
