@@ -67,7 +67,7 @@ def test_bindings_that_a_kill_left_behind_do_not_come_back_with_the_name(what: s
     hub, told = restored(declared)
     kept = ["stays"] if what == "exchange" else []
     gone = len(left) - len(kept)
-    assert told == [f"{gone:,} bindings of exchanges or queues that were deleted are removed: it was killed meanwhile"]
+    assert told == [f"{gone:,} bindings are removed, whose exchange or queue is not in the store: it was deleted"]
     assert bindings(hub) == kept
     again = written(hub, declared)
     assert len([thing for thing in again.things() if thing.kind == BINDING]) == len(kept)

@@ -150,7 +150,7 @@ def test_a_binding_leads_to_the_queue_that_was_bound_and_to_no_other_of_its_name
     queue_of(other.broker.vhosts["/"], "q")
     again = journaled()
     (told,) = restore(again, [*kept(other), *bound])
-    assert told.startswith("1 binding of exchanges or queues that were deleted")
+    assert told.startswith("1 binding is removed, whose exchange or queue")
     assert again.broker.vhosts["/"].exchanges["amq.direct"].bindings == {}
 
 

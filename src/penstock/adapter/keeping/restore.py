@@ -51,8 +51,8 @@ def restore_steps(hub: Hub, things: Iterable[Thing]) -> Steps[list[str]]:
         if journal is not None:
             journal.recovering = False
     if work.left_behind:
-        told = "1 binding" if len(work.left_behind) == 1 else f"{len(work.left_behind):,} bindings"
-        work.told.append(f"{told} of exchanges or queues that were deleted are removed: it was killed meanwhile")
+        told = "1 binding is" if len(work.left_behind) == 1 else f"{len(work.left_behind):,} bindings are"
+        work.told.append(f"{told} removed, whose exchange or queue is not in the store: it was deleted")
         if journal is not None:
             for thing in work.left_behind:
                 journal.forget(thing)
