@@ -36,13 +36,13 @@ GROUPS = (
     ("server, a to h", ("tests/server/test_[a-h]*.py",)),
     ("server, i to z", ("tests/server/test_[!a-h]*.py",)),
     ("clients", ("tests/clients/**/test_*.py", "tests/checklists/**/test_*.py")),
-    ("compat", ("tests/compat/**/test_*.py",)),
     ("bench and demo", ("tests/bench/**/test_*.py", "tests/demo/**/test_*.py")),
+    ("store", ("tests/store/**/test_*.py",)),
+    ("compat", ("tests/compat/**/test_*.py",)),
     ("core", ("tests/core/**/test_*.py",)),
     ("adapter", ("tests/adapter/**/test_*.py",)),
-    ("store", ("tests/store/**/test_*.py",)),
 )
-"""What is one part, longest first; what is not named here is one more part."""
+"""What is one part, the longest first; what is not named here is one more part, before them."""
 NOTHING_COMPILED = ("tests/house", "tests/spark", "tests/store")
 """Tests of what is the same in both forms: they run once, interpreted."""
 WHOLE_BROKER = ("tests/server", "tests/clients", "tests/compat", "tests/checklists", "tests/bench", "tests/demo")
@@ -175,7 +175,7 @@ def parts(form: str, paths: Iterable[str]) -> list[Part]:
         if here and here <= left:
             found.append(Part(name, form, tuple(sorted(here))))
             left -= here
-    return [*found, Part("the rest", form, tuple(sorted(left)))]
+    return [Part("the rest", form, tuple(sorted(left))), *found]
 
 
 def all_parts(form: str) -> list[Part]:
