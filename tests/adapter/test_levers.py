@@ -114,9 +114,9 @@ def test_who_was_asked_to_stop_and_then_chose_confirms_is_asked_to_go_on() -> No
 
 def test_a_channel_that_ends_while_it_is_asked_to_stop_leaves_no_timer() -> None:
     hub, peer, _ = blocked_publisher(obeys=True)
-    assert hub.broker.deadlines.next() == 130.0
+    assert hub.broker.timers.next() == 130.0
     peer.say(method_frame(1, spec.CHANNEL_CLOSE, reply_code=200, reply_text="", class_id=0, method_id=0))
-    assert hub.broker.deadlines.next() is None
+    assert hub.broker.timers.next() is None
 
 
 @pytest.mark.parametrize("consuming", [False, True], ids=["publishing-only", "consuming-too"])

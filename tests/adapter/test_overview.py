@@ -99,7 +99,7 @@ def test_an_answer_about_many_producers_takes_several_turns_and_leaves_out_who_w
     assert turns > 1
     assert [gate["name"] for gate in answer["gates"]] == ["b"]
     queue = scene.hub.broker.vhosts["/"].queues["a"]
-    assert not queue.gate.book.blocks, "the book has nothing about a producer that has gone"
+    assert not queue.gate.stats.blocks, "the book has nothing about a producer that has gone"
 
 
 def test_advice_is_about_what_the_queue_waits_for() -> None:

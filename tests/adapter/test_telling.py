@@ -16,10 +16,10 @@ from penstock.adapter.telling import Note
 from penstock.adapter.words import words_of
 from penstock.core.rates import RateGate
 from penstock.core.share import AddressDepth
-from penstock.flow.gate import Crossing, Gate
+from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.level import Level, Thresholds
-from penstock.flow.pool import Pool
-from penstock.flow.rate import Bucket
+from penstock.flow.pool import SharedLimit
+from penstock.flow.rate import TokenBucket
 from penstock.flow.turns import Turns
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
@@ -93,7 +93,7 @@ class Play:
             self.declare(queue)
 
     def closings(self, queue: str) -> int:
-        return self.hub.broker.vhosts["/"].queues[queue].gate.book.crossings
+        return self.hub.broker.vhosts["/"].queues[queue].gate.stats.transitions
 
 
 @given(st.lists(OPERATIONS, min_size=50, max_size=150))
@@ -193,15 +193,15 @@ def test_losses_are_told_once_a_second_and_every_one_is_counted() -> None:
 
 def gates() -> dict[str, Gate]:
     """A gate of each kind that is no queue's, closed at second 10."""
-    hub, turns = make_hub(), Turns(make_hub().broker.deadlines)
-    vhost, memory = Pool("vhost", "sales", BOUNDED, turns), Pool("memory", "of the node", BOUNDED, turns)
+    hub, turns = make_hub(), Turns(make_hub().broker.timers)
+    vhost, memory = SharedLimit("vhost", "sales", BOUNDED, turns), SharedLimit("memory", "of the node", BOUNDED, turns)
     memory.reserve = 128
     for pool in (vhost, memory):
         pool.messages, pool.bytes = 9, 900
     address = AddressDepth("orders", BOUNDED, turns)
     address.messages, address.bytes = 9, 900
-    rate = RateGate("user guest", turns, hub.broker.deadlines)
-    rate.messages = Bucket(2.0, 1.0)
+    rate = RateGate("user guest", turns, hub.broker.timers)
+    rate.messages = TokenBucket(2.0, 1.0)
     rate.messages.take(1, 10.0)
     operator = hub.broker.gates.block("user", "", "guest", "upgrade at noon").gate
     made = {
@@ -237,11 +237,11 @@ def test_each_kind_of_gate_has_its_own_words(kind: str) -> None:
     gate = gates()[kind]
     words = words_of(gate)
     line, label, reason = SPOKEN[kind]
-    assert telling.crossed(Crossing(gate, True, 9, 900, 10.0)).text == line
+    assert telling.crossed(GateTransition(gate, True, 9, 900, 10.0)).text == line
     assert words.label(gate) == label
-    gate.book.since = 10.0
+    gate.stats.since = 10.0
     assert words.reason(gate, 10.0 if kind == "rate" else 12.5) == reason
-    opened = telling.crossed(Crossing(gate, False, 7, 700, 13.0))
+    opened = telling.crossed(GateTransition(gate, False, 7, 700, 13.0))
     assert opened.text.startswith(line.partition("] ")[0])
     assert opened.text != line
 

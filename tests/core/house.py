@@ -55,4 +55,4 @@ class House:
 
 
 def told(producer: Producer) -> list[tuple[int, int, bool]]:
-    return [(int(o.first), int(o.last), o.confirmed) for o in producer.withheld.take()]
+    return [(int(o.first), int(o.last), o.confirmed) for o in producer.confirms.take()]

@@ -9,7 +9,7 @@ from penstock.core.effects import Blocked, Crossed, Departed, Refused, Unblocked
 from penstock.core.lingering import DEADLINE
 from penstock.core.producer import Holding, Producer
 from penstock.core.queue import Queue
-from penstock.flow.gate import Crossing
+from penstock.flow.gate import GateTransition
 from tests.core import counted
 from tests.model import EARLY_S, ProducerModel, Publish, QueueModel, Seen
 
@@ -36,7 +36,7 @@ class Watched(Producer):
 def waits_for_another(producer: Watched) -> bool:
     """Whether its turn is given a moment later, for somebody who is about to come back; a timer sees to that."""
     gate = producer.gate
-    return gate is not None and bool(gate.absent) and gate.timer is not None and gate.timer.due != float("inf")
+    return gate is not None and bool(gate.returning) and gate.timer is not None and gate.timer.due != float("inf")
 
 
 class Looking:
@@ -52,8 +52,8 @@ class Looking:
         """False from the beginning of a step until a comparison went well: after a failure, nothing says more."""
         self._numbers = count(1)
         self._departed: list[Watched] = []
-        self._crossings: list[Crossing] = []
-        self._told: list[Crossing] = []
+        self._crossings: list[GateTransition] = []
+        self._told: list[GateTransition] = []
 
     def everyone(self) -> list[Watched]:
         return [*self.producers, *self.leaving]
@@ -118,7 +118,7 @@ class Looking:
             gate = queue.gate
             assert all(waiter is not producer for _, _, waiter in gate.waiters), f"it is among the waiters of {name}"
             assert id(producer) not in gate.blocked, f"it is among those blocked by {name}"
-            assert id(producer) not in gate.book.blocks, f"it is in the book of {name}"
+            assert id(producer) not in gate.stats.blocks, f"it is in the book of {name}"
 
     def look(self, just: Publish | None = None) -> None:
         """Compare everything that can be seen with the model."""
@@ -144,9 +144,9 @@ class Looking:
             assert not producer.model.blocked_by, f"{producer.model.name} went away and is still blocked"
         self.sound = True
 
-    def _look_at_crossings(self, told: list[Crossing]) -> None:
+    def _look_at_crossings(self, told: list[GateTransition]) -> None:
         """Crossings are looked at when they happen; they are told later, each once, in order."""
-        for crossing in [*told, *self.broker.turns.crossings]:
+        for crossing in [*told, *self.broker.turns.transitions]:
             if not any(crossing is known for known in self._crossings):
                 self._crossings.append(crossing)
                 owner = crossing.gate.owner
@@ -178,7 +178,7 @@ class Looking:
     def _look_at_confirmations(self) -> None:
         for producer in self.broker.take_confirming():
             assert isinstance(producer, Watched)
-            outcomes = producer.withheld.take()
+            outcomes = producer.confirms.take()
             producer.model.held = sum(int(held.charge) for held in producer.outbox)
             if producer in self.producers:
                 for outcome in outcomes:
@@ -268,7 +268,7 @@ class Looking:
         if producer in self.leaving:
             self.leaving.remove(producer)
             self.gone(producer)
-        if self.broker.turns.crossings:
+        if self.broker.turns.transitions:
             return  # What has opened is told with the next turn.
         shut = {name for name, queue in self.models.items() if queue.closed}
         assert told <= shut, f"{model.name}: is blocked by {told - shut}, which are open"

@@ -15,7 +15,7 @@ from penstock.core.rates import RateGate
 from penstock.core.share import AddressDepth
 from penstock.errors import NotFound
 from penstock.flow.level import UNLIMITED, Level, Thresholds
-from penstock.flow.rate import Bucket
+from penstock.flow.rate import TokenBucket
 from tests.core.house import MIB, House, told
 from tests.profiles import examples
 
@@ -92,7 +92,7 @@ def test_the_memory_alarm_stops_the_hog_and_shelters_the_others() -> None:
     assert memory is not None
     assert not memory.gate.open
     assert memory.bytes <= 9 * MIB
-    assert hog.outbox or hog.closing is not None or hog.withheld.pending
+    assert hog.outbox or hog.closing is not None or hog.confirms.pending
     told(light)
     for number in range(9):
         house.publish(light, f"small{number}", 100_000)
@@ -145,7 +145,7 @@ def test_a_sum_is_never_overrun_and_always_found_again(steps: list[tuple[str, in
         taken = [house.take(f"q{number}") for number in range(4)]
         if not any(taken):
             break
-    assert not any(producer.outbox or producer.withheld.pending for producer in producers)
+    assert not any(producer.outbox or producer.confirms.pending for producer in producers)
     host.review(house.broker.now)
     memory.review(house.broker.now)
     assert (int(host.bytes), int(memory.bytes)) == (0, int(house.broker.gates.besides.bytes))
@@ -229,8 +229,8 @@ def test_an_address_is_empty_whichever_way_its_messages_left(way: str) -> None:
 
 
 def rated(house: House, producer: Producer, messages: float, burst: float = 1.0) -> RateGate:
-    rate = RateGate("producer p", house.broker.turns, house.broker.deadlines)
-    rate.messages = Bucket(messages, burst)
+    rate = RateGate("producer p", house.broker.turns, house.broker.timers)
+    rate.messages = TokenBucket(messages, burst)
     producer.stand_by([rate.gate])
     return rate
 

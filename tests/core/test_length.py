@@ -190,7 +190,7 @@ def test_the_depth_never_passes_the_capacity_whatever_the_length_allows() -> Non
 
 
 def test_a_length_without_a_capacity_has_the_default_capacity() -> None:
-    assert Line(x_max_length=5).q.thresholds.capacity.plain() == {"messages": None, "bytes": 100 * 1024 * 1024}
+    assert Line(x_max_length=5).q.thresholds.capacity.as_dict() == {"messages": None, "bytes": 100 * 1024 * 1024}
 
 
 def test_a_length_that_is_lowered_trims_a_slice_a_turn() -> None:

@@ -22,7 +22,7 @@ from penstock.core.settings import Defaults
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed, ResourceError
 from penstock.flow.level import UNLIMITED, Level, Thresholds
-from penstock.flow.pool import Pool
+from penstock.flow.pool import SharedLimit
 from penstock.wire.amqp091.codec import decode_table, encode_table
 
 MIB = 1024 * 1024
@@ -156,7 +156,7 @@ def fill(vhost: VirtualHost, arguments: Table) -> None:
         declare(vhost, f"q{number}", arguments)
 
 
-def exact(memory: Pool | None, broker: Broker) -> int:
+def exact(memory: SharedLimit | None, broker: Broker) -> int:
     """Return what is counted in the node's memory, without slack."""
     assert memory is not None
     memory.review(broker.now)

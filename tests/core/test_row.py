@@ -25,7 +25,7 @@ def publish(house: House, producer: Producer, count: int, queue: str = "a") -> N
 
 def withheld(producer: Producer) -> list[tuple[int, int, float]]:
     """First, last and deadline of what is withheld."""
-    return [(int(each.first), int(each.number), each.deadline) for each in producer.withheld.pending]
+    return [(int(each.first), int(each.number), each.deadline) for each in producer.confirms.pending]
 
 
 def test_a_row_is_withheld_as_one_and_counted_one_by_one(house: House) -> None:
@@ -34,7 +34,7 @@ def test_a_row_is_withheld_as_one_and_counted_one_by_one(house: House) -> None:
     assert withheld(producer) == [(4, 9, 105.0)]
     assert producer.row is not None
     assert told(producer) == [(1, 3, True)]
-    (block,) = house.vhost.queues["a"].gate.book.blocks.values()
+    (block,) = house.vhost.queues["a"].gate.stats.blocks.values()
     assert (block.withheld, block.withheld_bytes) == (6, 600)
     assert house.vhost.queues["a"].tail == 9
 

@@ -22,7 +22,7 @@ def read(arguments: dict[str, object], defaults: Defaults | None = None) -> Sett
 def marks(arguments: dict[str, object], unit: str, defaults: Defaults | None = None) -> Marks:
     """Capacity, stop and resume in one unit; None is no limit."""
     found = read(arguments, defaults).thresholds
-    return found.capacity.plain()[unit], found.stop.plain()[unit], found.resume.plain()[unit]
+    return found.capacity.as_dict()[unit], found.stop.as_dict()[unit], found.resume.as_dict()[unit]
 
 
 def test_a_queue_without_arguments_has_100_mib_and_blocks() -> None:
@@ -196,7 +196,7 @@ def test_thresholds_in_bytes_follow_from_what_is_given(arguments: dict[str, obje
 def test_a_length_by_rabbitmqs_names_is_of_what_is_ready_and_every_capacity_of_the_depth(
     arguments: dict[str, object], expected: tuple[int | None, int | None]
 ) -> None:
-    length = read(arguments).length.plain()
+    length = read(arguments).length.as_dict()
     assert (length["messages"], length["bytes"]) == expected
 
 

@@ -60,7 +60,7 @@ def test_a_removed_threshold_opens_the_gate(bench: Bench) -> None:
     changes.remove(bench.broker, "queue", "q", [])
     bench.run()
     assert (queue.messages, len(producer.outbox), queue.gate.open) == (5, 0, True)
-    assert queue.thresholds.capacity.plain() == {"messages": None, "bytes": 100 * 1024 * 1024}
+    assert queue.thresholds.capacity.as_dict() == {"messages": None, "bytes": 100 * 1024 * 1024}
 
 
 def test_a_lowered_capacity_holds_what_comes_and_keeps_what_is_there(bench: Bench) -> None:

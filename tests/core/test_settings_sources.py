@@ -25,8 +25,8 @@ def test_what_contradicts_an_argument_is_refused_with_both_sources_and_nothing_i
         "queue 'orders.b': stop-messages=2000 (pattern 'orders.#', set by command) is above the capacity of 1000 "
         "messages (capacity-messages=1000, declared); stop must be at or below capacity"
     )
-    assert first.thresholds.stop.plain()["messages"] is None
-    assert second.thresholds.stop.plain()["messages"] == 800
+    assert first.thresholds.stop.as_dict()["messages"] is None
+    assert second.thresholds.stop.as_dict()["messages"] == 800
     assert len(bench.broker.table) == 0
 
 
@@ -68,7 +68,7 @@ def test_of_a_file_with_one_contradiction_nothing_counts(bench: Bench) -> None:
     bench.file(("queue", "q", {"stop-messages": 50}))
     with pytest.raises(PreconditionFailed):
         bench.file(("vhost", "/", {"hold-deadline": 1}), ("queue", "#", {"stop-messages": 101}))
-    assert queue.thresholds.stop.plain()["messages"] == 50
+    assert queue.thresholds.stop.as_dict()["messages"] == 50
     assert queue.settings.hold_deadline_s == 30.0
     assert [(each.scope, each.pattern) for each in bench.broker.table.entries()] == [("queue", "q")]
 
@@ -92,7 +92,7 @@ def test_each_setting_is_taken_from_the_most_specific_pattern_that_says_it(bench
     bench.set("queue", "orders.eu", resume_messages=100)
     found = bench.queue("orders.eu")
     marks = found.thresholds
-    assert [level.plain()["messages"] for level in (marks.capacity, marks.stop, marks.resume)] == [1000, 500, 100]
+    assert [level.as_dict()["messages"] for level in (marks.capacity, marks.stop, marks.resume)] == [1000, 500, 100]
     assert found.settings.hold_deadline_s == 7.0
 
 
@@ -100,7 +100,7 @@ def test_a_percentage_of_a_stronger_source_beats_a_number_of_a_weaker(bench: Ben
     bench.set("queue", "#", stop_messages=900, resume_messages=800, capacity_messages=1000)
     bench.set("queue", "q", stop_percent=50, resume_percent=25)
     marks = bench.queue("q").thresholds
-    assert (marks.stop.plain()["messages"], marks.resume.plain()["messages"]) == (500, 250)
+    assert (marks.stop.as_dict()["messages"], marks.resume.as_dict()["messages"]) == (500, 250)
 
 
 def test_a_default_of_many_never_makes_a_declaration_fail(bench: Bench) -> None:
@@ -108,19 +108,19 @@ def test_a_default_of_many_never_makes_a_declaration_fail(bench: Bench) -> None:
     bench.set("vhost", "/", resume_percent=90)
     bench.set("broker", "", capacity_bytes=1000)
     marks = bench.queue("q").thresholds
-    assert marks.stop.plain()["bytes"] == 300
-    assert marks.resume.plain()["bytes"] == 300
+    assert marks.stop.as_dict()["bytes"] == 300
+    assert marks.resume.as_dict()["bytes"] == 300
     marks = bench.queue("r", stop_bytes=4000).thresholds  # The default capacity gives way.
-    assert (marks.capacity.plain()["bytes"], marks.stop.plain()["bytes"]) == (5000, 4000)
+    assert (marks.capacity.as_dict()["bytes"], marks.stop.as_dict()["bytes"]) == (5000, 4000)
     marks = bench.queue("s", capacity_messages=100, resume_percent=50).thresholds
-    assert (marks.stop.plain()["messages"], marks.resume.plain()["messages"]) == (50, 50)
+    assert (marks.stop.as_dict()["messages"], marks.resume.as_dict()["messages"]) == (50, 50)
 
 
 def test_a_policy_of_a_pattern_beats_what_a_name_implies(bench: Bench) -> None:
     queue = bench.queue("q", **{"x-max-length": 5})
     assert queue.overflow.name == "drop-head"
     bench.set("queue", "q", overflow="block")
-    assert (queue.overflow.name, queue.thresholds.stop.plain()["messages"]) == ("block", 3)
+    assert (queue.overflow.name, queue.thresholds.stop.as_dict()["messages"]) == ("block", 3)
     changes.remove(bench.broker, "queue", "q", ["overflow"])
     assert queue.overflow.name == "drop-head"
     other = bench.queue("other")
@@ -135,14 +135,14 @@ def test_a_command_beats_the_file_and_survives_its_reload(bench: Bench) -> None:
     queue = bench.queue("q")
     bench.file(("queue", "q", {"capacity-messages": 100, "hold-deadline": 9}))
     bench.set("queue", "q", capacity_messages=50)
-    assert queue.thresholds.capacity.plain()["messages"] == 50
+    assert queue.thresholds.capacity.as_dict()["messages"] == 50
     bench.file(("queue", "q", {"capacity-messages": 200, "hold-deadline": 8}))
-    assert queue.thresholds.capacity.plain()["messages"] == 50
+    assert queue.thresholds.capacity.as_dict()["messages"] == 50
     assert queue.settings.hold_deadline_s == 8.0
     changes.remove(bench.broker, "queue", "q", [])
-    assert queue.thresholds.capacity.plain()["messages"] == 200
+    assert queue.thresholds.capacity.as_dict()["messages"] == 200
     bench.file()
-    assert queue.thresholds.capacity.plain()["messages"] is None
+    assert queue.thresholds.capacity.as_dict()["messages"] is None
     assert len(bench.broker.table) == 0
 
 
@@ -189,13 +189,13 @@ def test_limits_of_an_address_and_of_a_virtual_host_are_resolved_as_a_queues(ben
     bench.set("address", "logs.#", capacity_messages=1000, rate_messages=5)
     found = bench.broker.table.limits("address", "logs.eu")
     assert found.thresholds is not None
-    assert found.thresholds.stop.plain() == {"messages": 800, "bytes": None}
+    assert found.thresholds.stop.as_dict() == {"messages": 800, "bytes": None}
     assert bench.broker.table.limits("address", "other").unlimited()
     bench.set("broker", "", stop_percent=50, resume_percent=40)
     bench.set("vhost", "/", capacity_bytes="1KiB")
     limits = bench.broker.table.limits("vhost", "/").thresholds
     assert limits is not None
-    assert (limits.stop.plain()["bytes"], limits.resume.plain()["bytes"]) == (512, 409)
+    assert (limits.stop.as_dict()["bytes"], limits.resume.as_dict()["bytes"]) == (512, 409)
 
 
 def test_memory_is_bytes_or_a_share_of_the_machine(bench: Bench) -> None:
@@ -205,7 +205,7 @@ def test_memory_is_bytes_or_a_share_of_the_machine(bench: Bench) -> None:
     assert plan.broker is not None
     assert plan.broker.thresholds is not None
     marks = plan.broker.thresholds
-    assert [level.plain()["bytes"] for level in (marks.capacity, marks.stop, marks.resume)] == [4000, 2000, 1000]
+    assert [level.as_dict()["bytes"] for level in (marks.capacity, marks.stop, marks.resume)] == [4000, 2000, 1000]
     assert "memory-stop=50%" in refused(lambda: bench.set("broker", "", memory_stop="50%"))
 
 

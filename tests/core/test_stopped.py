@@ -107,7 +107,7 @@ def test_a_wait_counts_from_when_the_gate_last_closed_for_those_who_stand_in_lin
     publish(house, first, 10)
     publish(house, second, 3)
     at(house, 104.0)
-    while house.vhost.queues["a"].gate.book.crossings == 1:
+    while house.vhost.queues["a"].gate.stats.transitions == 1:
         assert house.take("a")
     assert not house.vhost.queues["a"].gate.open
     assert second.gates or not second.outbox
@@ -231,7 +231,7 @@ def test_a_producer_that_goes_away_leaves_no_trace_of_having_been_stopped(house:
     publish(house, producer)
     producer.depart()
     gate = house.vhost.queues["a"].gate
-    assert (gate.waiters, gate.blocked, gate.expecting, gate.book.blocks) == ([], {}, {}, {})
+    assert (gate.waiters, gate.blocked, gate.to_release, gate.stats.blocks) == ([], {}, {}, {})
     for _ in range(3):
         house.take("a")
     publish(house, house.producer("p"), 4)
@@ -294,9 +294,9 @@ def test_it_is_told_once_for_each_time_that_the_gate_closes(house: House) -> Non
     publish(house, producer, 3)
     at(house, 130.0)
     assert stops(house) == [("p", "a", 5.0)]
-    (block,) = house.vhost.queues["a"].gate.book.blocks.values()
+    (block,) = house.vhost.queues["a"].gate.stats.blocks.values()
     assert block.stops == 2
-    assert block.plain(130.0, house.vhost.queues["a"].gate.book.since)["stopped"] is True
+    assert block.as_dict(130.0, house.vhost.queues["a"].gate.stats.since)["stopped"] is True
 
 
 def test_without_confirms_it_is_told_when_the_first_publish_is_held(house: House) -> None:

@@ -233,7 +233,13 @@ class Transactions(RuleBasedStateMachine):
         self.look()
         for client in self.clients:
             place = client.producer.gate
-            if not more and place is not None and place.open and place.first() is client.producer and not place.absent:
+            if (
+                not more
+                and place is not None
+                and place.open
+                and place.first() is client.producer
+                and not place.returning
+            ):
                 assert client.producer.obstacle() is not None, "it waits though its road is open"
 
     @rule(seconds=st.sampled_from([0.5, 2.0, 6.0]))

@@ -53,7 +53,7 @@ class Client:
 
     def told(self) -> int:
         """Return how many commits and rollbacks have been answered, ever."""
-        for outcome in self.producer.withheld.take():
+        for outcome in self.producer.confirms.take():
             if not outcome.confirmed:
                 self.refused = True
             elif not self.refused:

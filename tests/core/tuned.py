@@ -57,7 +57,7 @@ class Bench:
 
     def told(self, producer: Producer) -> list[tuple[int, int, bool]]:
         self.broker.take_confirming()
-        return [(int(each.first), int(each.last), each.confirmed) for each in producer.withheld.take()]
+        return [(int(each.first), int(each.last), each.confirmed) for each in producer.confirms.take()]
 
     def crossings(self) -> list[bool]:
         return [each.crossing.closed for each in self.broker.effects() if isinstance(each, Crossed)]

@@ -40,7 +40,7 @@ class Walker(Waiter):
         del self.roads[0]
         return self.charge
 
-    def obstacle_ahead(self) -> Gate | None:
+    def next_gate(self) -> Gate | None:
         return (self.obstacle() or self.roads[0][0]) if self.roads else None
 
     def release(self, gate: Gate, now: float) -> None:

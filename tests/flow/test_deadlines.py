@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.flow.deadlines import NEVER, Deadlines, Party
+from penstock.flow.deadlines import NEVER, TimerHandler, Timers
 from tests.profiles import examples
 
 
-class Clocked(Party):
+class Clocked(TimerHandler):
     """Notes when it is looked at, and asks for the next time from a list."""
 
     def __init__(self, *following: float) -> None:
@@ -23,7 +23,7 @@ class Clocked(Party):
 
 
 def test_an_earlier_time_replaces_a_later_one_and_a_later_one_is_ignored() -> None:
-    deadlines, party = Deadlines(), Clocked()
+    deadlines, party = Timers(), Clocked()
     deadlines.add(party, 10.0)
     deadlines.add(party, 5.0)
     deadlines.add(party, 7.0)
@@ -34,7 +34,7 @@ def test_an_earlier_time_replaces_a_later_one_and_a_later_one_is_ignored() -> No
 
 
 def test_a_party_that_went_away_is_not_looked_at() -> None:
-    deadlines, party = Deadlines(), Clocked()
+    deadlines, party = Timers(), Clocked()
     deadlines.add(party, 5.0)
     deadlines.drop(party)
     assert deadlines.next() is None
@@ -43,7 +43,7 @@ def test_a_party_that_went_away_is_not_looked_at() -> None:
 
 
 def test_a_party_that_asks_for_a_time_that_has_passed_does_not_spin() -> None:
-    deadlines, party = Deadlines(), Clocked(1.0, 1.0, 1.0)
+    deadlines, party = Timers(), Clocked(1.0, 1.0, 1.0)
     deadlines.add(party, 5.0)
     deadlines.run(5.0)
     assert party.looks == [5.0]
@@ -53,7 +53,7 @@ def test_a_party_that_asks_for_a_time_that_has_passed_does_not_spin() -> None:
 
 
 def test_a_deadline_that_is_moved_often_does_not_fill_the_heap() -> None:
-    deadlines = Deadlines()
+    deadlines = Timers()
     parties = [Clocked() for _ in range(10)]
     for step in range(10_000):
         for party in parties:
@@ -65,7 +65,7 @@ def test_a_deadline_that_is_moved_often_does_not_fill_the_heap() -> None:
 @settings(max_examples=examples(300), derandomize=True, database=None)
 @given(st.lists(st.tuples(st.sampled_from(["add", "drop", "run"]), st.integers(0, 4), st.integers(1, 20)), max_size=60))
 def test_every_party_is_looked_at_when_its_earliest_time_has_come(steps: list[tuple[str, int, int]]) -> None:
-    deadlines, now = Deadlines(), 0.0
+    deadlines, now = Timers(), 0.0
     parties = [Clocked() for _ in range(5)]
     due: dict[int, float] = {}
     for what, index, seconds in steps:

@@ -23,14 +23,14 @@ def crowd(turns: Turns, gate: Gate, passed: list[str], charges: dict[str, int], 
 
 
 def closed_gate(turns: Turns, name: str = "q") -> Gate:
-    gate = Gate("queue", name, turns.crossings)
+    gate = Gate("queue", name, turns.transitions)
     gate.close(1, 1, 0.0)
     return gate
 
 
 def reopen(turns: Turns, gate: Gate) -> None:
     gate.reopen(0, 0, 0.0)
-    turns.enlist(gate)
+    turns.schedule(gate)
 
 
 @given(charges=st.lists(st.integers(1, 5000), min_size=2, max_size=6), turns_given=st.integers(1, 400))

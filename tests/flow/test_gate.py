@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from penstock.flow.gate import Crossing, Gate
+from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.turns import Turns
 from tests.flow.parties import Walker
 
 
 def test_a_gate_that_closes_twice_is_told_once() -> None:
-    crossings: list[Crossing] = []
+    crossings: list[GateTransition] = []
     gate = Gate("queue", "q", crossings)
     gate.close(9, 90, 1.0)
     gate.close(10, 100, 2.0)
@@ -18,13 +18,13 @@ def test_a_gate_that_closes_twice_is_told_once() -> None:
         (True, 9, 90, 1.0),
         (False, 5, 50, 4.0),
     ]
-    assert gate.book.crossings == 1
-    assert gate.book.closed_s == 3.0
+    assert gate.stats.transitions == 1
+    assert gate.stats.closed_s == 3.0
 
 
 def test_whoever_leaves_a_line_keeps_the_others_in_order_and_its_own_ticket() -> None:
     turns = Turns()
-    gate = Gate("queue", "q", turns.crossings)
+    gate = Gate("queue", "q", turns.transitions)
     gate.close(1, 1, 0.0)
     walkers = [Walker(name, turns, [], [gate]) for name in "abcd"]
     for walker in walkers:
@@ -38,7 +38,7 @@ def test_whoever_leaves_a_line_keeps_the_others_in_order_and_its_own_ticket() ->
 
 def test_whoever_is_forgotten_is_neither_in_line_nor_among_the_blocked() -> None:
     turns = Turns()
-    gate, other = Gate("queue", "q", turns.crossings), Gate("queue", "r", turns.crossings)
+    gate, other = Gate("queue", "q", turns.transitions), Gate("queue", "r", turns.transitions)
     gate.close(1, 1, 0.0)
     walker = Walker("a", turns, [], [gate])
     walker.stand()
@@ -54,15 +54,15 @@ def test_whoever_is_forgotten_is_neither_in_line_nor_among_the_blocked() -> None
 
 def test_the_blocked_are_taken_all_at_once_and_may_come_back_meanwhile() -> None:
     turns = Turns()
-    gate = Gate("queue", "q", turns.crossings)
+    gate = Gate("queue", "q", turns.transitions)
     first, second = Walker("a", turns, [], [gate]), Walker("b", turns, [], [gate])
     gate.expect(first)
     gate.expect(first)
     gate.expect(second)
-    taken = gate.take_expecting(100)
+    taken = gate.take_to_release(100)
     gate.expect(first)
     assert taken == [first, second]
-    assert list(gate.expecting.values()) == [first]
+    assert list(gate.to_release.values()) == [first]
 
 
 def test_a_gate_without_an_owner_is_moved_by_hand_and_a_review_leaves_it_alone() -> None:

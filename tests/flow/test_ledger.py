@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.flow.ledger import DEPARTED_KEPT, GateBook
+from penstock.flow.ledger import DEPARTED_KEPT, GateStats
 
 
 def test_a_block_counts_once_until_it_ends_and_its_times_add_up() -> None:
-    block = GateBook().entry(1, "p")
+    block = GateStats().entry(1, "p")
     assert block.begin(10.0)
     assert not block.begin(11.0)
     assert block.blocked_s(12.0) == 2.0
@@ -14,17 +14,17 @@ def test_a_block_counts_once_until_it_ends_and_its_times_add_up() -> None:
     block.end(14.0)
     assert block.begin(20.0)
     assert (block.times, block.blocked_s(21.0)) == (2, 4.0)
-    assert block.plain(21.0, None)["blocked_for_s"] == 1.0
+    assert block.as_dict(21.0, None)["blocked_for_s"] == 1.0
 
 
 def test_an_entry_is_made_once_for_each_producer() -> None:
-    book = GateBook()
+    book = GateStats()
     assert book.entry(1, "p") is book.entry(1, "p")
     assert book.entry(1, "p") is not book.entry(2, "p")
 
 
 def test_a_producer_that_goes_away_leaves_a_summary_among_the_last() -> None:
-    book = GateBook()
+    book = GateStats()
     for number in range(DEPARTED_KEPT + 5):
         book.entry(number, f"p{number}").begin(0.0)
         book.depart(number, 1.0)
@@ -36,11 +36,11 @@ def test_a_producer_that_goes_away_leaves_a_summary_among_the_last() -> None:
 
 
 def test_the_book_of_a_gate_adds_up_how_long_it_was_closed() -> None:
-    book = GateBook()
+    book = GateStats()
     book.closed(1.0)
-    assert book.plain(3.0)["closed_for_s"] == 2.0
+    assert book.as_dict(3.0)["closed_for_s"] == 2.0
     book.opened(4.0)
     book.opened(5.0)
     book.closed(10.0)
-    plain = book.plain(11.0)
+    plain = book.as_dict(11.0)
     assert (plain["crossings"], plain["closed_s"]) == (2, 4.0)

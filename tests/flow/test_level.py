@@ -32,9 +32,9 @@ def test_a_stop_of_zero_lets_one_message_in_and_a_resume_of_zero_opens_when_empt
 
 
 def test_no_limit_is_shown_as_none_and_covers_everything() -> None:
-    assert Level().plain() == {"messages": None, "bytes": None}
+    assert Level().as_dict() == {"messages": None, "bytes": None}
     assert Level().covers(UNLIMITED, UNLIMITED)
-    assert Level(3, 7).plain() == {"messages": 3, "bytes": 7}
+    assert Level(3, 7).as_dict() == {"messages": 3, "bytes": 7}
     assert Level(3, 7).covers(3, 7)
     assert not Level(3, 7).covers(4, 7)
     assert not Level(3, 7).covers(3, 8)

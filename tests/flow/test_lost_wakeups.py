@@ -184,7 +184,7 @@ class Real:
             assert not waiting or gate.timer is not None, f"{waiting} wait at an open gate with room after {history}"
         if gate.open:
             assert not gate.blocked or waiting, f"the gate is open and still blocks somebody after {history}"
-            assert not gate.expecting, f"somebody was not released after {history}"
+            assert not gate.to_release, f"somebody was not released after {history}"
         else:
             assert self.queue.messages > 0, f"closed and empty after {history}"
 
@@ -201,4 +201,4 @@ def test_under_every_order_of_events_nobody_waits_where_nothing_stops_him(last: 
             pass
         assert real.queue.gate.open
         left = [producer for producer in real.producers.values() if producer.confirming]
-        assert not any(producer.outbox or producer.withheld.pending for producer in left), f"left after {order}"
+        assert not any(producer.outbox or producer.confirms.pending for producer in left), f"left after {order}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.flow.rate import Bucket
+from penstock.flow.rate import TokenBucket
 
 
 def test_the_first_goes_at_once_and_the_next_after_its_time() -> None:
-    bucket = Bucket(10.0, 1.0)
+    bucket = TokenBucket(10.0, 1.0)
     assert bucket.ready_at(100.0) == 100.0
     bucket.take(1, 100.0)
     assert abs(bucket.ready_at(100.0) - 100.1) < 1e-9
@@ -17,7 +17,7 @@ def test_the_first_goes_at_once_and_the_next_after_its_time() -> None:
 
 
 def test_a_burst_goes_at_once_and_no_more() -> None:
-    bucket = Bucket(10.0, 5.0)
+    bucket = TokenBucket(10.0, 5.0)
     for _ in range(5):
         assert bucket.ready_at(100.0) == 100.0
         bucket.take(1, 100.0)
@@ -25,7 +25,7 @@ def test_a_burst_goes_at_once_and_no_more() -> None:
 
 
 def test_a_message_larger_than_the_burst_passes_and_is_paid_for_afterwards() -> None:
-    bucket = Bucket(1000.0, 100.0)
+    bucket = TokenBucket(1000.0, 100.0)
     bucket.take(1100, 100.0)
     assert abs(bucket.ready_at(100.0) - 101.001) < 1e-6
 
@@ -36,7 +36,7 @@ def test_a_message_larger_than_the_burst_passes_and_is_paid_for_afterwards() -> 
     waits=st.lists(st.floats(0.0, 2.0), min_size=1, max_size=60),
 )
 def test_in_any_time_no_more_passes_than_burst_and_rate_allow(rate: float, burst: int, waits: list[float]) -> None:
-    bucket = Bucket(rate, float(burst))
+    bucket = TokenBucket(rate, float(burst))
     start = now = 50.0
     passed = 0
     for wait in waits:

@@ -13,12 +13,12 @@ from tests.profiles import examples
 
 def reopen(turns: Turns, gate: Gate) -> None:
     gate.reopen(0, 0, 0.0)
-    turns.enlist(gate)
+    turns.schedule(gate)
 
 
 def test_those_who_wait_pass_in_the_order_they_came_one_message_a_turn() -> None:
     turns, passed = Turns(), list[str]()
-    gate = Gate("queue", "q", turns.crossings)
+    gate = Gate("queue", "q", turns.transitions)
     gate.close(1, 1, 0.0)
     for name in "abc":
         Walker(name, turns, passed, [gate], [gate]).stand()
@@ -31,7 +31,7 @@ def test_those_who_wait_pass_in_the_order_they_came_one_message_a_turn() -> None
 
 def test_a_bound_on_turns_is_kept_and_says_that_there_is_more() -> None:
     turns, passed = Turns(), list[str]()
-    gate = Gate("queue", "q", turns.crossings)
+    gate = Gate("queue", "q", turns.transitions)
     gate.close(1, 1, 0.0)
     for name in "abc":
         Walker(name, turns, passed, [gate]).stand()
@@ -46,7 +46,7 @@ def test_a_bound_on_turns_is_kept_and_says_that_there_is_more() -> None:
 
 def test_a_gate_that_closes_again_keeps_the_rest_waiting_with_their_tickets() -> None:
     turns, passed = Turns(), list[str]()
-    gate = Gate("queue", "q", turns.crossings)
+    gate = Gate("queue", "q", turns.transitions)
     gate.close(1, 1, 0.0)
     walkers = [Walker(name, turns, passed, [gate]) for name in "abc"]
     for walker in walkers:
@@ -64,7 +64,7 @@ def test_a_gate_that_closes_again_keeps_the_rest_waiting_with_their_tickets() ->
 
 def test_whoever_moves_to_another_gate_keeps_its_place_before_those_who_came_later() -> None:
     turns, passed = Turns(), list[str]()
-    first, second = Gate("queue", "q", turns.crossings), Gate("queue", "r", turns.crossings)
+    first, second = Gate("queue", "q", turns.transitions), Gate("queue", "r", turns.transitions)
     first.close(1, 1, 0.0)
     second.close(1, 1, 0.0)
     old = Walker("old", turns, passed, [first, second])
@@ -81,7 +81,7 @@ def test_whoever_moves_to_another_gate_keeps_its_place_before_those_who_came_lat
 
 def test_the_oldest_who_does_not_fit_keeps_the_younger_behind_it_until_there_is_room() -> None:
     turns, passed = Turns(), list[str]()
-    gate = Gate("queue", "q", turns.crossings)
+    gate = Gate("queue", "q", turns.transitions)
     gate.close(1, 1, 0.0)
     large = Walker("large", turns, passed, [gate])
     large.too_big_for.add("q")
@@ -92,18 +92,18 @@ def test_the_oldest_who_does_not_fit_keeps_the_younger_behind_it_until_there_is_
     assert passed == []
     assert not turns.pending, "a gate whose oldest cannot go must not spin"
     large.too_big_for.clear()
-    turns.enlist(gate)
+    turns.schedule(gate)
     turns.run(100, 0.0)
     assert passed == ["large", "small"]
 
 
 def test_listing_an_open_gate_twice_gives_no_second_turn() -> None:
     turns, passed = Turns(), list[str]()
-    gate = Gate("queue", "q", turns.crossings)
+    gate = Gate("queue", "q", turns.transitions)
     gate.close(1, 1, 0.0)
     Walker("a", turns, passed, [gate]).stand()
     reopen(turns, gate)
-    turns.enlist(gate)
+    turns.schedule(gate)
     turns.run(100, 0.0)
     assert passed == ["a"]
 
@@ -112,7 +112,7 @@ def test_listing_an_open_gate_twice_gives_no_second_turn() -> None:
 @given(st.lists(st.lists(st.sampled_from(["q", "r", "qr"]), min_size=1, max_size=4), min_size=1, max_size=6), st.data())
 def test_when_all_gates_are_open_in_the_end_everyone_has_passed(plans: list[list[str]], data: st.DataObject) -> None:
     turns, passed = Turns(), list[str]()
-    gates = {name: Gate("queue", name, turns.crossings) for name in "qr"}
+    gates = {name: Gate("queue", name, turns.transitions) for name in "qr"}
     for gate in gates.values():
         gate.close(1, 1, 0.0)
     for number, plan in enumerate(plans):

@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from penstock.flow.gate import Gate
-from penstock.flow.withheld import Pending, Withheld
+from penstock.flow.withheld import Confirms, PendingConfirm
 from tests.profiles import examples
 
 
-def told(withheld: Withheld) -> list[tuple[int, int, bool]]:
+def told(withheld: Confirms) -> list[tuple[int, int, bool]]:
     return [(int(each.first), int(each.last), each.confirmed) for each in withheld.take()]
 
 
 def test_what_is_accepted_on_an_open_road_is_told_as_one_range() -> None:
-    withheld = Withheld()
+    withheld = Confirms()
     withheld.published = 5
     assert withheld.ready()
     assert told(withheld) == [(1, 5, True)]
@@ -25,7 +25,7 @@ def test_what_is_accepted_on_an_open_road_is_told_as_one_range() -> None:
 
 
 def test_what_comes_after_a_withheld_one_waits_for_it_and_is_told_with_it() -> None:
-    gate, withheld = Gate("queue", "q", []), Withheld()
+    gate, withheld = Gate("queue", "q", []), Confirms()
     gate.close(1, 1, 0.0)
     withheld.withhold([gate], 10.0)
     withheld.withhold([], 10.0)
@@ -37,7 +37,7 @@ def test_what_comes_after_a_withheld_one_waits_for_it_and_is_told_with_it() -> N
 
 
 def test_a_refusal_is_told_at_once_and_later_ranges_leave_it_out() -> None:
-    gate, withheld = Gate("queue", "q", []), Withheld()
+    gate, withheld = Gate("queue", "q", []), Confirms()
     gate.close(1, 1, 0.0)
     withheld.withhold([gate], 10.0)
     withheld.refuse(withheld.hold(10.0))
@@ -49,7 +49,7 @@ def test_a_refusal_is_told_at_once_and_later_ranges_leave_it_out() -> None:
 
 
 def test_a_held_publish_keeps_back_what_comes_after_it() -> None:
-    withheld = Withheld()
+    withheld = Confirms()
     held = withheld.hold(10.0)
     withheld.withhold([], 10.0)
     assert withheld.release() is None
@@ -60,7 +60,7 @@ def test_a_held_publish_keeps_back_what_comes_after_it() -> None:
 
 
 def test_what_is_due_is_confirmed_behind_a_closed_gate_and_takes_the_earlier_ones_along() -> None:
-    gate, withheld = Gate("queue", "q", []), Withheld()
+    gate, withheld = Gate("queue", "q", []), Confirms()
     gate.close(1, 1, 0.0)
     withheld.withhold([gate], 30.0)
     withheld.withhold([gate], 10.0)
@@ -77,8 +77,8 @@ class AnyOrder(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.gates = [Gate("queue", name, []) for name in "qr"]
-        self.withheld = Withheld()
-        self.held: list[Pending] = []
+        self.withheld = Confirms()
+        self.held: list[PendingConfirm] = []
         self.fate: dict[int, str] = {}
         self.roads: dict[int, list[Gate]] = {}
         self.told: dict[int, bool] = {}

@@ -38,7 +38,7 @@ class Bench:
     def told(self, producer: Producer) -> list[tuple[int, int, bool]]:
         self.broker.run(1000)
         self.broker.take_confirming()
-        return [(int(each.first), int(each.last), each.confirmed) for each in producer.withheld.take()]
+        return [(int(each.first), int(each.last), each.confirmed) for each in producer.confirms.take()]
 
 
 def test_a_deleted_queues_gate_opens_for_good_although_consumers_still_have_messages_above_its_stop() -> None:

@@ -161,7 +161,7 @@ def test_after_the_last_of_a_connection_has_gone_no_gate_knows_it() -> None:
     end(hub, publisher(hub))
     take_all(hub, 105.0)
     gate = queue_of(hub).gate
-    assert (len(gate.waiters), len(gate.blocked), gate.book.blocked()) == (0, 0, {})
+    assert (len(gate.waiters), len(gate.blocked), gate.stats.blocked()) == (0, 0, {})
 
 
 def test_publishes_that_come_after_their_channel_was_refused_are_counted_too() -> None:

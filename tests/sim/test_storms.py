@@ -71,7 +71,7 @@ async def storm(loop: SimLoop) -> tuple[str, SlowConsumer]:
     check_all_told(producers)
     assert set(consumer.got.values()) == {1}
     assert 300 < world.highest <= CAPACITY
-    assert world.queue.gate.book.crossings > 10
+    assert world.queue.gate.stats.transitions > 10
     assert not any(client.blocked for client in producers)
     world.check_empty()
     for client in producers:
@@ -183,7 +183,7 @@ async def standstill(loop: SimLoop) -> str:
     assert world.queue.messages == depth, "what is published after a whole hold deadline is held outside"
     assert {client.name: len(client.acked) for client in clients} == late
     assert all(len(client.nacked) >= 3 for client in clients)
-    blocks = world.queue.gate.book.blocks.values()
+    blocks = world.queue.gate.stats.blocks.values()
     assert [block.stops for block in blocks] == [1] * 6
     consumer = SlowConsumer(world, 0.001, prefetch=20)
     await consumer.start()

@@ -81,7 +81,7 @@ class World:
             assert connection.holding.messages == connection.holding.bytes == 0
             assert connection.blocking == 0
         live = {id(each.producer) for con in self.hub.connections.values() for each in con.channels.values()}
-        assert set(queue.gate.book.blocks) <= live
+        assert set(queue.gate.stats.blocks) <= live
 
 
 class SlowConsumer:

@@ -36,7 +36,7 @@ from penstock.errors import (
     ResourceError,
     ResourceLocked,
 )
-from penstock.flow.deadlines import NEVER, Party
+from penstock.flow.deadlines import NEVER, TimerHandler
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps
 from penstock.wire.amqp091.codec import CodecError, Properties
@@ -64,7 +64,7 @@ CURSORS_MAX: Final = 10_000
 """Cursors of a virtual host."""
 
 
-class WaitingPlan(Party):
+class WaitingPlan(TimerHandler):
     """A plan that found nothing yet."""
 
     def __init__(self, control: Control, request: Request, cursor: Cursor) -> None:
@@ -74,7 +74,7 @@ class WaitingPlan(Party):
         self.cursor = cursor
 
     def on_deadline(self, now: float) -> float:
-        """See `Party.on_deadline`."""
+        """See `TimerHandler.on_deadline`."""
         self.control.answer_plan(self, True)
         return NEVER
 
@@ -249,7 +249,7 @@ class Control:
         waiting = WaitingPlan(self, request, cursor)
         self._waiting[(cursor.vhost, cursor.name)] = waiting
         cursor.polling = True
-        self.broker.deadlines.add(waiting, self.broker.now + wait_ms / 1000)
+        self.broker.timers.add(waiting, self.broker.now + wait_ms / 1000)
         return None
 
     def _planned(self, request: Request, cursor: Cursor) -> tuple[dict[str, object], bool]:
@@ -386,7 +386,7 @@ class Control:
         waiting = self._waiting.pop((cursor.vhost, cursor.name), None)
         cursor.polling = False
         if waiting is not None:
-            self.broker.deadlines.drop(waiting)
+            self.broker.timers.drop(waiting)
 
     def _fail(self, request: Request, error: BrokerError | CodecError) -> None:
         code = int(error.code)

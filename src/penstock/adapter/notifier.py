@@ -154,7 +154,7 @@ class Notifier:
             return
         connection = producer.channel.connection
         connection.blocking += by
-        if not gate.often:
+        if not gate.frequent:
             connection.to_tell += by
             self._note_enforced(producer, gate, by)
         blocking[connection.number] = connection
@@ -173,7 +173,7 @@ class Notifier:
         """Return why a connection is blocked, as its client is told; empty if it is not."""
         for channel in connection.channels.values():
             for gate in channel.producer.gates.values():
-                if not gate.often:
+                if not gate.frequent:
                     patience_s = channel.producer.entry(gate).patience_s
                     until = "" if patience_s == NEVER else f"; what is held for {patience_s:g} s is refused"
                     return f"{because(channel.producer, gate, self.broker.now)}{until}"

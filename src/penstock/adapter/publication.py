@@ -95,7 +95,7 @@ class Publication(Producer):
 
     def tell_outcome(self) -> None:
         """Its confirmation, or its refusal, is known."""
-        for outcome in self.withheld.take():
+        for outcome in self.confirms.take():
             if not outcome.confirmed and not self.refusal:
                 self.refusal = "the message was refused"
             self._finish()

@@ -28,7 +28,7 @@ from penstock.core.effects import (
     Unblocked,
 )
 from penstock.core.queue import Queue
-from penstock.flow.gate import Crossing, Gate
+from penstock.flow.gate import Gate, GateTransition
 
 RECORDS_KEPT: Final = 10_000
 """Records kept until the shell takes them, after each turn; beyond, they are counted instead."""
@@ -58,10 +58,10 @@ class Recorder:
         if isinstance(effect, Crossed):
             self._cross(effect.crossing)
         elif isinstance(effect, Blocked):
-            if not effect.gate.often:
+            if not effect.gate.frequent:
                 self._block("blocked", "CHN-1005", effect.producer, effect.gate, effect.now)
         elif isinstance(effect, Unblocked):
-            if not effect.gate.often:
+            if not effect.gate.frequent:
                 self._block("unblocked", "CHN-1006", effect.producer, effect.gate, effect.now)
         elif isinstance(effect, Stopped):
             self._block("stopped", "PST-1014", effect.producer, effect.gate, effect.now)
@@ -77,7 +77,7 @@ class Recorder:
             record["cause"] = str(effect.error)
             self._keep(record)
 
-    def _cross(self, crossing: Crossing) -> None:
+    def _cross(self, crossing: GateTransition) -> None:
         record = self._of_gate("gate-closed" if crossing.closed else "gate-opened", crossing.gate, crossing.now)
         record["id"] = words_of(crossing.gate).line(crossing)[0]
         record["messages"] = int(crossing.messages)

@@ -270,12 +270,12 @@ def channel_of(channel: Channel, hub: Hub) -> Shape:
     producer = channel.producer
     connection = channel.connection
     unconfirmed = 0
-    for pending in producer.withheld.pending:
+    for pending in producer.confirms.pending:
         unconfirmed += pending.publishes()
     view = views.producer_view(producer, hub.broker.now)
     stats: Shape = {"deliver_get": int(channel.next_tag) - 1}
     if producer.confirming:
-        stats["publish"] = int(producer.withheld.published)
+        stats["publish"] = int(producer.confirms.published)
     found: Shape = {
         "name": producer.name,
         "number": int(channel.number),

@@ -13,7 +13,7 @@ from penstock.core.blockable import Blockable
 from penstock.core.effects import Paging
 from penstock.core.queue import Queue
 from penstock.flow.deadlines import NEVER
-from penstock.flow.gate import Crossing, Gate
+from penstock.flow.gate import Gate, GateTransition
 
 
 class Note:
@@ -39,7 +39,7 @@ def gate_fields(gate: Gate) -> dict[str, object]:
     return fields
 
 
-def crossed(crossing: Crossing) -> Note:
+def crossed(crossing: GateTransition) -> Note:
     """Return the line of a gate that closed or opened (QUE-1003, QUE-1004; PST-... for gates that are no queue's)."""
     gate = crossing.gate
     words = words_of(gate)

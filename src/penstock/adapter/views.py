@@ -14,7 +14,7 @@ from penstock.core.rotation import waits_behind
 from penstock.core.sender import Sender
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
-from penstock.flow.pool import Pool
+from penstock.flow.pool import SharedLimit
 from penstock.flow.withheld import WITHHELD
 
 if TYPE_CHECKING:
@@ -37,10 +37,10 @@ def queue_view(queue: Queue, now: float) -> dict[str, object]:
         "paged": paged(queue),
         "unacknowledged": {"messages": int(queue.unacked_messages), "bytes": int(queue.unacked_bytes)},
         "highest": {"messages": highest[0], "bytes": highest[1]},
-        "capacity": thresholds.capacity.plain(),
+        "capacity": thresholds.capacity.as_dict(),
         "fill_percent": fill_percent(queue),
-        "stop": thresholds.stop.plain(),
-        "resume": thresholds.resume.plain(),
+        "stop": thresholds.stop.as_dict(),
+        "resume": thresholds.resume.as_dict(),
         "max_length": length(queue),
         "overflow": queue.overflow.name,
         "tail": int(queue.tail),
@@ -76,7 +76,7 @@ def length(queue: Queue) -> dict[str, object] | None:
     limited = queue.length
     if limited is None:
         return None
-    return {"ready": {"messages": int(limited.ready()), "bodies": int(limited.bodies)}, **limited.most.plain()}
+    return {"ready": {"messages": int(limited.ready()), "bodies": int(limited.bodies)}, **limited.most.as_dict()}
 
 
 def paged(queue: Queue) -> dict[str, object] | None:
@@ -84,7 +84,7 @@ def paged(queue: Queue) -> dict[str, object] | None:
     pages = queue.pages
     if pages is None:
         return None
-    return {"messages": int(pages.messages), "bytes": int(pages.bytes), "limit": queue.settings.page_limit.plain()}
+    return {"messages": int(pages.messages), "bytes": int(pages.bytes), "limit": queue.settings.page_limit.as_dict()}
 
 
 def gate_state(gate: Gate, now: float) -> dict[str, object]:
@@ -94,7 +94,7 @@ def gate_state(gate: Gate, now: float) -> dict[str, object]:
         "name": gate.name,
         "open": gate.open,
         "waiting": len(gate.waiters),
-        **gate.book.summary(now),
+        **gate.stats.summary(now),
         "overshoot": words_of(gate).overshoot(gate),
     }
 
@@ -103,16 +103,16 @@ def gate_view(gate: Gate, now: float) -> dict[str, object]:
     """Return a gate, without its producers, with the depth and thresholds that it is judged by where it has any."""
     view = gate_state(gate, now)
     owner = gate.owner
-    if isinstance(owner, Pool):
+    if isinstance(owner, SharedLimit):
         owner.review(now)  # Slack is called in: what is told is the sum, not what it is counted with.
     judged = measure(gate)
     if isinstance(owner, DiskGate):
         view["cause"] = "" if gate.open else owner.clause()
     if judged is not None:
         view["depth"] = {"messages": int(judged.messages), "bytes": int(judged.bytes)}
-        view["capacity"] = judged.thresholds.capacity.plain()
-        view["stop"] = judged.thresholds.stop.plain()
-        view["resume"] = judged.thresholds.resume.plain()
+        view["capacity"] = judged.thresholds.capacity.as_dict()
+        view["stop"] = judged.thresholds.stop.as_dict()
+        view["resume"] = judged.thresholds.resume.as_dict()
     return view
 
 
@@ -127,7 +127,7 @@ def withheld_by(producer: Sender, gate: Gate | None = None) -> int:
     found = 0
     if not isinstance(producer, Producer):
         return found  # Dead letters: nobody waits for a confirmation.
-    for pending in producer.withheld.pending:
+    for pending in producer.confirms.pending:
         if pending.state == WITHHELD and (gate is None or pending.obstacle() is gate):
             found += pending.publishes()
     return found
@@ -138,7 +138,7 @@ def producer_view(producer: Producer, now: float) -> dict[str, object]:
     messages, size = held_by(producer)
     place = producer.gate
     blocked_by = [
-        {"gate": gate_view(gate, now), **block.plain(now, gate.book.since)}
+        {"gate": gate_view(gate, now), **block.as_dict(now, gate.stats.since)}
         for gate, block in producer.stories()
         if block.since is not None
     ]

@@ -24,8 +24,8 @@ from penstock.core.road import gates_of
 from penstock.core.sender import Sender
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.gate import Gate
-from penstock.flow.ledger import PRODUCERS_TOLD, Block
-from penstock.flow.pool import Pool
+from penstock.flow.ledger import PRODUCERS_TOLD, BlockStats
+from penstock.flow.pool import SharedLimit
 
 if TYPE_CHECKING:
     from penstock.adapter.amqp091.connection import Connection
@@ -101,12 +101,12 @@ def _channel(hub: Hub, name: str) -> Channel:
 def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     """Return a queue: who is blocked on the way into it, by what, and what the queue waits for."""
     now = broker.now
-    blocks = queue.gate.book.blocked()
+    blocks = queue.gate.stats.blocked()
     view = views.queue_view(queue, now)
-    view["gate"] = {**views.gate_state(queue.gate, now), **queue.gate.book.plain(now)}
+    view["gate"] = {**views.gate_state(queue.gate, now), **queue.gate.stats.as_dict(now)}
     gates = gates_of(queue)
     view["gates"] = [views.gate_view(gate, now) for gate in gates[1:]]
-    view["blocked"] = [block.plain(now, queue.gate.book.since) for block in list(blocks.values())[:PRODUCERS_TOLD]]
+    view["blocked"] = [block.as_dict(now, queue.gate.stats.since) for block in list(blocks.values())[:PRODUCERS_TOLD]]
     view["waits_for"] = waits_for(queue, now)
     sentences: list[str] = []
     for gate in gates:
@@ -182,7 +182,7 @@ def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
 
 def _of_gate(gate: Gate, now: float) -> list[str]:
     """Say who is blocked by a gate; or that nobody is, where it is closed."""
-    blocks = gate.book.blocked()
+    blocks = gate.stats.blocked()
     told: list[str] = []
     for key, block in blocks.items():
         if len(told) == SAID_MOST:
@@ -198,24 +198,24 @@ def _of_gate(gate: Gate, now: float) -> list[str]:
 
 def _refused_of_gone(gate: Gate) -> list[str]:
     """Say how many publishes were refused of the publishers that have gone last."""
-    gone = [block for block in gate.book.departed or () if block.refused]
+    gone = [block for block in gate.stats.departed or () if block.refused]
     if not gone:
         return []
     count, last = sum(block.refused for block in gone), gone[-1].producer
     return [f"{words_of(gate).name(gate)} has refused {count:,} of publishers that have gone, the last of them {last}"]
 
 
-def blocked_by(producer: Sender, gate: Gate, block: Block, now: float) -> str:
+def blocked_by(producer: Sender, gate: Gate, block: BlockStats, now: float) -> str:
     """Say by what a producer is blocked, and for how long."""
     since = 0.0 if block.since is None else now - block.since
     stakes = _stakes(producer, gate, block, now)
     return f"{producer.name} is blocked {since:.1f} s by {because(producer, gate, now)}{stakes}"
 
 
-def _stakes(producer: Sender, gate: Gate, block: Block, now: float) -> str:
+def _stakes(producer: Sender, gate: Gate, block: BlockStats, now: float) -> str:
     """Say what waits of a producer at a gate, and what has come of what waited too long."""
     parts: list[str] = []
-    if block.is_stopped(gate.book.since, block.patience_s, now):
+    if block.is_stopped(gate.stats.since, block.patience_s, now):
         parts.append("stopped: it has waited a whole hold deadline, and what it publishes now is held and refused")
     if producer.gate is gate:
         held, size = views.held_by(producer)
@@ -271,7 +271,7 @@ def _answers(count: int) -> str:
 def _of_channels(channels: list[Channel], broker: Broker) -> list[str]:
     """Say what blocks producers, then what each of these gates waits for (once), then what consumers wait for."""
     now = broker.now
-    blocks: list[tuple[float, int, Gate, Block]] = []
+    blocks: list[tuple[float, int, Gate, BlockStats]] = []
     consumers: list[Consumer] = []
     for index, channel in enumerate(channels):
         consumers += channel.consumers.values()
@@ -299,7 +299,7 @@ def _of_channels(channels: list[Channel], broker: Broker) -> list[str]:
     return told
 
 
-def _longest(entry: tuple[float, int, Gate, Block]) -> tuple[float, int]:
+def _longest(entry: tuple[float, int, Gate, BlockStats]) -> tuple[float, int]:
     return entry[0], entry[1]
 
 
@@ -325,7 +325,7 @@ def _state(consumer: Consumer) -> str:
 def waits_of(gate: Gate, broker: Broker) -> list[str]:
     """Say what must happen for a gate's depth to fall; nothing for an empty queue and for gates without a depth."""
     owner = gate.owner
-    if isinstance(owner, Pool):
+    if isinstance(owner, SharedLimit):
         return [_largest(gate, broker)]
     if isinstance(owner, QuotaGate):
         return [_largest(gate, broker)]

@@ -16,9 +16,9 @@ from penstock.core.queue import Queue
 from penstock.core.rates import RateGate
 from penstock.core.sender import Sender
 from penstock.core.share import AddressDepth
-from penstock.flow.gate import Crossing, Gate
+from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.level import UNLIMITED, Level, Thresholds
-from penstock.flow.pool import Pool
+from penstock.flow.pool import SharedLimit
 
 
 def amount(value: i64) -> str:
@@ -40,7 +40,7 @@ def measure(gate: Gate) -> Measure | None:
     owner = gate.owner
     if isinstance(owner, Queue):
         return Measure(owner.thresholds, owner.depth_messages(), owner.depth_bytes())
-    if isinstance(owner, Pool):
+    if isinstance(owner, SharedLimit):
         return Measure(owner.thresholds, owner.messages, owner.bytes)
     if isinstance(owner, AddressDepth):
         return Measure(owner.thresholds, owner.messages, owner.bytes)
@@ -62,7 +62,7 @@ class Words:
         """Return the gate's name in CHN-1005: Queue orders."""
         return f"{gate.kind.capitalize()} {gate.name}"
 
-    def line(self, crossing: Crossing) -> tuple[str, str]:
+    def line(self, crossing: GateTransition) -> tuple[str, str]:
         """Return id and text of the log line of a crossing."""
         return "PST-1007", "Closed" if crossing.closed else "Opened"
 
@@ -91,7 +91,7 @@ class DepthWords(Words):
         self.prefix = prefix
         """Of the ids: QUE for queues, as in Broker-J."""
 
-    def line(self, crossing: Crossing) -> tuple[str, str]:
+    def line(self, crossing: GateTransition) -> tuple[str, str]:
         """See `Words.line`: QUE-1003 and QUE-1004. What they call capacity is the threshold that was crossed."""
         judged = measure(crossing.gate)
         if judged is None:  # Its bound was lifted, and the gate opened for good.
@@ -130,7 +130,7 @@ class DepthWords(Words):
         """See `Words.overshoot`."""
         told = "0 by construction: a message goes in only where the depth, its charge included, is within the capacity"
         owner = gate.owner
-        if not isinstance(owner, Pool) or owner.reserve == 0:
+        if not isinstance(owner, SharedLimit) or owner.reserve == 0:
             return {"messages": 0, "bytes": 0, "from": told}
         told = (
             "the reserve from which each queue has a guaranteed share, filled by queues that hold no more than theirs"
@@ -181,7 +181,7 @@ class VhostWords(DepthWords):
 class OperatorWords(Words):
     """What the operator holds by hand."""
 
-    def line(self, crossing: Crossing) -> tuple[str, str]:
+    def line(self, crossing: GateTransition) -> tuple[str, str]:
         """See `Words.line`."""
         if crossing.closed:
             return "PST-1005", f"Blocked by the operator{_because(crossing.gate)}"
@@ -235,7 +235,7 @@ class DiskWords(Words):
         """See `Words.label`."""
         return f"Disk {gate.name}"
 
-    def line(self, crossing: Crossing) -> tuple[str, str]:
+    def line(self, crossing: GateTransition) -> tuple[str, str]:
         """See `Words.line`: MST-1008 and MST-1009 of quotas, VHT-1006 and VHT-1007 of the free room."""
         gate = crossing.gate
         owner = gate.owner
@@ -315,7 +315,7 @@ def no_room(judged: Measure) -> str:
 
 def closed_for(gate: Gate, now: float) -> str:
     """Return for how long a gate has been closed, as the end of a sentence; empty for one that is open."""
-    return "" if gate.book.since is None else f", closed for {now - gate.book.since:.1f} s"
+    return "" if gate.stats.since is None else f", closed for {now - gate.stats.since:.1f} s"
 
 
 def _because(gate: Gate) -> str:

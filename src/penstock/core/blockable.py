@@ -8,8 +8,8 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.flow.deadlines import CLOSE_ENOUGH_S
 from penstock.flow.gate import Gate, Waiter
-from penstock.flow.ledger import Block
-from penstock.flow.withheld import Pending
+from penstock.flow.ledger import BlockStats
+from penstock.flow.withheld import PendingConfirm
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
@@ -34,7 +34,7 @@ class Blockable(Waiter):
         """The gate that withholds something of it and will release it, if that has just been noted."""
         self._entry_of: Gate | None = None
         """The gate whose book was looked into last, and what it says about it: messages meet the same gate in rows."""
-        self._entry: Block | None = None
+        self._entry: BlockStats | None = None
 
     def blocked(self) -> bool:
         """Tell whether a gate on its road is closed, or it waits for its turn."""
@@ -64,12 +64,12 @@ class Blockable(Waiter):
             self.broker.note_unblocked(self, gate)
 
     def is_stopped_at(self, gate: Gate, patience_s: float) -> bool:
-        """Tell whether it has waited a whole hold deadline (seconds) at a gate. See `Block.is_stopped`.
+        """Tell whether it has waited a whole hold deadline (seconds) at a gate. See `BlockStats.is_stopped`.
 
         Rates are left out: their gates close with every message, and hold what comes.
         """
-        closed_since = gate.book.since
-        if closed_since is None or gate.often:
+        closed_since = gate.stats.since
+        if closed_since is None or gate.frequent:
             return False
         if id(gate) in self.gates:
             return self.entry(gate).is_stopped(closed_since, patience_s, self.broker.now)
@@ -79,25 +79,25 @@ class Blockable(Waiter):
         """Have it told by which gates it is stopped now; once for each time that the gate closes."""
         for gate in self.gates.values():
             entry = self.entry(gate)
-            if entry.stopped_in != gate.book.crossings and self.is_stopped_at(gate, entry.patience_s):
-                entry.stopped_in = gate.book.crossings
+            if entry.stopped_in != gate.stats.transitions and self.is_stopped_at(gate, entry.patience_s):
+                entry.stopped_in = gate.stats.transitions
                 entry.stops += 1
                 self.broker.note_stopped(self, gate, entry.patience_s)
 
-    def entry(self, gate: Gate) -> Block:
+    def entry(self, gate: Gate) -> BlockStats:
         """Return its entry in the book of a gate, made at first use."""
         entry = self._entry
         if entry is None or gate is not self._entry_of:
             self._books[id(gate)] = gate
-            entry = gate.book.entry(id(self), self.name)
+            entry = gate.stats.entry(id(self), self.name)
             entry.came = self.came
             self._entry_of = gate
             self._entry = entry
         return entry
 
-    def stories(self) -> list[tuple[Gate, Block]]:
+    def stories(self) -> list[tuple[Gate, BlockStats]]:
         """Return the gates that have ever blocked it or refused it something, with what their books say about it."""
-        return [(gate, gate.book.entry(id(self), self.name)) for gate in self._books.values()]
+        return [(gate, gate.stats.entry(id(self), self.name)) for gate in self._books.values()]
 
     # What the books say about it; charges are in bytes
 
@@ -120,7 +120,7 @@ class Blockable(Waiter):
         entry.refused_bytes += int(charge)
         self.broker.note_turned_away(self, gate, cause, charge, why)
 
-    def count_late(self, late: list[Pending]) -> None:
+    def count_late(self, late: list[PendingConfirm]) -> None:
         """Count confirmations that go out at their deadline, each at the first gate that kept it back."""
         counts: dict[int, int] = {}
         gates: list[Gate] = []
@@ -140,7 +140,7 @@ class Blockable(Waiter):
             self.gate.forget(self)
         for gate in list(self._books.values()):
             gate.forget(self)
-            gate.book.depart(id(self), now)
+            gate.stats.depart(id(self), now)
         for gate in list(self.gates.values()):
             self.broker.note_unblocked(self, gate)
         self._books.clear()

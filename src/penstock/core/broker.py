@@ -94,7 +94,7 @@ class Broker(Dispatcher):
         self.table = SettingsTable(defaults)
         self.defaults = defaults
         """The broker's own values as they are now."""
-        self.turns = Turns(self.deadlines)
+        self.turns = Turns(self.timers)
         self.lingering = Lingering()
         self.vhosts: dict[str, VirtualHost] = {}
         self.gates = Gates(self)
@@ -174,7 +174,7 @@ class Broker(Dispatcher):
         self._ran = self.now
         self.expirable = EXPIRED_A_TURN
         self.endings.renew()
-        self.work.done += PARTY_WORK * self.deadlines.run(self.now)
+        self.work.done += PARTY_WORK * self.timers.run(self.now)
         self.work.done += self.turns.chores.run(self.now)
         self.settle_crossings()
         if self.turns.pending:
@@ -187,7 +187,7 @@ class Broker(Dispatcher):
         """Tell whether `run` has more to do at once."""
         if self.turns.pending or self.turns.chores.pending() or self._reopened:
             return True
-        return self.deadlines.is_due(self.now)
+        return self.timers.is_due(self.now)
 
     def effects(self) -> list[Effect]:
         """Take what there is to tell, in order."""
@@ -205,7 +205,7 @@ class Broker(Dispatcher):
 
     def next_deadline(self) -> float | None:
         """Return when `run` must be called again at the latest, or None."""
-        return self.deadlines.next()
+        return self.timers.next()
 
     # Queues and consumers
 
@@ -252,7 +252,7 @@ class Broker(Dispatcher):
             if terms.slow_rate > 0:
                 cancels = terms.slow_policy == CANCEL
                 consumer.watch = Watch(self, consumer, terms.slow_rate, terms.slow_period_s, cancels)
-                self.deadlines.add(consumer.watch, self.now + terms.slow_period_s)
+                self.timers.add(consumer.watch, self.now + terms.slow_period_s)
         self.mark(queue)
 
     def cancel(self, session: Session, tag: str) -> None:
@@ -298,7 +298,7 @@ class Broker(Dispatcher):
         for gate in gates:
             look_again(gate, queue, self.now)
         if queue.lifetime is not None:
-            self.deadlines.drop(queue.lifetime)
+            self.timers.drop(queue.lifetime)
         if queue.consumers:
             self.endings.begin(ConsumersEnd(self, take_consumers(queue)))
         for cursor in queue.cursors:
@@ -317,11 +317,11 @@ class Broker(Dispatcher):
 
     def settle_crossings(self) -> None:
         """Tell what crossed, and release those who were blocked by a gate that is open again."""
-        crossings = self.turns.crossings
+        crossings = self.turns.transitions
         while crossings:
             crossing = crossings.pop(0)
             gate = crossing.gate
-            if not gate.often:
+            if not gate.frequent:
                 self._effects.append(Crossed(crossing))
             if not crossing.closed and gate.open:
                 self._reopened[id(gate)] = gate
@@ -335,12 +335,12 @@ class Broker(Dispatcher):
         """
         for gate in list(self._reopened.values()):
             if gate.open:
-                woken = gate.take_expecting(most)
+                woken = gate.take_to_release(most)
                 most -= len(woken)
                 self.work.done += TURN_WORK * len(woken)
                 for waiter in woken:
                     waiter.release(gate, self.now)
-            if not gate.open or not gate.expecting:
+            if not gate.open or not gate.to_release:
                 self._reopened.pop(id(gate), None)
             if most <= 0:
                 return

@@ -120,7 +120,7 @@ class Commit(Held):
 
     def _obstructed(self, own: list[Gate], now: float) -> Stop | None:
         for stop in self._road(own) + self._disk():
-            if not ((stop.gate.open or stop.gate.ending) and stop.has_room(now)):
+            if not ((stop.gate.open or stop.gate.finishing_round) and stop.has_room(now)):
                 return stop
         return None
 
@@ -192,11 +192,11 @@ class Commit(Held):
                 broker.note_unroutable(producer, held.route, held.content)
         broker.settle_crossings()
         # A gate whose amount it did not make grow withholds nothing: only this very session may be able to open it.
-        closed = [stop.gate for stop in stops if not stop.gate.open and not stop.gate.often]
+        closed = [stop.gate for stop in stops if not stop.gate.open and not stop.gate.frequent]
         for gate in closed:
             producer.note_withheld(gate)
         if broker.promises.made != promises:
-            producer.await_disk(producer.withheld.published + 1 if self.pending is None else self.pending.number)
+            producer.await_disk(producer.confirms.published + 1 if self.pending is None else self.pending.number)
         producer.confirm(self.pending, closed, None, self.queues, self.charge)
 
     def _settle(self, producer: Producer) -> None:

@@ -107,7 +107,7 @@ class Letter(Held):
         freed: i64 = self.message.charge if self.placed else 0
         for queue in self.queues:
             for gate in queue.gates:
-                if queue.deleted or queue.bytes + self.charge <= gate.shelter:
+                if queue.deleted or queue.bytes + self.charge <= gate.guaranteed_bytes:
                     continue
                 if gate is queue.gate:
                     if queue is died_in and self.placed:
@@ -126,7 +126,7 @@ class Letter(Held):
 
 def _lets_pass(gate: Gate, newcomer: bool, has_room: bool) -> bool:
     """Tell whether a letter may pass: a newcomer past nobody who waits, one whose turn it is while the gate is open."""
-    return has_room and (not gate.waiters if newcomer else gate.open or gate.ending)
+    return has_room and (not gate.waiters if newcomer else gate.open or gate.finishing_round)
 
 
 class DeadLetters(Sender):

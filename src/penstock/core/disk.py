@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.flow.gate import Gate, Guarded
+from penstock.flow.gate import Gate, GateOwner
 from penstock.flow.level import UNLIMITED
 from penstock.flow.turns import Turns
 
@@ -29,22 +29,22 @@ RESUME_PERCENT: Final = 110
 """Of the mark of free disk: as much must be free again for its gate to open. As far as the quota's 90 %."""
 
 
-class DiskGate(Guarded):
+class DiskGate(GateOwner):
     """One of the gates before the disk: what is common to them."""
 
     def __init__(self, disk: Disk, name: str) -> None:
         self.disk = disk
-        self.gate = Gate("disk", name, disk.turns.crossings)
+        self.gate = Gate("disk", name, disk.turns.transitions)
         self.gate.owner = self
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
-        """See `Guarded.admits`: nothing goes in while it is closed."""
+        """See `GateOwner.admits`: nothing goes in while it is closed."""
         return self.gate.open
 
     def review(self, now: float) -> None:
-        """See `Guarded.review`."""
+        """See `GateOwner.review`."""
         if self.gate.open and self.gate.waiters:
-            self.disk.turns.enlist(self.gate)
+            self.disk.turns.schedule(self.gate)
         self.disk.find_easy()
 
     def move(self, closed: bool, amount: i64, now: float) -> None:
@@ -80,8 +80,8 @@ class QuotaGate(DiskGate):
             self.move(False, amount, now)
         self.review(now)
 
-    def grows(self, messages: i64, bytes: i64) -> bool:
-        """See `Guarded.grows`: who brings no more than he frees passes."""
+    def limits_increase(self, messages: i64, bytes: i64) -> bool:
+        """See `GateOwner.limits_increase`: who brings no more than he frees passes."""
         return bytes > 0
 
     def clause(self) -> str:
@@ -270,7 +270,7 @@ class Disk:
         """A gate is taken off the roads: whoever waits at it looks at the rest of its road."""
         gate.gate.owner = None
         gate.gate.reopen(0, 0, now)
-        self.turns.enlist(gate.gate)
+        self.turns.schedule(gate.gate)
 
     def _place(self, now: float) -> None:
         shared: list[DiskGate] = [self.fault]

@@ -12,7 +12,7 @@ from penstock.core.effects import Effect, Grown
 from penstock.core.lifetime import EXPIRED_A_TURN, Lifetime, freshen
 from penstock.core.queue import Queue
 from penstock.core.rotation import wake_first, whose_turn
-from penstock.flow.deadlines import Deadlines
+from penstock.flow.deadlines import Timers
 from penstock.flow.work import WorkMeter
 
 
@@ -24,7 +24,7 @@ class Dispatcher:
         self.now: float = 0.0
         self.work = WorkMeter()
         """What has been done, in units; whatever does much for somebody counts it here."""
-        self.deadlines = Deadlines()
+        self.timers = Timers()
         self.expirable: i64 = EXPIRED_A_TURN
         """How many more messages may expire in this turn."""
         self.offered: float = 0.0
@@ -93,7 +93,7 @@ class Dispatcher:
 
     def look_after(self, lifetime: Lifetime) -> None:
         """Arrange that a queue is looked at when its messages, or the queue itself, expire."""
-        self.deadlines.add(lifetime, lifetime.next_look())
+        self.timers.add(lifetime, lifetime.next_look())
 
     def _batch_of(self, queue: Queue) -> Batch | None:
         if queue.returns:

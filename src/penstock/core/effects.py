@@ -10,7 +10,7 @@ from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.errors import BrokerError
-from penstock.flow.gate import Crossing, Gate
+from penstock.flow.gate import Gate, GateTransition
 
 
 class Effect:
@@ -20,7 +20,7 @@ class Effect:
 class Crossed(Effect):
     """A gate closed or opened (log QUE-1003, QUE-1004)."""
 
-    def __init__(self, crossing: Crossing) -> None:
+    def __init__(self, crossing: GateTransition) -> None:
         self.crossing = crossing
 
 

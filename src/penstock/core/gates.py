@@ -23,7 +23,7 @@ from penstock.core.share import AddressDepth
 from penstock.errors import NotFound
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED, Level, Thresholds
-from penstock.flow.pool import Pool
+from penstock.flow.pool import SharedLimit
 from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
@@ -49,12 +49,12 @@ class Gates:
         self.broker = broker
         self.disk = Disk(broker.turns)
         """What stands before the disk; where nothing is kept there is nobody to stop."""
-        self.memory: Pool | None = None
+        self.memory: SharedLimit | None = None
         """What all queues hold in memory; None where that is not bounded."""
         self.besides = Besides()
         """What counts in `memory` besides messages in queues."""
         self.metadata = Metadata(self)
-        self.vhosts: dict[str, Pool] = {}
+        self.vhosts: dict[str, SharedLimit] = {}
         """What the queues of a virtual host hold, for those where that is bounded."""
         self.held: dict[tuple[str, str, str], OperatorGate] = {}
         """By scope, virtual host and name."""
@@ -146,7 +146,7 @@ class Gates:
         gone = self.memory
         self.memory = None
         if thresholds is not None:
-            self.memory = Pool("memory", "of the node", thresholds, self.broker.turns)
+            self.memory = SharedLimit("memory", "of the node", thresholds, self.broker.turns)
             self.memory.reserve = reserve
             self.memory.count(self.besides, 0, self.besides.bytes, False, now)
         for vhost in self.broker.vhosts.values():
@@ -167,7 +167,7 @@ class Gates:
         if thresholds is None:
             self.vhosts.pop(vhost.name, None)
         else:
-            self.vhosts[vhost.name] = Pool("vhost", vhost.name, thresholds, self.broker.turns)
+            self.vhosts[vhost.name] = SharedLimit("vhost", vhost.name, thresholds, self.broker.turns)
         self._place_queues(vhost)
         if pool is not None and thresholds is None:
             _open_for_good(pool.gate, self.broker)
@@ -231,7 +231,7 @@ class Gates:
     def place_queue(self, queue: Queue) -> None:
         """Find the gates of a queue."""
         gates: list[Gate] = []
-        pools: list[Pool] = []
+        pools: list[SharedLimit] = []
         for scope, name in ((QUEUE, queue.name), (VHOST, queue.vhost)):
             held = self.held.get((scope, queue.vhost, name))
             if held is not None:
@@ -312,7 +312,7 @@ class Gates:
                 before.drop()
                 _open_for_good(before.gate, self.broker)
             return None
-        rate = RateGate(name, self.broker.turns, self.broker.deadlines) if before is None else before
+        rate = RateGate(name, self.broker.turns, self.broker.timers) if before is None else before
         rate.limit(limits)
         rate.review(self.broker.now)
         return rate
@@ -378,4 +378,4 @@ def _open_for_good(gate: Gate, broker: Broker) -> None:
     gate.owner = None
     gate.reopen(0, 0, broker.now)
     if gate.waiters:
-        broker.turns.enlist(gate)
+        broker.turns.schedule(gate)

@@ -11,7 +11,7 @@ from penstock.core import road
 from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.flow.gate import Gate
-from penstock.flow.withheld import Pending
+from penstock.flow.withheld import PendingConfirm
 
 if TYPE_CHECKING:
     from penstock.core.producer import Producer
@@ -23,7 +23,7 @@ class Held:
     __slots__ = ("queues", "charge", "messages", "pending", "deadline")
 
     def __init__(
-        self, queues: list[Queue], charge: i64, messages: i64, pending: Pending | None, deadline: float
+        self, queues: list[Queue], charge: i64, messages: i64, pending: PendingConfirm | None, deadline: float
     ) -> None:
         self.queues = queues
         """Where it goes. A route may lead elsewhere by the time that it passes; what was published does not."""
@@ -59,7 +59,13 @@ class HeldPublish(Held):
     __slots__ = ("producer", "route", "content")
 
     def __init__(
-        self, producer: Producer, route: Route, content: bytes, charge: i64, pending: Pending | None, deadline: float
+        self,
+        producer: Producer,
+        route: Route,
+        content: bytes,
+        charge: i64,
+        pending: PendingConfirm | None,
+        deadline: float,
     ) -> None:
         super().__init__(route.queues, charge, 1, pending, deadline)
         self.producer = producer

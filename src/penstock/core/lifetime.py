@@ -8,7 +8,7 @@ from mypy_extensions import i64
 
 from penstock.core.letters import EXPIRED
 from penstock.core.queue import Queue
-from penstock.flow.deadlines import NEVER, Party
+from penstock.flow.deadlines import NEVER, TimerHandler
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import Steps
 
@@ -86,11 +86,11 @@ def freshen(broker: Dispatcher, lifetime: Lifetime) -> bool:
     when = lifetime.next_look()
     if broker.expirable == 0:
         fresh = when > broker.now  # What is not too old does not wait for what is, in other queues.
-    broker.deadlines.add(lifetime, when if fresh else broker.now)
+    broker.timers.add(lifetime, when if fresh else broker.now)
     return fresh
 
 
-class Lifetime(Party):
+class Lifetime(TimerHandler):
     """A queue's entry in the broker's one timer; only queues with such settings have one."""
 
     def __init__(self, broker: Broker, queue: Queue) -> None:
@@ -114,7 +114,7 @@ class Lifetime(Party):
         return when
 
     def on_deadline(self, now: float) -> float:
-        """See `Party.on_deadline`."""
+        """See `TimerHandler.on_deadline`."""
         if self.queue.deleted:
             return NEVER
         expire_some(self.broker, self.queue)

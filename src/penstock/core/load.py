@@ -14,7 +14,7 @@ from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.share import AddressDepth, Share
 from penstock.flow.gate import Gate
-from penstock.flow.pool import Pool
+from penstock.flow.pool import SharedLimit
 
 ACKNOWLEDGE: Final = 0
 DISCARD: Final = 1
@@ -165,7 +165,7 @@ class Stop:
     def never_fits(self) -> str:
         """Return what it can never fit into, in words; empty if it can."""
         owner = self.gate.owner
-        if not isinstance(owner, Queue | Pool | AddressDepth):
+        if not isinstance(owner, Queue | SharedLimit | AddressDepth):
             return ""
         if isinstance(owner, Queue):
             if owner.overflow.judge(owner, self.messages, self.bytes, self.bytes) != HOLD:
@@ -175,7 +175,7 @@ class Stop:
         capacity = owner.thresholds.capacity
         if capacity.covers(self.messages, self.bytes):
             return ""
-        return f"{self.gate.kind} '{self.gate.name}' with its capacity of {capacity.words()}"
+        return f"{self.gate.kind} '{self.gate.name}' with its capacity of {capacity.describe()}"
 
     def words(self) -> str:
         """Say what stops it there, in a clause."""
@@ -183,10 +183,10 @@ class Stop:
         owner = gate.owner
         if isinstance(owner, DiskGate):
             return f"disk {gate.name}: {owner.clause()}"
-        if not isinstance(owner, Queue | Pool | AddressDepth):
+        if not isinstance(owner, Queue | SharedLimit | AddressDepth):
             return f"{gate.kind} {gate.name} does not let it pass"
         depth = f"{int(owner.messages):,} messages, {int(owner.bytes):,} bytes"
-        capacity = owner.thresholds.capacity.words()
+        capacity = owner.thresholds.capacity.describe()
         more = adds(self.more_messages, self.more_bytes)
         return f"{gate.kind} '{gate.name}' holds {depth}, of a capacity of {capacity}; {more}"
 
@@ -230,7 +230,7 @@ def add_queue(stops: dict[int, Stop], load: Load, pools: dict[int, Stop]) -> Non
         pool = pools.get(id(gate))
         if pool is None:
             load.add_to(stop_at(stops, gate))
-        elif load.queue.bytes + pool.more_bytes > gate.shelter:
+        elif load.queue.bytes + pool.more_bytes > gate.guaranteed_bytes:
             stops[id(gate)] = pool
 
 

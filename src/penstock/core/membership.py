@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 
 from penstock.flow.level import UNLIMITED
-from penstock.flow.pool import Member, Pool
+from penstock.flow.pool import LimitMember, SharedLimit
 
 if TYPE_CHECKING:
     from penstock.core.queue import Queue
 
 
-class Membership(Member):
+class Membership(LimitMember):
     """What a queue is counted with in its pools: its depth, and perhaps some slack (see flow/pool.py)."""
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
-        self.pools: list[Pool] = []
+        self.pools: list[SharedLimit] = []
         self.messages: i64 = 0
         self.bytes: i64 = 0
-        self.loose: bool = False
+        self.has_slack: bool = False
         """Whether some of it may be slack: it is counted anew only when the queue has grown past that."""
 
-    def call_in(self) -> None:
-        """See `Member.call_in`."""
+    def reclaim_slack(self) -> None:
+        """See `LimitMember.reclaim_slack`."""
         self._count_as(self._held_messages(), self._held_bytes(), False, 0.0)
         self.bound()
 
-    def move(self, pools: list[Pool], now: float) -> None:
+    def move(self, pools: list[SharedLimit], now: float) -> None:
         """Be counted in these pools from now on, in no others."""
         if pools != self.pools:
             self._leave(now)
@@ -43,7 +43,7 @@ class Membership(Member):
         messages, size = self._held_messages(), self._held_bytes()
         if deleted and messages == 0:
             self._leave(now)
-        elif deleted or not self.loose or messages >= self.messages or size >= self.bytes:
+        elif deleted or not self.has_slack or messages >= self.messages or size >= self.bytes:
             self._count(now)
 
     def bound(self) -> None:
@@ -90,7 +90,7 @@ class Membership(Member):
         more_bytes = bytes - self.bytes
         self.messages = messages
         self.bytes = bytes
-        self.loose = loose
+        self.has_slack = loose
         for pool in self.pools:
             pool.count(self, more_messages, more_bytes, loose, now)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.errors import PreconditionFailed, ResourceError
-from penstock.flow.pool import Member, Pool
+from penstock.flow.pool import LimitMember, SharedLimit
 
 if TYPE_CHECKING:
     from penstock.core.gates import Gates
@@ -43,16 +43,16 @@ COMPARED: Final = 2
 """How much more a binding of a headers exchange takes, which keeps its arguments once more to compare them."""
 
 
-class Besides(Member):
+class Besides(LimitMember):
     """What is counted in the node's memory besides messages in queues."""
 
     def __init__(self) -> None:
         self.bytes: i64 = 0
 
-    def call_in(self) -> None:
-        """See `Member.call_in`: it never has slack."""
+    def reclaim_slack(self) -> None:
+        """See `LimitMember.reclaim_slack`: it never has slack."""
 
-    def count(self, pool: Pool | None, by: i64, now: float) -> None:
+    def count(self, pool: SharedLimit | None, by: i64, now: float) -> None:
         """Count so much more, or (negative) less."""
         self.bytes += by
         if pool is not None:

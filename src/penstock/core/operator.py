@@ -6,7 +6,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.flow.gate import Gate, Guarded
+from penstock.flow.gate import Gate, GateOwner
 from penstock.flow.turns import Turns
 
 QUEUE: Final = "queue"
@@ -18,7 +18,7 @@ SCOPES: Final = (QUEUE, ADDRESS, VHOST, USER, CONNECTION)
 """What an operator may block."""
 
 
-class OperatorGate(Guarded):
+class OperatorGate(GateOwner):
     """Made closed; once it is open again and nobody waits at it any more it is taken off the roads."""
 
     def __init__(self, scope: str, vhost: str, name: str, reason: str, turns: Turns) -> None:
@@ -29,17 +29,17 @@ class OperatorGate(Guarded):
         self.name = name
         self.reason = reason
         """The operator's own words, for those who are told; may be empty."""
-        self.gate = Gate("operator", f"{scope} {name}", turns.crossings)
+        self.gate = Gate("operator", f"{scope} {name}", turns.transitions)
         self.gate.owner = self
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
-        """See `Guarded.admits`: nothing goes in while it is closed, not even up to the capacity."""
+        """See `GateOwner.admits`: nothing goes in while it is closed, not even up to the capacity."""
         return self.gate.open
 
     def review(self, now: float) -> None:
-        """See `Guarded.review`."""
+        """See `GateOwner.review`."""
         if self.gate.open and self.gate.waiters:
-            self.turns.enlist(self.gate)
+            self.turns.schedule(self.gate)
 
     def lasts(self) -> bool:
         """Tell whether it is closed again after a restart: whoever closes a gate by hand opens it by hand.

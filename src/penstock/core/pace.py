@@ -8,14 +8,14 @@ from mypy_extensions import i64
 
 from penstock.core.consumer import Consumer
 from penstock.core.rotation import wake
-from penstock.flow.deadlines import NEVER, Party
-from penstock.flow.rate import Bucket
+from penstock.flow.deadlines import NEVER, TimerHandler
+from penstock.flow.rate import TokenBucket
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
 
 
-class Pace(Party):
+class Pace(TimerHandler):
     """A consumer's most messages a second (Artemis' consumerMaxRate): a token bucket, and who wakes it.
 
     Up to a hundredth of a second's worth goes at once, so that high rates do not need a timer for each message.
@@ -25,7 +25,7 @@ class Pace(Party):
         super().__init__()
         self.broker = broker
         self.consumer = consumer
-        self.bucket = Bucket(rate, max(rate / 100, 1.0))
+        self.bucket = TokenBucket(rate, max(rate / 100, 1.0))
 
     def took(self, messages: i64, now: float) -> None:
         """Count messages that it was given; when it has used up its rate it is woken in time."""
@@ -33,7 +33,7 @@ class Pace(Party):
         self.wait(now)
 
     def on_deadline(self, now: float) -> float:
-        """See `Party.on_deadline`."""
+        """See `TimerHandler.on_deadline`."""
         wake(self.consumer)
         return NEVER
 
@@ -42,19 +42,19 @@ class Pace(Party):
         ready = self.bucket.ready_at(now)
         if ready <= now:
             return False
-        self.broker.deadlines.add(self, ready)
+        self.broker.timers.add(self, ready)
         return True
 
 
 def forget(broker: Broker, consumer: Consumer) -> None:
     """Drop the deadlines of a consumer that is gone: at a low rate, or over a long period, they would be far off."""
     if consumer.pace is not None:
-        broker.deadlines.drop(consumer.pace)
+        broker.timers.drop(consumer.pace)
     if consumer.watch is not None:
-        broker.deadlines.drop(consumer.watch)
+        broker.timers.drop(consumer.watch)
 
 
-class Watch(Party):
+class Watch(TimerHandler):
     """Looks whether a consumer is slow: every period, whether it settled fewer messages a second than it should.
 
     Only where a message has waited for it through the whole period: an idle queue accuses nobody, nor does one whose
@@ -75,7 +75,7 @@ class Watch(Party):
         self._since: float = broker.now
 
     def on_deadline(self, now: float) -> float:
-        """See `Party.on_deadline`."""
+        """See `TimerHandler.on_deadline`."""
         consumer = self.consumer
         if consumer not in consumer.queue.consumers:
             return NEVER

@@ -91,7 +91,7 @@ class Pages:
         queue = self.queue
         for pool in queue.membership.pools:
             gate = pool.gate
-            if queue.bytes + bytes > gate.shelter and not (
+            if queue.bytes + bytes > gate.guaranteed_bytes and not (
                 gate.open and not gate.waiters and pool.has_room(messages, bytes, self.broker.now)
             ):
                 return True

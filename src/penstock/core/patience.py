@@ -37,7 +37,7 @@ def renew(producer: Producer, queues: dict[int, Queue], now: float) -> None:
             earliest = min(earliest, held.deadline)
             if held.pending is not None:
                 held.pending.deadline = held.deadline
-    for pending in producer.withheld.pending:
+    for pending in producer.confirms.pending:
         if pending.state == WITHHELD:
             patience_s = _patience_s(pending.road, queues)
             if patience_s is not None:

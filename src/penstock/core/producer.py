@@ -35,7 +35,7 @@ from penstock.errors import BrokerError, ResourceError
 from penstock.flow.deadlines import CLOSE_ENOUGH_S, NEVER
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
-from penstock.flow.withheld import WITHHELD, Pending, Withheld
+from penstock.flow.withheld import WITHHELD, Confirms, PendingConfirm
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
@@ -62,7 +62,7 @@ class Producer(Sender, Awaiting):
         """The connection and user that it publishes for; None where nobody asks who it is."""
         self.confirming: bool = False
         """Whether its publishes are confirmed (confirm mode)."""
-        self.withheld = Withheld()
+        self.confirms = Confirms()
         self.plain: bool = True
         """Nothing is held and no confirmation is out of the ordinary: the hot path may be taken."""
         self.row: Row | None = None
@@ -88,7 +88,7 @@ class Producer(Sender, Awaiting):
         self._find_plain()
 
     def _find_plain(self) -> None:
-        self.plain = self._is_ordinary() and not self.withheld.pending
+        self.plain = self._is_ordinary() and not self.confirms.pending
         self.row = None
 
     def _is_ordinary(self) -> bool:
@@ -117,7 +117,7 @@ class Producer(Sender, Awaiting):
                 if not queue.dirty:
                     broker.mark(queue)
                 if self.confirming:
-                    self.withheld.published += 1
+                    self.confirms.published += 1
                     if not self.listed:
                         broker.list_confirming(self)
                 return
@@ -142,8 +142,8 @@ class Producer(Sender, Awaiting):
                 if not queue.dirty:
                     broker.mark(queue)
                 if self.confirming:
-                    self.withheld.published += 1
-                    self.await_disk(self.withheld.published)
+                    self.confirms.published += 1
+                    self.await_disk(self.confirms.published)
                 return
         self._publish_with_care(route, content, charge)
 
@@ -152,10 +152,10 @@ class Producer(Sender, Awaiting):
         if row is not None and row.takes(route.alone(), charge, self.broker):
             row.queue.append(route.address, content, charge, self.broker.now)
             self.broker.mark(row.queue)
-            self.withheld.published += 1
+            self.confirms.published += 1
             if route.stored is not None:
-                self.await_disk(self.withheld.published)
-            row.join(self.withheld.published, charge)
+                self.await_disk(self.confirms.published)
+            row.join(self.confirms.published, charge)
             return
         if self.closing is not None:
             return
@@ -185,7 +185,7 @@ class Producer(Sender, Awaiting):
             return
         self.note_stops()
         deadline = self.deadline_of(route.queues)
-        pending = self.withheld.hold(deadline) if self.confirming else None
+        pending = self.confirms.hold(deadline) if self.confirming else None
         holding.take(charge, 1)
         self.line_up(HeldPublish(self, route, content, charge, pending, deadline), obstacle)
 
@@ -199,13 +199,15 @@ class Producer(Sender, Awaiting):
         super().line_up(held, obstacle)
         self.take_care()
 
-    def accept(self, route: Route, queues: list[Queue], content: bytes, charge: i64, pending: Pending | None) -> None:
+    def accept(
+        self, route: Route, queues: list[Queue], content: bytes, charge: i64, pending: PendingConfirm | None
+    ) -> None:
         """Put a message into its queues and see to its confirmation."""
         closed: list[Gate] = []
         promises = self.broker.promises.made
         refused = put_in(self.broker, self.own, route, queues, content, charge, closed)
         if self.confirming and self.broker.promises.made != promises:
-            self.await_disk(self.withheld.published + 1 if pending is None else pending.number)
+            self.await_disk(self.confirms.published + 1 if pending is None else pending.number)
         self.broker.settle_crossings()  # The gate's closing is told before the blocks that come of it.
         for gate in closed:
             self.note_withheld(gate)
@@ -222,7 +224,7 @@ class Producer(Sender, Awaiting):
         """A queue's overflow policy refused a message, or its capacity was lowered so that it can never fit."""
         policy = queue.overflow
         if not self.confirming and road.must_wait(queue, charge):
-            never = road.never(f"queue '{queue.name}'", charge, queue.thresholds.capacity.words())
+            never = road.never(f"queue '{queue.name}'", charge, queue.thresholds.capacity.describe())
             if self.leaving:
                 self.broker.note_refused(self, never)  # Nobody is there to be told; the log is.
             else:
@@ -233,10 +235,15 @@ class Producer(Sender, Awaiting):
             self.broker.delete_queue(queue)
 
     def confirm(
-        self, pending: Pending | None, closed: list[Gate], refused: Queue | None, queues: list[Queue], charge: i64
+        self,
+        pending: PendingConfirm | None,
+        closed: list[Gate],
+        refused: Queue | None,
+        queues: list[Queue],
+        charge: i64,
     ) -> None:
         """See to the confirmation of what has gone in, behind the `closed` gates; or of what a queue has refused."""
-        withheld = self.withheld
+        withheld = self.confirms
         if refused is not None:
             withheld.refuse(withheld.hold(NEVER) if pending is None else pending)
         elif pending is not None:
@@ -244,7 +251,7 @@ class Producer(Sender, Awaiting):
         elif closed or withheld.pending:
             deadline = self.deadline_of(queues)
             withheld.withhold(closed, deadline)
-            self.broker.deadlines.add(self._deadline, deadline)
+            self.broker.timers.add(self._deadline, deadline)
         else:
             withheld.published += 1
         for gate in closed:
@@ -256,7 +263,7 @@ class Producer(Sender, Awaiting):
 
     def _begin_row(self, queue: Queue) -> None:
         """The next publishes may do as the last one did, which went into a queue behind its closed gate."""
-        last = self.withheld.pending[-1] if self.withheld.pending else None
+        last = self.confirms.pending[-1] if self.confirms.pending else None
         if last is not None and last.state == WITHHELD and self._is_ordinary():
             self.row = Row(queue, last, self.entry(queue.gate), self.broker.now)
 
@@ -269,7 +276,7 @@ class Producer(Sender, Awaiting):
         if journal is None or (unwritten and unwritten[len(unwritten) - 1].group is journal.open):
             return
         if not unwritten:
-            self.withheld.safe = number - 1
+            self.confirms.durable_upto = number - 1
         unwritten.append(Unwritten(number, journal.open))
         journal.wait(self)
 
@@ -278,7 +285,7 @@ class Producer(Sender, Awaiting):
         unwritten = self.unwritten
         if unwritten and unwritten[0].group is group:
             unwritten.popleft()
-            self.withheld.safe = unwritten[0].number - 1 if unwritten else UNLIMITED
+            self.confirms.durable_upto = unwritten[0].number - 1 if unwritten else UNLIMITED
             self.tell()
 
     def deadline_of(self, queues: list[Queue]) -> float:
@@ -289,25 +296,25 @@ class Producer(Sender, Awaiting):
 
     # Waiting (Waiter)
 
-    def comes_back(self) -> bool:
-        """See `Waiter.comes_back`: with confirms, and all of them on their way."""
-        return self.confirming and self.closing is None and not self.withheld.pending
+    def will_return_soon(self) -> bool:
+        """See `Waiter.will_return_soon`: with confirms, and all of them on their way."""
+        return self.confirming and self.closing is None and not self.confirms.pending
 
     def expire(self, now: float) -> float:
         """Confirm what is withheld and due, refuse what is held and due; returns the next deadline."""
         soon = now + CLOSE_ENOUGH_S
-        self.count_late(self.withheld.expire(soon))
+        self.count_late(self.confirms.expire(soon))
         due = [held for held in self.outbox if held.deadline <= soon]
         if due:
             self._refuse_held(due, now)
         self.note_stops()
         self.settle_down(now)
-        earliest, due_by = self.earliest(), self.withheld.due()
+        earliest, due_by = self.earliest(), self.confirms.due()
         return earliest if earliest < due_by else due_by
 
     def settle_down(self, now: float) -> None:
         """After anything was let go: tell what may be told, and find out whether it is still blocked."""
-        obstacle = self.withheld.release()
+        obstacle = self.confirms.release()
         if obstacle is not None:
             self.note_withheld(obstacle)  # It may have opened and closed again since the message went in.
         super().settle_down(now)
@@ -324,7 +331,7 @@ class Producer(Sender, Awaiting):
             self.count_refused(queue.gate, "hold-bound", charge, why)
         if self.confirming:
             self.give_back(route, content, f"refused: {why}")
-            self.withheld.refuse(self.withheld.hold(NEVER))
+            self.confirms.refuse(self.confirms.hold(NEVER))
             self.take_care()
             self.settle_down(self.broker.now)
         else:
@@ -344,7 +351,7 @@ class Producer(Sender, Awaiting):
             if self.confirming:
                 held.come_back(self.own, now)
             if held.pending is not None:
-                self.withheld.refuse(held.pending)
+                self.confirms.refuse(held.pending)
         changed = not kept or kept[0] is not self.outbox[0]
         self.outbox = kept
         if changed:
@@ -374,7 +381,7 @@ class Producer(Sender, Awaiting):
 
     def tell(self) -> None:
         """Let the broker know if there are confirmations to be told."""
-        if not self.listed and self.withheld.ready():
+        if not self.listed and self.confirms.ready():
             self.broker.list_confirming(self)
 
     # Going away
@@ -401,7 +408,7 @@ class Producer(Sender, Awaiting):
         place = self.gate
         self.leave_gates(now)
         self.ticket = 0
-        self.broker.deadlines.drop(self._deadline)
+        self.broker.timers.drop(self._deadline)
         if self.origin is not None:
             self.origin.part(self)
         if place is not None:

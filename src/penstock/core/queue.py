@@ -28,10 +28,10 @@ from penstock.core.priorities import Priorities
 from penstock.core.settings import NOT_SAID, Settings
 from penstock.core.share import Share
 from penstock.core.tally import Tally
-from penstock.flow.deadlines import NEVER, Party
+from penstock.flow.deadlines import NEVER, TimerHandler
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
-from penstock.flow.pool import Pool
+from penstock.flow.pool import SharedLimit
 from penstock.flow.turns import Turns
 from penstock.flow.work import AT_ONCE
 from penstock.names import QUORUM_DELIVERY_LIMIT, Features
@@ -66,7 +66,7 @@ class Queue(Tally):
         self.auto_delete: bool = False
         self.owner: object = None
         """The connection that an exclusive queue belongs to; None for all others."""
-        self.gate = Gate("queue", name, turns.crossings)
+        self.gate = Gate("queue", name, turns.transitions)
         self.gate.owner = self
         self.gates: list[Gate] = [self.gate]
         """What a message on its way into this queue must pass: its own gate, its pools', the operator's."""
@@ -100,7 +100,7 @@ class Queue(Tally):
         self.cursors: list[Cursor] = []
         """The cursors that read this queue; empty while it is used in the ordinary way."""
         self.dirty: bool = False
-        self.lifetime: Party | None = None
+        self.lifetime: TimerHandler | None = None
         """Looks after what expires here; None while nothing does."""
         self.dead_letters: DeadLetters | None = None
         """Sees to the messages that die here; None where they are dropped."""
@@ -150,7 +150,7 @@ class Queue(Tally):
         self.bytes += charge
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
-        """See `Guarded.admits`: false only where a message must wait for room.
+        """See `GateOwner.admits`: false only where a message must wait for room.
 
         One that was deleted stops nobody, and nobody waits for room that cannot come (the capacity was lowered).
         """
@@ -193,17 +193,17 @@ class Queue(Tally):
             return False
         return self.fits(charge) or self.overflow.verdict(self, charge) == ACCEPT
 
-    def can_wait(self) -> bool:
-        """See `Guarded.can_wait`: consumers have half of what the resume threshold leaves them."""
+    def may_defer_turn(self) -> bool:
+        """See `GateOwner.may_defer_turn`: consumers have half of what the resume threshold leaves them."""
         resume = self.thresholds.resume
         return self.messages * 2 > resume.messages or self.bytes * 2 > resume.bytes
 
-    def grows(self, messages: i64, bytes: i64) -> bool:
-        """See `Guarded.grows`."""
+    def limits_increase(self, messages: i64, bytes: i64) -> bool:
+        """See `GateOwner.limits_increase`."""
         return self.thresholds.bound(messages, bytes)
 
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
-        """See `Guarded.has_room`: false only where a commit must wait for room."""
+        """See `GateOwner.has_room`: false only where a commit must wait for room."""
         return self.deleted or self.covers(messages, bytes) or self.overflow.judge(self, messages, bytes, bytes) != HOLD
 
     def covers(self, messages: i64, bytes: i64) -> bool:
@@ -425,7 +425,7 @@ class Queue(Tally):
         elif self.thresholds.underfull(self.depth_messages(), self.depth_bytes()):
             gate.reopen(self.depth_messages(), self.depth_bytes(), now)
         if gate.open and gate.waiters:
-            self.turns.enlist(gate)
+            self.turns.schedule(gate)
         self._review_easy(now)
 
     def _review_easy(self, now: float) -> None:
@@ -461,7 +461,7 @@ class Queue(Tally):
         if membership.pools:
             membership.bound()
 
-    def stand_by(self, gates: list[Gate], pools: list[Pool], now: float) -> None:
+    def stand_by(self, gates: list[Gate], pools: list[SharedLimit], now: float) -> None:
         """Let these gates, besides its own, stand on its road from now on; `pools` are the owners of some of them."""
         self.membership.move(pools, now)
         self.operated = len(gates) > len(pools)

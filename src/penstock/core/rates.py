@@ -5,25 +5,25 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from penstock.core.limits import Limits
-from penstock.flow.deadlines import NEVER, Deadlines, Party
-from penstock.flow.gate import Gate, Guarded
-from penstock.flow.rate import Bucket
+from penstock.flow.deadlines import NEVER, TimerHandler, Timers
+from penstock.flow.gate import Gate, GateOwner
+from penstock.flow.rate import TokenBucket
 from penstock.flow.turns import Turns
 
 
-class RateGate(Party, Guarded):
+class RateGate(TimerHandler, GateOwner):
     """Closes when a bucket is empty, opens when it has something again; no clock ticks meanwhile."""
 
-    def __init__(self, name: str, turns: Turns, deadlines: Deadlines) -> None:
+    def __init__(self, name: str, turns: Turns, deadlines: Timers) -> None:
         super().__init__()
         self.turns = turns
-        self.deadlines = deadlines
-        self.gate = Gate("rate", name, turns.crossings)
+        self.timers = deadlines
+        self.gate = Gate("rate", name, turns.transitions)
         self.gate.owner = self
-        self.gate.often = True
-        self.messages: Bucket | None = None
+        self.gate.frequent = True
+        self.messages: TokenBucket | None = None
         """Messages a second; None is no bound."""
-        self.bytes: Bucket | None = None
+        self.bytes: TokenBucket | None = None
         """Bytes (charges) a second; None is no bound."""
 
     def limit(self, limits: Limits) -> None:
@@ -41,11 +41,11 @@ class RateGate(Party, Guarded):
         return ready
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
-        """See `Guarded.admits`."""
+        """See `GateOwner.admits`."""
         return self.ready_at(now) <= now
 
     def passed(self, charge: i64, now: float) -> None:
-        """See `Guarded.passed`."""
+        """See `GateOwner.passed`."""
         if self.messages is not None:
             self.messages.take(1, now)
         if self.bytes is not None:
@@ -53,35 +53,35 @@ class RateGate(Party, Guarded):
         self._judge(now)
 
     def review(self, now: float) -> None:
-        """See `Guarded.review`."""
+        """See `GateOwner.review`."""
         self._judge(now)
         if self.gate.open and self.gate.waiters:
-            self.turns.enlist(self.gate)
+            self.turns.schedule(self.gate)
 
     def on_deadline(self, now: float) -> float:
-        """See `Party.on_deadline`."""
+        """See `TimerHandler.on_deadline`."""
         self.review(now)
         return NEVER if self.gate.open else self.ready_at(now)
 
     def drop(self) -> None:
         """Forget its deadline: nobody has it on the road any more."""
-        self.deadlines.drop(self)
+        self.timers.drop(self)
 
     def _judge(self, now: float) -> None:
         ready = self.ready_at(now)
         if ready > now:
             self.gate.close(0, 0, now)
-            self.deadlines.add(self, ready)
+            self.timers.add(self, ready)
         else:
             self.gate.reopen(0, 0, now)
 
 
-def _bucket(before: Bucket | None, rate: float | None, burst: float) -> Bucket | None:
+def _bucket(before: TokenBucket | None, rate: float | None, burst: float) -> TokenBucket | None:
     if rate is None:
         return None
     if before is not None and before.rate == rate and before.burst == burst:
         return before
-    return Bucket(rate, burst)
+    return TokenBucket(rate, burst)
 
 
 def rated(limits: Limits) -> bool:

@@ -11,7 +11,7 @@ from penstock.core.rates import RateGate
 from penstock.core.share import AddressDepth
 from penstock.flow.gate import Gate
 from penstock.flow.level import Thresholds, amounts
-from penstock.flow.pool import Pool
+from penstock.flow.pool import SharedLimit
 
 
 def clause(gate: Gate) -> str:
@@ -25,7 +25,7 @@ def clause(gate: Gate) -> str:
         return f"the rate of {gate.name} is used up"
     if isinstance(owner, Queue):
         return _depth(gate, owner.thresholds, owner.depth_messages(), owner.depth_bytes())
-    if isinstance(owner, Pool):
+    if isinstance(owner, SharedLimit):
         return _depth(gate, owner.thresholds, owner.messages, owner.bytes)
     if isinstance(owner, AddressDepth):
         return _depth(gate, owner.thresholds, owner.messages, owner.bytes)
@@ -34,5 +34,5 @@ def clause(gate: Gate) -> str:
 
 def _depth(gate: Gate, thresholds: Thresholds, messages: i64, bytes: i64) -> str:
     held = f"{gate.kind} '{gate.name}' holds {amounts(messages, bytes)}"
-    marks = "" if gate.open else f"closed above {thresholds.stop.words()}, opens at {thresholds.resume.words()}, "
-    return f"{held} ({marks}capacity {thresholds.capacity.words()})"
+    marks = "" if gate.open else f"closed above {thresholds.stop.describe()}, opens at {thresholds.resume.describe()}, "
+    return f"{held} ({marks}capacity {thresholds.capacity.describe()})"

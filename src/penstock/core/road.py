@@ -61,7 +61,7 @@ def obstacle(own: list[Gate], route: Route, queues: list[Queue], charge: i64, no
     for queue in queues:
         size = queue.bytes + charge
         for gate in queue.gates:
-            if size > gate.shelter and not queue.deleted and not gate.lets_pass(charge, copies, now):
+            if size > gate.guaranteed_bytes and not queue.deleted and not gate.lets_pass(charge, copies, now):
                 return gate
         for gate in disk_gates(route, queue, charge):
             if not gate.open:
@@ -89,7 +89,7 @@ def newcomers_obstacle(
             return queue.gate
         size = queue.bytes + charge
         for gate in queue.gates:
-            if size > gate.shelter and (gate.waiters or not gate.admits(charge, copies, now)):
+            if size > gate.guaranteed_bytes and (gate.waiters or not gate.admits(charge, copies, now)):
                 return gate
         for gate in disk_gates(route, queue, charge):
             if gate.waiters or not gate.open:
@@ -109,7 +109,11 @@ def stopping_gate(producer: Blockable, route: Route, content: bytes, charge: i64
     for queue in route.queues:
         size = queue.bytes + charge
         for gate in queue.gates:
-            if not gate.open and size > gate.shelter and producer.is_stopped_at(gate, patience_s(route.queues)):
+            if (
+                not gate.open
+                and size > gate.guaranteed_bytes
+                and producer.is_stopped_at(gate, patience_s(route.queues))
+            ):
                 if queue.takes(content, charge, now):
                     return gate
     return None
@@ -118,10 +122,10 @@ def stopping_gate(producer: Blockable, route: Route, content: bytes, charge: i64
 def note_closed(found: list[Gate], route: Route, queue: Queue) -> None:
     """Add to `found` the closed gates behind which a message has just gone into a queue."""
     for gate in route.gates:
-        if not gate.open and not gate.often and gate not in found:
+        if not gate.open and not gate.frequent and gate not in found:
             found.append(gate)
     for gate in queue.gates:
-        if not gate.open and queue.bytes > gate.shelter and gate not in found:
+        if not gate.open and queue.bytes > gate.guaranteed_bytes and gate not in found:
             found.append(gate)
 
 
@@ -130,14 +134,14 @@ def never_fits(route: Route, queues: list[Queue], charge: i64, now: float) -> Co
     for gate in route.gates:
         owner = gate.owner
         if isinstance(owner, AddressDepth) and not owner.can_ever_admit(charge):
-            return never(f"address '{gate.name}'", charge, owner.thresholds.capacity.words())
+            return never(f"address '{gate.name}'", charge, owner.thresholds.capacity.describe())
     copies = len(queues)
     for queue in queues:
         if not queue.can_ever_fit(charge) and must_wait(queue, charge):
-            return never(f"queue '{queue.name}'", charge, queue.thresholds.capacity.words())
+            return never(f"queue '{queue.name}'", charge, queue.thresholds.capacity.describe())
         for pool in queue.membership.pools:
             if pool.gate in queue.gates and not pool.can_ever_admit(charge, copies):
-                return never(f"{pool.gate.kind} '{pool.gate.name}'", charge, pool.thresholds.capacity.words())
+                return never(f"{pool.gate.kind} '{pool.gate.name}'", charge, pool.thresholds.capacity.describe())
     return None
 
 
@@ -177,12 +181,12 @@ def refusal(queue: Queue) -> ResourceError:
     if queue.pages is not None:
         pages = queue.pages
         paged = f"; of these {int(pages.messages):,}, {int(pages.bytes):,} bytes, are on the disk, where "
-        paged += f"{queue.settings.page_limit.words()} is the most"
+        paged += f"{queue.settings.page_limit.describe()} is the most"
     if queue.length is not None:
         paged = f"; it has {queue.length.clause()}{paged}"
     return ResourceError(
         f"queue '{queue.name}' holds {amounts(queue.depth_messages(), queue.depth_bytes())}; its "
-        f"capacity is {queue.thresholds.capacity.words()} and its overflow policy {queue.overflow.name}{paged}"
+        f"capacity is {queue.thresholds.capacity.describe()} and its overflow policy {queue.overflow.name}{paged}"
     )
 
 

@@ -1,9 +1,9 @@
 """Publishes in a row behind one closed gate: what the first of them found out holds for the next.
 
 Between stop and capacity a message is taken and its confirmation withheld. A producer with a large window brings
-hundreds of such in one turn of the broker; all of them join the first one's `Pending`, and the rest of the road is not
-looked at again. What could change the answer ends the row: the queue says how far it may go (`Queue.roomy_messages`),
-and whatever else becomes of its producer takes the careful way, which begins another.
+hundreds of such in one turn of the broker; all of them join the first one's `PendingConfirm`, and the rest of the road
+is not looked at again. What could change the answer ends the row: the queue says how far it may go
+(`Queue.roomy_messages`), and whatever else becomes of its producer takes the careful way, which begins another.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 
 from penstock.core.queue import Queue
-from penstock.flow.ledger import Block
-from penstock.flow.withheld import Pending
+from penstock.flow.ledger import BlockStats
+from penstock.flow.withheld import PendingConfirm
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
@@ -25,7 +25,7 @@ class Row:
 
     __slots__ = ("queue", "pending", "entry", "now")
 
-    def __init__(self, queue: Queue, pending: Pending, entry: Block, now: float) -> None:
+    def __init__(self, queue: Queue, pending: PendingConfirm, entry: BlockStats, now: float) -> None:
         self.queue = queue
         self.pending = pending
         self.entry = entry

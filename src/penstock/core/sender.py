@@ -15,14 +15,14 @@ from penstock.core.blockable import Blockable
 from penstock.core.holding import Held, Holding
 from penstock.core.queue import Queue
 from penstock.errors import BrokerError
-from penstock.flow.deadlines import Party
+from penstock.flow.deadlines import TimerHandler
 from penstock.flow.gate import Gate
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
 
 
-class _Deadline(Party):
+class _Deadline(TimerHandler):
     """The sender's entry in the broker's one timer."""
 
     def __init__(self, sender: Sender) -> None:
@@ -52,7 +52,7 @@ class Sender(Blockable):
         """Let something stand at the end of its line; `obstacle` is where, if nothing stands before it."""
         gate = self.gate if self.outbox else obstacle
         self.outbox.append(held)
-        self.broker.deadlines.add(self._deadline, held.deadline)
+        self.broker.timers.add(self._deadline, held.deadline)
         if gate is not None:
             self.count_held(gate, held.charge, held.messages)
             if self.gate is None:
@@ -68,8 +68,8 @@ class Sender(Blockable):
         """See `Waiter.obstacle`."""
         return self.outbox[0].obstacle(self.own, self.broker.now)
 
-    def obstacle_ahead(self) -> Gate | None:
-        """See `Waiter.obstacle_ahead`."""
+    def next_gate(self) -> Gate | None:
+        """See `Waiter.next_gate`."""
         while self.outbox and self.closing is None:
             obstacle = self.obstacle()
             if obstacle is not None:
@@ -105,7 +105,7 @@ class Sender(Blockable):
         if place is not None:
             place.leave(self)
             place.review(now)
-        ahead = self.obstacle_ahead()
+        ahead = self.next_gate()
         if ahead is None:
             self.ticket = 0
         else:
@@ -117,7 +117,7 @@ class Sender(Blockable):
 
     def look_by(self, when: float) -> None:
         """Look at the deadlines at this time (monotonic seconds) at the latest."""
-        self.broker.deadlines.add(self._deadline, when)
+        self.broker.timers.add(self._deadline, when)
 
     def earliest(self) -> float:
         """Return the earliest deadline of what waits in the outbox, infinity for none."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from penstock.flow.gate import Gate, Guarded
+from penstock.flow.gate import Gate, GateOwner
 from penstock.flow.level import Thresholds
 from penstock.flow.turns import Turns
 
 
-class AddressDepth(Guarded):
+class AddressDepth(GateOwner):
     """The depth of an address, its thresholds and its gate."""
 
     def __init__(self, name: str, thresholds: Thresholds, turns: Turns) -> None:
         self.turns = turns
-        self.gate = Gate("address", name, turns.crossings)
+        self.gate = Gate("address", name, turns.transitions)
         self.gate.owner = self
         self.thresholds = thresholds
         self.messages: i64 = 0
@@ -32,15 +32,15 @@ class AddressDepth(Guarded):
         self.review(now)
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
-        """See `Guarded.admits`."""
+        """See `GateOwner.admits`."""
         return self.thresholds.capacity.covers(self.messages + 1, self.bytes + charge)
 
-    def grows(self, messages: i64, bytes: i64) -> bool:
-        """See `Guarded.grows`."""
+    def limits_increase(self, messages: i64, bytes: i64) -> bool:
+        """See `GateOwner.limits_increase`."""
         return self.thresholds.bound(messages, bytes)
 
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
-        """See `Guarded.has_room`."""
+        """See `GateOwner.has_room`."""
         return self.thresholds.capacity.covers(self.messages + messages, self.bytes + bytes)
 
     def can_ever_admit(self, charge: i64) -> bool:
@@ -48,7 +48,7 @@ class AddressDepth(Guarded):
         return self.thresholds.capacity.covers(1, charge)
 
     def review(self, now: float) -> None:
-        """See `Guarded.review`."""
+        """See `GateOwner.review`."""
         gate = self.gate
         if gate.open:
             if self.thresholds.overfull(self.messages, self.bytes):
@@ -56,7 +56,7 @@ class AddressDepth(Guarded):
         elif self.thresholds.underfull(self.messages, self.bytes):
             gate.reopen(self.messages, self.bytes, now)
         if gate.open and gate.waiters:
-            self.turns.enlist(gate)
+            self.turns.schedule(gate)
 
 
 class Share:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 
 from penstock.core.untold import Untold
-from penstock.flow.gate import Guarded
+from penstock.flow.gate import GateOwner
 from penstock.flow.turns import Turns
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.flow.chores import Chore
 
 
-class Tally(Guarded):
+class Tally(GateOwner):
     """The counting side of a queue."""
 
     def __init__(self, turns: Turns) -> None:

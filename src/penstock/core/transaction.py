@@ -117,7 +117,7 @@ class Transaction:
         behind = bool(outbox) and (commit.messages > 0 or isinstance(outbox[len(outbox) - 1], Commit))
         if commit.never_fits() is None and (behind or obstacle is not None):
             commit.deadline = producer.deadline_of(commit.queues)
-            commit.pending = producer.withheld.hold(commit.deadline)
+            commit.pending = producer.confirms.hold(commit.deadline)
             producer.line_up(commit, obstacle)
         else:
             producer.holding.give(commit.charge, commit.messages)
@@ -131,7 +131,7 @@ class Transaction:
 
     def answer(self) -> None:
         """Number an answer that depends on nothing but those before it."""
-        withheld = self.producer.withheld
+        withheld = self.producer.confirms
         if withheld.pending:
             withheld.withhold([], NEVER)
         else:

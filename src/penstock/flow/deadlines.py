@@ -22,7 +22,7 @@ DUE_AT_ONCE: Final = 250
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Party:
+class TimerHandler:
     """Something with deadlines: a producer that holds, a queue whose messages expire, a plan that long-polls."""
 
     def __init__(self) -> None:
@@ -33,15 +33,15 @@ class Party:
         raise NotImplementedError
 
 
-class Deadlines:
+class Timers:
     """A heap of (time, party)."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Party]] = []
+        self._heap: list[tuple[float, int, TimerHandler]] = []
         self._count: int = 0
         self._stale: int = 0
 
-    def add(self, party: Party, when: float) -> None:
+    def add(self, party: TimerHandler, when: float) -> None:
         """Look at a party at `when` (monotonic seconds), or earlier if it already has an earlier entry."""
         if when < party.due:
             if party.due != NEVER:
@@ -51,7 +51,7 @@ class Deadlines:
             heapq.heappush(self._heap, (when, self._count, party))
             self._sweep()
 
-    def drop(self, party: Party) -> None:
+    def drop(self, party: TimerHandler) -> None:
         """Forget a party that went away."""
         if party.due != NEVER:
             party.due = NEVER

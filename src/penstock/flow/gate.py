@@ -12,10 +12,10 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr, trait
 
-from penstock.flow.deadlines import NEVER, Party
-from penstock.flow.ledger import GateBook
+from penstock.flow.deadlines import NEVER, TimerHandler
+from penstock.flow.ledger import GateStats
 
-NO_SHELTER: Final = -1
+NO_GUARANTEE: Final = -1
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -48,14 +48,14 @@ class Waiter:
         """Pass exactly one message; returns its charge in bytes."""
         raise NotImplementedError
 
-    def obstacle_ahead(self) -> Gate | None:
+    def next_gate(self) -> Gate | None:
         """Return the gate to wait at for the message after, or None when nothing is left to pass.
 
         Unlike `obstacle` this names a gate even when the road is open: one message a turn, then back into the line.
         """
         raise NotImplementedError
 
-    def comes_back(self) -> bool:
+    def will_return_soon(self) -> bool:
         """Tell whether it has passed all it had only because it waits to be told so: it will have more at once."""
         return False
 
@@ -65,7 +65,7 @@ class Waiter:
 
 
 @trait
-class Guarded:
+class GateOwner:
     """What a gate guards: the owner of the amount that closes and opens it."""
 
     def review(self, now: float) -> None:
@@ -79,7 +79,7 @@ class Guarded:
     def passed(self, charge: i64, now: float) -> None:
         """Note that a message went past the gate; only what counts messages that pass cares."""
 
-    def grows(self, messages: i64, bytes: i64) -> bool:
+    def limits_increase(self, messages: i64, bytes: i64) -> bool:
         """Tell whether a commit must pass that changes the amount by so much, what it frees taken off.
 
         One that brings no more than it frees passes every depth; what is no depth stops everybody.
@@ -90,12 +90,12 @@ class Guarded:
         """Tell whether there is room for so much more at once, be the gate open or closed."""
         return self.admits(bytes, 1, now)
 
-    def can_wait(self) -> bool:
+    def may_defer_turn(self) -> bool:
         """Tell whether a turn may be given a moment later without anybody running dry behind the gate."""
         return False
 
 
-class Crossing:
+class GateTransition:
     """A gate closed or opened: what people and protocols are told, once each."""
 
     __slots__ = ("gate", "closed", "messages", "bytes", "now")
@@ -112,36 +112,36 @@ class Crossing:
 class Gate:
     """A condition; `open` is the whole state, the rest is who cares."""
 
-    def __init__(self, kind: str, name: str, crossings: list[Crossing]) -> None:
+    def __init__(self, kind: str, name: str, crossings: list[GateTransition]) -> None:
         self.kind = kind
         """What it guards: "queue", "address", "vhost", "memory", "rate", "operator" or "disk"."""
         self.name = name
-        self.owner: Guarded | None = None
-        self.crossings = crossings
+        self.owner: GateOwner | None = None
+        self.transitions = crossings
         """The broker's record of crossings that nobody has acted on yet."""
         self.open: bool = True
-        self.listed: bool = False
+        self.scheduled: bool = False
         """Whether the broker's Turns know that somebody here may go on."""
-        self.shelter: i64 = NO_SHELTER
+        self.guaranteed_bytes: i64 = NO_GUARANTEE
         """A queue whose bytes are no more than this, the new message included, passes even when the gate is closed."""
-        self.often: bool = False
+        self.frequent: bool = False
         """Whether it closes and opens as a matter of course (a rate): people look at it when they ask, and are not told
         each time."""
         self.waiters: list[tuple[i64, i64, Waiter]] = []
         """A heap by ticket and serial."""
-        self.absent: list[tuple[i64, float, i64, Waiter]] = []
+        self.returning: list[tuple[i64, float, i64, Waiter]] = []
         """A heap of who has just passed and comes back at once: where it will stand, how long that is waited for."""
-        self.round: i64 = 0
+        self.closed_at_ticket: i64 = 0
         """The place of the turn that closed it: who stands no further on has not had a turn in that round."""
-        self.ending: bool = False
+        self.finishing_round: bool = False
         """Set while one of those looks at its road: the round goes to its end, as far as there is room."""
-        self.timer: Party | None = None
+        self.timer: TimerHandler | None = None
         """Lists the gate again when nobody is waited for any more."""
         self.blocked: dict[int, Waiter] = {}
         """Whom it blocks, by identity: those in its line, and those with confirmations withheld by it."""
-        self.expecting: dict[int, Waiter] = {}
+        self.to_release: dict[int, Waiter] = {}
         """Those of them to whom its opening matters at once."""
-        self.book = GateBook()
+        self.stats = GateStats()
 
     def __lt__(self, other: Gate) -> bool:
         return self.name < other.name  # Asked for equal places: a waiter has moved between two gates that are listed.
@@ -150,15 +150,15 @@ class Gate:
         """Close at this depth; a gate that is closed stays so."""
         if self.open:
             self.open = False
-            self.book.closed(now)
-            self.crossings.append(Crossing(self, True, messages, bytes, now))
+            self.stats.closed(now)
+            self.transitions.append(GateTransition(self, True, messages, bytes, now))
 
     def reopen(self, messages: i64, bytes: i64, now: float) -> None:
         """Open at this depth; a gate that is open stays so. Who waits is not touched here: see Turns."""
         if not self.open:
             self.open = True
-            self.book.opened(now)
-            self.crossings.append(Crossing(self, False, messages, bytes, now))
+            self.stats.opened(now)
+            self.transitions.append(GateTransition(self, False, messages, bytes, now))
 
     def review(self, now: float) -> None:
         """Let the owner judge its depth anew; a gate without one is moved by hand."""
@@ -170,11 +170,11 @@ class Gate:
         return self.open if self.owner is None else self.owner.admits(charge, copies, now)
 
     def grows(self, messages: i64, bytes: i64) -> bool:
-        """See `Guarded.grows`; a gate without an owner stops everybody."""
-        return self.owner is None or self.owner.grows(messages, bytes)
+        """See `GateOwner.limits_increase`; a gate without an owner stops everybody."""
+        return self.owner is None or self.owner.limits_increase(messages, bytes)
 
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
-        """See `Guarded.has_room`; a gate without an owner has room while it is open."""
+        """See `GateOwner.has_room`; a gate without an owner has room while it is open."""
         return self.open if self.owner is None else self.owner.has_room(messages, bytes, now)
 
     def passed(self, charge: i64, now: float) -> None:
@@ -184,7 +184,7 @@ class Gate:
 
     def lets_pass(self, charge: i64, copies: i64, now: float) -> bool:
         """Tell whether a message whose turn it is may pass: open, or at the end of its round, and with room for it."""
-        return (self.open or self.ending) and self.admits(charge, copies, now)
+        return (self.open or self.finishing_round) and self.admits(charge, copies, now)
 
     def enter(self, waiter: Waiter) -> None:
         """Stand in this gate's line with the ticket that one has."""
@@ -212,12 +212,12 @@ class Gate:
 
     def expect(self, waiter: Waiter) -> None:
         """Call this party's `release` when the gate opens: something of it is withheld, or it has nothing more here."""
-        self.expecting[id(waiter)] = waiter
+        self.to_release[id(waiter)] = waiter
 
     def unblock(self, waiter: Waiter) -> None:
         """It blocks this party no more."""
         self.blocked.pop(id(waiter), None)
-        self.expecting.pop(id(waiter), None)
+        self.to_release.pop(id(waiter), None)
 
     def forget(self, waiter: Waiter) -> None:
         """Forget a party that went away: nothing of it stays behind."""
@@ -225,7 +225,7 @@ class Gate:
             self.leave(waiter)
         self.unblock(waiter)
 
-    def take_expecting(self, most: int) -> list[Waiter]:
+    def take_to_release(self, most: int) -> list[Waiter]:
         """Take those who are to be released, the longest waiting first and at most so many; each looks at its own road
         again and may come back.
 
@@ -235,11 +235,11 @@ class Gate:
         Taking first and notifying afterwards is what keeps a wake-up from being lost or doubled when a party that is
         released publishes onto the same gate again.
         """
-        if len(self.expecting) <= most:
-            woken = list(self.expecting.values())
-            self.expecting.clear()
+        if len(self.to_release) <= most:
+            woken = list(self.to_release.values())
+            self.to_release.clear()
             return woken
-        woken = list(islice(self.expecting.values(), most))
+        woken = list(islice(self.to_release.values(), most))
         for waiter in woken:
-            del self.expecting[id(waiter)]
+            del self.to_release[id(waiter)]
         return woken

@@ -1,8 +1,8 @@
 """Who was blocked by what, since when, how often and for how long: the answer to "why is it blocked?".
 
-One `Block` for each (producer, gate) that ever met closed; one `GateBook` a gate. Written by the code that decides,
-read by the log, `connection.blocked`, `penstock why` and the metrics. Bounded: a producer that goes away takes its
-entries along and leaves a summary among the last `DEPARTED_KEPT`.
+One `BlockStats` for each (producer, gate) that ever met closed; one `GateStats` a gate. Written by the code that
+decides, read by the log, `connection.blocked`, `penstock why` and the metrics. Bounded: a producer that goes away takes
+its entries along and leaves a summary among the last `DEPARTED_KEPT`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DEPARTED_KEPT: Final = 100
 """Summaries kept of producers that went away, per gate: enough for one screen of a post-mortem, about 20 KiB."""
 
 
-class Block:
+class BlockStats:
     """The story of one producer at one gate. Times in seconds of the caller's monotonic clock."""
 
     __slots__ = (
@@ -85,7 +85,7 @@ class Block:
         """Return the total time blocked, the running block included."""
         return self.total_s if self.since is None else self.total_s + now - self.since
 
-    def plain(self, now: float, closed_since: float | None) -> dict[str, object]:
+    def as_dict(self, now: float, closed_since: float | None) -> dict[str, object]:
         """Return the entry as plain data; `blocked_for_s` is None while it is not blocked.
 
         `closed_since` is when the gate closed; None while it is open.
@@ -107,26 +107,26 @@ class Block:
         }
 
 
-class GateBook:
+class GateStats:
     """What happened at one gate."""
 
-    __slots__ = ("since", "crossings", "closed_s", "blocks", "departed")
+    __slots__ = ("since", "transitions", "closed_s", "blocks", "departed")
 
     def __init__(self) -> None:
         self.since: float | None = None
         """Closed since; None while it is open."""
-        self.crossings: int = 0
+        self.transitions: int = 0
         """How often it closed."""
         self.closed_s: float = 0.0
-        self.blocks: dict[int, Block] = {}
+        self.blocks: dict[int, BlockStats] = {}
         """By identity of the producer."""
-        self.departed: deque[Block] | None = None
+        self.departed: deque[BlockStats] | None = None
         """Summaries of producers that went away, the last of them; None before the first."""
 
     def closed(self, now: float) -> None:
         """Note a crossing of the stop threshold."""
         self.since = now
-        self.crossings += 1
+        self.transitions += 1
 
     def opened(self, now: float) -> None:
         """Note a crossing of the resume threshold."""
@@ -134,11 +134,11 @@ class GateBook:
             self.closed_s += now - self.since
             self.since = None
 
-    def entry(self, key: int, producer: str) -> Block:
+    def entry(self, key: int, producer: str) -> BlockStats:
         """Return the entry of a producer, made at first use."""
         block = self.blocks.get(key)
         if block is None:
-            block = Block(producer)
+            block = BlockStats(producer)
             self.blocks[key] = block
         return block
 
@@ -151,7 +151,7 @@ class GateBook:
                 self.departed = deque(maxlen=DEPARTED_KEPT)
             self.departed.append(block)
 
-    def blocked(self) -> dict[int, Block]:
+    def blocked(self) -> dict[int, BlockStats]:
         """Return the entries of those who are blocked now, by identity, in the order in which they were."""
         found = [(block.since, key, block) for key, block in self.blocks.items() if block.since is not None]
         found.sort(key=_since)
@@ -162,23 +162,23 @@ class GateBook:
         closed_for = 0.0 if self.since is None else now - self.since
         return {
             "closed_for_s": None if self.since is None else closed_for,
-            "crossings": self.crossings,
+            "crossings": self.transitions,
             "closed_s": self.closed_s + closed_for,
             "blocked": len(self.blocked()),
         }
 
-    def plain(self, now: float) -> dict[str, object]:
+    def as_dict(self, now: float) -> dict[str, object]:
         """Return the book as plain data: the summary, its producers and the last that went away."""
         blocked = self.blocked()
         others = [block for key, block in self.blocks.items() if key not in blocked]
         producers = [*blocked.values(), *others]
         return {
             **self.summary(now),
-            "producers": [block.plain(now, self.since) for block in producers[:PRODUCERS_TOLD]],
+            "producers": [block.as_dict(now, self.since) for block in producers[:PRODUCERS_TOLD]],
             "more_producers": max(len(producers) - PRODUCERS_TOLD, 0),
-            "departed": [block.plain(now, None) for block in self.departed or ()],
+            "departed": [block.as_dict(now, None) for block in self.departed or ()],
         }
 
 
-def _since(entry: tuple[float, int, Block]) -> float:
+def _since(entry: tuple[float, int, BlockStats]) -> float:
     return entry[0]

@@ -27,13 +27,13 @@ class Level:
         """Tell whether both amounts are at or below this level."""
         return messages <= self.messages and bytes <= self.bytes
 
-    def plain(self) -> dict[str, int | None]:
+    def as_dict(self) -> dict[str, int | None]:
         """Return the pair as plain data; None is no limit."""
         messages: int | None = None if self.messages == UNLIMITED else int(self.messages)
         size: int | None = None if self.bytes == UNLIMITED else int(self.bytes)
         return {"messages": messages, "bytes": size}
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Return the pair for a sentence: "1,000 messages", "4,194,304 bytes", both, or "no limit"."""
         parts: list[str] = []
         if self.messages != UNLIMITED:
@@ -49,7 +49,7 @@ class Level:
         return hash((int(self.messages), int(self.bytes)))
 
     def __repr__(self) -> str:
-        return f"Level({self.plain()})"
+        return f"Level({self.as_dict()})"
 
 
 def amounts(messages: i64, bytes: i64) -> str:

@@ -17,7 +17,7 @@ from typing import Final
 
 from mypy_extensions import i64, trait
 
-from penstock.flow.gate import NO_SHELTER, Gate, Guarded
+from penstock.flow.gate import NO_GUARANTEE, Gate, GateOwner
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.turns import Turns
 
@@ -31,20 +31,20 @@ SHARE_BYTES_MAX: Final = 1024 * 1024
 
 
 @trait
-class Member:
+class LimitMember:
     """One whose depth counts in pools."""
 
-    def call_in(self) -> None:
+    def reclaim_slack(self) -> None:
         """Give back all slack: be counted in every pool with the true depth."""
         raise NotImplementedError
 
 
-class Pool(Guarded):
+class SharedLimit(GateOwner):
     """The sum, its thresholds, its gate."""
 
     def __init__(self, kind: str, name: str, thresholds: Thresholds, turns: Turns) -> None:
         self.turns = turns
-        self.gate = Gate(kind, name, turns.crossings)
+        self.gate = Gate(kind, name, turns.transitions)
         self.gate.owner = self
         self.thresholds = thresholds
         self.reserve: i64 = 0
@@ -57,7 +57,7 @@ class Pool(Guarded):
         """The highest exact sum."""
         self.exact: bool = False
         """Near the thresholds: the sum is the truth."""
-        self._loose: dict[int, Member] = {}
+        self._has_slack: dict[int, LimitMember] = {}
         """The members that may be counted with more than they hold."""
         self._near = _near(thresholds)
 
@@ -73,45 +73,45 @@ class Pool(Guarded):
         if self.exact:
             return Level(0, 0)
         near = self._near
-        shares: i64 = 2 * (len(self._loose) + 1)
+        shares: i64 = 2 * (len(self._has_slack) + 1)
         messages = _share(near.messages - self.messages, shares, SLACK_MESSAGES_MAX)
         size = _share(near.bytes - self.bytes, shares, SLACK_BYTES_MAX)
         if size < SLACK_BYTES_MIN or messages == 0:
             return Level(0, 0)
         return Level(messages, size)
 
-    def count(self, member: Member, messages: i64, bytes: i64, loose: bool, now: float) -> None:
+    def count(self, member: LimitMember, messages: i64, bytes: i64, loose: bool, now: float) -> None:
         """Change what a member is counted with; `loose`: some of it may be slack."""
         self.messages += messages
         self.bytes += bytes
         if loose:
-            self._loose[id(member)] = member
-        elif self._loose:
-            self._loose.pop(id(member), None)
+            self._has_slack[id(member)] = member
+        elif self._has_slack:
+            self._has_slack.pop(id(member), None)
         self._look(now)
 
     def join(self) -> None:
         """Count one member more."""
         self.members += 1
 
-    def part(self, member: Member) -> None:
+    def part(self, member: LimitMember) -> None:
         """Forget a member; what it is counted with must have been taken back."""
         self.members -= 1
-        self._loose.pop(id(member), None)
+        self._has_slack.pop(id(member), None)
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
-        """See `Guarded.admits`."""
+        """See `GateOwner.admits`."""
         return self.has_room(copies, charge * copies, now)
 
-    def grows(self, messages: i64, bytes: i64) -> bool:
-        """See `Guarded.grows`."""
+    def limits_increase(self, messages: i64, bytes: i64) -> bool:
+        """See `GateOwner.limits_increase`."""
         return self.thresholds.bound(messages, bytes)
 
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
-        """See `Guarded.has_room`."""
+        """See `GateOwner.has_room`."""
         if self._fits(messages, bytes):
             return True
-        self._call_in()
+        self._reclaim_slack()
         return self._fits(messages, bytes)
 
     def can_ever_admit(self, charge: i64, copies: i64) -> bool:
@@ -119,8 +119,8 @@ class Pool(Guarded):
         return self.thresholds.capacity.covers(copies, charge * copies)
 
     def review(self, now: float) -> None:
-        """See `Guarded.review`."""
-        self._call_in()
+        """See `GateOwner.review`."""
+        self._reclaim_slack()
         self._look(now)
 
     def _fits(self, messages: i64, bytes: i64) -> bool:
@@ -131,35 +131,35 @@ class Pool(Guarded):
         near = self._near
         if not self.exact and not near.covers(self.messages, self.bytes):
             self.exact = True  # First, or the members that are called in would be given new slack.
-            self._call_in()
+            self._reclaim_slack()
         if self.exact:
             self._judge(now)
             gate = self.gate
             if gate.open and not gate.waiters and near.covers(self.messages * 10 // 9, self.bytes * 10 // 9):
                 self.exact = False
 
-    def _call_in(self) -> None:
-        loose = self._loose
+    def _reclaim_slack(self) -> None:
+        loose = self._has_slack
         if loose:
-            self._loose = {}
+            self._has_slack = {}
             for member in loose.values():
-                member.call_in()
+                member.reclaim_slack()
 
     def _judge(self, now: float) -> None:
         gate = self.gate
         if self.bytes > self.highest_bytes:
             self.highest_bytes = self.bytes
         if self.reserve:
-            gate.shelter = self._shelter()
+            gate.guaranteed_bytes = self._guarantee()
         if gate.open:
             if self.thresholds.overfull(self.messages, self.bytes):
                 gate.close(self.messages, self.bytes, now)
         elif self.thresholds.underfull(self.messages, self.bytes):
             gate.reopen(self.messages, self.bytes, now)
         if gate.open and gate.waiters:
-            self.turns.enlist(gate)
+            self.turns.schedule(gate)
 
-    def _shelter(self) -> i64:
+    def _guarantee(self) -> i64:
         """Return the guaranteed share of a queue, within what is left below the ceiling."""
         share = self.reserve // self.members if self.members > 0 else self.reserve
         if share > SHARE_BYTES_MAX:
@@ -167,7 +167,7 @@ class Pool(Guarded):
         left = self.thresholds.capacity.bytes + self.reserve - self.bytes
         if left < share:
             share = left
-        return share if share >= 0 else NO_SHELTER
+        return share if share >= 0 else NO_GUARANTEE
 
 
 def _share(room: i64, shares: i64, most: i64) -> i64:

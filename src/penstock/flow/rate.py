@@ -8,7 +8,7 @@ CLOSE_ENOUGH: Final = 1e-6
 """A part of a token that arithmetic may lose."""
 
 
-class Bucket:
+class TokenBucket:
     """Fills with `rate` a second up to `burst`; full at the beginning, so that the first may go at once.
 
     It is ready when it holds `least` (1 for messages). What takes more than there is leaves a debt that time pays: so

@@ -35,18 +35,18 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.flow.chores import Chores
-from penstock.flow.deadlines import NEVER, Deadlines, Party
-from penstock.flow.gate import Crossing, Gate, Guarded, Waiter
+from penstock.flow.deadlines import NEVER, TimerHandler, Timers
+from penstock.flow.gate import Gate, GateOwner, GateTransition, Waiter
 
 SCALE: Final = 64
 """Units of a ticket to the byte, so that a share of a byte counts too."""
 
 
-COURTESY_S: Final = 0.005
+RETURN_GRACE_S: Final = 0.005
 """Seconds that one who comes back is waited for: one or two round trips with a busy client in Python."""
 
 
-class _Courtesy(Party):
+class _ReturnGrace(TimerHandler):
     """A gate whose next turn waits for somebody to come back."""
 
     def __init__(self, turns: Turns, gate: Gate) -> None:
@@ -56,7 +56,7 @@ class _Courtesy(Party):
 
     def on_deadline(self, now: float) -> float:
         if self.gate.open:
-            self.turns.enlist(self.gate)
+            self.turns.schedule(self.gate)
         return NEVER
 
 
@@ -64,11 +64,11 @@ class _Courtesy(Party):
 class Turns:
     """The one line of the broker."""
 
-    def __init__(self, deadlines: Deadlines | None = None) -> None:
-        self.deadlines = Deadlines() if deadlines is None else deadlines
+    def __init__(self, deadlines: Timers | None = None) -> None:
+        self.timers = Timers() if deadlines is None else deadlines
         self.chores = Chores()
         """Work that is done in slices, turn by turn."""
-        self._listed: Final[list[tuple[i64, i64, Gate]]] = []
+        self._scheduled: Final[list[tuple[i64, i64, Gate]]] = []
         self._drawn: i64 = 0
         self._clock: i64 = 1
         """The place that a newcomer draws."""
@@ -76,9 +76,9 @@ class Turns:
         """The place of the last turn; never goes back."""
         self.pending: bool = False
         """Whether somebody may have a turn now."""
-        self.crossings: list[Crossing] = []
+        self.transitions: list[GateTransition] = []
         """Gates that closed or opened since the broker last looked, in order."""
-        self.losing: list[Guarded] = []
+        self.losing: list[GateOwner] = []
         """Whose overflow policy dropped or refused messages that nobody has been told of yet, each once."""
 
     def wait(self, waiter: Waiter, gate: Gate, now: float) -> None:
@@ -91,36 +91,36 @@ class Turns:
         waiter.waits_at(gate, now)
         gate.review(now)
         if gate.open:
-            self.enlist(gate)
+            self.schedule(gate)
 
-    def enlist(self, gate: Gate) -> None:
+    def schedule(self, gate: Gate) -> None:
         """List a gate that is open and has waiters; doing so twice is harmless."""
-        if gate.listed or not gate.waiters:
+        if gate.scheduled or not gate.waiters:
             return
-        gate.listed = True
+        gate.scheduled = True
         first = gate.waiters[0]
-        heapq.heappush(self._listed, (first[0], first[1], gate))
+        heapq.heappush(self._scheduled, (first[0], first[1], gate))
         self.pending = True
 
     def run(self, turns: int, now: float) -> int:
         """Give up to `turns` turns; returns how many messages passed."""
         passed = 0
-        while turns > 0 and self._listed:
+        while turns > 0 and self._scheduled:
             turns -= 1
-            gate = heapq.heappop(self._listed)[2]
-            gate.listed = False
+            gate = heapq.heappop(self._scheduled)[2]
+            gate.scheduled = False
             if self._goes_on(gate) and self._turn(gate, now):
                 passed += 1
-        self.pending = bool(self._listed)
+        self.pending = bool(self._scheduled)
         return passed
 
     def _turn(self, gate: Gate, now: float) -> bool:
-        if gate.absent and self._is_expected(gate, now):
+        if gate.returning and self._is_expected(gate, now):
             return False
         waiter = gate.first()
-        gate.ending = not gate.open
+        gate.finishing_round = not gate.open
         obstacle = waiter.obstacle()
-        gate.ending = False
+        gate.finishing_round = False
         if obstacle is gate:
             return False  # No room for the first yet; its owner lists the gate again when there is more.
         others: i64 = len(gate.waiters)
@@ -131,25 +131,25 @@ class Turns:
         else:
             self.wait(waiter, obstacle, now)
         if self._goes_on(gate):
-            self.enlist(gate)
+            self.schedule(gate)
         return obstacle is None
 
     def _goes_on(self, gate: Gate) -> bool:
         """Tell whether somebody at a gate may have a turn: it is open, or its round is not at its end."""
-        return len(gate.waiters) > 0 and (gate.open or gate.waiters[0][0] <= gate.round)
+        return len(gate.waiters) > 0 and (gate.open or gate.waiters[0][0] <= gate.closed_at_ticket)
 
     def _is_expected(self, gate: Gate, now: float) -> bool:
         """Tell whether the next turn belongs to somebody who is about to come back; it is given later then."""
-        absent = gate.absent
+        absent = gate.returning
         while absent and (absent[0][1] <= now or absent[0][3].gate is not None or absent[0][3].finish != absent[0][0]):
             heapq.heappop(absent)  # It is back, or its time is up.
-        if not absent or absent[0][0] >= gate.waiters[0][0] or gate.owner is None or not gate.owner.can_wait():
+        if not absent or absent[0][0] >= gate.waiters[0][0] or gate.owner is None or not gate.owner.may_defer_turn():
             return False
         timer = gate.timer
         if timer is None:
-            timer = _Courtesy(self, gate)
+            timer = _ReturnGrace(self, gate)
             gate.timer = timer
-        self.deadlines.add(timer, absent[0][1])
+        self.timers.add(timer, absent[0][1])
         return True
 
     def _pass(self, waiter: Waiter, gate: Gate, others: i64, now: float) -> None:
@@ -159,7 +159,7 @@ class Turns:
         was_open = gate.open
         cost = waiter.take_turn(now) * SCALE
         if was_open and not gate.open:
-            gate.round = self._floor
+            gate.closed_at_ticket = self._floor
         waiter.finish = self._floor + cost // waiter.weight
         clock = self._clock + cost // others
         if clock > self._floor + cost:
@@ -168,12 +168,12 @@ class Turns:
             clock = self._floor
         if clock > self._clock:
             self._clock = clock
-        following = waiter.obstacle_ahead()
+        following = waiter.next_gate()
         waiter.ticket = 0
         if following is None:
-            if others > 1 and waiter.comes_back():
-                waiter.back_by = now + COURTESY_S
-                heapq.heappush(gate.absent, (waiter.finish, waiter.back_by, waiter.serial, waiter))
+            if others > 1 and waiter.will_return_soon():
+                waiter.back_by = now + RETURN_GRACE_S
+                heapq.heappush(gate.returning, (waiter.finish, waiter.back_by, waiter.serial, waiter))
         else:
             waiter.ticket = waiter.finish
             self._number(waiter)

@@ -1,7 +1,7 @@
 """Confirmations: in order, each exactly once, withheld while the road is closed.
 
 Theory of operation. Publishes of one producer are numbered 1, 2, 3 ... Most are accepted on an open road: they only
-raise `published`, and everything up to it may be confirmed as one range. Anything else is a `Pending`, kept in
+raise `published`, and everything up to it may be confirmed as one range. Anything else is a `PendingConfirm`, kept in
 order of its number: *withheld* (the message is in the queue, a gate is closed; one entry for all that went in one after
 the other behind the same gate until the same deadline) or *held* (the message is not in yet). All numbers before the
 first pending one may be confirmed. A refused one is told at once, by its own number,
@@ -24,7 +24,7 @@ READY: Final = 2
 REFUSED: Final = 3
 
 
-class Pending:
+class PendingConfirm:
     """The confirmation of a publish, or of several in a row, that cannot be given yet."""
 
     __slots__ = ("first", "number", "state", "road", "deadline")
@@ -59,7 +59,7 @@ class Pending:
         return True
 
 
-class Outcome:
+class ConfirmRange:
     """Numbers `first`..`last` are confirmed, or refused."""
 
     __slots__ = ("first", "last", "confirmed")
@@ -71,18 +71,18 @@ class Outcome:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Withheld:
+class Confirms:
     """The confirmations of one producer."""
 
     def __init__(self) -> None:
         self.published: i64 = 0
         """The number of the last publish."""
-        self.safe: i64 = UNLIMITED
+        self.durable_upto: i64 = UNLIMITED
         """Publishes after this number are not as safe yet as was promised: they are not on the disk."""
-        self.pending: deque[Pending] = deque()
-        self._told: i64 = 0
+        self.pending: deque[PendingConfirm] = deque()
+        self._sent_upto: i64 = 0
         self._refused: list[int] = []
-        self._skip: deque[int] = deque()
+        self._nacked: deque[int] = deque()
 
     def withhold(self, road: list[Gate], deadline: float) -> None:
         """Number a publish that was accepted behind a closed gate, or behind one that waits."""
@@ -92,26 +92,26 @@ class Withheld:
             if last.takes(road, deadline):
                 last.number = self.published
                 return
-        self.pending.append(Pending(self.published, WITHHELD, road, deadline))
+        self.pending.append(PendingConfirm(self.published, WITHHELD, road, deadline))
 
-    def hold(self, deadline: float) -> Pending:
+    def hold(self, deadline: float) -> PendingConfirm:
         """Number a publish that is held; its holder later calls `accepted` or `refuse`."""
         self.published += 1
-        pending = Pending(self.published, HELD, [], deadline)
+        pending = PendingConfirm(self.published, HELD, [], deadline)
         self.pending.append(pending)
         return pending
 
-    def accepted(self, pending: Pending, road: list[Gate]) -> None:
+    def accepted(self, pending: PendingConfirm, road: list[Gate]) -> None:
         """A held publish went in; its confirmation now depends on the road it took."""
         pending.state = WITHHELD
         pending.road = road
 
-    def refuse(self, pending: Pending) -> None:
+    def refuse(self, pending: PendingConfirm) -> None:
         """A publish did not go in and never will: told at once."""
         pending.state = REFUSED
         self._refused.append(int(pending.number))
         while self.pending and self.pending[0].state == REFUSED:
-            self._skip.append(int(self.pending.popleft().number))  # It keeps nobody back who comes after.
+            self._nacked.append(int(self.pending.popleft().number))  # It keeps nobody back who comes after.
 
     def release(self) -> Gate | None:
         """Let go, in order, what no closed gate keeps back any more; returns the gate that keeps the next one back."""
@@ -124,17 +124,17 @@ class Withheld:
                 if obstacle is not None:
                     return obstacle
             elif first.state == REFUSED:
-                self._skip.append(int(first.number))
+                self._nacked.append(int(first.number))
             self.pending.popleft()
         return None
 
-    def expire(self, now: float) -> list[Pending]:
+    def expire(self, now: float) -> list[PendingConfirm]:
         """Confirm what is in the queue and due, and with it everything withheld before; returns what that was.
 
         Order is kept, nobody waits longer.
         """
         last_due = 0
-        late: list[Pending] = []
+        late: list[PendingConfirm] = []
         for pending in self.pending:
             if pending.state == WITHHELD and pending.deadline <= now:
                 last_due = int(pending.number)
@@ -157,27 +157,27 @@ class Withheld:
 
     def ready(self) -> bool:
         """Tell whether `take` has something to give."""
-        return self._told < self._clear() or bool(self._refused)
+        return self._sent_upto < self._clear() or bool(self._refused)
 
-    def take(self) -> list[Outcome]:
+    def take(self) -> list[ConfirmRange]:
         """Take the outcomes that may be told now: refusals by number, confirmations as ranges, in order."""
-        outcomes: list[Outcome] = []
+        outcomes: list[ConfirmRange] = []
         for number in self._refused:
-            outcomes.append(Outcome(number, number, False))
+            outcomes.append(ConfirmRange(number, number, False))
         self._refused.clear()
         clear = self._clear()
-        while self._told < clear:
+        while self._sent_upto < clear:
             until = clear
-            if self._skip and self._skip[0] <= clear:
-                until = self._skip.popleft() - 1
-                if until > self._told:
-                    outcomes.append(Outcome(self._told + 1, until, True))
-                self._told = until + 1
+            if self._nacked and self._nacked[0] <= clear:
+                until = self._nacked.popleft() - 1
+                if until > self._sent_upto:
+                    outcomes.append(ConfirmRange(self._sent_upto + 1, until, True))
+                self._sent_upto = until + 1
                 continue
-            outcomes.append(Outcome(self._told + 1, until, True))
-            self._told = until
+            outcomes.append(ConfirmRange(self._sent_upto + 1, until, True))
+            self._sent_upto = until
         return outcomes
 
     def _clear(self) -> i64:
         clear = self.pending[0].first - 1 if self.pending else self.published
-        return clear if clear < self.safe else self.safe
+        return clear if clear < self.durable_upto else self.durable_upto

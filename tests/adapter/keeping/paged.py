@@ -181,4 +181,4 @@ def publish(house: PagedHouse, first: int, last: int, charge: int = 300, persist
 
 
 def told(house: PagedHouse) -> list[tuple[int, int, bool]]:
-    return [(int(o.first), int(o.last), o.confirmed) for o in house.producers["q"].withheld.take()]
+    return [(int(o.first), int(o.last), o.confirmed) for o in house.producers["q"].confirms.take()]

@@ -95,7 +95,7 @@ class PagingLives(RuleBasedStateMachine):
             if queue.tail > tail and not self.held[name]:
                 self.live[name].append(entry)
                 if persistent and QUEUES[name][1]:
-                    self.group_of[name, int(house.producers[name].withheld.published)] = group
+                    self.group_of[name, int(house.producers[name].confirms.published)] = group
             elif queue.refused > refused:
                 assert name == "refusing"
                 pages = house.pages(name)
@@ -252,7 +252,7 @@ class PagingLives(RuleBasedStateMachine):
     @invariant()
     def every_confirmed_message_is_on_the_disk(self) -> None:
         for name, producer in self.house.producers.items():
-            for outcome in producer.withheld.take():
+            for outcome in producer.confirms.take():
                 for number in range(int(outcome.first), int(outcome.last) + 1):
                     assert self.group_of.get((name, number), 0) <= self.on_disk, "confirmed, and not written"
 

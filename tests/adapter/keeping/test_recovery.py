@@ -112,7 +112,7 @@ class Lives(RuleBasedStateMachine):
             else:
                 self.house.producer.publish(route, content, charge)
             if persistent:
-                self.group_of[int(self.house.producer.withheld.published)] = int(self.house.journal.open.number)
+                self.group_of[int(self.house.producer.confirms.published)] = int(self.house.journal.open.number)
                 for name in BOUND if where[0] else (where[1],):
                     self.live[name].append(content)
 
@@ -235,7 +235,7 @@ class Lives(RuleBasedStateMachine):
 
     @invariant()
     def every_confirmed_message_is_on_the_disk(self) -> None:
-        for outcome in self.house.producer.withheld.take():
+        for outcome in self.house.producer.confirms.take():
             for number in range(int(outcome.first), int(outcome.last) + 1):
                 assert self.group_of.get(number, 0) <= self.on_disk, "confirmed, and not written"
 
@@ -260,7 +260,7 @@ class Lives(RuleBasedStateMachine):
         assert not self.shelf.rows
         assert not self.shelf.notes
         assert not self.house.journal.rows
-        assert all(outcome.confirmed for outcome in self.house.producer.withheld.take())
+        assert all(outcome.confirmed for outcome in self.house.producer.confirms.take())
 
     def snapshot(self) -> tuple[dict[str, list[bytes]], set[tuple[str, bytes]]]:
         return {name: list(contents) for name, contents in self.live.items()}, set(self.seen)

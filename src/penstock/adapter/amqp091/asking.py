@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.core.queue import Queue
-from penstock.flow.deadlines import NEVER, Party
+from penstock.flow.deadlines import NEVER, TimerHandler
 from penstock.flow.gate import Gate
 from penstock.wire.amqp091 import spec
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from penstock.adapter.amqp091.channel import Channel
 
 
-class Asking(Party):
+class Asking(TimerHandler):
     """What a channel's client has been asked; it begins with not having been asked to stop.
 
     What such a client does not publish it holds itself, and nobody would ever tell its caller. So it is asked to go on
@@ -37,21 +37,21 @@ class Asking(Party):
         if isinstance(owner, Queue):
             patience_s = owner.settings.hold_deadline_s
         if patience_s > 0:
-            channel.broker.deadlines.add(self, now + patience_s)
+            channel.broker.timers.add(self, now + patience_s)
 
     def go_on(self) -> None:
         """Ask it to go on, if it was asked to stop: also when it has since chosen to have confirms."""
         if self.stopped:
             self._note(False)
             self.channel.producer.forbidden_from = NEVER
-            self.channel.broker.deadlines.drop(self)
+            self.channel.broker.timers.drop(self)
             if self.channel.stands():
                 self.channel.send(spec.CHANNEL_FLOW, {"active": True})
 
     def end(self) -> None:
         """The channel is gone."""
         self._note(False)
-        self.channel.broker.deadlines.drop(self)
+        self.channel.broker.timers.drop(self)
 
     def _note(self, stopped: bool) -> None:
         if stopped != self.stopped:
@@ -60,6 +60,6 @@ class Asking(Party):
             self.channel.connection.review_hold_bound()
 
     def on_deadline(self, now: float) -> float:
-        """See `Party.on_deadline`."""
+        """See `TimerHandler.on_deadline`."""
         self.go_on()
         return NEVER

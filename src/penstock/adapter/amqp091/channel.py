@@ -338,13 +338,13 @@ class Channel(Session):
     def tell_confirms(self) -> None:
         """Write what the channel's publishes, or its commits, have come to."""
         if self.connection.leaving:
-            self.producer.withheld.take()  # Nobody hears it any more.
+            self.producer.confirms.take()  # Nobody hears it any more.
             return
         if self.transaction is not None:
             self.transaction.tell(self)
             return
         out: BytesWriter = self.connection.out
-        for outcome in self.producer.withheld.take():
+        for outcome in self.producer.confirms.take():
             write_confirm(out, self.number, outcome.last, outcome.last > outcome.first, outcome.confirmed)
         self.connection.touch()
 
@@ -358,7 +358,7 @@ class Channel(Session):
         if self.asking is not None:
             self.asking.end()
         if self.overdue is not None:
-            self.broker.deadlines.drop(self.overdue)
+            self.broker.timers.drop(self.overdue)
         if graceful:
             self.producer.leave()
         else:

@@ -432,7 +432,7 @@ class Connection(Intake):
         if channel.ended:
             return
         channel.ended = True
-        if channel.producer.withheld.ready():
+        if channel.producer.confirms.ready():
             channel.tell_confirms()  # Nothing may come on this channel after its close or close-ok.
         self.forget_last()
         channel.end(graceful)

@@ -57,7 +57,7 @@ def leave(connection: Connection, graceful: bool) -> None:
     if not connection.leaving:
         for channel in connection.channels.values():
             channel.delivering = False
-            if channel.producer.withheld.ready():
+            if channel.producer.confirms.ready():
                 channel.tell_confirms()  # Nothing may come after the close.
         connection.leaving = True
         connection.broker.endings.begin(ConnectionEnd(connection, graceful))

@@ -13,7 +13,7 @@ from penstock.adapter.profiles import profile_of
 from penstock.adapter.refusals import LOGIN
 from penstock.core.origin import Origin
 from penstock.errors import AccessRefused, CommandInvalid, FrameError, NotAllowed
-from penstock.flow.deadlines import NEVER, Party
+from penstock.flow.deadlines import NEVER, TimerHandler
 from penstock.wire.amqp091 import spec
 from penstock.wire.sasl import SaslError, parse_amqplain, parse_plain
 
@@ -137,22 +137,22 @@ def _welcome(connection: Connection, user: str, password: str) -> bool:
     return False
 
 
-class LateRefusal(Party):
+class LateRefusal(TimerHandler):
     """The answer to a wrong password, when it waits."""
 
     def __init__(self, connection: Connection, user: str, delay_s: float) -> None:
         super().__init__()
         self._connection = connection
         self._keys = connection.hub.backoff.wait(user, connection.peer.place)
-        connection.broker.deadlines.add(self, connection.broker.now + delay_s)
+        connection.broker.timers.add(self, connection.broker.now + delay_s)
 
     def end(self) -> None:
         """Wait no more: the connection is lost."""
         self._connection.hub.backoff.answered(self._keys)
-        self._connection.broker.deadlines.drop(self)
+        self._connection.broker.timers.drop(self)
 
     def on_deadline(self, now: float) -> float:
-        """See `Party.on_deadline`."""
+        """See `TimerHandler.on_deadline`."""
         connection = self._connection
         connection.hub.backoff.answered(self._keys)
         connection.late_refusal = None

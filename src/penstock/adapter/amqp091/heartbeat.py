@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.adapter.amqp091.peer import RUNNING
-from penstock.flow.deadlines import NEVER, Party
+from penstock.flow.deadlines import NEVER, TimerHandler
 
 if TYPE_CHECKING:
     from penstock.adapter.amqp091.connection import Connection
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 
-class Heartbeat(Party):
+class Heartbeat(TimerHandler):
     """Looks at a connection when its next heartbeat is due, or its peer has been silent for too long."""
 
     def __init__(self, connection: Connection) -> None:
@@ -31,14 +31,14 @@ class Heartbeat(Party):
         """Heartbeats have been agreed on and the connection is open."""
         if self.connection.heartbeat_s:
             now = self.connection.broker.now
-            self.connection.broker.deadlines.add(self, now + self.connection.heartbeat_s / 2)
+            self.connection.broker.timers.add(self, now + self.connection.heartbeat_s / 2)
 
     def end(self) -> None:
         """The connection is gone."""
-        self.connection.broker.deadlines.drop(self)
+        self.connection.broker.timers.drop(self)
 
     def on_deadline(self, now: float) -> float:
-        """See `Party.on_deadline`."""
+        """See `TimerHandler.on_deadline`."""
         connection = self.connection
         if connection.state != RUNNING:
             return NEVER

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from penstock.core.consumer import Batch
 from penstock.errors import PreconditionFailed
-from penstock.flow.deadlines import NEVER, Party
+from penstock.flow.deadlines import NEVER, TimerHandler
 
 if TYPE_CHECKING:
     from penstock.adapter.amqp091.channel import Channel
 
 
-class Overdue(Party):
+class Overdue(TimerHandler):
     """Looks at a channel when the first of its deliveries may be overdue: once for many that are acknowledged."""
 
     def __init__(self, channel: Channel) -> None:
@@ -22,10 +22,10 @@ class Overdue(Party):
     def delivered(self, batch: Batch) -> None:
         """Note deliveries; the timeout is the one that their queue has now."""
         timeout_s = batch.consumer.queue.settings.consumer_timeout_s
-        self.channel.broker.deadlines.add(self, batch.at + timeout_s)
+        self.channel.broker.timers.add(self, batch.at + timeout_s)
 
     def on_deadline(self, now: float) -> float:
-        """See `Party.on_deadline`."""
+        """See `TimerHandler.on_deadline`."""
         channel = self.channel
         due, timeout_s = channel.first_due()
         if due > now:

@@ -27,7 +27,7 @@ class ChannelTransaction(Transaction):
 
     def tell(self, channel: Channel) -> None:
         """Answer commits and rollbacks that have come to an end; one that was refused closes the channel instead."""
-        for outcome in self.producer.withheld.take():
+        for outcome in self.producer.confirms.take():
             if not outcome.confirmed:
                 self._refused = min(self._refused, int(outcome.first))
                 continue

@@ -16,13 +16,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.core.group import Awaiting, Group
-from penstock.flow.deadlines import NEVER, Party
+from penstock.flow.deadlines import NEVER, TimerHandler
 
 if TYPE_CHECKING:
     from penstock.adapter.amqp091.connection import Connection
 
 
-class Answers(Party, Awaiting):
+class Answers(TimerHandler, Awaiting):
     """Answers that wait for the disk, of one connection."""
 
     def __init__(self, connection: Connection) -> None:
@@ -43,7 +43,7 @@ class Answers(Party, Awaiting):
             self._since = broker.now
             patience_s = broker.defaults.hold_deadline_s
             if patience_s > 0:
-                broker.deadlines.add(self, broker.now + patience_s)
+                broker.timers.add(self, broker.now + patience_s)
         self.waiting += 1
         journal.wait(self)
 
@@ -53,11 +53,11 @@ class Answers(Party, Awaiting):
             self.waiting -= 1
             self._since = self.connection.broker.now
             if self.waiting == 0:
-                self.connection.broker.deadlines.drop(self)
+                self.connection.broker.timers.drop(self)
             self.connection.touch()
 
     def on_deadline(self, now: float) -> float:
-        """See `Party.on_deadline`."""
+        """See `TimerHandler.on_deadline`."""
         broker = self.connection.broker
         due = self._since + broker.defaults.hold_deadline_s
         if self.waiting == 0 or due > now:
@@ -76,7 +76,7 @@ class Answers(Party, Awaiting):
         if self.waiting > 0:
             self.waiting = 0
             broker = self.connection.broker
-            broker.deadlines.drop(self)
+            broker.timers.drop(self)
             if broker.journal is not None:
                 broker.journal.wait_no_more(self)
 
