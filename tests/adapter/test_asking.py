@@ -47,7 +47,7 @@ def request(operation: str, **fields: object) -> bytes:
 def answers(hub: Hub) -> list[Any]:
     """Return the answers so far."""
     queue = hub.broker.vhosts["/"].queues["answers"]
-    return [json.loads(body_of(message.content)) for message in queue.backlog.messages()]
+    return [json.loads(body_of(message.content)) for message in queue.ready_queue.messages()]
 
 
 def turns_until_answered(hub: Hub, data: bytes) -> list[int]:

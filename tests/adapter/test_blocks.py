@@ -7,7 +7,7 @@ import struct
 
 from penstock.adapter.amqp091.content import make_content
 from penstock.adapter.blocks import ALIGNMENT, MAGIC, encode_block
-from penstock.core.message import Address, Message
+from penstock.core.message import Envelope, Message
 from penstock.wire.amqp091.codec import Properties
 
 
@@ -15,7 +15,7 @@ def message(sequence: int, body: bytes, key: str = "k", **properties: object) ->
     made = Properties()
     for name, value in properties.items():
         setattr(made, name, value)
-    return Message(Address("x", key), make_content(made, body), 100, sequence, 2.5)
+    return Message(Envelope("x", key), make_content(made, body), 100, sequence, 2.5)
 
 
 class Read:
@@ -85,7 +85,7 @@ def test_properties_that_cannot_be_read_count_as_absent() -> None:
     broken = message(1, b"body", message_id="m")
     whole = broken.content
     at = whole.index(b"\x01m\xce")
-    broken = Message(broken.address, whole[:at] + b"\x09m\xce" + whole[at + 3 :], 100, 1, 0.0)
+    broken = Message(broken.envelope, whole[:at] + b"\x09m\xce" + whole[at + 3 :], 100, 1, 0.0)
     read = Read(encode_block("q", [broken], 0.0))
     assert read.texts("message_id") == [None]
     assert read.bodies() == [b"body"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from penstock.adapter.amqp091.content import body_of, make_content, properties_of
 from penstock.adapter.amqp091.copies import copies_of, may_name_copies, without_blind_copies
 from penstock.adapter.publication import Publication
-from penstock.core.message import BLIND_KEY_OVERHEAD, BLIND_OVERHEAD
+from penstock.core.message import BCC_KEY_OVERHEAD, BCC_OVERHEAD
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 from tests.adapter.dialogue import Dialogue, make_hub
@@ -60,7 +60,7 @@ def test_every_copy_is_charged_the_same_and_who_keeps_blind_keys_pays_for_them()
     dialogue.say(published(headers))
     plain = 240 + 1 + len(encode_header(1, Properties(headers=headers))) - 12
     charges = {int(queues[name].bytes) for name in "abc"}
-    assert charges == {plain + BLIND_OVERHEAD + 2 * BLIND_KEY_OVERHEAD}
+    assert charges == {plain + BCC_OVERHEAD + 2 * BCC_KEY_OVERHEAD}
 
 
 def test_they_pass_the_gate_of_every_queue_and_are_held_where_one_is_closed() -> None:
@@ -86,4 +86,4 @@ def test_a_message_without_a_channel_has_them_too() -> None:
         vhost, "amq.direct", "a", Properties(headers={"CC": ["b"], "BCC": ["c"]}), b"x"
     )
     assert [int(vhost.queues[name].messages) for name in "abc"] == [1, 1, 1]
-    assert properties_of(vhost.queues["c"].backlog.ready[0].content).headers == {"CC": ["b"]}
+    assert properties_of(vhost.queues["c"].ready_queue.ready[0].content).headers == {"CC": ["b"]}

@@ -9,7 +9,7 @@ from librt.strings import BytesWriter
 
 from penstock.adapter.amqp091.content import body_of, header_payload, make_content, properties_of
 from penstock.adapter.amqp091.delivery import DeliveryHead, write_confirm, write_content, write_deliveries
-from penstock.core.message import Address, Message
+from penstock.core.message import Envelope, Message
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, decode_properties, encode_header, frame, method_frame
 from tests.adapter.dialogue import Dialogue, cut, make_hub, publish
@@ -49,14 +49,14 @@ def test_a_content_is_cut_anew_for_another_channel_and_frame_size(
 
 
 def test_a_delivery_carries_tag_address_and_redelivered_and_goes_on_for_another_address() -> None:
-    first, second = Address("", "q"), Address("amq.topic", "orders.new")
+    first, second = Envelope("", "q"), Envelope("amq.topic", "orders.new")
     messages: list[Message | None] = [
         Message(first, content(b"one", 7, 4096), 1, 1, 0.0),
         Message(second, content(b"two", 3, 4096), 1, 2, 0.0),
         Message(first, content(b"three", 3, 4096), 1, 3, 0.0),
     ]
     assert messages[2] is not None
-    messages[2].returns = 1
+    messages[2].redeliveries = 1
     out = BytesWriter()
     write_deliveries(out, DeliveryHead(3, "ctag"), messages, 40, 4096)
     frames = cut(out.getvalue())
@@ -117,7 +117,7 @@ def test_a_publish_that_comes_in_any_pieces_is_the_same(size: int) -> None:
     whole.declare("q")
     whole.say(data)
     expected = whole.hub.broker.vhosts["/"].queues["q"]
-    assert [(m.content, m.charge) for m in queue.backlog.ready] == [
-        (m.content, m.charge) for m in expected.backlog.ready
+    assert [(m.content, m.charge) for m in queue.ready_queue.ready] == [
+        (m.content, m.charge) for m in expected.ready_queue.ready
     ]
     assert queue.messages == 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.lifetime import EXPIRED_A_TURN, EXPIRED_AT_ONCE, EXPIRED_WORK
-from penstock.core.message import Address
+from penstock.core.message import Envelope
 from penstock.core.queue import Queue
 from penstock.flow.work import SHARE
 from penstock.wire.amqp091 import spec
@@ -24,7 +24,7 @@ class Old:
         self.client.declare("q", message_ttl=1000, capacity_messages=2 * MANY)
         self.queue: Queue = self.hub.broker.vhosts["/"].queues["q"]
         for _ in range(MANY):
-            self.queue.enqueue(Address("", "q"), b"old", 300, 0.0)
+            self.queue.enqueue(Envelope("", "q"), b"old", 300, 0.0)
         self.hub.begin(1.5)
         self.hub.broker.offered = 1.5
         self.client.connection.receive(publish("q", b"fresh"))

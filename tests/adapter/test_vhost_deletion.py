@@ -55,7 +55,7 @@ def test_a_virtual_host_of_very_many_queues_goes_a_share_a_turn_and_is_answered_
     assert len(turns) >= 2 * MANY * DELETION_WORK // SHARE
     assert max(turns) <= SHARE + 100
     assert "large" not in deletion.hub.broker.vhosts
-    (answer,) = deletion.answers.backlog.messages()
+    (answer,) = deletion.answers.ready_queue.messages()
     assert json.loads(body_of(answer.content)) == {}
     assert all(queue.deleted for queue in deletion.large.queues.values())
     assert not deletion.large.queues
@@ -106,5 +106,5 @@ def test_a_second_deletion_finds_nothing_when_its_turn_comes() -> None:
     while deletion.answers.waiting() < 2:
         assert second.connection.busy
         deletion.turn()
-    answers = [json.loads(body_of(message.content)) for message in deletion.answers.backlog.messages()]
+    answers = [json.loads(body_of(message.content)) for message in deletion.answers.ready_queue.messages()]
     assert [answer.get("code") for answer in answers] == [None, 404]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.core.broker import Broker
-from penstock.core.holding import Holding
-from penstock.core.message import Address
+from penstock.core.holding import HoldBudget
+from penstock.core.message import Envelope
 from penstock.core.origin import Origin
 from penstock.core.producer import Producer
 from penstock.core.session import Session
@@ -32,7 +32,7 @@ class House:
 
     def producer(self, name: str, confirming: bool = True, origin: Origin | None = None) -> Producer:
         """A producer of alice's connection, or of another."""
-        producer = Producer(self.broker, name, Holding(MIB), origin or self.origin)
+        producer = Producer(self.broker, name, HoldBudget(MIB), origin or self.origin)
         producer.confirming = confirming
         return producer
 
@@ -43,7 +43,7 @@ class House:
 
     def publish_now(self, queue: str, charge: int) -> None:
         """Put a message in as whoever has credit for it does."""
-        self.vhost.queues[queue].enqueue(Address("", queue), b"x", charge, self.broker.now)
+        self.vhost.queues[queue].enqueue(Envelope("", queue), b"x", charge, self.broker.now)
 
     def take(self, name: str) -> bool:
         got = self.session.get(self.vhost.queues[name], True, self.broker.now)

@@ -7,7 +7,7 @@ from itertools import count
 from penstock.core.broker import Broker
 from penstock.core.effects import Blocked, Crossed, Departed, Refused, Unblocked
 from penstock.core.lingering import DEADLINE
-from penstock.core.producer import Holding, Producer
+from penstock.core.producer import HoldBudget, Producer
 from penstock.core.queue import Queue
 from penstock.flow.gate import GateTransition
 from tests.core import counted
@@ -21,7 +21,7 @@ class Watched(Producer):
     """A producer that says when it has a turn, so that fairness can be judged by what happens and not by tickets."""
 
     def __init__(self, rig: Looking, model: ProducerModel, bound: int) -> None:
-        super().__init__(rig.broker, model.name, Holding(bound))
+        super().__init__(rig.broker, model.name, HoldBudget(bound))
         self.rig = rig
         self.model = model
         self.confirming = model.confirming
@@ -113,7 +113,9 @@ class Looking:
         assert not producer.outbox, "its held publishes are still there"
         assert producer.ticket == 0, "it has a place in line"
         assert producer.gate is None, "it waits at a gate"
-        assert (producer.holding is self.broker.lingering) or producer.holding.bytes == producer.holding.messages == 0
+        assert (
+            producer.hold_budget is self.broker.lingering
+        ) or producer.hold_budget.bytes == producer.hold_budget.messages == 0
         for name, queue in self.real.items():
             gate = queue.gate
             assert all(waiter is not producer for _, _, waiter in gate.waiters), f"it is among the waiters of {name}"
@@ -280,8 +282,8 @@ class Looking:
 
 def see(queue: Queue) -> Seen:
     """Look at a queue from outside."""
-    messages = [message for _, message in sorted(queue.backlog.returned, key=lambda entry: entry[0])] + list(
-        queue.backlog.ready
+    messages = [message for _, message in sorted(queue.ready_queue.returned, key=lambda entry: entry[0])] + list(
+        queue.ready_queue.ready
     )
     waiting = [(int(message.sequence), message.content, int(message.charge)) for message in messages]
     assert waiting == sorted(waiting), "messages are out of order"

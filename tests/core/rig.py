@@ -145,7 +145,7 @@ class Rig(Looking):
         producer = self.producers[index]
         self.producers[index] = self.producer(producer.model.confirming, producer.model.bound)
         waits = bool(producer.outbox) and graceful and not producer.confirming
-        (producer.leave if graceful else producer.depart)()
+        (producer.close_gracefully if graceful else producer.abort)()
         if waits:
             self.leaving.append(producer)
         else:

@@ -43,7 +43,7 @@ def test_a_commit_stands_in_line_and_nobody_passes_whom_it_waits_behind(house: H
     for _ in range(6):
         house.take("a")
     house.take("a")
-    assert [int(m.charge) for m in house.vhost.queues["a"].backlog.ready] == [30]
+    assert [int(m.charge) for m in house.vhost.queues["a"].ready_queue.ready] == [30]
     assert client.told() == 1
     assert told(after) == [(1, 1, True)]
 
@@ -100,7 +100,7 @@ def test_what_follows_a_held_commit_is_the_next_transaction_and_answered_in_orde
     client.transaction.rollback()
     assert client.told() == 0
     client.publish("b", 1)
-    assert (house.depth("b"), client.producer.holding.messages) == (0, 4)
+    assert (house.depth("b"), client.producer.hold_budget.messages) == (0, 4)
     house.take("a")
     assert (house.depth("a"), house.depth("b")) == (2, 1)
     house.take("a")
@@ -121,12 +121,12 @@ def test_what_was_published_before_tx_select_stays_in_line_and_goes_first(house:
     transaction.commit()
     assert house.depth("a") == 1
     house.take("a")
-    assert [int(m.charge) for m in house.vhost.queues["a"].backlog.ready] == [2]
+    assert [int(m.charge) for m in house.vhost.queues["a"].ready_queue.ready] == [2]
     transaction.end()
-    plain.leave()
+    plain.close_gracefully()
     house.take("a")
     assert house.depth("a") == 0, "the held commit was rolled back"
-    assert (plain.holding.messages, plain.gate) == (0, None)
+    assert (plain.hold_budget.messages, plain.gate) == (0, None)
 
 
 def test_saying_goodbye_rolls_back_commits_and_keeps_what_was_published_before(house: House) -> None:
@@ -139,10 +139,10 @@ def test_saying_goodbye_rolls_back_commits_and_keeps_what_was_published_before(h
     house.publish(plain, "a", 3)
     transaction.commit()
     transaction.end()
-    plain.leave()
+    plain.close_gracefully()
     assert plain.leaving
     house.take("a")
-    assert [int(m.charge) for m in house.vhost.queues["a"].backlog.ready] == [2]
+    assert [int(m.charge) for m in house.vhost.queues["a"].ready_queue.ready] == [2]
     house.take("a")
     assert (house.depth("a"), house.broker.lingering.messages) == (0, 0)
 
@@ -163,7 +163,7 @@ def test_a_session_that_goes_with_a_held_commit_leaves_no_trace(house: House, cl
     else:
         client.transaction.end()
         house.broker.end_session(client.session)
-        client.producer.depart()
+        client.producer.abort()
     house.take("a")
     house.take("a")
     assert house.depth("a") == 1

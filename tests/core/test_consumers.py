@@ -12,7 +12,7 @@ from penstock.core.broker import CONSUMERS_OF_A_CHANNEL, CONSUMERS_OF_A_QUEUE, B
 from penstock.core.consumer import Consumer
 from penstock.core.effects import Cancelled
 from penstock.core.ending import CONSUMER_COST, TOLD_COST
-from penstock.core.message import Address
+from penstock.core.message import Envelope
 from penstock.core.queue import Queue
 from penstock.core.rotation import single_active, waits_behind
 from penstock.core.session import Outlet, Session
@@ -65,7 +65,7 @@ class Bench:
     def put(self, name: str, count: int = 1, charge: int = 10) -> None:
         queue = self.queues[name]
         for _ in range(count):
-            queue.enqueue(Address("", name), b"", charge, 0.0)
+            queue.enqueue(Envelope("", name), b"", charge, 0.0)
         self.broker.mark(queue)
 
     def consume(self, session: Session, name: str, window: int = 0, tag: str = "", **how: int) -> Consumer:
@@ -347,7 +347,7 @@ def test_the_end_of_a_session_with_very_many_messages_is_spread_over_turns() -> 
     assert max(parts) <= UNITS_A_TURN + 256
     assert (queue.unacked_messages, queue.available(), len(gone.consumers)) == (0, 5 * SHARE, 0)
     assert bench.longest <= UNITS_A_TURN + 1000
-    found = [int(queue.backlog.pull().sequence) for _ in range(5 * SHARE)]
+    found = [int(queue.ready_queue.pull().sequence) for _ in range(5 * SHARE)]
     assert found == sorted(found)
 
 

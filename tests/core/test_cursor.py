@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from penstock.core.broker import Broker
 from penstock.core.consumer import Consumer
 from penstock.core.cursor import Cursor
-from penstock.core.message import Address
+from penstock.core.message import Envelope
 from penstock.core.queue import Queue
 from penstock.core.session import Session
 from penstock.core.settings import Defaults
@@ -30,7 +30,7 @@ class Desk:
 
     def put(self, count: int, charge: int = 10) -> None:
         for _ in range(count):
-            self.queue.enqueue(Address("", "q"), b"", charge, 0.0)
+            self.queue.enqueue(Envelope("", "q"), b"", charge, 0.0)
 
     def attach(self, name: str = "c", starting: int | str = "earliest") -> Cursor:
         cursor = Cursor("/", name)

@@ -7,7 +7,7 @@ import pytest
 from penstock.core.dead_letters import LETTER_DEADLINE_S
 from penstock.core.letters import Death, LetterWriter
 from penstock.core.lifetime import expire
-from penstock.core.message import Address
+from penstock.core.message import Envelope
 from penstock.core.queue import Queue
 from penstock.errors import PreconditionFailed
 from tests.core.house import House, told
@@ -39,7 +39,7 @@ class Morgue(House):
 
     def put(self, *contents: bytes, queue: str = "work") -> None:
         for content in contents:
-            self[queue].enqueue(Address("", queue), content, 100, self.broker.now)
+            self[queue].enqueue(Envelope("", queue), content, 100, self.broker.now)
 
     def deliver(self, count: int = 1) -> None:
         for _ in range(count):
@@ -62,7 +62,7 @@ class Morgue(House):
         self.vhost.bind(exchange, self[queue], None, key, {})
 
     def ready(self, name: str) -> list[bytes]:
-        return [message.content for message in self[name].backlog.ready]
+        return [message.content for message in self[name].ready_queue.ready]
 
     def sums(self, name: str) -> tuple[int, int, int]:
         """Messages, bytes and unacknowledged messages of a queue."""
@@ -144,7 +144,7 @@ def test_without_a_routing_key_of_its_own_the_message_keeps_its_key() -> None:
     house.queue("dead")
     house.queue("keeping", dead_letter_exchange="amq.topic")
     house.bind("amq.topic", "dead", "keep.#")
-    house["keeping"].enqueue(Address("", "keep.this"), b"1", 100, house.broker.now)
+    house["keeping"].enqueue(Envelope("", "keep.this"), b"1", 100, house.broker.now)
     house.put(b"2", queue="keeping")
     assert house.session.get(house["keeping"], False, house.broker.now) is not None
     house.reject(1)

@@ -334,7 +334,7 @@ def test_a_virtual_host_that_comes_back_above_its_quota_is_closed_before_the_fir
     house = Kept()
     house.set("vhost", "/", disk_overfull=500)
     queue = house.vhost.queues["a"]
-    address = house.vhost.route("", "a", False).persistent().address
+    address = house.vhost.route("", "a", False).persistent().envelope
     restore(queue, [StoredMessage(address, b"x", 300, sequence, 0.0) for sequence in (1, 2)], house.broker.now)
     assert (house.stored(), house.closed()) == (600, ["quota of vhost /"])
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.effects import Crossed, Unblocked
-from penstock.core.holding import Holding
+from penstock.core.holding import HoldBudget
 from penstock.core.lifetime import expire
 from penstock.core.operator import ADDRESS, CONNECTION, QUEUE, SCOPES, USER, VHOST
 from penstock.core.producer import Producer
@@ -43,7 +43,7 @@ def test_a_virtual_host_that_is_overfull_holds_back_publishes_to_any_of_its_queu
     house.publish(producer, "b", 100)  # It would pass the capacity of 1,000: held.
     assert (house.depth("a"), house.depth("b"), len(producer.outbox)) == (8, 2, 1)
     assert told(producer) == []
-    free = Producer(house.broker, "free", Holding(MIB))
+    free = Producer(house.broker, "free", HoldBudget(MIB))
     route = other.route("", "free", False)
     other.resolve(route, {})
     free.publish(route, b"x", 100_000)
@@ -146,8 +146,8 @@ def test_a_sum_is_never_overrun_and_always_found_again(steps: list[tuple[str, in
         if not any(taken):
             break
     assert not any(producer.outbox or producer.confirms.pending for producer in producers)
-    host.review(house.broker.now)
-    memory.review(house.broker.now)
+    host.update_gate(house.broker.now)
+    memory.update_gate(house.broker.now)
     assert (int(host.bytes), int(memory.bytes)) == (0, int(house.broker.gates.besides.bytes))
     assert memory.members == host.members == 4
 
@@ -302,7 +302,7 @@ def test_what_the_operator_blocks_takes_nothing_until_it_is_unblocked(scope: str
     assert any(isinstance(effect, Unblocked) for effect in house.broker.effects())
     house.publish(producer, "a", 100, exchange)
     assert house.depth("a") == 3
-    assert producer.plain
+    assert producer.fast_path
 
 
 @pytest.mark.parametrize("scope", SCOPES)

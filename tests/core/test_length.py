@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from penstock.core import changes
 from penstock.core.consumer import Consumer
 from penstock.core.length import TRIMMED_AT_ONCE
-from penstock.core.message import Address
+from penstock.core.message import Envelope
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.flow.chores import UNITS_A_TURN
@@ -50,7 +50,7 @@ class Line(House):
         return got
 
     def ready(self) -> list[bytes]:
-        return [message.content for message in self.q.backlog.messages()]
+        return [message.content for message in self.q.ready_queue.messages()]
 
     def get(self) -> bytes:
         batch = self.session.get(self.q, False, self.broker.now)
@@ -226,12 +226,12 @@ def test_messages_of_an_expired_length_leave_the_count() -> None:
 
 
 def test_a_refusal_says_what_is_counted() -> None:
-    from penstock.core.road import refusal
+    from penstock.core.road import refusal_error
 
     line = Line(x_max_length=1, x_overflow="reject-publish")
     line.put(b"1")
     assert "it has 1 message ready, of a max-length of 1 message, which does not count what consumers have" in str(
-        refusal(line.q)
+        refusal_error(line.q)
     )
 
 
@@ -294,7 +294,7 @@ class Lengths(RuleBasedStateMachine):
     @rule()
     def enqueue(self) -> None:
         if self.house is self.line:
-            self.house.q.enqueue(Address("", "q", 0, 5.0), b"mortal", CHARGE, self.house.broker.now)
+            self.house.q.enqueue(Envelope("", "q", 0, 5.0), b"mortal", CHARGE, self.house.broker.now)
             self.house.broker.use(self.house.q)
 
     @precondition(lambda self: self.house.q.available() > 0)

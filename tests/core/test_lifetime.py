@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.message import Address
+from penstock.core.message import Envelope
 from tests.core.tuned import Bench
 
 
@@ -13,7 +13,7 @@ def test_what_comes_back_to_a_deleted_queue_leaves_no_deadline(arguments: dict[s
     bench = Bench()
     broker = bench.broker
     queue = bench.queue("q", **arguments)
-    queue.enqueue(Address("", "q"), b"x", 300, broker.now)
+    queue.enqueue(Envelope("", "q"), b"x", 300, broker.now)
     assert bench.session.get(queue, False, broker.now) is not None
     assert broker.next_deadline() is not None or "message_ttl" in arguments
     broker.delete_queue(queue)

@@ -54,8 +54,8 @@ def test_the_rate_of_a_user_is_shared_by_its_connections_and_that_of_a_connectio
     changes.remove(house.broker, "user", "alice", [])
     house.broker.run(1000)
     assert house.depth("a") == 10
-    assert first.plain
-    assert second.plain
+    assert first.fast_path
+    assert second.fast_path
     say(house, "connection", "#", rate_messages=10, burst_messages=2)
     for producer in (first, second):
         for _ in range(5):

@@ -159,7 +159,7 @@ def fill(vhost: VirtualHost, arguments: Table) -> None:
 def exact(memory: SharedLimit | None, broker: Broker) -> int:
     """Return what is counted in the node's memory, without slack."""
     assert memory is not None
-    memory.review(broker.now)
+    memory.update_gate(broker.now)
     return int(memory.bytes)
 
 

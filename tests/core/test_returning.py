@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from penstock.core.consumer import Batch, Consumer
 from penstock.core.cursor import Cursor
-from penstock.core.message import Address
+from penstock.core.message import Envelope
 from penstock.core.queue import Queue
 from penstock.core.returning import SORTED_A_UNIT, Returning, requeue_all
 from penstock.core.session import Session
@@ -41,7 +41,7 @@ class Ward(House):
     def fill(self, name: str, count: int) -> None:
         queue = self.of(name)
         for number in range(self.counts[name], self.counts[name] + count):
-            queue.enqueue(Address("", name), b"%d" % number, CHARGE, self.broker.now)
+            queue.enqueue(Envelope("", name), b"%d" % number, CHARGE, self.broker.now)
         self.counts[name] += count
         self.broker.mark(queue)
 
@@ -464,7 +464,7 @@ class AtOnce(RuleBasedStateMachine):
         for name in self.NAMES:
             queue = self.ward.of(name)
             assert (queue.coming_back, queue.returns) == (0, {})
-            assert sorted(int(message.content) for message in queue.backlog.messages()) == self.ready[name]
+            assert sorted(int(message.content) for message in queue.ready_queue.messages()) == self.ready[name]
 
 
 TestAtOnce = AtOnce.TestCase

@@ -93,7 +93,7 @@ def test_a_message_goes_into_no_more_queues_than_the_bound(vhost: VirtualHost) -
 
 
 def test_a_message_names_no_more_copies_than_the_bound() -> None:
-    route = Route(Broker(Defaults()).add_vhost("/").route("t", "k", False).address, False)
+    route = Route(Broker(Defaults()).add_vhost("/").route("t", "k", False).envelope, False)
     keys = [str(number) for number in range(COPIES_MAX)]
     assert route_with_copies(route, {"CC": keys}) is not None
     with pytest.raises(PreconditionFailed, match=f"hold {COPIES_MAX + 1} routing keys; {COPIES_MAX} is the most"):

@@ -147,7 +147,7 @@ class Both:
         assert {name for name in self.real.exchanges if name in KINDS} == self.model.exchanges
         assert self.real.bindings.count == len(self.model.bound)
         for route in self.kept:
-            name, key = route.address.exchange, route.address.routing_key
+            name, key = route.envelope.exchange, route.envelope.routing_key
             if name not in self.model.exchanges:
                 with pytest.raises(NotFound):
                     self.real.find_again(route)
@@ -155,10 +155,10 @@ class Both:
             self.real.find_again(route)
             assert {queue.name for queue in route.queues} == self.model.reached(name, [key], {})
             for headers in SENT if route.by_headers else []:
-                own = Route(route.address, False)
+                own = Route(route.envelope, False)
                 self.real.resolve(own, headers)
                 assert {queue.name for queue in own.queues} == self.model.reached(name, [key], headers)
-            copied = Route(route.address, False, ["a", "c.b"])
+            copied = Route(route.envelope, False, ["a", "c.b"])
             self.real.resolve(copied, {})
             assert {queue.name for queue in copied.queues} == self.model.reached(name, [key, "a", "c.b"], {})
             assert len(copied.queues) == len({id(queue) for queue in copied.queues})

@@ -32,7 +32,7 @@ def test_a_row_is_withheld_as_one_and_counted_one_by_one(house: House) -> None:
     producer = house.producer("p")
     publish(house, producer, 9)
     assert withheld(producer) == [(4, 9, 105.0)]
-    assert producer.row is not None
+    assert producer.withheld_run is not None
     assert told(producer) == [(1, 3, True)]
     (block,) = house.vhost.queues["a"].gate.stats.blocks.values()
     assert (block.withheld, block.withheld_bytes) == (6, 600)
@@ -42,7 +42,7 @@ def test_a_row_is_withheld_as_one_and_counted_one_by_one(house: House) -> None:
 def test_a_row_ends_at_the_capacity_and_the_next_is_held(house: House) -> None:
     producer = house.producer("p")
     publish(house, producer, 12)
-    assert (house.depth("a"), len(producer.outbox), producer.row) == (10, 2, None)
+    assert (house.depth("a"), len(producer.outbox), producer.withheld_run) == (10, 2, None)
     assert withheld(producer)[0] == (4, 10, 105.0)
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.core.broker import Broker
 from penstock.core.consumer import BATCH_BYTES, BATCH_MESSAGES, Consumer
-from penstock.core.message import Address
+from penstock.core.message import Envelope
 from penstock.core.queue import Queue
 from penstock.core.session import Session
 from penstock.core.settings import Defaults
@@ -20,7 +20,7 @@ def bench(count: int, charge: int = 10) -> tuple[Broker, Queue]:
     broker = Broker(Defaults())
     queue = broker.add_vhost("/").declare_queue("q", {}, False, False, None, None)
     for _ in range(count):
-        queue.enqueue(Address("", "q"), b"", charge, 0.0)
+        queue.enqueue(Envelope("", "q"), b"", charge, 0.0)
     return broker, queue
 
 
@@ -81,7 +81,7 @@ def test_what_goes_back_comes_first_again_in_its_old_order_and_marked() -> None:
     deliver(broker)
     session.requeue(3, False, 0.0)
     session.requeue(1, False, 0.0)
-    again = [queue.backlog.pull() for _ in range(3)]
+    again = [queue.ready_queue.pull() for _ in range(3)]
     assert [int(message.sequence) for message in again] == [1, 3, 5]
     assert [message.redelivered for message in again] == [True, True, False]
 
@@ -165,4 +165,4 @@ def test_any_order_of_settling_agrees_with_a_set_of_tags(
         assert (queue.messages, queue.bytes) == (depth, 10 * depth)
         assert (queue.unacked_messages, queue.unacked_bytes) == (len(out), 10 * len(out))
         assert consumer.credit.out == session.credit.out == len(out)
-        assert {int(sequence) for sequence, _ in queue.backlog.returned} == back
+        assert {int(sequence) for sequence, _ in queue.ready_queue.returned} == back

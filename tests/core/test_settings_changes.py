@@ -106,7 +106,7 @@ def test_without_confirms_the_channel_is_told_that_it_can_never_fit(bench: Bench
     assert [type(error) for error in errors] == [ContentTooLarge]
     assert "500 bytes" in str(errors[0])
     assert queue.messages == 0, "what came after it is not put before it"
-    producer.depart()
+    producer.abort()
     assert not queue.gate.waiters
 
 

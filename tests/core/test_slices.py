@@ -13,7 +13,7 @@ from penstock.core.cursor import SETTLED_A_UNIT, Cursor
 from penstock.core.dead_letters import LETTER_UNITS, LOOSE_MAX, TARGET_UNITS
 from penstock.core.leftovers import FREED_A_UNIT, Leftovers
 from penstock.core.lifetime import EXPIRED_A_TURN
-from penstock.core.message import Address
+from penstock.core.message import Envelope
 from penstock.core.queue import Queue
 from penstock.core.returning import refuse_all, requeue_all
 from penstock.errors import NotFound, PreconditionFailed
@@ -36,7 +36,7 @@ class Full(House):
 
     def fill(self, count: int, queue: str = "q") -> None:
         for number in range(count):
-            self.vhost.queues[queue].enqueue(Address("", queue), b"%d" % number, CHARGE, self.broker.now)
+            self.vhost.queues[queue].enqueue(Envelope("", queue), b"%d" % number, CHARGE, self.broker.now)
 
     def deliver_all(self) -> None:
         """Let one consumer have everything, and be cancelled."""
@@ -108,7 +108,7 @@ def test_a_queue_takes_messages_by_the_same_route_while_what_was_purged_is_freed
             writer.publish(route, b"after", CHARGE)
         house.turns()
     assert (house.depth("q"), house.q.available()) == (4, 4)
-    assert {message.content for message in house.q.backlog.messages()} == {b"after"}
+    assert {message.content for message in house.q.ready_queue.messages()} == {b"after"}
     house.q.purge(house.broker.now)
     for route in routes:
         writer.publish(route, b"again", CHARGE)
@@ -120,13 +120,13 @@ def test_mortal_messages_that_were_purged_expire_no_more() -> None:
     house.queue("q")
     queue = house.vhost.queues["q"]
     for _ in range(2 * AT_ONCE):
-        queue.enqueue(Address("", "q", 0, 1.0), b"x", CHARGE, house.broker.now)
+        queue.enqueue(Envelope("", "q", 0, 1.0), b"x", CHARGE, house.broker.now)
     house.broker.use(queue)
     queue.purge(house.broker.now)
     house.broker.begin(house.broker.now + 5)
     while house.broker.run(1000):
         pass
-    assert (queue.expired, queue.messages, queue.backlog.ghosts) == (0, 0, 0)
+    assert (queue.expired, queue.messages, queue.ready_queue.tombstones) == (0, 0, 0)
 
 
 def test_what_is_acknowledged_at_once_is_settled_at_once_and_freed_in_slices() -> None:
@@ -274,7 +274,7 @@ def test_of_many_queues_only_so_many_messages_expire_in_a_turn() -> None:
         house.queue(f"q{number}", message_ttl=1000)
         queue = house.vhost.queues[f"q{number}"]
         for _ in range(400):
-            queue.enqueue(Address("", queue.name), b"x", CHARGE, house.broker.now)
+            queue.enqueue(Envelope("", queue.name), b"x", CHARGE, house.broker.now)
         house.broker.use(queue)
     queues = [house.vhost.queues[f"q{number}"] for number in range(20)]
     house.broker.run(1000)
@@ -370,7 +370,7 @@ def test_who_gives_up_waiting_for_room_leaves_the_others_free() -> None:
     writer, small = house.producer("p"), house.producer("s")
     house.publish(writer, "q", MANY * CHARGE)
     house.publish(small, "q", CHARGE)
-    writer.depart()
+    writer.abort()
     house.turns()
     assert small.outbox == type(small.outbox)()
     assert not house.q.gate.waiters

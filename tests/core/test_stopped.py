@@ -229,7 +229,7 @@ def test_a_hold_deadline_that_changes_counts_from_then_on_for_who_is_stopped(
 def test_a_producer_that_goes_away_leaves_no_trace_of_having_been_stopped(house: House) -> None:
     producer = closed(house)
     publish(house, producer)
-    producer.depart()
+    producer.abort()
     gate = house.vhost.queues["a"].gate
     assert (gate.waiters, gate.blocked, gate.to_release, gate.stats.blocks) == ([], {}, {}, {})
     for _ in range(3):

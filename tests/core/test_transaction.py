@@ -24,7 +24,7 @@ def client(house: House) -> Client:
 
 
 def returned(house: House) -> list[str]:
-    return [e.route.address.routing_key for e in house.broker.effects() if isinstance(e, Returned)]
+    return [e.route.envelope.routing_key for e in house.broker.effects() if isinstance(e, Returned)]
 
 
 # What is kept
@@ -37,11 +37,11 @@ def test_nothing_goes_in_before_the_commit_and_everything_in_order_with_it(house
     client.publish("b", 3)
     client.publish("a", 4)
     assert (house.depth("a"), house.depth("b")) == (0, 0)
-    assert (client.producer.holding.messages, client.producer.holding.bytes) == (4, 10)
+    assert (client.producer.hold_budget.messages, client.producer.hold_budget.bytes) == (4, 10)
     assert client.commit()
-    assert [int(message.charge) for message in house.vhost.queues["a"].backlog.ready] == [1, 2, 4]
+    assert [int(message.charge) for message in house.vhost.queues["a"].ready_queue.ready] == [1, 2, 4]
     assert house.depth("b") == 1
-    assert client.producer.holding.messages == 0
+    assert client.producer.hold_budget.messages == 0
 
 
 def test_a_rollback_drops_the_publishes_and_leaves_the_deliveries_unacknowledged(house: House, client: Client) -> None:
@@ -54,7 +54,7 @@ def test_a_rollback_drops_the_publishes_and_leaves_the_deliveries_unacknowledged
     assert client.told() == 1
     assert house.depth("a") == 1
     assert house.vhost.queues["a"].available() == 0, "it is not delivered again by itself"
-    assert client.producer.holding.bytes == 0
+    assert client.producer.hold_budget.bytes == 0
     client.ack(tag)
     assert client.commit()
     assert house.depth("a") == 0
@@ -102,7 +102,7 @@ def test_what_is_refused_leaves_and_what_is_put_back_comes_again(house: House, c
     assert house.vhost.queues["a"].available() == 1
     assert client.commit()
     assert house.vhost.queues["a"].available() == 2
-    assert int(house.vhost.queues["a"].backlog.pull().sequence) == 2
+    assert int(house.vhost.queues["a"].ready_queue.pull().sequence) == 2
 
 
 def test_recover_puts_back_what_the_transaction_has_not_settled(house: House, client: Client) -> None:
@@ -272,7 +272,7 @@ def test_drop_head_makes_room_and_keeps_the_last(house: House, client: Client) -
     house.publish_now("a", 9)
     client.publish("a", 1, 2, 3, 4, 5)
     assert client.commit()
-    assert [int(message.charge) for message in house.vhost.queues["a"].backlog.ready] == [3, 4, 5]
+    assert [int(message.charge) for message in house.vhost.queues["a"].ready_queue.ready] == [3, 4, 5]
     client.get("a")
     client.get("a")
     client.get("a")

@@ -111,9 +111,9 @@ class Transactions(RuleBasedStateMachine):
         client = self.clients[who]
         for charge in charges:
             route = self.route(at)
-            kept = int(client.producer.holding.messages)
+            kept = int(client.producer.hold_budget.messages)
             fits = all(q.overflow.name != "block" or charge <= q.thresholds.capacity.bytes for q in route.queues)
-            room = not kept or client.producer.holding.bytes + charge <= client.producer.holding.bound
+            room = not kept or client.producer.hold_budget.bytes + charge <= client.producer.hold_budget.bound
             client.producer.publish(route, f"{client.now.name}".encode(), charge)
             assert (client.producer.closing is None) == (fits and room)
             if client.producer.closing is not None:
@@ -215,7 +215,7 @@ class Transactions(RuleBasedStateMachine):
     def publish_plainly(self, at: int, charge: int) -> None:
         self.plain.publish(self.route(at), b"plain", charge)
         if self.plain.closing is not None:
-            self.plain.depart()
+            self.plain.abort()
             self.plain = self.house.producer("plain")
         self.look()
 
@@ -253,7 +253,7 @@ class Transactions(RuleBasedStateMachine):
         counted.looks += 1
         self.house.broker.effects()
         for index, queue in enumerate(self.queues):
-            for message in queue.backlog.ready:
+            for message in queue.ready_queue.ready:
                 if message.sequence > self.upto[index]:
                     key = (message.content.decode(), id(queue))
                     self.seen[key] = self.seen.get(key, 0) + 1
@@ -263,7 +263,11 @@ class Transactions(RuleBasedStateMachine):
             theirs = [d for c in self.clients for d in c.session.deliveries(1, c.session.next_tag) if d[1] is queue]
             assert queue.unacked_messages == len(theirs)
             assert queue.messages == queue.available() + len(theirs)
-            here = [*queue.backlog.ready, *[entry[1] for entry in queue.backlog.returned], *[d[2] for d in theirs]]
+            here = [
+                *queue.ready_queue.ready,
+                *[entry[1] for entry in queue.ready_queue.returned],
+                *[d[2] for d in theirs],
+            ]
             assert int(queue.bytes) == sum(int(message.charge) for message in here)
         for who, client in enumerate(self.clients):
             self.account(client)
@@ -272,11 +276,11 @@ class Transactions(RuleBasedStateMachine):
             else:
                 kept = [p for told in [*client.waiting, client.now] if told.state != "done" for p in told.publishes]
                 held = sum(int(h.messages) for h in client.producer.outbox) + len(client.transaction.publishes)
-                assert client.producer.holding.messages == held <= len(kept)
+                assert client.producer.hold_budget.messages == held <= len(kept)
                 noted = {settlement.tag for settlement in client.transaction.settlements}
                 for commit in client.producer.outbox:
                     noted.update(settlement.tag for settlement in commit.settlements)
-                assert client.transaction.taken == noted
+                assert client.transaction.settled_tags == noted
         self.check_all_or_nothing()
 
     def account(self, client: Modelled) -> None:
@@ -326,7 +330,7 @@ class Transactions(RuleBasedStateMachine):
             self.wait(0.5)
         for who in range(3):
             self.replace(who)
-        self.plain.depart()
+        self.plain.abort()
         assert traces(self.house, *self.gone) == []
 
 

@@ -18,7 +18,7 @@ class Client:
         self.session = Session()
         self.producer: Producer = house.producer(name, confirming=False)
         if bound is not None:
-            self.producer.holding.bound = bound
+            self.producer.hold_budget.bound = bound
         self.transaction = Transaction(self.session, self.producer)
         self.answered = 0
         self.refused = False
@@ -64,14 +64,14 @@ class Client:
         """Close the channel, as an adapter does it."""
         self.transaction.end()
         self.house.broker.end_session(self.session)
-        self.producer.leave()
+        self.producer.close_gracefully()
 
 
 def traces(house: House, *clients: Client) -> list[str]:
     """What clients that are gone have left behind: nothing, if all is well."""
     found = []
     for client in clients:
-        holding = client.producer.holding
+        holding = client.producer.hold_budget
         if (holding.messages, holding.bytes) != (0, 0):
             found.append(f"{holding.messages} messages held")
         if client.producer.gate is not None or client.producer.gates or client.producer.outbox:

@@ -9,7 +9,7 @@ import pytest
 from penstock.core import changes
 from penstock.core.broker import Broker
 from penstock.core.effects import Crossed
-from penstock.core.producer import Holding, Producer
+from penstock.core.producer import HoldBudget, Producer
 from penstock.core.queue import Queue
 from penstock.core.session import Session
 from penstock.core.settings import Defaults
@@ -40,7 +40,7 @@ class Bench:
         changes.replace_file(self.broker, said)
 
     def producer(self, confirming: bool = True) -> Producer:
-        producer = Producer(self.broker, "p", Holding(1_000_000))
+        producer = Producer(self.broker, "p", HoldBudget(1_000_000))
         producer.confirming = confirming
         return producer
 

@@ -170,11 +170,11 @@ class Real:
         elif event == "lowered":
             thresholds = self.queue.thresholds
             self.queue.thresholds = Thresholds(thresholds.capacity, Level(0, UNLIMITED), Level(0, UNLIMITED))
-            self.queue.review(now)
+            self.queue.update_gate(now)
         elif event == "late":
             house.broker.begin(now + 6.0)
         else:
-            self.producers["second"].depart()
+            self.producers["second"].abort()
         house.broker.run(1000)
 
     def check(self, history: tuple[str, ...]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.core.broker import Broker
 from penstock.core.effects import Crossed
-from penstock.core.producer import Holding, Producer
+from penstock.core.producer import HoldBudget, Producer
 from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.session import Session
@@ -25,7 +25,7 @@ class Bench:
         return self.vhost.declare_queue("q", SMALL, False, False, None, None)
 
     def producer(self) -> Producer:
-        producer = Producer(self.broker, "p", Holding(10_000))
+        producer = Producer(self.broker, "p", HoldBudget(10_000))
         producer.confirming = True
         return producer
 
@@ -75,4 +75,4 @@ def test_a_held_publish_does_not_go_into_a_queue_that_was_declared_anew_under_th
     again = bench.declare()
     bench.publish(other, 1)  # It takes the same route, which is found again.
     assert (3, 3, False) in bench.told(producer)
-    assert [int(message.sequence) for message in again.backlog.ready] == [1]
+    assert [int(message.sequence) for message in again.ready_queue.ready] == [1]

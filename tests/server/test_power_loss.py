@@ -143,7 +143,7 @@ async def recovered(folder: Path) -> list[int] | None:
         queue = broker.hub.broker.vhosts["/"].queues.get("q")
         if queue is None:
             return None
-        messages = sorted(queue.backlog.messages(), key=lambda message: message.sequence)
+        messages = sorted(queue.ready_queue.messages(), key=lambda message: message.sequence)
         return [number_of(body_of(message.content)) for message in messages]
 
 

@@ -65,7 +65,7 @@ Place = Callable[[], Engine]
 
 
 class Model:
-    """What a store has, by the words of `commit.Commit`."""
+    """What a store has, by the words of `commit.TxCommit`."""
 
     def __init__(self) -> None:
         self.rows: dict[int, Row] = {}

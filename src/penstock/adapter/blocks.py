@@ -46,8 +46,8 @@ def encode_block(queue: str, messages: list[Message], wall_offset: float) -> byt
     """
     block = _Block()
     _add_times(block, messages, wall_offset)
-    _add_text(block, "exchange", [message.address.exchange for message in messages])
-    _add_text(block, "routing_key", [message.address.routing_key for message in messages])
+    _add_text(block, "exchange", [message.envelope.exchange for message in messages])
+    _add_text(block, "routing_key", [message.envelope.routing_key for message in messages])
     _add_properties(block, messages)
     redelivered = [message.redelivered for message in messages]
     block.columns["redelivered"] = {"all": bool(redelivered) and all(redelivered)}

@@ -24,7 +24,7 @@ from penstock.adapter.status import answer_status
 from penstock.adapter.users import ADMINISTRATOR
 from penstock.core.broker import Broker
 from penstock.core.cursor import Cursor
-from penstock.core.message import OVERHEAD, Address
+from penstock.core.message import OVERHEAD, Envelope
 from penstock.core.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import (
@@ -349,7 +349,7 @@ class Control:
 
     def _keep_planned(self, cursor: Cursor, found: bool) -> None:
         """Keep what a plan is about to tell: what it found, and ends of queues that nobody was told before."""
-        if found or any(position.queue.kept is not None and position.queue.tail > position.told
+        if found or any(position.queue.storage is not None and position.queue.tail > position.told
                         for position in cursor.positions.values()):  # fmt: skip
             self._keep(cursor)
 
@@ -364,7 +364,7 @@ class Control:
             return
         journal.change(cursor)
         for position in cursor.positions.values():
-            kept = position.queue.kept
+            kept = position.queue.storage
             if kept is not None and not position.queue.deleted:
                 journal.touch(kept)
                 position.told = position.queue.tail
@@ -408,7 +408,7 @@ class Control:
         if not queue.fits(charge):
             self.hub.note(f"reply of {len(body)} bytes to queue '{queue.name}' dropped: it is at its capacity")
             return
-        queue.enqueue(Address("", queue.name), content, charge, self.broker.now)
+        queue.enqueue(Envelope("", queue.name), content, charge, self.broker.now)
         self.broker.mark(queue)
 
 

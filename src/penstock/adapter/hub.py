@@ -34,7 +34,7 @@ from penstock.adapter.telling import Note
 from penstock.adapter.users import Users
 from penstock.core.broker import Broker
 from penstock.core.consumer import Batch
-from penstock.core.holding import Holding
+from penstock.core.holding import HoldBudget
 from penstock.core.lingering import ENDED
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
@@ -81,7 +81,7 @@ class Hub:
         """What this process is called among others; the shell knows the machine's name."""
         self.publications: list[Publication] = []
         """Single messages, published by somebody who has no channel, of which it is known what has become of them."""
-        self.published = Holding(PUBLICATIONS_BYTES)
+        self.published = HoldBudget(PUBLICATIONS_BYTES)
         """What waits of such messages."""
         self._without_connection: dict[str, Origin] = {}
         self.touched: list[Connection] = []
@@ -139,7 +139,7 @@ class Hub:
     def end_lingering(self) -> None:
         """The broker stops: what is in line for sessions that have ended goes in no more."""
         for producer in list(self.broker.lingering.producers.values()):
-            producer.depart()
+            producer.abort()
 
     def pump(self) -> bool:
         """Make a turn: let everybody go on who may; returns whether there is more to do at once."""
@@ -150,7 +150,7 @@ class Hub:
         self.notifier.tell()
         for producer in self.broker.take_confirming():
             if isinstance(producer, ChannelProducer):
-                producer.channel.tell_confirms()
+                producer.channel.write_confirms()
             else:
                 assert isinstance(producer, Publication)
                 producer.tell_outcome()
@@ -301,7 +301,7 @@ class Hub:
         What was published before goes to those who stand now: not to a consumer that comes, nor to who gets one
         message; and neither a cancel, a purge nor a deletion takes it from them (as in RabbitMQ).
         """
-        if queue.dirty:
+        if queue.scheduled:
             broker = self.broker
             most = broker.work.done + DELIVERY_WORK
             batch = broker.next_batch_of(queue)

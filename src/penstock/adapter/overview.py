@@ -15,7 +15,7 @@ from penstock.adapter.words import words_of
 from penstock.core.disk import QuotaGate, RoomGate
 from penstock.core.operator import OperatorGate
 from penstock.core.queue import Queue
-from penstock.core.sender import Sender
+from penstock.core.sender import WaitingPublisher
 from penstock.flow.gate import Gate
 from penstock.flow.work import Steps
 
@@ -37,10 +37,10 @@ class Blocked:
         self.gate = gate
         self.since: float = 0.0
         """Since when the first of them is blocked, in monotonic seconds."""
-        self.first: Sender | None = None
+        self.first: WaitingPublisher | None = None
         self.senders: int = 0
 
-    def add(self, sender: Sender) -> None:
+    def add(self, sender: WaitingPublisher) -> None:
         """Count a producer, and find out who has been blocked longest."""
         since = sender.entry(self.gate).since
         self.senders += 1
@@ -109,7 +109,7 @@ def _blocked_gates(broker: Broker) -> Steps[list[Blocked]]:
     return order
 
 
-def _look_at(sender: Sender, found: dict[int, Blocked]) -> None:
+def _look_at(sender: WaitingPublisher, found: dict[int, Blocked]) -> None:
     for gate in sender.gates.values():
         blocked = found.get(id(gate))
         if blocked is None:

@@ -80,16 +80,16 @@ class Publication(Producer):
             vhost.resolve(route, headers)
         if route.control:
             raise AccessRefused("operations of the broker are asked for by AMQP, with somewhere to reply to")
-        charge = len(header_payload(content)) - FIXED_OCTETS + len(body) + OVERHEAD + route.address.charge()
+        charge = len(header_payload(content)) - FIXED_OCTETS + len(body) + OVERHEAD + route.envelope.charge()
         if BCC in headers:
             content = without_blind_copies(content)
-        self.patience_s = 2 * road.patience_s(route.queues)
+        self.patience_s = 2 * road.hold_deadline_s(route.queues)
         self.publish(route, content, charge)
 
     def give_up(self) -> None:
         """Leave no trace: it has been answered, or nobody waits for the answer any more."""
         self.done = True
-        self.depart()
+        self.abort()
 
     # What becomes of it
 
@@ -113,16 +113,18 @@ class Publication(Producer):
     def give_back(self, route: Route, content: bytes, why: str) -> None:
         """See `Producer.give_back`: its answer says why, and whoever sent it has it still."""
 
-    def _turned_away(self, queue: Queue, route: Route, content: bytes, charge: i64) -> None:
-        self.refusal = f"queue '{queue.name}' was deleted" if queue.deleted else str(road.refusal(queue))
-        super()._turned_away(queue, route, content, charge)
+    def _refused(self, queue: Queue, route: Route, content: bytes, charge: i64) -> None:
+        self.refusal = f"queue '{queue.name}' was deleted" if queue.deleted else str(road.refusal_error(queue))
+        super()._refused(queue, route, content, charge)
 
     def _refuse_new(self, route: Route, why: str, content: bytes, charge: i64) -> None:
-        self.refusal = f"publish to {road.place(route)} refused: {why}; {road.why(route.queues, self.gate)}"
+        self.refusal = (
+            f"publish to {road.turn_gate(route)} refused: {why}; {road.refusal_reason(route.queues, self.gate)}"
+        )
         self.retriable = True
         super()._refuse_new(route, why, content, charge)
 
     def _refuse_held(self, due: list[Held], now: float) -> None:
-        self.refusal = due[0].late(self.own, now)
+        self.refusal = due[0].deadline_message(self.own, now)
         self.retriable = True
         super()._refuse_held(due, now)

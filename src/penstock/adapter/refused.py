@@ -120,4 +120,4 @@ def reason_of(effect: TurnedAway) -> str:
     owner = effect.gate.owner
     if effect.cause == "hold-bound":
         return f"as much is held of its connection as may be; {clause(effect.gate)}"
-    return str(road.refusal(owner)) if isinstance(owner, Queue) else clause(effect.gate)
+    return str(road.refusal_error(owner)) if isinstance(owner, Queue) else clause(effect.gate)

@@ -11,7 +11,7 @@ from penstock.core.disk import Disk, DiskGate
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.rotation import waits_behind
-from penstock.core.sender import Sender
+from penstock.core.sender import WaitingPublisher
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.flow.pool import SharedLimit
@@ -104,7 +104,7 @@ def gate_view(gate: Gate, now: float) -> dict[str, object]:
     view = gate_state(gate, now)
     owner = gate.owner
     if isinstance(owner, SharedLimit):
-        owner.review(now)  # Slack is called in: what is told is the sum, not what it is counted with.
+        owner.update_gate(now)  # Slack is called in: what is told is the sum, not what it is counted with.
     judged = measure(gate)
     if isinstance(owner, DiskGate):
         view["cause"] = "" if gate.open else owner.clause()
@@ -116,13 +116,13 @@ def gate_view(gate: Gate, now: float) -> dict[str, object]:
     return view
 
 
-def held_by(producer: Sender) -> tuple[int, int]:
+def held_by(producer: WaitingPublisher) -> tuple[int, int]:
     """Return how many publishes of a producer are held now, and their bytes (charges)."""
     outbox = producer.outbox
     return sum(int(held.messages) for held in outbox), sum(int(held.charge) for held in outbox)
 
 
-def withheld_by(producer: Sender, gate: Gate | None = None) -> int:
+def withheld_by(producer: WaitingPublisher, gate: Gate | None = None) -> int:
     """Return how many of its confirmations are withheld now; with a gate, those that it is the first to keep back."""
     found = 0
     if not isinstance(producer, Producer):

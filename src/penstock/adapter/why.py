@@ -21,7 +21,7 @@ from penstock.core.disk import FaultGate, QuotaGate, RoomGate
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.road import gates_of
-from penstock.core.sender import Sender
+from penstock.core.sender import WaitingPublisher
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.gate import Gate
 from penstock.flow.ledger import PRODUCERS_TOLD, BlockStats
@@ -189,7 +189,7 @@ def _of_gate(gate: Gate, now: float) -> list[str]:
             told.append(f"and {len(blocks) - SAID_MOST:,} more producers are blocked by {words_of(gate).name(gate)}")
             break
         producer = gate.blocked.get(key)
-        if isinstance(producer, Sender):
+        if isinstance(producer, WaitingPublisher):
             told.append(blocked_by(producer, gate, block, now))
     if not told and not gate.open:
         told.append(f"{words_of(gate).reason(gate, now)}; nobody is blocked by it now")
@@ -205,14 +205,14 @@ def _refused_of_gone(gate: Gate) -> list[str]:
     return [f"{words_of(gate).name(gate)} has refused {count:,} of publishers that have gone, the last of them {last}"]
 
 
-def blocked_by(producer: Sender, gate: Gate, block: BlockStats, now: float) -> str:
+def blocked_by(producer: WaitingPublisher, gate: Gate, block: BlockStats, now: float) -> str:
     """Say by what a producer is blocked, and for how long."""
     since = 0.0 if block.since is None else now - block.since
     stakes = _stakes(producer, gate, block, now)
     return f"{producer.name} is blocked {since:.1f} s by {because(producer, gate, now)}{stakes}"
 
 
-def _stakes(producer: Sender, gate: Gate, block: BlockStats, now: float) -> str:
+def _stakes(producer: WaitingPublisher, gate: Gate, block: BlockStats, now: float) -> str:
     """Say what waits of a producer at a gate, and what has come of what waited too long."""
     parts: list[str] = []
     if block.is_stopped(gate.stats.since, block.patience_s, now):
@@ -368,7 +368,7 @@ def _largest(gate: Gate, broker: Broker) -> str:
         for vhost in broker.vhosts.values()
         if of_vhost is None or vhost.name == of_vhost
         for queue in vhost.queues.values()
-        if gate.kind != "disk" or queue.kept is not None
+        if gate.kind != "disk" or queue.storage is not None
     ]
     queues.sort(key=lambda queue: queue.bytes, reverse=True)
     names = ", ".join(f"{queue.name} with {amount(queue.bytes)} bytes" for queue in queues[:LARGEST])

@@ -14,7 +14,7 @@ from penstock.core.disk import DiskGate, FaultGate, QuotaGate, RoomGate
 from penstock.core.operator import OperatorGate
 from penstock.core.queue import Queue
 from penstock.core.rates import RateGate
-from penstock.core.sender import Sender
+from penstock.core.sender import WaitingPublisher
 from penstock.core.share import AddressDepth
 from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.level import UNLIMITED, Level, Thresholds
@@ -291,7 +291,7 @@ def words_of(gate: Gate) -> Words:
     return WORDS.get(gate.kind, ANY)
 
 
-def because(producer: Sender, gate: Gate, now: float) -> str:
+def because(producer: WaitingPublisher, gate: Gate, now: float) -> str:
     """Return by what a producer is blocked, in one sentence: by a closed gate, by want of room, or by its turn."""
     words = words_of(gate)
     if not gate.open or producer.gate is not gate or not producer.outbox:

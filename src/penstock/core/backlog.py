@@ -19,7 +19,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.core.leftovers import Leftovers
-from penstock.core.message import Expiry, MarkedMessage, Message, StoredMessage
+from penstock.core.message import Expiry, Message, StoredMessage, TrackedMessage
 from penstock.flow.deadlines import NEVER
 from penstock.flow.work import AT_ONCE
 
@@ -30,55 +30,55 @@ SWEPT_FROM: Final = 256
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Backlog:
+class ReadyQueue:
     """First in, first out. Its depth is counted by the queue, not here."""
 
     def __init__(self) -> None:
         self.ready: deque[Message] = NOTHING
         self.returned: list[tuple[int, Message]] = []
-        self.mortal: list[tuple[float, int, Expiry]] = []
-        self.ghosts: i64 = 0
+        self.expiring: list[tuple[float, int, Expiry]] = []
+        self.tombstones: i64 = 0
         self.idle: i64 = 0
 
-    def lane(self, priority: i64) -> deque[Message]:
+    def ready_for(self, priority: i64) -> deque[Message]:
         """Return where a message with this priority goes to the end of."""
         if self.ready is NOTHING:
             self.ready = deque()
         return self.ready
 
-    def run(self) -> deque[Message]:
+    def contiguous(self) -> deque[Message]:
         """Return messages that come next simply one after the other; empty where `pull` must be asked."""
-        return NOTHING if self.returned or self.mortal or self.ghosts != 0 else self.ready
+        return NOTHING if self.returned or self.expiring or self.tombstones != 0 else self.ready
 
     def available(self) -> i64:
         """Return how many messages could be delivered now."""
-        return len(self.ready) + len(self.returned) - self.ghosts
+        return len(self.ready) + len(self.returned) - self.tombstones
 
-    def has_mortals(self) -> bool:
+    def has_expiring(self) -> bool:
         """Tell whether any message in it may have a time of its own."""
-        return len(self.mortal) > 0
+        return len(self.expiring) > 0
 
     def append(self, message: Message) -> None:
         """Put a message at the end."""
-        self.lane(0).append(message)
-        if isinstance(message, MarkedMessage) and message.expires != NEVER:
+        self.ready_for(0).append(message)
+        if isinstance(message, TrackedMessage) and message.expires != NEVER:
             self._list(message)
 
     def extend(self, messages: list[StoredMessage]) -> None:
         """Put messages at the end, in their order."""
-        self.lane(0).extend(messages)
+        self.ready_for(0).extend(messages)
         for message in messages:
-            if isinstance(message, MarkedMessage) and message.expires != NEVER:
+            if isinstance(message, TrackedMessage) and message.expires != NEVER:
                 self._list(message)
 
     def pull(self) -> Message:
         """Take the next message for delivery; there must be one."""
         while True:
             message = heapq.heappop(self.returned)[1] if self.returned else self.ready.popleft()
-            if not isinstance(message, MarkedMessage):
+            if not isinstance(message, TrackedMessage):
                 return message
-            if message.ghost:
-                self.ghosts -= 1
+            if message.is_tombstone:
+                self.tombstones -= 1
                 continue
             if message.expiry is not None:
                 message.expiry.message = None
@@ -96,21 +96,21 @@ class Backlog:
                 message = self.ready[0]
             else:
                 return None
-            if not _is_ghost(message):
+            if not _is_tombstone(message):
                 return message
             self._drop_next()
 
     def put_back(self, message: Message) -> None:
         """Put a delivered message back where it was."""
         heapq.heappush(self.returned, (int(message.sequence), message))
-        if isinstance(message, MarkedMessage) and message.expires != NEVER:
+        if isinstance(message, TrackedMessage) and message.expires != NEVER:
             self._list(message)
 
     def messages(self) -> list[Message]:
         """Return all that wait, in no particular order."""
         found: list[Message] = []
         for message in [*self.ready, *[entry[1] for entry in self.returned]]:
-            if not _is_ghost(message):
+            if not _is_tombstone(message):
                 found.append(message)
         return found
 
@@ -118,10 +118,10 @@ class Backlog:
         """Forget all that wait."""
         self.ready.clear()
         self.returned.clear()
-        for _, _, expiry in self.mortal:
+        for _, _, expiry in self.expiring:
             expiry.message = None  # It holds its message, which holds it.
-        self.mortal.clear()
-        self.ghosts = 0
+        self.expiring.clear()
+        self.tombstones = 0
         self.idle = 0
 
     def hand_over(self, leftovers: Leftovers, anew: bool) -> None:
@@ -129,7 +129,7 @@ class Backlog:
 
         `anew`: the routes will ask for the line (see `lane`) again. Otherwise it must stay, which takes a copy.
         """
-        if len(self.ready) + len(self.returned) + len(self.mortal) <= AT_ONCE:
+        if len(self.ready) + len(self.returned) + len(self.expiring) <= AT_ONCE:
             self.clear()
             return
         leftovers.lines.append(self.ready if anew else self.ready.copy())
@@ -138,21 +138,21 @@ class Backlog:
         else:
             self.ready.clear()
         leftovers.heaps.append(self.returned)
-        leftovers.expiries.append(self.mortal)
+        leftovers.expiries.append(self.expiring)
         self.returned = []
-        self.mortal = []
-        self.ghosts = 0
+        self.expiring = []
+        self.tombstones = 0
         self.idle = 0
 
-    def line_up(self) -> None:
+    def sort_ready(self) -> None:
         """Bring all into the one order of `ready`, for who reads that (a cursor)."""
         waiting = self.messages()
         waiting.sort(key=_sequence_of)
         self.ready.clear()
         if waiting:
-            self.lane(0).extend(waiting)
+            self.ready_for(0).extend(waiting)
         self.returned.clear()
-        self.ghosts = 0
+        self.tombstones = 0
 
     # Expiring; times in seconds of the broker's monotonic clock
 
@@ -160,7 +160,7 @@ class Backlog:
         """Return when the next message expires, with a queue's message TTL (infinity: none); infinity for never."""
         message = self.next()
         when = NEVER if message is None else message.arrived + ttl_s
-        mortal = self._first_mortal()
+        mortal = self._first_expiring()
         return mortal.expires if mortal is not None and mortal.expires < when else when
 
     def take_due(self, now: float, ttl_s: float, offered: float) -> Message | None:
@@ -173,20 +173,20 @@ class Backlog:
             return None
         if message.arrived + ttl_s <= now and message.arrived <= offered:
             return self.pull()
-        mortal = self._first_mortal()
+        mortal = self._first_expiring()
         if mortal is None or mortal.expires > now or mortal.arrived > offered:
             return None
         if mortal is message:
             return self.pull()
-        heapq.heappop(self.mortal)
-        self.ghosts += 1
-        dead = mortal.leave_ghost()
-        self._sweep_ghosts()
+        heapq.heappop(self.expiring)
+        self.tombstones += 1
+        dead = mortal.leave_tombstone()
+        self._sweep_tombstones()
         return dead
 
-    def _first_mortal(self) -> MarkedMessage | None:
+    def _first_expiring(self) -> TrackedMessage | None:
         """Return the message whose own time is up first; entries of those that have left are passed over for good."""
-        mortal = self.mortal
+        mortal = self.expiring
         while mortal:
             message = mortal[0][2].message
             if message is not None:
@@ -195,36 +195,36 @@ class Backlog:
             self.idle -= 1
         return None
 
-    def _list(self, message: MarkedMessage) -> None:
+    def _list(self, message: TrackedMessage) -> None:
         message.expiry = Expiry(message)
-        heapq.heappush(self.mortal, (message.expires, int(message.sequence), message.expiry))
+        heapq.heappush(self.expiring, (message.expires, int(message.sequence), message.expiry))
 
     def _drop_next(self) -> None:
         if self.returned:
             heapq.heappop(self.returned)
         else:
             self.ready.popleft()
-        self.ghosts -= 1
+        self.tombstones -= 1
 
-    def _sweep_ghosts(self) -> None:
-        if self.ghosts > SWEPT_FROM and self.ghosts * 4 > len(self.ready) + len(self.returned):
-            kept = [each for each in self.ready if not _is_ghost(each)]
+    def _sweep_tombstones(self) -> None:
+        if self.tombstones > SWEPT_FROM and self.tombstones * 4 > len(self.ready) + len(self.returned):
+            kept = [each for each in self.ready if not _is_tombstone(each)]
             self.ready.clear()
             self.ready.extend(kept)
-            self.returned[:] = [entry for entry in self.returned if not _is_ghost(entry[1])]
+            self.returned[:] = [entry for entry in self.returned if not _is_tombstone(entry[1])]
             heapq.heapify(self.returned)
-            self.ghosts = 0
+            self.tombstones = 0
 
     def _sweep_idle(self) -> None:
-        if self.idle > SWEPT_FROM and self.idle * 2 > len(self.mortal):
-            kept = [entry for entry in self.mortal if entry[2].message is not None]
+        if self.idle > SWEPT_FROM and self.idle * 2 > len(self.expiring):
+            kept = [entry for entry in self.expiring if entry[2].message is not None]
             heapq.heapify(kept)
-            self.mortal[:] = kept
+            self.expiring[:] = kept
             self.idle = 0
 
 
-def _is_ghost(message: Message) -> bool:
-    return isinstance(message, MarkedMessage) and message.ghost
+def _is_tombstone(message: Message) -> bool:
+    return isinstance(message, TrackedMessage) and message.is_tombstone
 
 
 def _sequence_of(message: Message) -> int:

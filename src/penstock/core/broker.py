@@ -200,7 +200,7 @@ class Broker(Dispatcher):
         producers = self._confirming
         self._confirming = []
         for producer in producers:
-            producer.listed = False
+            producer.scheduled = False
         return producers
 
     def next_deadline(self) -> float | None:
@@ -223,7 +223,7 @@ class Broker(Dispatcher):
             self.look_after(lifetime)
             return lifetime
         settings = queue.settings
-        if settings.message_ttl_s == NEVER and settings.expires_s == NEVER and not queue.backlog.has_mortals():
+        if settings.message_ttl_s == NEVER and settings.expires_s == NEVER and not queue.ready_queue.has_expiring():
             return None
         lifetime = Lifetime(self, queue)
         queue.lifetime = lifetime
@@ -347,7 +347,7 @@ class Broker(Dispatcher):
 
     def list_confirming(self, producer: Producer) -> None:
         """Note that a producer has confirmations to be told."""
-        producer.listed = True
+        producer.scheduled = True
         self._confirming.append(producer)
 
     def note_blocked(self, producer: Blockable, gate: Gate) -> None:

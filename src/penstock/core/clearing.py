@@ -40,7 +40,7 @@ class Clearing(Chore):
         while left > 0 and self.has_more() and not self._is_crowded():
             self.queue.drop_oldest(now)
             left -= 1
-        self.queue.review(now)
+        self.queue.update_gate(now)
         return most - left // DROPPED_A_UNIT + 1
 
     def _is_crowded(self) -> bool:

@@ -16,20 +16,20 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 
 from penstock.core import road
-from penstock.core.entering import put_in
+from penstock.core.entering import enqueue_all
 from penstock.core.holding import Held, HeldPublish
 from penstock.core.load import (
     DISCARD,
     REQUEUE,
-    Load,
+    GateDelta,
+    QueueDelta,
     Settlement,
-    Stop,
     add_queue,
     adds,
-    load_of,
-    passages_of,
+    delta_of,
+    gate_delta_at,
+    route_deltas_of,
     shares_of,
-    stop_at,
 )
 from penstock.core.message import StoredMessage
 from penstock.core.queue import Queue
@@ -42,60 +42,60 @@ if TYPE_CHECKING:
     from penstock.core.transaction import Transaction
 
 
-class Commit(Held):
+class TxCommit(Held):
     """A commit on its way in."""
 
-    __slots__ = ("transaction", "publishes", "settlements", "loads", "passages", "shares")
+    __slots__ = ("transaction", "publishes", "settlements", "queue_deltas", "route_deltas", "shares")
 
     def __init__(self, transaction: Transaction, publishes: list[HeldPublish], settlements: list[Settlement]) -> None:
-        loads: dict[int, Load] = {}
+        loads: dict[int, QueueDelta] = {}
         charge: i64 = 0
         for held in publishes:
             charge += held.charge
             for queue in held.queues:
-                load_of(loads, queue).bring(held.charge, held.content)
+                delta_of(loads, queue).bring(held.charge, held.content)
         queues = [load.queue for load in loads.values()]
         for settlement in settlements:
-            load_of(loads, settlement.queue).settle(settlement.message.charge, settlement.frees())
+            delta_of(loads, settlement.queue).settle(settlement.message.charge, settlement.frees())
         super().__init__(queues, charge, len(publishes), None, NEVER)
         self.transaction = transaction
         self.publishes = publishes
         self.settlements = settlements
-        self.loads = list(loads.values())
-        self.passages = passages_of(publishes)
+        self.queue_deltas = list(loads.values())
+        self.route_deltas = route_deltas_of(publishes)
         self.shares = shares_of(settlements)
 
     # The road
 
-    def obstacle(self, own: list[Gate], now: float) -> Gate | None:
-        """See `Held.obstacle`. Nothing waits for room that cannot come any more (a capacity was lowered)."""
+    def first_closed_gate(self, own: list[Gate], now: float) -> Gate | None:
+        """See `Held.first_closed_gate`. Nothing waits for room that cannot come any more (a capacity was lowered)."""
         if self.never_fits() is not None:
             return None
         stop = self._obstructed(own, now)
         return None if stop is None else stop.gate
 
-    def newcomers_obstacle(self, own: list[Gate], now: float, others_go: bool) -> Gate | None:
-        """Return where it must stand in line as it comes; None: nowhere. See `road.newcomers_obstacle`."""
+    def gate_for_new_publish(self, own: list[Gate], now: float, others_go: bool) -> Gate | None:
+        """Return where it must stand in line as it comes; None: nowhere. See `road.gate_for_new_publish`."""
         if self.never_fits() is not None:
             return None
         for stop in self._road(own) + self._disk():
             if stop.gate.waiters or not stop.has_room(now):
                 return stop.gate
-        return self.place() if others_go else None
+        return self.turn_gate() if others_go else None
 
     def stopping_gate(self, producer: Producer) -> Gate | None:
         """Return the gate that stops it although there is room, or None. See `road.stopping_gate`.
 
         A gate whose amount it does not make grow is not on its road, so a session that drains a queue is not stopped.
         """
-        longest_s = road.patience_s(self.queues)
+        longest_s = road.hold_deadline_s(self.queues)
         for stop in self._road([]):
             if producer.is_stopped_at(stop.gate, longest_s):
                 return stop.gate
         return None
 
-    def place(self) -> Gate | None:
-        """See `Held.place`: the gate of the first queue that it makes grow."""
+    def turn_gate(self) -> Gate | None:
+        """See `Held.turn_gate`: the gate of the first queue that it makes grow."""
         for stop in self._road([]):
             if isinstance(stop.gate.owner, Queue):
                 return stop.gate
@@ -112,74 +112,74 @@ class Commit(Held):
                 )
         return None
 
-    def late(self, own: list[Gate], now: float) -> str:
-        """See `Held.late`."""
+    def deadline_message(self, own: list[Gate], now: float) -> str:
+        """See `Held.deadline_message`."""
         stop = self._obstructed(own, now)
-        why = "others wait before it" if stop is None else stop.words()
+        why = "others wait before it" if stop is None else stop.describe()
         return f"commit refused after {road.deadline_words(self.queues)} and rolled back; {why}"
 
-    def _obstructed(self, own: list[Gate], now: float) -> Stop | None:
+    def _obstructed(self, own: list[Gate], now: float) -> GateDelta | None:
         for stop in self._road(own) + self._disk():
             if not ((stop.gate.open or stop.gate.finishing_round) and stop.has_room(now)):
                 return stop
         return None
 
-    def _road(self, own: list[Gate]) -> list[Stop]:
+    def _road(self, own: list[Gate]) -> list[GateDelta]:
         """Return what it must pass, in the order of a publish's road."""
-        stops: dict[int, Stop] = {}
+        stops: dict[int, GateDelta] = {}
         for gate in own if self.messages else []:
-            stop_at(stops, gate).bring(self.messages, self.charge)
-        for passage in self.passages:
+            gate_delta_at(stops, gate).bring(self.messages, self.charge)
+        for passage in self.route_deltas:
             for gate in passage.route.gates:
-                stop_at(stops, gate).bring(passage.messages, passage.bytes)
+                gate_delta_at(stops, gate).bring(passage.messages, passage.bytes)
         for share, copies in self.shares:
             address = stops.get(id(share.depth.gate))
             if address is not None and share.copies == copies:
                 address.free(1, share.charge)  # The last copies of that message leave.
         pools = self._pools()
-        for load in self.loads:
+        for load in self.queue_deltas:
             if load.enters():
                 add_queue(stops, load, pools)
-        return [stop for stop in stops.values() if stop.grows()]
+        return [stop for stop in stops.values() if stop.limits_increase()]
 
-    def _disk(self) -> list[Stop]:
+    def _disk(self) -> list[GateDelta]:
         """Return the gates of the disk that it must pass: for what it brings there, less what it frees."""
-        stops: dict[int, Stop] = {}
+        stops: dict[int, GateDelta] = {}
         for held in self.publishes:
             for queue in held.queues:
                 for gate in road.disk_gates(held.route, queue, held.charge):
-                    stop_at(stops, gate).bring(1, held.charge)
+                    gate_delta_at(stops, gate).bring(1, held.charge)
         for settlement in self.settlements if stops else []:
-            kept, message = settlement.queue.kept, settlement.message
+            kept, message = settlement.queue.storage, settlement.message
             if kept is None or not isinstance(message, StoredMessage) or not settlement.frees():
                 continue
             for gate in kept.stock.gates:
                 stop = stops.get(id(gate))
                 if stop is not None:
                     stop.free(1, message.charge)
-        return [stop for stop in stops.values() if stop.grows()]
+        return [stop for stop in stops.values() if stop.limits_increase()]
 
-    def _pools(self) -> dict[int, Stop]:
+    def _pools(self) -> dict[int, GateDelta]:
         """Return what it does to each pool, by identity of the pool's gate."""
-        pools: dict[int, Stop] = {}
-        for load in self.loads:
+        pools: dict[int, GateDelta] = {}
+        for load in self.queue_deltas:
             for pool in load.queue.membership.pools:
-                load.add_to_sum(stop_at(pools, pool.gate))
+                load.add_to_sum(gate_delta_at(pools, pool.gate))
         return pools
 
     # Passing
 
-    def go_in(self) -> None:
-        """See `Held.go_in`: settlements first, then publishes in their order; or nothing, where a policy refuses."""
+    def admit(self) -> None:
+        """See `Held.admit`: settlements first, then publishes in their order; or nothing, where a policy refuses."""
         producer = self.transaction.producer
         broker = producer.broker
         never = self.never_fits()
         if never is not None:
             producer.fail(never)
             return
-        for load in self.loads:
+        for load in self.queue_deltas:
             if load.refused(broker.now):
-                self._turned_away(producer, load)
+                self._refused(producer, load)
                 return
         stops = self._road(producer.own)
         promises = broker.promises.made
@@ -187,7 +187,7 @@ class Commit(Held):
         ignored: list[Gate] = []
         for held in self.publishes:
             queues = [queue for queue in held.queues if not queue.deleted]
-            put_in(broker, producer.own, held.route, queues, held.content, held.charge, ignored, True)
+            enqueue_all(broker, producer.own, held.route, queues, held.content, held.charge, ignored, True)
             if not queues:
                 broker.note_unroutable(producer, held.route, held.content)
         broker.settle_crossings()
@@ -203,7 +203,7 @@ class Commit(Held):
         session = self.transaction.session
         broker = producer.broker
         for settlement in self.settlements:
-            self.transaction.taken.discard(settlement.tag)
+            self.transaction.settled_tags.discard(settlement.tag)
             if settlement.how == REQUEUE:
                 for queue in session.requeue(settlement.tag, False, broker.now):
                     broker.mark(queue)
@@ -212,12 +212,12 @@ class Commit(Held):
             else:
                 session.acknowledge(settlement.tag, False, broker.now)
 
-    def _turned_away(self, producer: Producer, load: Load) -> None:
+    def _refused(self, producer: Producer, load: QueueDelta) -> None:
         """A queue's overflow policy refuses a part: nothing of it goes in, anywhere."""
         queue = load.queue
         queue.note_refusal()
         more = adds(load.messages - load.freed, load.bytes - load.freed_bytes)
         producer.count_refused(queue.gate, queue.overflow.name, load.bytes)
-        producer.fail(ResourceError(f"commit refused and rolled back; {road.refusal(queue)}; {more}"))
+        producer.fail(ResourceError(f"commit refused and rolled back; {road.refusal_error(queue)}; {more}"))
         if queue.overflow.destroys:
             producer.broker.delete_queue(queue)

@@ -134,7 +134,7 @@ class Consumer:
 
     def next_fits(self) -> bool:
         """Tell whether the next message of its queue fits into the windows in bytes."""
-        oldest = self.queue.backlog.next()
+        oldest = self.queue.ready_queue.next()
         return oldest is None or self.takes(0, 0, oldest.charge)
 
 

@@ -75,7 +75,7 @@ class Cursor:
             for queue in queues:
                 _check_readable(queue, self.name)
             for queue in queues:
-                queue.backlog.line_up()
+                queue.ready_queue.sort_ready()
                 self.positions[queue.name] = Position(queue, _initial(queue, starting[queue.name]))
                 queue.cursors.append(self)
         self.token += 1
@@ -90,7 +90,7 @@ class Cursor:
         for position in positions:
             self.positions[position.queue.name] = position
             if not position.queue.deleted:
-                position.queue.backlog.line_up()
+                position.queue.ready_queue.sort_ready()
                 position.queue.cursors.append(self)
 
     def check(self, token: int, now: float) -> None:
@@ -128,7 +128,7 @@ class Cursor:
                 f"cursor '{self.name}' has settled queue '{queue}' up to {position.settled}; "
                 f"the messages {start + 1} to {position.settled} are gone"
             )
-        ready = position.queue.backlog.ready
+        ready = position.queue.ready_queue.ready
         index = _index_after(position.queue, start)
         end = start
         count: i64 = 0
@@ -153,7 +153,7 @@ class Cursor:
             )
         found: list[Message] = []
         size: i64 = 0
-        for message in islice(position.queue.backlog.ready, _index_after(position.queue, lo), None):
+        for message in islice(position.queue.ready_queue.ready, _index_after(position.queue, lo), None):
             if message.sequence > hi or len(found) >= rows or (found and size + message.charge > bytes):
                 break
             found.append(message)
@@ -208,7 +208,7 @@ def _check_readable(queue: Queue, cursor: str) -> None:
 
 
 def _initial(queue: Queue, starting: int | str) -> i64:
-    oldest = queue.backlog.next()
+    oldest = queue.ready_queue.next()
     earliest = queue.tail if oldest is None else oldest.sequence - 1
     if oldest is None and queue.pages is not None and queue.pages.messages > 0:
         earliest = queue.pages.next - 1
@@ -232,7 +232,7 @@ class Settling(Chore):
 
     def has_more(self) -> bool:
         """See `Chore.has_more`."""
-        ready = self.queue.backlog.ready
+        ready = self.queue.ready_queue.ready
         return len(ready) > 0 and ready[0].sequence <= settled_by_all(self.queue)
 
     def work(self, most: i64, now: float) -> i64:
@@ -263,15 +263,15 @@ def settled_by_all(queue: Queue) -> i64:
 def drop_settled(queue: Queue, most: i64, now: float) -> i64:
     """Drop up to so many messages that every cursor of the queue has settled; returns how many that were."""
     passed = settled_by_all(queue)
-    ready = queue.backlog.ready
+    ready = queue.ready_queue.ready
     messages: i64 = 0
     size: i64 = 0
     while messages < most and ready and ready[0].sequence <= passed:
         message = ready.popleft()
         if queue.length is not None:
             queue.length.left(message)
-        if queue.minded:
-            queue.let_go([message], now)
+        if queue.tracks_removals:
+            queue.release([message], now)
         messages += 1
         size += message.charge
     if messages:
@@ -284,7 +284,7 @@ def _index_after(queue: Queue, sequence: i64) -> int:
 
     Usually there are no gaps and it is one look.
     """
-    ready = queue.backlog.ready
+    ready = queue.ready_queue.ready
     if not ready or ready[0].sequence > sequence:
         return 0
     low = int(sequence - ready[0].sequence + 1)
@@ -294,7 +294,7 @@ def _index_after(queue: Queue, sequence: i64) -> int:
 
 
 def _bisect_after(queue: Queue, sequence: i64) -> int:
-    ready = queue.backlog.ready
+    ready = queue.ready_queue.ready
     low, high = 0, len(ready)
     while low < high:
         middle = (low + high) // 2

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core import road
-from penstock.core.entering import put_in
-from penstock.core.holding import Held, Holding
+from penstock.core.entering import enqueue_all
+from penstock.core.holding import Held, HoldBudget
 from penstock.core.letters import REJECTED, Death, LetterWriter
-from penstock.core.message import Address, BlindAddress, Message
+from penstock.core.message import BccEnvelope, Envelope, Message
 from penstock.core.queue import Queue
 from penstock.core.route import Route
-from penstock.core.sender import Sender
+from penstock.core.sender import WaitingPublisher
 from penstock.errors import NotFound, ResourceError
 from penstock.flow.chores import Chore, Chores
 from penstock.flow.deadlines import NEVER
@@ -56,7 +56,7 @@ class Letter(Held):
         self, sender: DeadLetters, route: Route, queues: list[Queue], content: bytes, message: Message, placed: bool
     ) -> None:
         charge = message.charge + len(content) - len(message.content)
-        patience = road.patience_s(queues)
+        patience = road.hold_deadline_s(queues)
         super().__init__(
             queues, charge, 1, None, sender.broker.now + (LETTER_DEADLINE_S if patience == NEVER else patience)
         )
@@ -67,36 +67,38 @@ class Letter(Held):
         self.placed = placed
         """Whether it counts in the queue that it died in."""
 
-    def obstacle(self, own: list[Gate], now: float) -> Gate | None:
-        """See `Held.obstacle`."""
+    def first_closed_gate(self, own: list[Gate], now: float) -> Gate | None:
+        """See `Held.first_closed_gate`."""
         return self._obstacle(False, now)
 
-    def newcomers_obstacle(self) -> Gate | None:
-        """Return where it must stand in line as it comes; see `road.newcomers_obstacle`."""
+    def gate_for_new_publish(self) -> Gate | None:
+        """Return where it must stand in line as it comes; see `road.gate_for_new_publish`."""
         return self._obstacle(True, self.sender.broker.now)
 
-    def place(self) -> Gate | None:
-        """See `Held.place`."""
+    def turn_gate(self) -> Gate | None:
+        """See `Held.turn_gate`."""
         return self.queues[0].gate
 
-    def go_in(self) -> None:
-        """See `Held.go_in`."""
+    def admit(self) -> None:
+        """See `Held.admit`."""
         sender = self.sender
         broker = sender.broker
         if self.placed:
             sender.let_go(self.message)
         ignored: list[Gate] = []
         queues = [queue for queue in self.queues if not queue.deleted]
-        refused = put_in(broker, sender.own, self.route, queues, self.content, self.charge, ignored)
+        refused = enqueue_all(broker, sender.own, self.route, queues, self.content, self.charge, ignored)
         broker.settle_crossings()
         if refused is None and queues:
             sender.queue.dead_lettered += 1
         else:
             sender.count_lost()
 
-    def late(self, own: list[Gate], now: float) -> str:
-        """See `Held.late`."""
-        return f"dead letter to {road.place(self.route)} lost after its deadline; {road.why(self.queues)}"
+    def deadline_message(self, own: list[Gate], now: float) -> str:
+        """See `Held.deadline_message`."""
+        return (
+            f"dead letter to {road.turn_gate(self.route)} lost after its deadline; {road.refusal_reason(self.queues)}"
+        )
 
     def _obstacle(self, newcomer: bool, now: float) -> Gate | None:
         died_in = self.sender.queue
@@ -129,11 +131,11 @@ def _lets_pass(gate: Gate, newcomer: bool, has_room: bool) -> bool:
     return has_room and (not gate.waiters if newcomer else gate.open or gate.finishing_round)
 
 
-class DeadLetters(Sender):
+class DeadLetters(WaitingPublisher):
     """The dead letters of one queue; made when the queue first has a dead-letter exchange."""
 
     def __init__(self, broker: Broker, queue: Queue) -> None:
-        super().__init__(broker, f"vh({queue.vhost})/qu({queue.name})/dead-letters", Holding(UNLIMITED))
+        super().__init__(broker, f"vh({queue.vhost})/qu({queue.name})/dead-letters", HoldBudget(UNLIMITED))
         self.queue = queue
         self.loose: i64 = 0
         """How many have died that have no place, and are not seen to yet."""
@@ -152,12 +154,12 @@ class DeadLetters(Sender):
         """One that had no place has been seen to; whoever waits for that may go on."""
         self.loose -= 1
         if self.loose == LOOSE_MAX - 1:
-            self.queue.review(now)
+            self.queue.update_gate(now)
 
     def bury(self, message: Message, reason: str, placed: bool) -> i64:
         """Send a message on its way, have it wait, or lose it; returns to how many queues it was to go."""
         writer = self.broker.deaths.writer
-        address = message.address
+        address = message.envelope
         rerouted = self.queue.settings.dead_letter_routing_key is not None
         death = Death(self.queue.name, reason, address.exchange, address.routing_key, self.broker.now, rerouted)
         content = writer.write(message.content, death)
@@ -171,12 +173,12 @@ class DeadLetters(Sender):
             self.count_lost()
             return 0
         letter = Letter(self, route, queues, content, message, placed)
-        obstacle = letter.newcomers_obstacle()
+        obstacle = letter.gate_for_new_publish()
         if not self.outbox and obstacle is None:
-            letter.go_in()
+            letter.admit()
         elif placed:
-            self.holding.take(letter.charge, 1)
-            self.line_up(letter, obstacle)
+            self.hold_budget.take(letter.charge, 1)
+            self.wait_in_line(letter, obstacle)
         else:
             self.count_lost()
         return len(queues)
@@ -185,8 +187,8 @@ class DeadLetters(Sender):
         """A message that has kept its place leaves the queue that it died in."""
         queue = self.queue
         queue.unacked(-1, -message.charge)
-        if queue.minded:
-            queue.let_go([message], self.broker.now)
+        if queue.tracks_removals:
+            queue.release([message], self.broker.now)
         queue.settle(1, message.charge, self.broker.now)
 
     def count_lost(self) -> None:
@@ -194,7 +196,7 @@ class DeadLetters(Sender):
         self.queue.lose_letter()
 
     def expire(self, now: float) -> float:
-        """See `Sender.expire`: letters that are due are lost. They leave the queue that they died in."""
+        """See `WaitingPublisher.expire`: letters that are due are lost. They leave the queue that they died in."""
         first = self.outbox[0] if self.outbox else None
         kept = [held for held in self.outbox if held.deadline > now]
         due = [held for held in self.outbox if held.deadline <= now]
@@ -202,14 +204,14 @@ class DeadLetters(Sender):
         self.outbox.extend(kept)
         for held in due:
             assert isinstance(held, Letter)
-            self.holding.give(held.charge, 1)
+            self.hold_budget.release(held.charge, 1)
             for queue in held.queues:
                 self.count_refused(queue.gate, "deadline", held.charge)
             self.let_go(held.message)
             self.count_lost()
         if due and due[0] is first:
-            self.wait_anew(now)
-        self.settle_down(now)
+            self.rejoin_line(now)
+        self.after_release(now)
         return self.earliest()
 
     def _find_route(self, message: Message) -> Route | None:
@@ -223,7 +225,7 @@ class DeadLetters(Sender):
         key = settings.dead_letter_routing_key
         route = _with_copies(exchange, message, writer) if key is None else None
         if route is None:
-            route = self._kept(exchange, message.address.routing_key if key is None else key)
+            route = self._kept(exchange, message.envelope.routing_key if key is None else key)
         try:
             vhost.find_again(route, from_within=True)
             if route.by_headers:
@@ -234,15 +236,15 @@ class DeadLetters(Sender):
             return None
         if route.copies is not None:
             return route
-        if message.address.persistent:
+        if message.envelope.persistent:
             route = route.persistent()
-        return route.variant(message.address.priority, NEVER)
+        return route.variant(message.envelope.priority, NEVER)
 
     def _kept(self, exchange: str, key: str) -> Route:
         """Return the route that was taken last, if it is this one; else make it."""
         route = self._route
-        if route is None or route.address.exchange != exchange or route.address.routing_key != key:
-            route = Route(Address(exchange, key), False)
+        if route is None or route.envelope.exchange != exchange or route.envelope.routing_key != key:
+            route = Route(Envelope(exchange, key), False)
             self._route = route
         return route
 
@@ -294,17 +296,17 @@ class Deaths(Chore):
 
 def _with_copies(exchange: str, message: Message, writer: LetterWriter) -> Route | None:
     """Return the route of a letter that keeps further routing keys (CC, BCC), not resolved yet; None without any."""
-    address = message.address
+    address = message.envelope
     copies = writer.copies(message.content)
-    if isinstance(address, BlindAddress):
+    if isinstance(address, BccEnvelope):
         return Route(
-            BlindAddress(exchange, address.routing_key, address.blind, address.priority, persistent=address.persistent),
+            BccEnvelope(exchange, address.routing_key, address.bcc, address.priority, persistent=address.persistent),
             False,
-            [*copies, *address.blind],
+            [*copies, *address.bcc],
         )
     if not copies:
         return None
-    letters = Address(exchange, address.routing_key, address.priority, persistent=address.persistent)
+    letters = Envelope(exchange, address.routing_key, address.priority, persistent=address.persistent)
     return Route(letters, False, copies)
 
 

@@ -41,8 +41,8 @@ class DiskGate(GateOwner):
         """See `GateOwner.admits`: nothing goes in while it is closed."""
         return self.gate.open
 
-    def review(self, now: float) -> None:
-        """See `GateOwner.review`."""
+    def update_gate(self, now: float) -> None:
+        """See `GateOwner.update_gate`."""
         if self.gate.open and self.gate.waiters:
             self.disk.turns.schedule(self.gate)
         self.disk.find_easy()
@@ -78,7 +78,7 @@ class QuotaGate(DiskGate):
             self.move(True, amount, now)
         elif not self.gate.open and amount <= self.underfull:
             self.move(False, amount, now)
-        self.review(now)
+        self.update_gate(now)
 
     def limits_increase(self, messages: i64, bytes: i64) -> bool:
         """See `GateOwner.limits_increase`: who brings no more than he frees passes."""
@@ -129,7 +129,7 @@ class RoomGate(DiskGate):
             self.move(True, free, now)
         elif not self.gate.open and free >= self.resume():
             self.move(False, free, now)
-        self.review(now)
+        self.update_gate(now)
 
     def full_percent(self) -> int:
         """Return the mark as others say it: the share of the file system that may be in use, in whole per cent."""
@@ -301,13 +301,13 @@ class Disk:
         """The store cannot be written, for this reason."""
         self.fault.reason = reason
         self.fault.move(True, 0, now)
-        self.fault.review(now)
+        self.fault.update_gate(now)
 
     def works(self, now: float) -> None:
         """The store has been written."""
         if not self.fault.gate.open:
             self.fault.move(False, 0, now)
-            self.fault.review(now)
+            self.fault.update_gate(now)
 
     def is_failing(self) -> bool:
         """Tell whether the store cannot be written."""

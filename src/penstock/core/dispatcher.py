@@ -36,8 +36,8 @@ class Dispatcher:
 
     def mark(self, queue: Queue) -> None:
         """Note that a queue may have something to deliver."""
-        if not queue.dirty and (queue.consumers or queue.cursors or queue.lifetime is not None):
-            queue.dirty = True
+        if not queue.scheduled and (queue.consumers or queue.cursors or queue.lifetime is not None):
+            queue.scheduled = True
             self._dirty.append(queue)
 
     def next_batch(self) -> Batch | None:
@@ -54,14 +54,14 @@ class Dispatcher:
             if batch is not None:
                 dirty.append(queue)
                 return batch
-            queue.dirty = False
+            queue.scheduled = False
             if queue.length is not None:
                 queue.length.trim_some(self.now)
         return None
 
     def next_batch_of(self, queue: Queue) -> Batch | None:
         """Take the next batch of deliveries of one queue, before those of others; None when nobody may get any now."""
-        if queue.cursors or not queue.dirty:
+        if queue.cursors or not queue.scheduled:
             return None
         self.work.done += 1
         batch = self._batch_of(queue)

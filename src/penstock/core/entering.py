@@ -20,7 +20,7 @@ QUEUE_WORK: Final = 1
 """Units of work that each queue of a message costs."""
 
 
-def put_in(
+def enqueue_all(
     broker: Broker,
     own: list[Gate],
     route: Route,
@@ -45,13 +45,13 @@ def put_in(
         gate.passed(charge, now)
     for queue in queues:
         if not decided and not queue.takes(content, charge, now):
-            queue.turn_away(route.address, content, charge, now)
+            queue.count_rejected(route.envelope, content, charge, now)
             refused = queue
             continue
         if share is not None:
             share.enter(now)
-        queue.enqueue(route.address, content, charge, now, share)
-        if route.address.ttl_s != NEVER:
+        queue.enqueue(route.envelope, content, charge, now, share)
+        if route.envelope.ttl_s != NEVER:
             broker.watch_lifetime(queue)
         broker.mark(queue)
         road.note_closed(closed, route, queue)

@@ -46,7 +46,7 @@ class Exchange:
         self.gates: list[Gate] = []
         """The gates of the address: its depth, its rate, the operator's; see `stand_by`."""
 
-    def stand_by(self, gates: list[Gate]) -> None:
+    def set_gates(self, gates: list[Gate]) -> None:
         """Let these gates stand on the road of what is published to it from now on."""
         self.gates = gates
         self.version += 1

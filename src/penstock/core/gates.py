@@ -127,7 +127,7 @@ class Gates:
         self.broker.settle_crossings()  # That it closed is told before the blocks that come of it.
         for origin in self.origins:
             for producer in origin.producers:
-                if producer.unwritten:
+                if producer.unflushed:
                     producer.note_withheld(disk.fault.gate)
 
     def disk_works(self) -> None:
@@ -199,7 +199,7 @@ class Gates:
         if gate is None or gate.gate.open:
             raise NotFound(f"{scope} '{name}' is not blocked by the operator; nothing to unblock")
         gate.gate.reopen(0, 0, self.broker.now)
-        gate.review(self.broker.now)
+        gate.update_gate(self.broker.now)
         self._lifted.append(gate)
         if gate.lasts() and self.broker.journal is not None:
             self.broker.journal.forget(gate)
@@ -242,7 +242,7 @@ class Gates:
         if self.memory is not None:
             pools.append(self.memory)
         gates += [pool.gate for pool in pools]
-        queue.stand_by(gates, pools, self.broker.now)
+        queue.set_gates(gates, pools, self.broker.now)
 
     def place_address(self, vhost: VirtualHost, name: str) -> None:
         """Find the gates of an address: an exchange of a virtual host."""
@@ -262,7 +262,7 @@ class Gates:
         depth = self._depth(key, name, limits.thresholds)
         if depth is not None:
             gates.append(depth.gate)
-        exchange.stand_by(gates)
+        exchange.set_gates(gates)
         vhost.epoch += 1
 
     def forget_address(self, vhost: VirtualHost, name: str) -> None:
@@ -314,7 +314,7 @@ class Gates:
             return None
         rate = RateGate(name, self.broker.turns, self.broker.timers) if before is None else before
         rate.limit(limits)
-        rate.review(self.broker.now)
+        rate.update_gate(self.broker.now)
         return rate
 
     def _depth(self, key: str, name: str, thresholds: Thresholds | None) -> AddressDepth | None:

@@ -100,9 +100,9 @@ class Kept:
         """A page has come into memory as a row; returns how many of its messages are persistent."""
         lasting: i64 = 0
         for message in messages:
-            if message.returns == 0 and message.sequence <= self.delivered:
-                message.returns = 1
-            if message.address.persistent:
+            if message.redeliveries == 0 and message.sequence <= self.delivered:
+                message.redeliveries = 1
+            if message.envelope.persistent:
                 lasting += 1
         self.rows += lasting
         return lasting
@@ -312,7 +312,7 @@ class Group:
                     message.place = len(kept)
                     kept.append(message)
                     run.messages.append(message)
-                    if message.address.persistent:
+                    if message.envelope.persistent:
                         run.lasting += 1
                 place += 1
         self.messages = kept

@@ -33,22 +33,22 @@ class Held:
         self.pending = pending
         self.deadline = deadline
 
-    def obstacle(self, own: list[Gate], now: float) -> Gate | None:
+    def first_closed_gate(self, own: list[Gate], now: float) -> Gate | None:
         """Return the first gate that stops it now that it is its turn; `own` are its producer's gates."""
         raise NotImplementedError
 
-    def place(self) -> Gate | None:
+    def turn_gate(self) -> Gate | None:
         """Return the gate to wait at for its turn when nothing stops it; None: it need not wait."""
         raise NotImplementedError
 
-    def go_in(self) -> None:
+    def admit(self) -> None:
         """Pass: what it is goes into the queues, and its confirmation is seen to."""
         raise NotImplementedError
 
     def come_back(self, own: list[Gate], now: float) -> None:
         """Go back to who published it, refused at its deadline; what cannot go back does nothing."""
 
-    def late(self, own: list[Gate], now: float) -> str:
+    def deadline_message(self, own: list[Gate], now: float) -> str:
         """Say that it was refused at its deadline, and what stopped it."""
         raise NotImplementedError
 
@@ -72,16 +72,16 @@ class HeldPublish(Held):
         self.route = route
         self.content = content
 
-    def obstacle(self, own: list[Gate], now: float) -> Gate | None:
-        """See `Held.obstacle`."""
-        return road.obstacle(own, self.route, self.queues, self.charge, now)
+    def first_closed_gate(self, own: list[Gate], now: float) -> Gate | None:
+        """See `Held.first_closed_gate`."""
+        return road.first_closed_gate(own, self.route, self.queues, self.charge, now)
 
-    def place(self) -> Gate | None:
-        """See `Held.place`."""
+    def turn_gate(self) -> Gate | None:
+        """See `Held.turn_gate`."""
         return self.queues[0].gate if self.queues else None
 
-    def go_in(self) -> None:
-        """See `Held.go_in`. Of several queues those that are left take it: one that was deleted refuses nothing."""
+    def admit(self) -> None:
+        """See `Held.admit`. Of several queues those that are left take it: one that was deleted refuses nothing."""
         queues = self.queues
         if len(queues) > 1:
             queues = [queue for queue in queues if not queue.deleted] or queues
@@ -92,16 +92,16 @@ class HeldPublish(Held):
         if self.route.mandatory:
             self.producer.give_back(self.route, self.content, self.reason(own, now))
 
-    def late(self, own: list[Gate], now: float) -> str:
-        """See `Held.late`."""
-        return f"publish to {road.place(self.route)} {self.reason(own, now)}"
+    def deadline_message(self, own: list[Gate], now: float) -> str:
+        """See `Held.deadline_message`."""
+        return f"publish to {road.turn_gate(self.route)} {self.reason(own, now)}"
 
     def reason(self, own: list[Gate], now: float) -> str:
         """Say that it is refused at its deadline, and what stopped it, without where it was addressed to."""
-        return f"refused after {road.deadline_words(self.queues)}; {road.why(self.queues, self.obstacle(own, now))}"
+        return f"refused after {road.deadline_words(self.queues)}; {road.refusal_reason(self.queues, self.first_closed_gate(own, now))}"
 
 
-class Holding:
+class HoldBudget:
     """What a connection holds for its producers, all together: the bound is per connection."""
 
     __slots__ = ("bytes", "messages", "bound")
@@ -112,11 +112,11 @@ class Holding:
         self.bound: i64 = bound
         """Bytes (charges) at which the next publish is refused; one message may always be held."""
 
-    def accepts(self, charge: i64) -> bool:
+    def fits(self, charge: i64) -> bool:
         """Tell whether one more publish may be held."""
         return self.messages == 0 or self.bytes + charge <= self.bound
 
-    def accepts_all(self, outbox: deque[Held]) -> bool:
+    def all_fit(self, outbox: deque[Held]) -> bool:
         """Tell whether all of these may be held."""
         total: i64 = 0
         for held in outbox:
@@ -128,7 +128,7 @@ class Holding:
         self.messages += messages
         self.bytes += charge
 
-    def give(self, charge: i64, messages: i64) -> None:
+    def release(self, charge: i64, messages: i64) -> None:
         """Count publishes that are held no longer."""
         self.messages -= messages
         self.bytes -= charge

@@ -137,7 +137,7 @@ class Journal:
         self.promises.made += 1
         if not group.sealed:
             return
-        if message.address.persistent:
+        if message.envelope.persistent:
             kept.rows -= 1
             self.touch(kept)
         if group.live > 0:
@@ -338,7 +338,7 @@ class Journal:
             end: i64 = runs[at + 1].start if at + 1 < len(runs) else len(group.messages)
             for message in group.messages[runs[at].start : end]:
                 if message is not None:
-                    if message.address.persistent:
+                    if message.envelope.persistent:
                         runs[at].kept.rows -= 1
                     self.add(runs[at].kept, message)
         group.live = 0

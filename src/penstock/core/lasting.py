@@ -63,7 +63,7 @@ def forget(journal: Journal | None, thing: Queue | Exchange | Binding) -> None:
 
 def number_of(queue: Queue) -> int:
     """Return the number of a queue in the store; 0 where it is not kept."""
-    return 0 if queue.kept is None else int(queue.kept.number)
+    return 0 if queue.storage is None else int(queue.storage.number)
 
 
 def numbers_end(number: int) -> int:

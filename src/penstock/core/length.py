@@ -46,7 +46,7 @@ class Length:
         self._writer = writer
         self._trimming: Chore = Trimming(queue)
         if self._weighs:
-            for message in queue.backlog.messages():
+            for message in queue.ready_queue.messages():
                 self.bodies += writer.body_bytes(message.content)
 
     def ready(self) -> i64:
@@ -59,7 +59,7 @@ class Length:
             for message in messages:
                 self.bodies += self._writer.body_bytes(message.content)
 
-    def easy_messages(self) -> i64:
+    def fast_path_max_messages(self) -> i64:
         """Return up to which depth the limit need not be looked at."""
         return -1 if self._weighs else self.most.messages
 
@@ -146,11 +146,11 @@ class Length:
         """Drop up to so many of the oldest while there are too many; returns how many that were."""
         dropped: i64 = 0
         queue = self.queue
-        while self.over() and dropped < most and queue.backlog.available() > 0:
+        while self.over() and dropped < most and queue.ready_queue.available() > 0:
             queue.drop_oldest(now)
             dropped += 1
         if dropped:
-            queue.review(now)
+            queue.update_gate(now)
         return dropped
 
     def clause(self) -> str:
@@ -189,4 +189,4 @@ def limit(broker: Broker, queue: Queue) -> None:
     else:
         queue.length = Length(broker, queue)
         queue.length.trim_some(broker.now)
-    queue.review(broker.now)
+    queue.update_gate(broker.now)

@@ -34,7 +34,7 @@ def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> b
     size: i64 = 0
     left = 0 if queue.cursors else most
     while left > 0:
-        message = queue.backlog.take_due(now, ttl_s, offered)
+        message = queue.ready_queue.take_due(now, ttl_s, offered)
         if message is None:
             break
         left -= 1
@@ -42,10 +42,10 @@ def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> b
         if queue.length is not None:
             queue.length.left(message)
         if queue.dead_letters is not None:
-            queue.bury(message, EXPIRED, now)
+            queue.dead_letter(message, EXPIRED, now)
         else:
-            if queue.minded:
-                queue.let_go([message], now)
+            if queue.tracks_removals:
+                queue.release([message], now)
             messages += 1
             size += message.charge
     if messages > 0:
@@ -108,7 +108,7 @@ class Lifetime(TimerHandler):
         if self.queue.deleted:
             return NEVER
         settings = self.queue.settings
-        when = NEVER if self.queue.cursors else self.queue.backlog.due(settings.message_ttl_s)
+        when = NEVER if self.queue.cursors else self.queue.ready_queue.due(settings.message_ttl_s)
         if settings.expires_s != NEVER and self._unused():
             when = min(when, self.used + settings.expires_s)
         return when

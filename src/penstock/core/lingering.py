@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.holding import Held, Holding
+from penstock.core.holding import Held, HoldBudget
 
 if TYPE_CHECKING:
     from penstock.core.producer import Producer
@@ -46,7 +46,7 @@ class Loss:
         """The same in a sentence that names the gate, for those whose deadline passed; empty for others."""
 
 
-class Lingering(Holding):
+class Lingering(HoldBudget):
     """The held publishes of all sessions that have ended in good order; counted apart from their connections."""
 
     __slots__ = ("producers", "sessions")
@@ -65,14 +65,14 @@ class Lingering(Holding):
             for held in producer.outbox:
                 if self.bytes + held.charge > self.bound:
                     break
-                producer.holding.give(held.charge, held.messages)
+                producer.hold_budget.release(held.charge, held.messages)
                 self.take(held.charge, held.messages)
                 kept += 1
         drop_held(producer, kept, LINGER_BOUND)
         if kept == 0:
             return False
         self.producers[id(producer)] = producer
-        producer.holding = self
+        producer.hold_budget = self
         return True
 
 
@@ -83,7 +83,7 @@ def drop_held(producer: Producer, kept: i64, cause: str) -> None:
     while len(outbox) > kept:
         dropped.append(outbox.pop())
     for held in reversed(dropped):
-        producer.holding.give(held.charge, held.messages)
+        producer.hold_budget.release(held.charge, held.messages)
         count_lost(producer, held, cause)
 
 

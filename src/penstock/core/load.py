@@ -8,7 +8,7 @@ from mypy_extensions import i64
 
 from penstock.core.disk import DiskGate
 from penstock.core.holding import HeldPublish
-from penstock.core.message import MarkedMessage, Message
+from penstock.core.message import Message, TrackedMessage
 from penstock.core.overflow import HOLD, REFUSE
 from penstock.core.queue import Queue
 from penstock.core.route import Route
@@ -38,7 +38,7 @@ class Settlement:
         return self.how == ACKNOWLEDGE or (self.how == DISCARD and self.queue.dead_letters is None)
 
 
-class Load:
+class QueueDelta:
     """What a commit brings to one queue, and takes from it."""
 
     __slots__ = ("queue", "messages", "bytes", "bodies", "largest", "freed", "freed_bytes", "back", "back_bytes")
@@ -76,20 +76,20 @@ class Load:
             self.freed += 1
             self.freed_bytes += charge
 
-    def add_to(self, stop: Stop) -> None:
+    def add_to(self, stop: GateDelta) -> None:
         """Count it at its queue's gate; nothing goes into a queue that was deleted."""
-        if not self.spills():
+        if not self.overflows_to_disk():
             stop.free(self.freed, self.freed_bytes)
         if not self.queue.deleted:
             stop.bring(self.messages, self.bytes)
 
-    def spills(self) -> bool:
+    def overflows_to_disk(self) -> bool:
         """Tell whether the queue sends to the disk what has no room: what it frees in memory is none for that."""
         return self.queue.pages is not None and self.queue.overflow.pages
 
-    def add_to_sum(self, stop: Stop) -> None:
+    def add_to_sum(self, stop: GateDelta) -> None:
         """Count it at the gate of a sum of what is in memory."""
-        if self.spills():
+        if self.overflows_to_disk():
             stop.free(self.freed, self.freed_bytes)
         else:
             self.add_to(stop)
@@ -106,7 +106,7 @@ class Load:
             if not queue.length.takes(ready, self.bodies, now):
                 return True
         messages, size = self.messages, self.bytes
-        if not self.spills():
+        if not self.overflows_to_disk():
             messages -= self.freed
             size -= self.freed_bytes
         if queue.covers(messages, size) or not self.enters():
@@ -117,7 +117,7 @@ class Load:
         return verdict == REFUSE
 
 
-class Passage:
+class RouteDelta:
     """What a commit publishes by one route."""
 
     __slots__ = ("route", "messages", "bytes")
@@ -128,7 +128,7 @@ class Passage:
         self.bytes: i64 = 0
 
 
-class Stop:
+class GateDelta:
     """A gate that a commit must pass, and what it does to the amount that the gate guards."""
 
     __slots__ = ("gate", "messages", "bytes", "more_messages", "more_bytes")
@@ -154,7 +154,7 @@ class Stop:
         self.more_messages -= messages
         self.more_bytes -= bytes
 
-    def grows(self) -> bool:
+    def limits_increase(self) -> bool:
         """Tell whether it must pass there at all."""
         return self.gate.grows(self.more_messages, self.more_bytes)
 
@@ -177,7 +177,7 @@ class Stop:
             return ""
         return f"{self.gate.kind} '{self.gate.name}' with its capacity of {capacity.describe()}"
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """Say what stops it there, in a clause."""
         gate = self.gate
         owner = gate.owner
@@ -191,45 +191,45 @@ class Stop:
         return f"{gate.kind} '{gate.name}' holds {depth}, of a capacity of {capacity}; {more}"
 
 
-def load_of(loads: dict[int, Load], queue: Queue) -> Load:
+def delta_of(loads: dict[int, QueueDelta], queue: Queue) -> QueueDelta:
     """Return the load of a queue, made at first use."""
     load = loads.get(id(queue))
     if load is None:
-        load = Load(queue)
+        load = QueueDelta(queue)
         loads[id(queue)] = load
     return load
 
 
-def passages_of(publishes: list[HeldPublish]) -> list[Passage]:
+def route_deltas_of(publishes: list[HeldPublish]) -> list[RouteDelta]:
     """Add up what goes by each route; one that is found anew for each message (by headers) only where gates stand."""
-    passages: dict[int, Passage] = {}
+    passages: dict[int, RouteDelta] = {}
     for held in publishes:
         route = held.route
         if route.gates or not route.by_headers:
             passage = passages.get(id(route))
             if passage is None:
-                passage = Passage(route)
+                passage = RouteDelta(route)
                 passages[id(route)] = passage
             passage.messages += 1
             passage.bytes += held.charge
     return list(passages.values())
 
 
-def stop_at(stops: dict[int, Stop], gate: Gate) -> Stop:
+def gate_delta_at(stops: dict[int, GateDelta], gate: Gate) -> GateDelta:
     """Return the stop at a gate, made at first use."""
     stop = stops.get(id(gate))
     if stop is None:
-        stop = Stop(gate)
+        stop = GateDelta(gate)
         stops[id(gate)] = stop
     return stop
 
 
-def add_queue(stops: dict[int, Stop], load: Load, pools: dict[int, Stop]) -> None:
+def add_queue(stops: dict[int, GateDelta], load: QueueDelta, pools: dict[int, GateDelta]) -> None:
     """Add the gates of a queue that messages go into."""
     for gate in load.queue.gates:
         pool = pools.get(id(gate))
         if pool is None:
-            load.add_to(stop_at(stops, gate))
+            load.add_to(gate_delta_at(stops, gate))
         elif load.queue.bytes + pool.more_bytes > gate.guaranteed_bytes:
             stops[id(gate)] = pool
 
@@ -239,7 +239,7 @@ def shares_of(settlements: list[Settlement]) -> list[tuple[Share, int]]:
     shares: dict[int, tuple[Share, int]] = {}
     for settlement in settlements:
         message = settlement.message
-        if isinstance(message, MarkedMessage) and message.share is not None and settlement.frees():
+        if isinstance(message, TrackedMessage) and message.share is not None and settlement.frees():
             share = message.share
             before = shares.get(id(share))
             shares[id(share)] = (share, 1 if before is None else before[1] + 1)

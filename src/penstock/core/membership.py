@@ -49,16 +49,16 @@ class Membership(LimitMember):
     def bound(self) -> None:
         """Let the hot path go no further than what is counted; without slack every fall of the depth is counted too."""
         queue = self.queue
-        if self.messages < queue.easy_messages:
-            queue.easy_messages = self.messages
-        if self.bytes < queue.easy_bytes:
-            queue.easy_bytes = self.bytes
-        if self.messages < queue.roomy_messages:
-            queue.roomy_messages = self.messages
-        if self.bytes < queue.roomy_bytes:
-            queue.roomy_bytes = self.bytes
+        if self.messages < queue.fast_path_max_messages:
+            queue.fast_path_max_messages = self.messages
+        if self.bytes < queue.fast_path_max_bytes:
+            queue.fast_path_max_bytes = self.bytes
+        if self.messages < queue.withheld_max_messages:
+            queue.withheld_max_messages = self.messages
+        if self.bytes < queue.withheld_max_bytes:
+            queue.withheld_max_bytes = self.bytes
         if self.bytes == queue.bytes:
-            queue.watched = True
+            queue.recheck_on_settle = True
 
     def _count(self, now: float) -> None:
         """Be counted with the depth, and with as much slack as all pools give."""

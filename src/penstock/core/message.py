@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 OVERHEAD: Final = 240
 """Octets charged for each message besides properties and body: what the broker really holds in memory for one
 (record, bytes object, frames, place in the queue), measured by bench/memory.py and rounded up."""
-RETURNS_MAX: Final = 32767
+REDELIVERIES_MAX: Final = 32767
 """Above it, what came back is not counted any more."""
 
-BLIND_OVERHEAD: Final = 320
-BLIND_KEY_OVERHEAD: Final = 64
+BCC_OVERHEAD: Final = 320
+BCC_KEY_OVERHEAD: Final = 64
 """Octets charged for an address that only one message has, and for each routing key that is kept with it."""
 
 
-class Told:
+class EncodedAddress:
     """Room for the adapter's encoded forms of an address, which repeat in every delivery; empty until needed."""
 
     __slots__ = ("encoded", "encoded_redelivered")
@@ -37,13 +37,13 @@ class Told:
         self.encoded_redelivered: bytes = b""
 
 
-class Address:
+class Envelope:
     """The exchange and routing key that a message was published with; shared by all messages of a route.
 
     So are the priority and the time to live that it asked for, and whether it is to outlive the broker.
     """
 
-    __slots__ = ("exchange", "routing_key", "priority", "ttl_s", "persistent", "told")
+    __slots__ = ("exchange", "routing_key", "priority", "ttl_s", "persistent", "encoded")
 
     def __init__(
         self, exchange: str, routing_key: str, priority: i64 = 0, ttl_s: float = NEVER, persistent: bool = False
@@ -56,13 +56,13 @@ class Address:
         """Seconds that it may stay in a queue (its `expiration`); infinity is as long as the queue lets it."""
         self.persistent = persistent
         """Whether durable queues keep it in the store (delivery mode 2); only looked for where there is one."""
-        self.told = Told()
+        self.encoded = EncodedAddress()
         """Shared by those that a client cannot tell apart."""
 
-    def variant(self, priority: i64, ttl_s: float, persistent: bool) -> Address:
+    def variant(self, priority: i64, ttl_s: float, persistent: bool) -> Envelope:
         """Return the same address for messages with others of these."""
-        found = Address(self.exchange, self.routing_key, priority, ttl_s, persistent)
-        found.told = self.told
+        found = Envelope(self.exchange, self.routing_key, priority, ttl_s, persistent)
+        found.encoded = self.encoded
         return found
 
     def charge(self) -> i64:
@@ -70,10 +70,10 @@ class Address:
         return 0
 
 
-class BlindAddress(Address):
+class BccEnvelope(Envelope):
     """The address of one message with routing keys that nobody is told of (BCC); it is charged with its message."""
 
-    __slots__ = ("blind",)
+    __slots__ = ("bcc",)
 
     def __init__(
         self,
@@ -85,21 +85,21 @@ class BlindAddress(Address):
         persistent: bool = False,
     ) -> None:
         super().__init__(exchange, routing_key, priority, ttl_s, persistent)
-        self.blind = blind
+        self.bcc = blind
 
     def charge(self) -> i64:
-        """See `Address.charge`: it is one message's own. The properties as they came include the keys themselves."""
-        return BLIND_OVERHEAD + len(self.blind) * BLIND_KEY_OVERHEAD
+        """See `Envelope.charge`: it is one message's own. The properties as they came include the keys themselves."""
+        return BCC_OVERHEAD + len(self.bcc) * BCC_KEY_OVERHEAD
 
 
 @mypyc_attr(acyclic=True)
 class Message:
     """One message in one queue; the content is shared by the queues that a fan-out put it in."""
 
-    __slots__ = ("address", "content", "charge", "sequence", "arrived", "returns")
+    __slots__ = ("envelope", "content", "charge", "sequence", "arrived", "redeliveries")
 
-    def __init__(self, address: Address, content: bytes, charge: i64, sequence: i64, arrived: float) -> None:
-        self.address = address
+    def __init__(self, address: Envelope, content: bytes, charge: i64, sequence: i64, arrived: float) -> None:
+        self.envelope = address
         self.content = content
         """Properties and body as the publisher's protocol encoded them; opaque here."""
         self.charge: i64 = charge
@@ -107,13 +107,13 @@ class Message:
         """The queue's own number of the message: 1, 2, 3 ..., never reused."""
         self.arrived = arrived
         """When the broker took it: seconds of the caller's monotonic clock."""
-        self.returns: i16 = 0
+        self.redeliveries: i16 = 0
         """How often it came back from a consumer unsettled; no further than RETURNS_MAX."""
 
     @property
     def redelivered(self) -> bool:
         """Whether it has been with a consumer before."""
-        return self.returns > 0
+        return self.redeliveries > 0
 
 
 @mypyc_attr(acyclic=True)
@@ -122,13 +122,13 @@ class StoredMessage(Message):
 
     __slots__ = ("group", "place")
 
-    def __init__(self, address: Address, content: bytes, charge: i64, sequence: i64, arrived: float) -> None:
-        self.address = address  # As in Message: to ask that to do it takes, interpreted, longer than to do it.
+    def __init__(self, address: Envelope, content: bytes, charge: i64, sequence: i64, arrived: float) -> None:
+        self.envelope = address  # As in Message: to ask that to do it takes, interpreted, longer than to do it.
         self.content = content
         self.charge = charge
         self.sequence = sequence
         self.arrived = arrived
-        self.returns = 0
+        self.redeliveries = 0
         self.group: Group | None = None
         """With what it is written; it holds the message, so this is emptied when the message leaves. None: nowhere."""
         self.place: i64 = 0
@@ -136,13 +136,13 @@ class StoredMessage(Message):
 
 
 @mypyc_attr(acyclic=True)
-class MarkedMessage(StoredMessage):
+class TrackedMessage(StoredMessage):
     """A message with something of its own: a part in its address's sum, or a time to live."""
 
-    __slots__ = ("share", "expires", "expiry", "ghost")
+    __slots__ = ("share", "expires", "expiry", "is_tombstone")
 
     def __init__(
-        self, address: Address, content: bytes, charge: i64, sequence: i64, arrived: float, share: Share | None
+        self, address: Envelope, content: bytes, charge: i64, sequence: i64, arrived: float, share: Share | None
     ) -> None:
         super().__init__(address, content, charge, sequence, arrived)
         self.share = share
@@ -150,13 +150,13 @@ class MarkedMessage(StoredMessage):
         """When it is too old: seconds of the same clock, infinity for never."""
         self.expiry: Expiry | None = None
         """Its entry in the backlog's list of what expires; None while it is not in there."""
-        self.ghost: bool = False
+        self.is_tombstone: bool = False
         """Whether it has expired and only keeps its place until somebody comes by."""
 
-    def leave_ghost(self) -> MarkedMessage:
+    def leave_tombstone(self) -> TrackedMessage:
         """Return a message that is what this one was, and leave an empty one in its place."""
-        left = MarkedMessage(self.address, self.content, self.charge, self.sequence, self.arrived, self.share)
-        left.returns = self.returns
+        left = TrackedMessage(self.envelope, self.content, self.charge, self.sequence, self.arrived, self.share)
+        left.redeliveries = self.redeliveries
         if self.group is not None:
             left.group = self.group
             left.place = self.place
@@ -165,7 +165,7 @@ class MarkedMessage(StoredMessage):
         self.content = b""
         self.share = None
         self.expiry = None
-        self.ghost = True
+        self.is_tombstone = True
         return left
 
 
@@ -175,8 +175,8 @@ class Expiry:
 
     __slots__ = ("message",)
 
-    def __init__(self, message: MarkedMessage) -> None:
-        self.message: MarkedMessage | None = message
+    def __init__(self, message: TrackedMessage) -> None:
+        self.message: TrackedMessage | None = message
 
     def __lt__(self, other: Expiry) -> bool:
         """A message that went out and came back is listed twice, once emptied: it does not matter which is first."""

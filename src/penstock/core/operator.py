@@ -36,8 +36,8 @@ class OperatorGate(GateOwner):
         """See `GateOwner.admits`: nothing goes in while it is closed, not even up to the capacity."""
         return self.gate.open
 
-    def review(self, now: float) -> None:
-        """See `GateOwner.review`."""
+    def update_gate(self, now: float) -> None:
+        """See `GateOwner.update_gate`."""
         if self.gate.open and self.gate.waiters:
             self.turns.schedule(self.gate)
 

@@ -81,7 +81,7 @@ class Watch(TimerHandler):
             return NEVER
         settled = consumer.settled() - self._settled
         took_s = now - self._since
-        oldest = consumer.queue.backlog.next()
+        oldest = consumer.queue.ready_queue.next()
         kept_waiting = oldest is not None and oldest.arrived <= self._since
         paced = consumer.pace is not None and consumer.pace.bucket.rate <= self.rate
         slow = kept_waiting and not paced and float(settled) < self.rate * took_s

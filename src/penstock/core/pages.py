@@ -22,7 +22,7 @@ from mypy_extensions import i64
 
 from penstock.core.cursor import let_go
 from penstock.core.group import Group, Kept
-from penstock.core.message import Address, MarkedMessage, StoredMessage
+from penstock.core.message import Envelope, StoredMessage, TrackedMessage
 from penstock.core.transit import Loading, Page, Read
 from penstock.flow.deadlines import NEVER
 from penstock.flow.level import UNLIMITED, Level
@@ -125,14 +125,14 @@ class Pages:
 
     # To the disk
 
-    def add(self, address: Address, content: bytes, charge: i64, sequence: i64, now: float) -> None:
+    def add(self, address: Envelope, content: bytes, charge: i64, sequence: i64, now: float) -> None:
         """A message goes to the disk."""
         queue = self.queue
         journal = self.journal
         message = (
             StoredMessage(address, content, charge, sequence, now)
             if address.ttl_s == NEVER
-            else MarkedMessage(address, content, charge, sequence, now, None)
+            else TrackedMessage(address, content, charge, sequence, now, None)
         )
         if self.messages == 0:
             self._begin_at(sequence)
@@ -146,7 +146,7 @@ class Pages:
         self.kept.stock.add(charge, now)
         self.unwritten_messages += 1
         self.unwritten_bytes += charge
-        if queue.kept is not None:
+        if queue.storage is not None:
             journal.touch(self.kept)
             if address.persistent:
                 page.lasting += 1
@@ -194,7 +194,7 @@ class Pages:
             self.take_in(group, messages, page.end())
             self.settle_down()
         else:
-            self.queue.review(self.broker.now)
+            self.queue.update_gate(self.broker.now)
 
     # From the disk
 
@@ -240,15 +240,15 @@ class Pages:
         queue = self.queue
         ready = Level(queue.messages - queue.unacked_messages, queue.bytes - queue.unacked_bytes)
         if queue.dead_letters is not None:
-            ready.messages += queue.dead_letters.holding.messages
-            ready.bytes += queue.dead_letters.holding.bytes
+            ready.messages += queue.dead_letters.hold_budget.messages
+            ready.bytes += queue.dead_letters.hold_budget.bytes
         return ready
 
     def take_in(self, group: Group, messages: list[StoredMessage], following: i64) -> None:
         """A page's messages come into memory, as a row of the journal; `following` is the sequence after its last."""
         queue = self.queue
         self.lasting -= self.kept.take_in(messages)
-        queue.backlog.extend(messages)
+        queue.ready_queue.extend(messages)
         for run in group.runs:
             run.messages = []
         self._begin_at(following)
@@ -288,7 +288,7 @@ class Pages:
         """After messages came into memory, or were forgotten: judge the queue anew, and offer them to who waits."""
         queue = self.queue
         broker = self.broker
-        queue.review(broker.now)
+        queue.update_gate(broker.now)
         let_go(queue, broker.now)
         broker.watch_lifetime(queue)
         broker.mark(queue)
@@ -342,7 +342,7 @@ class Pages:
         self.messages -= messages
         self.bytes -= bytes
         if self.messages == 0:
-            self.queue.read_back()
+            self.queue.on_paging_finished()
 
     def _end(self) -> None:
         """Tell that paging has stopped, once there is so much room that it will not begin again at once."""

@@ -44,11 +44,11 @@ def arrange(broker: Broker, queue: Queue) -> None:
     journal = broker.journal
     if queue.pages is not None or journal is None:
         return
-    kept = queue.kept
+    kept = queue.storage
     if kept is None:
         kept = Kept(journal, queue, take_number(journal))
         kept.lasting = False
-    queue.have_pages(Pages(broker, queue, journal, kept))
+    queue.enable_paging(Pages(broker, queue, journal, kept))
 
 
 def adopt(broker: Broker, queue: Queue, settings: Settings) -> None:
@@ -56,7 +56,7 @@ def adopt(broker: Broker, queue: Queue, settings: Settings) -> None:
     if settings.overflow.pages:
         arrange(broker, queue)
     before = queue.gates
-    queue.adopt(settings, broker.now)
+    queue.apply_settings(settings, broker.now)
     for gate in before:
         if gate not in queue.gates:
             look_again(gate, queue, broker.now)

@@ -33,7 +33,7 @@ def renew(producer: Producer, queues: dict[int, Queue], now: float) -> None:
     earliest = NEVER
     for held in producer.outbox:
         if _concerns(held.queues, queues):
-            held.deadline = now + road.patience_s(held.queues)
+            held.deadline = now + road.hold_deadline_s(held.queues)
             earliest = min(earliest, held.deadline)
             if held.pending is not None:
                 held.pending.deadline = held.deadline
@@ -43,7 +43,7 @@ def renew(producer: Producer, queues: dict[int, Queue], now: float) -> None:
             if patience_s is not None:
                 pending.deadline = now + patience_s
                 earliest = min(earliest, pending.deadline)
-    producer.look_by(earliest)
+    producer.wake_at(earliest)
     for gate in producer.gates.values():
         owner = gate.owner
         if gate.kind != "queue" or (isinstance(owner, Queue) and id(owner) in queues):

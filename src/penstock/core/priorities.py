@@ -6,65 +6,65 @@ from collections import deque
 
 from mypy_extensions import i64
 
-from penstock.core.backlog import NOTHING, Backlog
+from penstock.core.backlog import NOTHING, ReadyQueue
 from penstock.core.leftovers import Leftovers
 from penstock.core.message import Message, StoredMessage
 from penstock.flow.deadlines import NEVER
 
 
-class Priorities(Backlog):
+class Priorities(ReadyQueue):
     """Messages with a higher priority than the queue's highest count as that; without one as 0 (as in RabbitMQ)."""
 
     def __init__(self, highest: i64) -> None:
         super().__init__()
         self.highest: i64 = highest
-        self.lines: list[Backlog] = []
+        self.lines: list[ReadyQueue] = []
         """One for each priority that was met, from the highest to the lowest."""
         self._priorities: list[int] = []
 
-    def lane(self, priority: i64) -> deque[Message]:
-        """See `Backlog.lane`."""
-        return self._line(priority).lane(0)
+    def ready_for(self, priority: i64) -> deque[Message]:
+        """See `ReadyQueue.ready_for`."""
+        return self._line(priority).ready_for(0)
 
-    def run(self) -> deque[Message]:
-        """See `Backlog.run`."""
+    def contiguous(self) -> deque[Message]:
+        """See `ReadyQueue.contiguous`."""
         for line in self.lines:
             if line.available():
-                return line.run()
+                return line.contiguous()
         return NOTHING
 
     def available(self) -> i64:
-        """See `Backlog.available`."""
+        """See `ReadyQueue.available`."""
         found: i64 = 0
         for line in self.lines:
             found += line.available()
         return found
 
-    def has_mortals(self) -> bool:
-        """See `Backlog.has_mortals`."""
+    def has_expiring(self) -> bool:
+        """See `ReadyQueue.has_expiring`."""
         for line in self.lines:
-            if line.has_mortals():
+            if line.has_expiring():
                 return True
         return False
 
     def append(self, message: Message) -> None:
-        """See `Backlog.append`."""
-        self._line(message.address.priority).append(message)
+        """See `ReadyQueue.append`."""
+        self._line(message.envelope.priority).append(message)
 
     def extend(self, messages: list[StoredMessage]) -> None:
-        """See `Backlog.extend`."""
+        """See `ReadyQueue.extend`."""
         for message in messages:
             self.append(message)
 
     def pull(self) -> Message:
-        """See `Backlog.pull`."""
+        """See `ReadyQueue.pull`."""
         for line in self.lines:
             if line.available():
                 return line.pull()
         raise AssertionError("nothing is available")
 
     def next(self) -> Message | None:
-        """See `Backlog.next`."""
+        """See `ReadyQueue.next`."""
         for line in self.lines:
             message = line.next()
             if message is not None:
@@ -72,28 +72,28 @@ class Priorities(Backlog):
         return None
 
     def put_back(self, message: Message) -> None:
-        """See `Backlog.put_back`."""
-        self._line(message.address.priority).put_back(message)
+        """See `ReadyQueue.put_back`."""
+        self._line(message.envelope.priority).put_back(message)
 
     def messages(self) -> list[Message]:
-        """See `Backlog.messages`."""
+        """See `ReadyQueue.messages`."""
         found: list[Message] = []
         for line in self.lines:
             found.extend(line.messages())
         return found
 
     def clear(self) -> None:
-        """See `Backlog.clear`."""
+        """See `ReadyQueue.clear`."""
         for line in self.lines:
             line.clear()
 
     def hand_over(self, leftovers: Leftovers, anew: bool) -> None:
-        """See `Backlog.hand_over`."""
+        """See `ReadyQueue.hand_over`."""
         for line in self.lines:
             line.hand_over(leftovers, anew)
 
     def due(self, ttl_s: float) -> float:
-        """See `Backlog.due`."""
+        """See `ReadyQueue.due`."""
         when = NEVER
         for line in self.lines:
             due = line.due(ttl_s)
@@ -102,14 +102,14 @@ class Priorities(Backlog):
         return when
 
     def take_due(self, now: float, ttl_s: float, offered: float) -> Message | None:
-        """See `Backlog.take_due`."""
+        """See `ReadyQueue.take_due`."""
         for line in self.lines:
             message = line.take_due(now, ttl_s, offered)
             if message is not None:
                 return message
         return None
 
-    def _line(self, priority: i64) -> Backlog:
+    def _line(self, priority: i64) -> ReadyQueue:
         if priority > self.highest:
             priority = self.highest
         at: i64 = 0
@@ -119,5 +119,5 @@ class Priorities(Backlog):
             at += 1
         if at == len(self._priorities) or self._priorities[at] != priority:
             self._priorities.insert(at, int(priority))
-            self.lines.insert(at, Backlog())
+            self.lines.insert(at, ReadyQueue())
         return self.lines[at]

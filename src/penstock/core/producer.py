@@ -20,17 +20,17 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.core import road
-from penstock.core.entering import put_in
+from penstock.core.entering import enqueue_all
 from penstock.core.group import Awaiting, Group
-from penstock.core.holding import Held, HeldPublish, Holding
+from penstock.core.holding import Held, HeldPublish, HoldBudget
 from penstock.core.lingering import DEADLINE, ENDED, UNCONFIRMED, Loss, count_lost, drop_held
 from penstock.core.message import Message, StoredMessage
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
 from penstock.core.rates import RateGate
 from penstock.core.route import Route
-from penstock.core.row import Row
-from penstock.core.sender import Sender
+from penstock.core.row import WithheldRun
+from penstock.core.sender import WaitingPublisher
 from penstock.errors import BrokerError, ResourceError
 from penstock.flow.deadlines import CLOSE_ENOUGH_S, NEVER
 from penstock.flow.gate import Gate
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from penstock.core.transaction import Transaction
 
 
-class Unwritten:
+class UnflushedConfirm:
     """From which of a producer's publishes on confirmations wait for a group to be on the disk."""
 
     __slots__ = ("number", "group")
@@ -53,21 +53,21 @@ class Unwritten:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Producer(Sender, Awaiting):
+class Producer(WaitingPublisher, Awaiting):
     """The publishing side of a session."""
 
-    def __init__(self, broker: Broker, name: str, holding: Holding, origin: Origin | None = None) -> None:
+    def __init__(self, broker: Broker, name: str, holding: HoldBudget, origin: Origin | None = None) -> None:
         super().__init__(broker, name, holding)
         self.origin = origin
         """The connection and user that it publishes for; None where nobody asks who it is."""
         self.confirming: bool = False
         """Whether its publishes are confirmed (confirm mode)."""
         self.confirms = Confirms()
-        self.plain: bool = True
+        self.fast_path: bool = True
         """Nothing is held and no confirmation is out of the ordinary: the hot path may be taken."""
-        self.row: Row | None = None
+        self.withheld_run: WithheldRun | None = None
         """What its last publish found out behind a closed gate, for the next ones of this turn."""
-        self.listed: bool = False
+        self.scheduled: bool = False
         """Whether the broker knows that there are confirmations to be told."""
         self.leaving: bool = False
         """Its session was closed in good order; what it holds still goes in, in turn, and then it departs."""
@@ -77,7 +77,7 @@ class Producer(Sender, Awaiting):
         """What keeps its publishes until they are committed; None where they go in one by one."""
         self.rate: RateGate | None = None
         """Its own rate; None is no bound."""
-        self.unwritten: deque[Unwritten] = deque()
+        self.unflushed: deque[UnflushedConfirm] = deque()
         """What its confirmations wait for, oldest first; each group once."""
         if origin is not None:
             broker.gates.join(origin, self)
@@ -85,19 +85,19 @@ class Producer(Sender, Awaiting):
     def stand_by(self, own: list[Gate]) -> None:
         """Let these gates stand on the road of all its messages from now on."""
         self.own = own
-        self._find_plain()
+        self._update_fast_path()
 
-    def _find_plain(self) -> None:
-        self.plain = self._is_ordinary() and not self.confirms.pending
-        self.row = None
+    def _update_fast_path(self) -> None:
+        self.fast_path = self._is_ordinary() and not self.confirms.pending
+        self.withheld_run = None
 
     def _is_ordinary(self) -> bool:
         return self.closing is None and self.transaction is None and not self.own and not self.outbox
 
-    def take_care(self) -> None:
+    def disable_fast_path(self) -> None:
         """Take the careful way until it is found out anew whether another will do."""
-        self.plain = False
-        self.row = None
+        self.fast_path = False
+        self.withheld_run = None
 
     # Publishing
 
@@ -105,52 +105,57 @@ class Producer(Sender, Awaiting):
         """Take a publish from the peer. See the class's module for what may become of it."""
         queue = route.only
         broker = self.broker
-        if queue is not None and self.plain and not broker.turns.pending:
+        if queue is not None and self.fast_path and not broker.turns.pending:
             messages = queue.messages + 1
             size = queue.bytes + charge
-            if messages <= queue.easy_messages and size <= queue.easy_bytes:
+            if messages <= queue.fast_path_max_messages and size <= queue.fast_path_max_bytes:
                 queue.messages = messages
                 queue.bytes = size
                 sequence = queue.tail + 1
                 queue.tail = sequence
-                route.lane.append(Message(route.address, content, charge, sequence, broker.now))
-                if not queue.dirty:
+                route.lane.append(Message(route.envelope, content, charge, sequence, broker.now))
+                if not queue.scheduled:
                     broker.mark(queue)
                 if self.confirming:
                     self.confirms.published += 1
-                    if not self.listed:
+                    if not self.scheduled:
                         broker.list_confirming(self)
                 return
-        self._publish_with_care(route, content, charge)
+        self._publish_slow_path(route, content, charge)
 
     def publish_stored(self, route: Route, content: bytes, charge: i64) -> None:
         """Take a persistent publish on its way to one durable queue; the same, but the store must have it as well."""
         queue = route.stored
         broker = self.broker
-        if queue is not None and self.plain and not broker.turns.pending:
+        if queue is not None and self.fast_path and not broker.turns.pending:
             messages = queue.messages + 1
             size = queue.bytes + charge
-            kept = queue.kept
-            if messages <= queue.easy_messages and size <= queue.easy_bytes and kept is not None and kept.stock.easy:
+            kept = queue.storage
+            if (
+                messages <= queue.fast_path_max_messages
+                and size <= queue.fast_path_max_bytes
+                and kept is not None
+                and kept.stock.easy
+            ):
                 queue.messages = messages
                 queue.bytes = size
                 sequence = queue.tail + 1
                 queue.tail = sequence
-                message = StoredMessage(route.address, content, charge, sequence, broker.now)
+                message = StoredMessage(route.envelope, content, charge, sequence, broker.now)
                 route.lane.append(message)
                 kept.add(message)
-                if not queue.dirty:
+                if not queue.scheduled:
                     broker.mark(queue)
                 if self.confirming:
                     self.confirms.published += 1
                     self.await_disk(self.confirms.published)
                 return
-        self._publish_with_care(route, content, charge)
+        self._publish_slow_path(route, content, charge)
 
-    def _publish_with_care(self, route: Route, content: bytes, charge: i64) -> None:
-        row = self.row
+    def _publish_slow_path(self, route: Route, content: bytes, charge: i64) -> None:
+        row = self.withheld_run
         if row is not None and row.takes(route.alone(), charge, self.broker):
-            row.queue.append(route.address, content, charge, self.broker.now)
+            row.queue.append(route.envelope, content, charge, self.broker.now)
             self.broker.mark(row.queue)
             self.confirms.published += 1
             if route.stored is not None:
@@ -164,12 +169,12 @@ class Producer(Sender, Awaiting):
             return
         broker = self.broker
         broker.let_others_go()
-        never = road.never_fits(route, route.queues, charge, broker.now)
+        never = road.too_large_error(route, route.queues, charge, broker.now)
         if never is not None:
             self.close(never)
             return
         pending = broker.turns.pending
-        obstacle = road.newcomers_obstacle(self.own, route, route.queues, charge, broker.now, pending)
+        obstacle = road.gate_for_new_publish(self.own, route, route.queues, charge, broker.now, pending)
         if obstacle is None:
             obstacle = road.stopping_gate(self, route, content, charge, broker.now)
         if self.outbox or obstacle is not None:
@@ -178,8 +183,8 @@ class Producer(Sender, Awaiting):
             self.accept(route, route.queues, content, charge, None)
 
     def _hold(self, route: Route, content: bytes, charge: i64, obstacle: Gate | None) -> None:
-        holding = self.holding
-        if not holding.accepts(charge):
+        holding = self.hold_budget
+        if not holding.fits(charge):
             held = f"{holding.messages} publishes ({holding.bytes} bytes) are held already"
             self._refuse_new(route, held, content, charge)
             return
@@ -187,17 +192,17 @@ class Producer(Sender, Awaiting):
         deadline = self.deadline_of(route.queues)
         pending = self.confirms.hold(deadline) if self.confirming else None
         holding.take(charge, 1)
-        self.line_up(HeldPublish(self, route, content, charge, pending, deadline), obstacle)
+        self.wait_in_line(HeldPublish(self, route, content, charge, pending, deadline), obstacle)
 
     def waits_at(self, gate: Gate, now: float) -> None:
         """See `Waiter.waits_at`."""
         self.note_blocked(gate)
-        self.entry(gate).patience_s = road.patience_s(self.outbox[0].queues)
+        self.entry(gate).patience_s = road.hold_deadline_s(self.outbox[0].queues)
 
-    def line_up(self, held: Held, obstacle: Gate | None) -> None:
-        """See `Sender.line_up`."""
-        super().line_up(held, obstacle)
-        self.take_care()
+    def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
+        """See `WaitingPublisher.wait_in_line`."""
+        super().wait_in_line(held, obstacle)
+        self.disable_fast_path()
 
     def accept(
         self, route: Route, queues: list[Queue], content: bytes, charge: i64, pending: PendingConfirm | None
@@ -205,32 +210,32 @@ class Producer(Sender, Awaiting):
         """Put a message into its queues and see to its confirmation."""
         closed: list[Gate] = []
         promises = self.broker.promises.made
-        refused = put_in(self.broker, self.own, route, queues, content, charge, closed)
+        refused = enqueue_all(self.broker, self.own, route, queues, content, charge, closed)
         if self.confirming and self.broker.promises.made != promises:
             self.await_disk(self.confirms.published + 1 if pending is None else pending.number)
         self.broker.settle_crossings()  # The gate's closing is told before the blocks that come of it.
         for gate in closed:
             self.note_withheld(gate)
-            self.entry(gate).patience_s = road.patience_s(route.queues)
+            self.entry(gate).patience_s = road.hold_deadline_s(route.queues)
         if refused is not None:
             self.count_refused(refused.gate, "deleted" if refused.deleted else refused.overflow.name, charge)
-            self._turned_away(refused, route, content, charge)
+            self._refused(refused, route, content, charge)
         if not queues:
             self.broker.note_unroutable(self, route, content)
         if self.confirming:
             self.confirm(pending, closed, refused, route.queues, charge)
 
-    def _turned_away(self, queue: Queue, route: Route, content: bytes, charge: i64) -> None:
+    def _refused(self, queue: Queue, route: Route, content: bytes, charge: i64) -> None:
         """A queue's overflow policy refused a message, or its capacity was lowered so that it can never fit."""
         policy = queue.overflow
         if not self.confirming and road.must_wait(queue, charge):
-            never = road.never(f"queue '{queue.name}'", charge, queue.thresholds.capacity.describe())
+            never = road.never_fits_error(f"queue '{queue.name}'", charge, queue.thresholds.capacity.describe())
             if self.leaving:
                 self.broker.note_refused(self, never)  # Nobody is there to be told; the log is.
             else:
                 self.close(never)
         if policy.returns and route.mandatory and not self.confirming and not queue.deleted:
-            self.broker.note_returned(self, route, content, road.refusal(queue))
+            self.broker.note_returned(self, route, content, road.refusal_error(queue))
         if policy.destroys and not queue.deleted:
             self.broker.delete_queue(queue)
 
@@ -256,43 +261,43 @@ class Producer(Sender, Awaiting):
             withheld.published += 1
         for gate in closed:
             self.count_withheld(gate, charge)
-        self._find_plain()
-        if not self.plain and len(closed) == 1 and len(queues) == 1 and closed[0] is queues[0].gate:
-            self._begin_row(queues[0])
-        self.tell()
+        self._update_fast_path()
+        if not self.fast_path and len(closed) == 1 and len(queues) == 1 and closed[0] is queues[0].gate:
+            self._begin_withheld_run(queues[0])
+        self.schedule_confirms()
 
-    def _begin_row(self, queue: Queue) -> None:
+    def _begin_withheld_run(self, queue: Queue) -> None:
         """The next publishes may do as the last one did, which went into a queue behind its closed gate."""
         last = self.confirms.pending[-1] if self.confirms.pending else None
         if last is not None and last.state == WITHHELD and self._is_ordinary():
-            self.row = Row(queue, last, self.entry(queue.gate), self.broker.now)
+            self.withheld_run = WithheldRun(queue, last, self.entry(queue.gate), self.broker.now)
 
     # The store
 
     def await_disk(self, number: i64) -> None:
         """Let the confirmation of a publish, and of those after it, wait for what is in the open group."""
         journal = self.broker.journal
-        unwritten = self.unwritten
+        unwritten = self.unflushed
         if journal is None or (unwritten and unwritten[len(unwritten) - 1].group is journal.open):
             return
         if not unwritten:
             self.confirms.durable_upto = number - 1
-        unwritten.append(Unwritten(number, journal.open))
+        unwritten.append(UnflushedConfirm(number, journal.open))
         journal.wait(self)
 
     def written(self, group: Group) -> None:
         """See `Awaiting.written`."""
-        unwritten = self.unwritten
+        unwritten = self.unflushed
         if unwritten and unwritten[0].group is group:
             unwritten.popleft()
             self.confirms.durable_upto = unwritten[0].number - 1 if unwritten else UNLIMITED
-            self.tell()
+            self.schedule_confirms()
 
     def deadline_of(self, queues: list[Queue]) -> float:
         """Return until when something may wait that goes into these queues: monotonic seconds."""
         if not queues and self.outbox:
             return self.outbox[len(self.outbox) - 1].deadline  # It only waits because of those before it.
-        return self.broker.now + road.patience_s(queues)
+        return self.broker.now + road.hold_deadline_s(queues)
 
     # Waiting (Waiter)
 
@@ -308,45 +313,45 @@ class Producer(Sender, Awaiting):
         if due:
             self._refuse_held(due, now)
         self.note_stops()
-        self.settle_down(now)
+        self.after_release(now)
         earliest, due_by = self.earliest(), self.confirms.due()
         return earliest if earliest < due_by else due_by
 
-    def settle_down(self, now: float) -> None:
+    def after_release(self, now: float) -> None:
         """After anything was let go: tell what may be told, and find out whether it is still blocked."""
         obstacle = self.confirms.release()
         if obstacle is not None:
             self.note_withheld(obstacle)  # It may have opened and closed again since the message went in.
-        super().settle_down(now)
-        self._find_plain()
-        self.tell()
+        super().after_release(now)
+        self._update_fast_path()
+        self.schedule_confirms()
         if self.leaving and not self.outbox:
-            self.depart()
+            self.abort()
 
     # Refusing
 
     def _refuse_new(self, route: Route, why: str, content: bytes, charge: i64) -> None:
-        why = f"{why}; {road.why(route.queues, self.gate)}"
+        why = f"{why}; {road.refusal_reason(route.queues, self.gate)}"
         for queue in route.queues:
             self.count_refused(queue.gate, "hold-bound", charge, why)
         if self.confirming:
             self.give_back(route, content, f"refused: {why}")
             self.confirms.refuse(self.confirms.hold(NEVER))
-            self.take_care()
-            self.settle_down(self.broker.now)
+            self.disable_fast_path()
+            self.after_release(self.broker.now)
         else:
-            self.close(ResourceError(f"publish to {road.place(route)} refused: {why}"))
+            self.close(ResourceError(f"publish to {road.turn_gate(route)} refused: {why}"))
 
     def _refuse_held(self, due: list[Held], now: float) -> None:
         """Refuse what is due; without confirms the session ends, and everything that it holds with it."""
-        why = due[0].late(self.own, now)
+        why = due[0].deadline_message(self.own, now)
         late = {id(held) for held in due}
         kept: deque[Held] = deque()
         for held in self.outbox:
             if self.confirming and id(held) not in late:
                 kept.append(held)
                 continue
-            self.holding.give(held.charge, held.messages)
+            self.hold_budget.release(held.charge, held.messages)
             count_lost(self, held, DEADLINE, why)
             if self.confirming:
                 held.come_back(self.own, now)
@@ -355,7 +360,7 @@ class Producer(Sender, Awaiting):
         changed = not kept or kept[0] is not self.outbox[0]
         self.outbox = kept
         if changed:
-            self.wait_anew(now)
+            self.rejoin_line(now)
         if self.leaving and self.loss is not None:
             self.loss.why = why
         elif not self.confirming:
@@ -369,35 +374,35 @@ class Producer(Sender, Awaiting):
     def close(self, error: BrokerError) -> None:
         """Want nothing more of it; its peer is told why."""
         self.closing = error
-        self.take_care()
+        self.disable_fast_path()
         self.broker.note_refused(self, error)
 
     def fail(self, error: BrokerError) -> None:
         """Close it, and let nothing of what it holds go in any more."""
         while self.outbox:
-            self.unhold()
-        self.wait_anew(self.broker.now)
+            self.pop_held()
+        self.rejoin_line(self.broker.now)
         self.close(error)
 
-    def tell(self) -> None:
+    def schedule_confirms(self) -> None:
         """Let the broker know if there are confirmations to be told."""
-        if not self.listed and self.confirms.ready():
+        if not self.scheduled and self.confirms.ready():
             self.broker.list_confirming(self)
 
     # Going away
 
-    def leave(self) -> None:
+    def close_gracefully(self) -> None:
         """The session was closed in good order, or its peer has ended: see core/lingering.py for what it holds."""
         if self.transaction is not None:
             self.transaction.end()
         if self.outbox and self.confirming:
-            self.depart(UNCONFIRMED)
+            self.abort(UNCONFIRMED)
         elif self.outbox and self.broker.lingering.adopt(self):
             self.leaving = True
         else:
-            self.depart()
+            self.abort()
 
-    def depart(self, cause: str = ENDED) -> None:
+    def abort(self, cause: str = ENDED) -> None:
         """Leave no trace in any gate: what is held is dropped for this cause; what is in the queues stays."""
         now = self.broker.now
         self.leaving = False

@@ -4,10 +4,10 @@ Theory of operation. A message gets the next sequence number when it comes in an
 kept, in order, by the backlog. Delivered and unsettled messages are kept by the session that they went to and still
 count in the depth.
 
-The accounting has one hot path: `easy_messages` and `easy_bytes` say up to which depth a message may come in without
-anybody having to look at thresholds, gates or waiters; `roomy_messages` and `roomy_bytes` up to which depth who is
-blocked by the queue's gate already may go on, withheld (see Row); `watched` whether a falling depth must be looked at,
-for the gate is closed or somebody waits at it. Whoever changes one of those calls `review`.
+The accounting has one hot path: `fast_path_max_messages` and `fast_path_max_bytes` say up to which depth a message may
+come in without anybody having to look at thresholds, gates or waiters; `withheld_max_messages` and `withheld_max_bytes`
+up to which depth who is blocked by the queue's gate already may go on, withheld (see Row); `watched` whether a falling
+depth must be looked at, for the gate is closed or somebody waits at it. Whoever changes one of those calls `review`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.backlog import Backlog
+from penstock.core.backlog import ReadyQueue
 from penstock.core.clearing import Clearing
 from penstock.core.consumer import Consumer
 from penstock.core.leftovers import Leftovers
 from penstock.core.letters import DELIVERY_LIMIT, MAXLEN, REJECTED
 from penstock.core.membership import Membership
-from penstock.core.message import OVERHEAD, RETURNS_MAX, Address, MarkedMessage, Message, StoredMessage
+from penstock.core.message import OVERHEAD, REDELIVERIES_MAX, Envelope, Message, StoredMessage, TrackedMessage
 from penstock.core.overflow import ACCEPT, HOLD, READ_BACK
 from penstock.core.priorities import Priorities
 from penstock.core.settings import NOT_SAID, Settings
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from penstock.core.returning import Returning
     from penstock.core.rotation import Rotation
 
-NOTHING_EASY: Final = -1
+NO_FAST_PATH: Final = -1
 
 
 class Queue(Tally):
@@ -70,28 +70,28 @@ class Queue(Tally):
         self.gate.owner = self
         self.gates: list[Gate] = [self.gate]
         """What a message on its way into this queue must pass: its own gate, its pools', the operator's."""
-        self._beside: list[Gate] = []
+        self._other_gates: list[Gate] = []
         """All but its own that could stand there."""
-        self.operated: bool = False
+        self.operator_gated: bool = False
         """Whether an operator's gate is among them: closed, or with waiters."""
         self.membership = Membership(self)
-        self.minded: bool = False
+        self.tracks_removals: bool = False
         """Whether each message that leaves must be looked at: some count with their address too, or are stored."""
-        self.kept: Kept | None = None
+        self.storage: Kept | None = None
         """What it is in the store; None where it does not outlive the broker."""
         self.reserved_messages: i64 = 0
         self.reserved_bytes: i64 = 0
         """Room that is set aside for credit that was granted (see Reservation)."""
-        self.backlog = Priorities(features.max_priority) if features.max_priority else Backlog()
+        self.ready_queue = Priorities(features.max_priority) if features.max_priority else ReadyQueue()
         self.unacked_messages: i64 = 0
         self.unacked_bytes: i64 = 0
         self.tail: i64 = 0
         """Sequence of the last message that came in."""
-        self.easy_messages: i64 = 0
-        self.easy_bytes: i64 = 0
-        self.roomy_messages: i64 = NOTHING_EASY
-        self.roomy_bytes: i64 = NOTHING_EASY
-        self.watched: bool = False
+        self.fast_path_max_messages: i64 = 0
+        self.fast_path_max_bytes: i64 = 0
+        self.withheld_max_messages: i64 = NO_FAST_PATH
+        self.withheld_max_bytes: i64 = NO_FAST_PATH
+        self.recheck_on_settle: bool = False
         self.consumers: dict[Consumer, None] = {}
         """In the order of their coming."""
         self.rotation: Rotation | None = None
@@ -99,18 +99,18 @@ class Queue(Tally):
         self.used: bool = False  # Whether it ever had a consumer: only then auto-delete applies (section 1.7.2.1).
         self.cursors: list[Cursor] = []
         """The cursors that read this queue; empty while it is used in the ordinary way."""
-        self.dirty: bool = False
+        self.scheduled: bool = False
         self.lifetime: TimerHandler | None = None
         """Looks after what expires here; None while nothing does."""
         self.dead_letters: DeadLetters | None = None
         """Sees to the messages that die here; None where they are dropped."""
         self.length: Length | None = None
         """Bounds what is ready, apart from the capacity; None where nothing does."""
-        self._review_easy(0.0)
+        self._update_fast_path(0.0)
 
     # Coming in
 
-    def enqueue(self, address: Address, content: bytes, charge: i64, now: float, share: Share | None = None) -> None:
+    def enqueue(self, address: Envelope, content: bytes, charge: i64, now: float, share: Share | None = None) -> None:
         """Take a message whose admission has been decided; may close the gate. `share` is its part in its address."""
         pages = self.pages
         if pages is not None and pages.takes(charge):
@@ -118,34 +118,34 @@ class Queue(Tally):
                 share.leave(now)  # What is on the disk counts with its address no more than with its virtual host.
             self.tail += 1
             pages.add(address, content, charge, self.tail, now)
-            self.review(now)
+            self.update_gate(now)
             return
         if not self.fits(charge):
             self.overflow.make_room(self, charge, now)
         if share is None and address.ttl_s == NEVER:
             self.append(address, content, charge, now)
         else:
-            self.minded = self.minded or share is not None
+            self.tracks_removals = self.tracks_removals or share is not None
             self.tail += 1
-            message = MarkedMessage(address, content, charge, self.tail, now, share)
-            if address.persistent and self.kept is not None:
-                self.kept.add(message)
-            self.backlog.append(message)
+            message = TrackedMessage(address, content, charge, self.tail, now, share)
+            if address.persistent and self.storage is not None:
+                self.storage.add(message)
+            self.ready_queue.append(message)
             self.messages += 1
             self.bytes += charge
         if self.length is not None:
             self.length.came(content, now)
-        self.review(now)
+        self.update_gate(now)
 
-    def append(self, address: Address, content: bytes, charge: i64, now: float) -> None:
-        """Put a message at the end, where that crosses nothing (see `easy_messages`, `roomy_messages`)."""
+    def append(self, address: Envelope, content: bytes, charge: i64, now: float) -> None:
+        """Put a message at the end, where that crosses nothing (see `fast_path_max_messages`, `withheld_max_messages`)."""
         self.tail += 1
-        if address.persistent and self.kept is not None:
+        if address.persistent and self.storage is not None:
             message = StoredMessage(address, content, charge, self.tail, now)
-            self.kept.add(message)
-            self.backlog.lane(address.priority).append(message)
+            self.storage.add(message)
+            self.ready_queue.ready_for(address.priority).append(message)
         else:
-            self.backlog.lane(address.priority).append(Message(address, content, charge, self.tail, now))
+            self.ready_queue.ready_for(address.priority).append(Message(address, content, charge, self.tail, now))
         self.messages += 1
         self.bytes += charge
 
@@ -224,7 +224,7 @@ class Queue(Tally):
         """Set room aside, or (negative) give it back; see Reservation."""
         self.reserved_messages += messages
         self.reserved_bytes += bytes
-        self.review(now)
+        self.update_gate(now)
 
     def could_make_room(self, charge: i64) -> bool:
         """Tell whether it would go in if everything that is not with a consumer were dropped."""
@@ -242,11 +242,11 @@ class Queue(Tally):
 
     def available(self) -> i64:
         """Return how many messages could be delivered now."""
-        return self.backlog.available()
+        return self.ready_queue.available()
 
     def waiting(self) -> i64:
         """Return how many messages wait for a consumer, in memory or on the disk."""
-        there = self.backlog.available() + self.coming_back
+        there = self.ready_queue.available() + self.coming_back
         return there if self.pages is None else there + self.pages.messages
 
     def settle(self, messages: i64, bytes: i64, now: float) -> None:
@@ -258,8 +258,8 @@ class Queue(Tally):
         self.messages -= messages
         self.bytes -= bytes
         self.settled += messages
-        if self.watched:
-            self.review(now)
+        if self.recheck_on_settle:
+            self.update_gate(now)
 
     def unacked(self, messages: i64, bytes: i64) -> None:
         """Count messages that went out to, or (negative) came back from, consumers that must acknowledge."""
@@ -270,18 +270,18 @@ class Queue(Tally):
 
     def requeue(self, message: Message, now: float) -> None:
         """Put a delivered message back where it was; one that has come back too often dies."""
-        if message.returns < RETURNS_MAX:
-            message.returns += 1
-        if i64(message.returns) > self.delivery_limit() and not self.deleted:
-            self.bury(message, DELIVERY_LIMIT, now)
+        if message.redeliveries < REDELIVERIES_MAX:
+            message.redeliveries += 1
+        if i64(message.redeliveries) > self.delivery_limit() and not self.deleted:
+            self.dead_letter(message, DELIVERY_LIMIT, now)
             return
-        if self.kept is not None and isinstance(message, StoredMessage):
-            self.kept.journal.came_back(message)
-        self.backlog.put_back(message)
+        if self.storage is not None and isinstance(message, StoredMessage):
+            self.storage.journal.came_back(message)
+        self.ready_queue.put_back(message)
         if self.length is not None:
             self.length.came_back(message, now)
 
-    def hurry(self, now: float) -> None:
+    def finish_returning(self, now: float) -> None:
         """Somebody asks for a message: have the oldest there of those that are on their way back."""
         while self.returns:
             first: Returning | None = None
@@ -290,7 +290,7 @@ class Queue(Tally):
                 sequence = returning.oldest(self)
                 if sequence < oldest:
                     first, oldest = returning, sequence
-            there = self.backlog.next()
+            there = self.ready_queue.next()
             if first is None or (there is not None and there.sequence < oldest):
                 return
             first.put_back(self, now)
@@ -299,38 +299,38 @@ class Queue(Tally):
 
     def keep(self, kept: Kept) -> None:
         """Be kept in the store, with the persistent messages that come from now on."""
-        self.kept = kept
-        self.minded = True
+        self.storage = kept
+        self.tracks_removals = True
 
-    def have_pages(self, pages: Pages) -> None:
+    def enable_paging(self, pages: Pages) -> None:
         """Have pages on the disk from now on, or be able to."""
         self.pages = pages
-        self.minded = True
+        self.tracks_removals = True
 
-    def read_back(self) -> None:
+    def on_paging_finished(self) -> None:
         """Nothing of it is on the disk any more."""
         if self.overflow is not self.settings.overflow:
             self.choose_overflow()
             self._choose_gates()
 
-    def let_go(self, messages: list[Message | None], now: float) -> None:
+    def release(self, messages: list[Message | None], now: float) -> None:
         """Messages leave for good: take them off their address's sum, and out of the store; where `minded`."""
-        kept = self.kept
+        kept = self.storage
         if kept is None and self.pages is not None:
             kept = self.pages.kept
         if kept is not None:
             kept.let_go(messages, now)
         for message in messages:
-            if isinstance(message, MarkedMessage) and message.share is not None:
+            if isinstance(message, TrackedMessage) and message.share is not None:
                 message.share.leave(now)
 
     def drop_oldest(self, now: float) -> None:
         """Drop the oldest message that is not with a consumer (drop-head); the caller is about to review."""
-        message = self.backlog.pull()
+        message = self.ready_queue.pull()
         if self.length is not None:
             self.length.left(message)
-        if self.minded:
-            self.let_go([message], now)
+        if self.tracks_removals:
+            self.release([message], now)
         self.messages -= 1
         self.bytes -= message.charge
         if self.dead_letters is not None:
@@ -341,7 +341,7 @@ class Queue(Tally):
 
     def reject(self, message: Message, now: float) -> None:
         """A consumer that had it does not want it, nor that anybody else gets it."""
-        self.bury(message, REJECTED, now)
+        self.dead_letter(message, REJECTED, now)
 
     def delivery_limit(self) -> i64:
         """Return how often a message may come back from consumers; UNLIMITED is as often as it likes."""
@@ -354,17 +354,17 @@ class Queue(Tally):
         """Tell whether its consumers are told how often a message came back: where that is limited, or might be."""
         return self.features.quorum or self.settings.delivery_limit != NOT_SAID
 
-    def bury(self, message: Message, reason: str, now: float) -> None:
+    def dead_letter(self, message: Message, reason: str, now: float) -> None:
         """A message that waits no more, and is with nobody, has died: it goes, or keeps its place as a letter."""
         if self.dead_letters is not None:
             self.unacked(1, message.charge)
             self.dead_letters.die(message, reason, True)
             return
-        if self.minded:
-            self.let_go([message], now)
+        if self.tracks_removals:
+            self.release([message], now)
         self.settle(1, message.charge, now)
 
-    def turn_away(self, address: Address, content: bytes, charge: i64, now: float) -> None:
+    def count_rejected(self, address: Envelope, content: bytes, charge: i64, now: float) -> None:
         """Count a message that the overflow policy refused, or that came when the queue was gone."""
         if self.dead_letters is not None and self.overflow.buries and not self.deleted:
             self.dead_letters.die(Message(address, content, charge, 0, now), MAXLEN, False)
@@ -378,14 +378,14 @@ class Queue(Tally):
         leftovers = Leftovers()
         for returning in list(self.returns):
             for batch in returning.take(self):
-                if self.minded:
-                    self.let_go(batch.messages, now)
+                if self.tracks_removals:
+                    self.release(batch.messages, now)
                 leftovers.batches.append(batch.messages)
         messages = self.messages - self.unacked_messages
         size = self.bytes - self.unacked_bytes
-        if self.minded:
-            self.let_go(list(self.backlog.messages()), now)
-        self.backlog.hand_over(leftovers, anew)
+        if self.tracks_removals:
+            self.release(list(self.ready_queue.messages()), now)
+        self.ready_queue.hand_over(leftovers, anew)
         if leftovers.has_more():
             self.turns.chores.add(leftovers)
         if self.length is not None:
@@ -394,20 +394,20 @@ class Queue(Tally):
         self.settled += paged
         self.settle(messages, size, now)
         if self.pages is not None:
-            self.review(now)
-        if self.kept is not None:
-            self.kept.journal.promise()
+            self.update_gate(now)
+        if self.storage is not None:
+            self.storage.journal.promise()
         return int(messages + paged)
 
     # Thresholds
 
-    def adopt(self, settings: Settings, now: float) -> None:
+    def apply_settings(self, settings: Settings, now: float) -> None:
         """Have other settings from now on; the gate is judged by them at once, both ways."""
         self.settings = settings
         self.thresholds = settings.thresholds
         self.choose_overflow()
         self._choose_gates()
-        self.review(now)
+        self.update_gate(now)
 
     def choose_overflow(self) -> None:
         """Do at the capacity what the settings say; but nothing overtakes what is on the disk."""
@@ -415,7 +415,7 @@ class Queue(Tally):
         wanted = self.settings.overflow
         self.overflow = READ_BACK if pages is not None and pages.messages > 0 and not wanted.pages else wanted
 
-    def review(self, now: float) -> None:
+    def update_gate(self, now: float) -> None:
         """Judge the depth anew: close or open the gate, and find out how far the hot path may go."""
         gate = self.gate
         if gate.open:
@@ -426,53 +426,53 @@ class Queue(Tally):
             gate.reopen(self.depth_messages(), self.depth_bytes(), now)
         if gate.open and gate.waiters:
             self.turns.schedule(gate)
-        self._review_easy(now)
+        self._update_fast_path(now)
 
-    def _review_easy(self, now: float) -> None:
+    def _update_fast_path(self, now: float) -> None:
         """Easy: every gate is open, nobody waits at one, and the message does not take the depth over stop or capacity,
         nor over what the queue is counted with in its pools."""
         membership = self.membership
         if membership.pools:
             membership.review(now)
-        self.watched = self.deleted or not self.gate.open or len(self.gate.waiters) > 0
+        self.recheck_on_settle = self.deleted or not self.gate.open or len(self.gate.waiters) > 0
         paging = False
         if self.pages is not None:
             paging = self.pages.messages > 0
-            self.watched = self.watched or paging or self.pages.told
+            self.recheck_on_settle = self.recheck_on_settle or paging or self.pages.told
             self.pages.look()
-        self.easy_messages = NOTHING_EASY
-        self.easy_bytes = NOTHING_EASY
-        self.roomy_messages = NOTHING_EASY
-        self.roomy_bytes = NOTHING_EASY
-        if not (self.operated or self.deleted or self.gate.waiters or paging):
+        self.fast_path_max_messages = NO_FAST_PATH
+        self.fast_path_max_bytes = NO_FAST_PATH
+        self.withheld_max_messages = NO_FAST_PATH
+        self.withheld_max_bytes = NO_FAST_PATH
+        if not (self.operator_gated or self.deleted or self.gate.waiters or paging):
             stop, capacity = self.thresholds.stop, self.thresholds.capacity
             messages = capacity.messages - self.reserved_messages
             size = capacity.bytes - self.reserved_bytes
             if self.gate.open:
-                self.easy_messages = stop.messages if stop.messages < messages else messages
-                self.easy_bytes = stop.bytes if stop.bytes < size else size
+                self.fast_path_max_messages = stop.messages if stop.messages < messages else messages
+                self.fast_path_max_bytes = stop.bytes if stop.bytes < size else size
             else:
-                self.roomy_messages = messages
-                self.roomy_bytes = size
+                self.withheld_max_messages = messages
+                self.withheld_max_bytes = size
             if self.length is not None:
-                easy = self.length.easy_messages()
-                self.easy_messages = min(self.easy_messages, easy)
-                self.roomy_messages = min(self.roomy_messages, easy)
+                easy = self.length.fast_path_max_messages()
+                self.fast_path_max_messages = min(self.fast_path_max_messages, easy)
+                self.withheld_max_messages = min(self.withheld_max_messages, easy)
         if membership.pools:
             membership.bound()
 
-    def stand_by(self, gates: list[Gate], pools: list[SharedLimit], now: float) -> None:
+    def set_gates(self, gates: list[Gate], pools: list[SharedLimit], now: float) -> None:
         """Let these gates, besides its own, stand on its road from now on; `pools` are the owners of some of them."""
         self.membership.move(pools, now)
-        self.operated = len(gates) > len(pools)
-        self._beside = gates
+        self.operator_gated = len(gates) > len(pools)
+        self._other_gates = gates
         self._choose_gates()
-        self.review(now)
+        self.update_gate(now)
 
     def _choose_gates(self) -> None:
         """What may go to the disk waits for no room in memory: then sums do not stand on its road."""
         if self.pages is not None and self.overflow.pages:
             sums = [pool.gate for pool in self.membership.pools]
-            self.gates = [self.gate, *[gate for gate in self._beside if gate not in sums]]
+            self.gates = [self.gate, *[gate for gate in self._other_gates if gate not in sums]]
         else:
-            self.gates = [self.gate, *self._beside]
+            self.gates = [self.gate, *self._other_gates]

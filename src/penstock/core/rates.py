@@ -52,15 +52,15 @@ class RateGate(TimerHandler, GateOwner):
             self.bytes.take(float(charge), now)
         self._judge(now)
 
-    def review(self, now: float) -> None:
-        """See `GateOwner.review`."""
+    def update_gate(self, now: float) -> None:
+        """See `GateOwner.update_gate`."""
         self._judge(now)
         if self.gate.open and self.gate.waiters:
             self.turns.schedule(self.gate)
 
     def on_deadline(self, now: float) -> float:
         """See `TimerHandler.on_deadline`."""
-        self.review(now)
+        self.update_gate(now)
         return NEVER if self.gate.open else self.ready_at(now)
 
     def drop(self) -> None:

@@ -30,23 +30,23 @@ def disk_gates(route: Route, queue: Queue, charge: i64) -> list[Gate]:
 
     What is not persistent must pass them where it would be paged.
     """
-    kept, pages = queue.kept, queue.pages
+    kept, pages = queue.storage, queue.pages
     if queue.deleted:
         return NO_GATES
-    if kept is not None and route.address.persistent:
+    if kept is not None and route.envelope.persistent:
         return kept.stock.gates
     return NO_GATES if pages is None or not pages.takes(charge) else pages.kept.stock.gates
 
 
 def gates_of(queue: Queue) -> list[Gate]:
     """Return all gates before a queue, those of the disk included that not everything must pass."""
-    kept = queue.kept
+    kept = queue.storage
     if kept is None and queue.pages is not None:
         kept = queue.pages.kept
     return queue.gates if kept is None or queue.deleted else [*queue.gates, *kept.stock.gates]
 
 
-def obstacle(own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float) -> Gate | None:
+def first_closed_gate(own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float) -> Gate | None:
     """Return the first gate that stops a publish whose turn it is: closed, or without room for it.
 
     `own` are its producer's gates, which do not stop a request to the broker; `queues` is where the message is to go.
@@ -69,7 +69,7 @@ def obstacle(own: list[Gate], route: Route, queues: list[Queue], charge: i64, no
     return None
 
 
-def newcomers_obstacle(
+def gate_for_new_publish(
     own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float, others_go: bool
 ) -> Gate | None:
     """Return where a new publish must stand in line, or None if it may go in; `others_go`: some still have a turn.
@@ -104,7 +104,7 @@ def stopping_gate(producer: Blockable, route: Route, content: bytes, charge: i64
     whole hold deadline at the gate has had its share. Where a policy refuses the message at once, the policy counts.
     """
     for gate in route.gates:
-        if not gate.open and producer.is_stopped_at(gate, patience_s(route.queues)):
+        if not gate.open and producer.is_stopped_at(gate, hold_deadline_s(route.queues)):
             return gate
     for queue in route.queues:
         size = queue.bytes + charge
@@ -112,7 +112,7 @@ def stopping_gate(producer: Blockable, route: Route, content: bytes, charge: i64
             if (
                 not gate.open
                 and size > gate.guaranteed_bytes
-                and producer.is_stopped_at(gate, patience_s(route.queues))
+                and producer.is_stopped_at(gate, hold_deadline_s(route.queues))
             ):
                 if queue.takes(content, charge, now):
                     return gate
@@ -129,19 +129,21 @@ def note_closed(found: list[Gate], route: Route, queue: Queue) -> None:
             found.append(gate)
 
 
-def never_fits(route: Route, queues: list[Queue], charge: i64, now: float) -> ContentTooLarge | None:
+def too_large_error(route: Route, queues: list[Queue], charge: i64, now: float) -> ContentTooLarge | None:
     """Return the error for a publish that would have to wait for room that it can never have, or None."""
     for gate in route.gates:
         owner = gate.owner
         if isinstance(owner, AddressDepth) and not owner.can_ever_admit(charge):
-            return never(f"address '{gate.name}'", charge, owner.thresholds.capacity.describe())
+            return never_fits_error(f"address '{gate.name}'", charge, owner.thresholds.capacity.describe())
     copies = len(queues)
     for queue in queues:
         if not queue.can_ever_fit(charge) and must_wait(queue, charge):
-            return never(f"queue '{queue.name}'", charge, queue.thresholds.capacity.describe())
+            return never_fits_error(f"queue '{queue.name}'", charge, queue.thresholds.capacity.describe())
         for pool in queue.membership.pools:
             if pool.gate in queue.gates and not pool.can_ever_admit(charge, copies):
-                return never(f"{pool.gate.kind} '{pool.gate.name}'", charge, pool.thresholds.capacity.describe())
+                return never_fits_error(
+                    f"{pool.gate.kind} '{pool.gate.name}'", charge, pool.thresholds.capacity.describe()
+                )
     return None
 
 
@@ -150,7 +152,7 @@ def must_wait(queue: Queue, charge: i64) -> bool:
     return not queue.deleted and not queue.fits(charge) and queue.overflow.verdict(queue, charge) == HOLD
 
 
-def patience_s(queues: list[Queue]) -> float:
+def hold_deadline_s(queues: list[Queue]) -> float:
     """Return how long a publish may be held: the shortest deadline of its queues, in seconds; infinity for ever."""
     shortest = NEVER
     for queue in queues:
@@ -162,7 +164,7 @@ def patience_s(queues: list[Queue]) -> float:
 # In words
 
 
-def never(where: str, charge: i64, capacity: str) -> ContentTooLarge:
+def never_fits_error(where: str, charge: i64, capacity: str) -> ContentTooLarge:
     """Return the error for a message that can never fit."""
     return ContentTooLarge(
         f"a message of {int(charge):,} bytes (properties, body and overhead) can never fit into {where} "
@@ -170,12 +172,12 @@ def never(where: str, charge: i64, capacity: str) -> ContentTooLarge:
     )
 
 
-def place(route: Route) -> str:
+def turn_gate(route: Route) -> str:
     """Return where a publish was addressed to."""
-    return f"exchange '{route.address.exchange}' with routing key '{route.address.routing_key}'"
+    return f"exchange '{route.envelope.exchange}' with routing key '{route.envelope.routing_key}'"
 
 
-def refusal(queue: Queue) -> ResourceError:
+def refusal_error(queue: Queue) -> ResourceError:
     """Return the error for a message that a queue's overflow policy refused."""
     paged = ""
     if queue.pages is not None:
@@ -192,11 +194,11 @@ def refusal(queue: Queue) -> ResourceError:
 
 def deadline_words(queues: list[Queue]) -> str:
     """Return the hold deadline of a publish to these queues in words."""
-    longest_s = patience_s(queues)
+    longest_s = hold_deadline_s(queues)
     return "its hold deadline" if longest_s == NEVER else f"its hold deadline of {longest_s:g} s"
 
 
-def why(queues: list[Queue], gate: Gate | None = None) -> str:
+def refusal_reason(queues: list[Queue], gate: Gate | None = None) -> str:
     """Return what stops a publish, in one clause; `gate` is the one that stops it, where that is known."""
     if gate is not None:
         return clause(gate)

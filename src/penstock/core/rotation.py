@@ -111,7 +111,7 @@ class Rotation:
 
     def review_unfit(self, queue: Queue) -> None:
         """Let those be tried again whom the message that is next now may fit."""
-        oldest = queue.backlog.next()
+        oldest = queue.ready_queue.next()
         if oldest is None or oldest.charge >= self.unfit_charge:
             return
         self.unfit_charge = 0
@@ -257,7 +257,7 @@ def _set_aside(rotation: Rotation, consumer: Consumer) -> None:
     consumer.state = UNFIT
     consumer.session.held += 1
     rotation.unfit.append(consumer)
-    oldest = consumer.queue.backlog.next()
+    oldest = consumer.queue.ready_queue.next()
     if oldest is not None and oldest.charge > rotation.unfit_charge:
         rotation.unfit_charge = oldest.charge
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.message import Address, Message
+from penstock.core.message import Envelope, Message
 from penstock.flow.deadlines import NEVER
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Route:
     """The queues that a publish reaches, and the topology epoch in which that was found out."""
 
     __slots__ = (
-        "address",
+        "envelope",
         "mandatory",
         "copies",
         "queues",
@@ -45,8 +45,8 @@ class Route:
         "_era",
     )
 
-    def __init__(self, address: Address, mandatory: bool, copies: list[str] | None = None) -> None:
-        self.address = address
+    def __init__(self, address: Envelope, mandatory: bool, copies: list[str] | None = None) -> None:
+        self.envelope = address
         self.mandatory = mandatory
         """Whether a message that reaches no queue goes back to its publisher (basic.return)."""
         self.copies = copies
@@ -93,18 +93,18 @@ class Route:
         self.only = None
         self.stored = None
         self.lane = NOWHERE
-        address = self.address
+        address = self.envelope
         if len(queues) == 1 and not self.by_headers and not self.gates and address.ttl_s == NEVER:
-            if address.persistent and queues[0].kept is not None:
+            if address.persistent and queues[0].storage is not None:
                 self.stored = queues[0]
             else:
                 self.only = queues[0]
-            self.lane = queues[0].backlog.lane(address.priority)
+            self.lane = queues[0].ready_queue.ready_for(address.priority)
 
     def alone(self) -> Queue | None:
         """Return the one queue of a message that needs no more than that, whether it is stored or not."""
         queue = self.stored
-        if queue is not None and queue.kept is not None and not queue.kept.stock.easy:
+        if queue is not None and queue.storage is not None and not queue.storage.stock.easy:
             return None
         return self.only if queue is None else queue
 
@@ -119,36 +119,36 @@ class Route:
         """Return the same route for messages that are to outlive the broker."""
         found = self._kept
         if found is None:
-            address = self.address
+            address = self.envelope
             found = self if address.persistent else self._made_for(address.priority, address.ttl_s, True)
             self._kept = found
         return found
 
     def rank(self, priority: i64) -> Route:
         """Return the same route for messages with this priority; 0 is as if they had none."""
-        if priority == self.address.priority:
+        if priority == self.envelope.priority:
             return self
         found = self.ranks.get(int(priority))
         if found is None:
-            found = self._made_for(priority, self.address.ttl_s, self.address.persistent)
+            found = self._made_for(priority, self.envelope.ttl_s, self.envelope.persistent)
             self.ranks[int(priority)] = found
         return found
 
     def variant(self, priority: i64, ttl_s: float) -> Route:
         """Return the same route for messages with these; infinity is as if they had no time to live."""
-        if ttl_s == self.address.ttl_s:
+        if ttl_s == self.envelope.ttl_s:
             return self.rank(priority)
         key = (int(priority), ttl_s)
         found = self.variants.get(key)
         if found is None:
             if len(self.variants) >= VARIANTS_KEPT:
                 self.variants.clear()
-            found = self._made_for(priority, ttl_s, self.address.persistent)
+            found = self._made_for(priority, ttl_s, self.envelope.persistent)
             self.variants[key] = found
         return found
 
     def _made_for(self, priority: i64, ttl_s: float, persistent: bool) -> Route:
-        found = Route(self.address.variant(priority, ttl_s, persistent), self.mandatory)
+        found = Route(self.envelope.variant(priority, ttl_s, persistent), self.mandatory)
         found.looks = self.looks
         found.by_headers = self.by_headers
         found.control = self.control

@@ -49,7 +49,7 @@ class Search:
         self._exchanges = exchanges
         self._route = route
         self._left: i64 = VISITS_MAX
-        self._key = route.address.routing_key
+        self._key = route.envelope.routing_key
         self._copies = route.copies
         self._headers = headers
         self._found: list[Binding] = []
@@ -83,7 +83,7 @@ class Search:
         return list(queues)
 
     def _too_much(self, what: str) -> ResourceError:
-        address = self._route.address
+        address = self._route.envelope
         return ResourceError(
             f"publish to exchange '{address.exchange}' with routing key '{address.routing_key}' refused: "
             f"it would {what}"

@@ -3,7 +3,7 @@
 Between stop and capacity a message is taken and its confirmation withheld. A producer with a large window brings
 hundreds of such in one turn of the broker; all of them join the first one's `PendingConfirm`, and the rest of the road
 is not looked at again. What could change the answer ends the row: the queue says how far it may go
-(`Queue.roomy_messages`), and whatever else becomes of its producer takes the careful way, which begins another.
+(`Queue.withheld_max_messages`), and whatever else becomes of its producer takes the careful way, which begins another.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.core.broker import Broker
 
 
-class Row:
+class WithheldRun:
     """One row, of one producer; it ends with the broker's turn, for those after it have a later deadline."""
 
     __slots__ = ("queue", "pending", "entry", "now")
@@ -37,8 +37,8 @@ class Row:
         """Tell whether one more may join that is on its way to this queue alone, with this charge in bytes."""
         return (
             queue is self.queue
-            and self.queue.messages < self.queue.roomy_messages
-            and self.queue.bytes + charge <= self.queue.roomy_bytes
+            and self.queue.messages < self.queue.withheld_max_messages
+            and self.queue.bytes + charge <= self.queue.withheld_max_bytes
             and self.now == broker.now
             and not broker.turns.pending
         )

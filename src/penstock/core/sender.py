@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.core.blockable import Blockable
-from penstock.core.holding import Held, Holding
+from penstock.core.holding import Held, HoldBudget
 from penstock.core.queue import Queue
 from penstock.errors import BrokerError
 from penstock.flow.deadlines import TimerHandler
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class _Deadline(TimerHandler):
     """The sender's entry in the broker's one timer."""
 
-    def __init__(self, sender: Sender) -> None:
+    def __init__(self, sender: WaitingPublisher) -> None:
         super().__init__()
         self.sender = sender
 
@@ -34,12 +34,12 @@ class _Deadline(TimerHandler):
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Sender(Blockable):
+class WaitingPublisher(Blockable):
     """What its kinds have in common; they say what becomes of what passes, and of what is too late."""
 
-    def __init__(self, broker: Broker, name: str, holding: Holding) -> None:
+    def __init__(self, broker: Broker, name: str, holding: HoldBudget) -> None:
         super().__init__(broker, name)
-        self.holding = holding
+        self.hold_budget = holding
         """What bounds, together with others of its connection, how much waits in the outbox."""
         self.outbox: deque[Held] = deque()
         self.own: list[Gate] = []
@@ -48,7 +48,7 @@ class Sender(Blockable):
         """Set when nothing more of it is wanted: the reason that its peer is told."""
         self._deadline = _Deadline(self)
 
-    def line_up(self, held: Held, obstacle: Gate | None) -> None:
+    def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
         """Let something stand at the end of its line; `obstacle` is where, if nothing stands before it."""
         gate = self.gate if self.outbox else obstacle
         self.outbox.append(held)
@@ -66,7 +66,7 @@ class Sender(Blockable):
 
     def obstacle(self) -> Gate | None:
         """See `Waiter.obstacle`."""
-        return self.outbox[0].obstacle(self.own, self.broker.now)
+        return self.outbox[0].first_closed_gate(self.own, self.broker.now)
 
     def next_gate(self) -> Gate | None:
         """See `Waiter.next_gate`."""
@@ -74,7 +74,7 @@ class Sender(Blockable):
             obstacle = self.obstacle()
             if obstacle is not None:
                 return obstacle
-            place = self.outbox[0].place()
+            place = self.outbox[0].turn_gate()
             if place is not None:
                 return place
             self.take_turn(self.broker.now)  # It reaches no queue: there is nothing to wait for.
@@ -82,9 +82,9 @@ class Sender(Blockable):
 
     def take_turn(self, now: float) -> i64:
         """See `Waiter.take_turn`."""
-        held = self.unhold()
-        held.go_in()
-        self.settle_down(now)
+        held = self.pop_held()
+        held.admit()
+        self.after_release(now)
         return held.charge
 
     def release(self, gate: Gate, now: float) -> None:
@@ -92,14 +92,14 @@ class Sender(Blockable):
         self._withheld_by = None
         if not self.outbox:  # Else it waits for its turn and stays blocked until it has passed.
             self.note_unblocked(gate, now)
-        self.settle_down(now)
+        self.after_release(now)
 
-    def queue_is_gone(self, queue: Queue, now: float) -> None:
+    def on_queue_deleted(self, queue: Queue, now: float) -> None:
         """A queue was deleted: if what stands in line was to go there, let it look at its road again."""
         if self.outbox and queue in self.outbox[0].queues:
-            self.wait_anew(now)
+            self.rejoin_line(now)
 
-    def wait_anew(self, now: float) -> None:
+    def rejoin_line(self, now: float) -> None:
         """What stood in line is gone; the next one stands in its place, or nobody."""
         place = self.gate
         if place is not None:
@@ -115,7 +115,7 @@ class Sender(Blockable):
         """Do what is due by `now` (monotonic seconds); returns the next deadline."""
         raise NotImplementedError
 
-    def look_by(self, when: float) -> None:
+    def wake_at(self, when: float) -> None:
         """Look at the deadlines at this time (monotonic seconds) at the latest."""
         self.broker.timers.add(self._deadline, when)
 
@@ -127,13 +127,13 @@ class Sender(Blockable):
                 found = held.deadline
         return found
 
-    def unhold(self) -> Held:
+    def pop_held(self) -> Held:
         """Take the first out of the outbox."""
         held = self.outbox.popleft()
-        self.holding.give(held.charge, held.messages)
+        self.hold_budget.release(held.charge, held.messages)
         return held
 
-    def settle_down(self, now: float) -> None:
+    def after_release(self, now: float) -> None:
         """After anything was let go: find out whether it is still blocked."""
         if not self.outbox:
             for gate in list(self.gates.values()):
@@ -146,5 +146,5 @@ class Sender(Blockable):
 def look_again(gate: Gate, queue: Queue, now: float) -> None:
     """Whoever waits at a gate because of a queue looks at its road again: the gate stands on it no more."""
     for _, _, waiter in list(gate.waiters):
-        if isinstance(waiter, Sender):
-            waiter.queue_is_gone(queue, now)
+        if isinstance(waiter, WaitingPublisher):
+            waiter.on_queue_deleted(queue, now)

@@ -91,15 +91,15 @@ class Session:
             room = available
         messages: list[Message | None] = []
         charge: i64 = 0
-        backlog = queue.backlog
-        run = backlog.run()
+        backlog = queue.ready_queue
+        run = backlog.contiguous()
         left: i64 = len(run)
         weighs = consumer.weighs()
         while room > 0 and charge < BATCH_BYTES:
             if weighs and messages and not self._one_more(consumer, len(messages), charge):
                 break
             if left == 0:
-                run = backlog.run()
+                run = backlog.contiguous()
                 left = len(run)
             if left > 0:
                 message = run.popleft()
@@ -112,14 +112,14 @@ class Session:
         batch = Batch(consumer, self.next_tag, messages, charge, now)
         if queue.length is not None:
             queue.length.left_all(messages)
-        if queue.kept is not None:
-            batch.early = note_out(queue.kept, messages)
+        if queue.storage is not None:
+            batch.early = note_out(queue.storage, messages)
         count = batch.left
         self.next_tag += count
         consumer.delivered += count
         if consumer.no_ack:
-            if queue.minded:
-                queue.let_go(messages, now)
+            if queue.tracks_removals:
+                queue.release(messages, now)
             queue.settle(count, charge, now)
         else:
             consumer.credit.spend(count, charge)
@@ -129,12 +129,12 @@ class Session:
         return batch
 
     def _one_more(self, consumer: Consumer, messages: i64, bytes: i64) -> bool:
-        oldest = consumer.queue.backlog.next()
+        oldest = consumer.queue.ready_queue.next()
         return oldest is not None and consumer.takes(messages, bytes, oldest.charge)
 
     def get(self, queue: Queue, no_ack: bool, now: float) -> Batch | None:
         """Take one message without a subscription (basic.get); None when there is none to be had."""
-        queue.hurry(now)
+        queue.finish_returning(now)
         if not queue.available():
             return None
         consumer = Consumer("", self, queue, no_ack, False, 0)
@@ -156,8 +156,8 @@ class Session:
             assert message is not None
             self._settle_one(batch, index)
             queue = batch.consumer.queue
-            if queue.minded:
-                queue.let_go([message], now)
+            if queue.tracks_removals:
+                queue.release([message], now)
             queue.settle(1, message.charge, now)
 
     def discard(self, tag: i64, multiple: bool, now: float) -> None:
@@ -293,8 +293,8 @@ class Session:
                 return
             self._count_out(batch.consumer, batch.left, batch.charge)
             queue = batch.consumer.queue
-            if queue.minded:
-                queue.let_go(batch.messages, now)
+            if queue.tracks_removals:
+                queue.release(batch.messages, now)
             queue.settle(batch.left, batch.charge, now)
             batch.left = 0
             settled += len(batch.messages)
@@ -319,8 +319,8 @@ class Session:
                 charge += message.charge
                 count += 1
             index += 1
-        if batch.consumer.queue.minded:
-            batch.consumer.queue.let_go(messages[:end], now)
+        if batch.consumer.queue.tracks_removals:
+            batch.consumer.queue.release(messages[:end], now)
         # Cut the settled part off, so that the next acknowledgement does not walk over it again.
         del messages[:end]
         batch.first = last + 1

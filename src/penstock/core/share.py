@@ -23,13 +23,13 @@ class AddressDepth(GateOwner):
     def set_thresholds(self, thresholds: Thresholds, now: float) -> None:
         """Judge by other thresholds from now on."""
         self.thresholds = thresholds
-        self.review(now)
+        self.update_gate(now)
 
     def add(self, messages: i64, bytes: i64, now: float) -> None:
         """Count messages that came in, or (negative) left the last queue that held them."""
         self.messages += messages
         self.bytes += bytes
-        self.review(now)
+        self.update_gate(now)
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
         """See `GateOwner.admits`."""
@@ -47,8 +47,8 @@ class AddressDepth(GateOwner):
         """Tell whether a message would have room if everything else were gone."""
         return self.thresholds.capacity.covers(1, charge)
 
-    def review(self, now: float) -> None:
-        """See `GateOwner.review`."""
+    def update_gate(self, now: float) -> None:
+        """See `GateOwner.update_gate`."""
         gate = self.gate
         if gate.open:
             if self.thresholds.overfull(self.messages, self.bytes):

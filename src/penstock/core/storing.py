@@ -18,7 +18,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.core.group import Kept
-from penstock.core.message import MarkedMessage, Message, StoredMessage
+from penstock.core.message import Message, StoredMessage, TrackedMessage
 from penstock.core.queue import Queue
 
 AHEAD_MAX: Final = 65_536
@@ -53,7 +53,7 @@ def note_out(kept: Kept, messages: list[Message | None]) -> bool:
 
 def _comes_back(message: Message) -> bool:
     """Tell whether it is on the disk, or on its way there, and does not go with the broker."""
-    if not isinstance(message, StoredMessage) or not message.address.persistent:
+    if not isinstance(message, StoredMessage) or not message.envelope.persistent:
         return False
     return message.group is not None and message.group.sealed
 
@@ -70,7 +70,7 @@ def _wait_less(kept: Kept, messages: i64) -> None:
 def announce_exactly(queues: list[Queue]) -> None:
     """The broker stops: what was announced ahead of deliveries is taken back."""
     for queue in queues:
-        kept = queue.kept
+        kept = queue.storage
         if kept is not None and kept.announced != kept.delivered:
             kept.ahead = 0
             kept.journal.touch(kept)
@@ -78,20 +78,20 @@ def announce_exactly(queues: list[Queue]) -> None:
 
 def restore(queue: Queue, messages: list[StoredMessage], now: float) -> None:
     """Put in what the store has kept, in order, whatever the thresholds say; the gate is judged by it afterwards."""
-    delivered: i64 = 0 if queue.kept is None else queue.kept.delivered
+    delivered: i64 = 0 if queue.storage is None else queue.storage.delivered
     for message in messages:
-        if isinstance(message, MarkedMessage) and message.share is not None:
+        if isinstance(message, TrackedMessage) and message.share is not None:
             message.share.enter(now)
-        if message.returns == 0 and message.sequence <= delivered:
-            message.returns = 1
-        queue.backlog.append(message)
+        if message.redeliveries == 0 and message.sequence <= delivered:
+            message.redeliveries = 1
+        queue.ready_queue.append(message)
         queue.messages += 1
         queue.bytes += message.charge
-        if queue.kept is not None:
-            queue.kept.stock.add(message.charge, now)
+        if queue.storage is not None:
+            queue.storage.stock.add(message.charge, now)
         if message.sequence > queue.tail:
             queue.tail = message.sequence
     if queue.length is not None:
         queue.length.read_back(messages)
         queue.length.trim_later()
-    queue.review(now)
+    queue.update_gate(now)

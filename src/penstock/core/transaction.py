@@ -16,7 +16,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.core import road
-from penstock.core.commit import Commit
+from penstock.core.commit import TxCommit
 from penstock.core.holding import HeldPublish
 from penstock.core.load import Settlement
 from penstock.core.producer import Producer
@@ -38,12 +38,12 @@ class Transaction:
         self.producer = producer
         self.publishes: list[HeldPublish] = []
         self.settlements: list[Settlement] = []
-        self.taken: set[int] = set()
+        self.settled_tags: set[int] = set()
         """Deliveries that are settled here and not yet in their queues, those of held commits included."""
-        self._swept: i64 = 0
+        self._settled_upto: i64 = 0
         """Every delivery up to this tag is settled, here or for good."""
         producer.transaction = self
-        producer.take_care()
+        producer.disable_fast_path()
 
     # What is kept
 
@@ -52,11 +52,11 @@ class Transaction:
         if route.control:
             return  # A request to the broker is no part of a transaction: it has been acted on.
         producer = self.producer
-        holding = producer.holding
-        never = road.never_fits(route, route.queues, charge, producer.broker.now)
+        holding = producer.hold_budget
+        never = road.too_large_error(route, route.queues, charge, producer.broker.now)
         if never is not None:
             producer.close(never)
-        elif not holding.accepts(charge):
+        elif not holding.fits(charge):
             producer.close(
                 ResourceError(
                     f"publish in a transaction refused: {holding.messages:,} publishes ({holding.bytes:,} bytes) are "
@@ -75,22 +75,22 @@ class Transaction:
         """
         first, last = tag, tag
         if multiple:
-            first = self._swept + 1
+            first = self._settled_upto + 1
             if tag == ALL:
                 last = self.session.next_tag - 1
-        if (tag != ALL or not multiple) and (tag in self.taken or not self.session.deliveries(tag, tag)):
+        if (tag != ALL or not multiple) and (tag in self.settled_tags or not self.session.deliveries(tag, tag)):
             raise PreconditionFailed(f"unknown delivery tag {tag}")
         for number, queue, message in self.session.deliveries(first, last):
-            if number not in self.taken:
-                self.taken.add(number)
+            if number not in self.settled_tags:
+                self.settled_tags.add(number)
                 self.settlements.append(Settlement(number, queue, message, how))
         if multiple:
-            self._swept = last
+            self._settled_upto = last
 
     def recover(self) -> None:
         """Put back at once every delivery that no transaction of the session has settled (basic.recover)."""
         for number, _, _ in self.session.deliveries(1, self.session.next_tag - 1):
-            if number not in self.taken:
+            if number not in self.settled_tags:
                 for queue in self.session.requeue(number, False, self.producer.broker.now):
                     self.producer.broker.mark(queue)
 
@@ -106,22 +106,22 @@ class Transaction:
         broker.let_others_go()
         if producer.closing is not None:
             return
-        commit = Commit(self, self.publishes, self.settlements)
+        commit = TxCommit(self, self.publishes, self.settlements)
         self.publishes = []
         self.settlements = []
         outbox = producer.outbox
-        obstacle = commit.newcomers_obstacle(producer.own, broker.now, broker.turns.pending)
+        obstacle = commit.gate_for_new_publish(producer.own, broker.now, broker.turns.pending)
         if obstacle is None and commit.never_fits() is None:
             obstacle = commit.stopping_gate(producer)
         # Acknowledgements alone wait for nothing but an earlier commit.
-        behind = bool(outbox) and (commit.messages > 0 or isinstance(outbox[len(outbox) - 1], Commit))
+        behind = bool(outbox) and (commit.messages > 0 or isinstance(outbox[len(outbox) - 1], TxCommit))
         if commit.never_fits() is None and (behind or obstacle is not None):
             commit.deadline = producer.deadline_of(commit.queues)
             commit.pending = producer.confirms.hold(commit.deadline)
-            producer.line_up(commit, obstacle)
+            producer.wait_in_line(commit, obstacle)
         else:
-            producer.holding.give(commit.charge, commit.messages)
-            commit.go_in()
+            producer.hold_budget.release(commit.charge, commit.messages)
+            commit.admit()
 
     def rollback(self) -> None:
         """Drop the publishes and forget the settlements; the deliveries stay as they are (as in RabbitMQ)."""
@@ -136,7 +136,7 @@ class Transaction:
             withheld.withhold([], NEVER)
         else:
             withheld.published += 1
-        self.producer.tell()
+        self.producer.schedule_confirms()
 
     def end(self) -> None:
         """The session ends: whatever is not committed is rolled back, held commits included."""
@@ -144,19 +144,19 @@ class Transaction:
         producer = self.producer
         outbox = producer.outbox
         dropped = False
-        while outbox and isinstance(outbox[len(outbox) - 1], Commit):
+        while outbox and isinstance(outbox[len(outbox) - 1], TxCommit):
             held = outbox.pop()
-            producer.holding.give(held.charge, held.messages)
+            producer.hold_budget.release(held.charge, held.messages)
             dropped = True
         if dropped and not outbox:
-            producer.wait_anew(producer.broker.now)
-        self.taken.clear()
+            producer.rejoin_line(producer.broker.now)
+        self.settled_tags.clear()
 
     def _forget(self) -> None:
         for held in self.publishes:
-            self.producer.holding.give(held.charge, held.messages)
+            self.producer.hold_budget.release(held.charge, held.messages)
         self.publishes = []
         for settlement in self.settlements:
-            self.taken.discard(settlement.tag)
+            self.settled_tags.discard(settlement.tag)
         self.settlements = []
-        self._swept = 0
+        self._settled_upto = 0

@@ -13,7 +13,7 @@ from penstock.core.equivalence import check_exchange, check_queue
 from penstock.core.exchange import Exchange, alternate_of, make_exchange
 from penstock.core.lasting import admit, forget, keep, lasts
 from penstock.core.length import limit
-from penstock.core.message import Address
+from penstock.core.message import Envelope
 from penstock.core.metadata import COMPARED
 from penstock.core.paging import arrange, check
 from penstock.core.queue import Queue
@@ -194,7 +194,7 @@ class VirtualHost:
         self.epoch += 1
         self.purge_queue(queue, now)
         queue.gate.reopen(queue.messages, queue.bytes, now)
-        queue.review(now)
+        queue.update_gate(now)
         return count
 
     def see_to_letters(self, queue: Queue) -> None:
@@ -400,7 +400,7 @@ class VirtualHost:
         Raises NotFound (404), AccessRefused (403) if internal, unless the broker itself publishes (`from_within`), and
         ResourceError (506) where it would visit or reach too much.
         """
-        name = route.address.exchange
+        name = route.envelope.exchange
         route.looks = self.gates.broker.journal is not None
         if name == "":
             route.gates = []
@@ -417,7 +417,7 @@ class VirtualHost:
 
     def _named(self, route: Route) -> list[Queue]:
         """Return where the default exchange leads: to the queues that the routing keys name."""
-        queue = self.leads_to(route.address.routing_key)
+        queue = self.leads_to(route.envelope.routing_key)
         if route.copies is None:
             return [] if queue is None else [queue]
         found: dict[Queue, None] = {} if queue is None else {queue: None}
@@ -429,7 +429,7 @@ class VirtualHost:
 
     def route(self, exchange: str, routing_key: str, mandatory: bool) -> Route:
         """Make a route; it is resolved at its first use."""
-        return Route(Address(exchange, routing_key), mandatory)
+        return Route(Envelope(exchange, routing_key), mandatory)
 
 
 def times_kept(source: Exchange) -> int:

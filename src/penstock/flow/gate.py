@@ -68,7 +68,7 @@ class Waiter:
 class GateOwner:
     """What a gate guards: the owner of the amount that closes and opens it."""
 
-    def review(self, now: float) -> None:
+    def update_gate(self, now: float) -> None:
         """Judge the amount anew, for the gate's waiters or the thresholds have changed."""
         raise NotImplementedError
 
@@ -163,7 +163,7 @@ class Gate:
     def review(self, now: float) -> None:
         """Let the owner judge its depth anew; a gate without one is moved by hand."""
         if self.owner is not None:
-            self.owner.review(now)
+            self.owner.update_gate(now)
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
         """Tell whether a message has room here; a gate without an owner admits while it is open."""

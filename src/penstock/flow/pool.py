@@ -66,7 +66,7 @@ class SharedLimit(GateOwner):
         self.thresholds = thresholds
         self._near = _near(thresholds)
         self.exact = True
-        self.review(now)
+        self.update_gate(now)
 
     def slack(self) -> Level:
         """Return what a member may grow by without asking."""
@@ -118,8 +118,8 @@ class SharedLimit(GateOwner):
         """Tell whether it would have room if everything else were gone."""
         return self.thresholds.capacity.covers(copies, charge * copies)
 
-    def review(self, now: float) -> None:
-        """See `GateOwner.review`."""
+    def update_gate(self, now: float) -> None:
+        """See `GateOwner.update_gate`."""
         self._reclaim_slack()
         self._look(now)
 

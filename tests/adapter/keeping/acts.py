@@ -14,7 +14,7 @@ from penstock.adapter.amqp091.peer import Peer
 from penstock.adapter.hub import Hub
 from penstock.core import changes
 from penstock.core.consumer import Consumer
-from penstock.core.message import Address
+from penstock.core.message import Envelope
 from penstock.core.session import Session
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError
@@ -98,7 +98,7 @@ def _consume_once(hub: Hub, vhost: VirtualHost, name: str) -> None:
 def _publish(vhost: VirtualHost, name: str, count: int) -> None:
     queue = vhost.queue(name)
     for _ in range(count):
-        queue.enqueue(Address("", name), b"", 10, 0.0)
+        queue.enqueue(Envelope("", name), b"", 10, 0.0)
 
 
 def _unset(hub: Hub, scope: str, pattern: str) -> None:

@@ -154,7 +154,7 @@ def _queue(hub: Hub, queue: Queue) -> tuple[object, ...]:
     features = queue.features
     return (
         number_of(queue),
-        queue.kept is not None and queue.kept.journal is hub.broker.journal,
+        queue.storage is not None and queue.storage.journal is hub.broker.journal,
         queue.durable,
         queue.auto_delete,
         repr(queue.arguments),

@@ -10,7 +10,7 @@ from penstock.adapter.keeping.loading import Loader
 from penstock.adapter.keeping.recovery import Recovery
 from penstock.adapter.keeping.restore import restore
 from penstock.adapter.keeping.walltimes import WallTimes
-from penstock.core.holding import Holding
+from penstock.core.holding import HoldBudget
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.session import Session
@@ -69,7 +69,7 @@ class Life:
         route = host.route("", name, False)
         host.resolve(route, {})
         route = route.persistent()
-        producer = Producer(self.hub.broker, name, Holding(1 << 40))
+        producer = Producer(self.hub.broker, name, HoldBudget(1 << 40))
         producer.confirming = True
         (producer.publish if route.stored is None else producer.publish_stored)(route, content, len(content) + 240)
 

@@ -8,7 +8,7 @@ from penstock.adapter.keeping.walltimes import WallTimes
 from penstock.core import changes
 from penstock.core.broker import Broker
 from penstock.core.group import Group
-from penstock.core.holding import Holding
+from penstock.core.holding import HoldBudget
 from penstock.core.journal import Journal
 from penstock.core.message import Message, StoredMessage
 from penstock.core.pages import Pages
@@ -57,7 +57,7 @@ class PagedHouse:
         """What was on the disk: with what had been read back when the broker died that may be more than the limit."""
 
     def producer(self, name: str, confirming: bool = True) -> Producer:
-        producer = Producer(self.broker, name, Holding(1 << 40))
+        producer = Producer(self.broker, name, HoldBudget(1 << 40))
         producer.confirming = confirming
         return producer
 
@@ -144,8 +144,8 @@ class PagedHouse:
 
     def memory(self, name: str) -> list[bytes]:
         """What is ready in memory, in order."""
-        found = sorted(self.queues[name].backlog.messages(), key=lambda message: int(message.sequence))
-        assert all(isinstance(message, StoredMessage) for message in found if message.address.persistent)
+        found = sorted(self.queues[name].ready_queue.messages(), key=lambda message: int(message.sequence))
+        assert all(isinstance(message, StoredMessage) for message in found if message.envelope.persistent)
         return [message.content for message in found]
 
     def check(self) -> None:
@@ -154,7 +154,7 @@ class PagedHouse:
             pages = queue.pages
             if pages is None:
                 continue
-            ready = queue.backlog.messages()
+            ready = queue.ready_queue.messages()
             assert queue.messages - queue.unacked_messages == len(ready)
             assert queue.bytes - queue.unacked_bytes == sum(message.charge for message in ready)
             assert pages.messages >= pages.unwritten_messages >= 0

@@ -11,7 +11,7 @@ from penstock.core.consumer import Consumer
 from penstock.core.cursor import Cursor
 from penstock.core.group import Change
 from penstock.core.journal import Journal
-from penstock.core.message import Address
+from penstock.core.message import Envelope
 from penstock.core.queue import Queue
 from penstock.core.session import Session
 from penstock.core.vhost import VirtualHost
@@ -33,7 +33,7 @@ class Desk:
         content = make_content(Properties(), b"")
         for queue in (self.kept, self.passing):
             for _ in range(5):
-                queue.enqueue(Address("", queue.name, persistent=True), content, 10, 0.0)
+                queue.enqueue(Envelope("", queue.name, persistent=True), content, 10, 0.0)
         self.store.write()
 
     def cursor(self, name: str = "c") -> Cursor:
@@ -94,7 +94,7 @@ def test_a_plan_that_waited_writes_what_it_found(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept"], starting="latest")
     desk.ask("cursor.plan", wait_ms=1000)
     desk.store.write()
-    desk.kept.enqueue(Address("", "kept"), b"", 10, 0.0)
+    desk.kept.enqueue(Envelope("", "kept"), b"", 10, 0.0)
     desk.hub.broker.mark(desk.kept)
     while desk.hub.pump():
         pass
@@ -106,7 +106,7 @@ def test_a_plan_that_waited_writes_what_it_found(desk: Desk) -> None:
 def test_a_plan_that_finds_nothing_writes_the_end_of_a_queue_that_it_tells(desk: Desk, wait_ms: int) -> None:
     desk.ask("cursor.attach", queues=["kept"])
     desk.store.write()
-    desk.kept.enqueue(Address("", "kept"), b"", 10, 0.0)
+    desk.kept.enqueue(Envelope("", "kept"), b"", 10, 0.0)
     for things in (["Cursor"], []):
         desk.ask("cursor.plan", upto={"kept": 0}, wait_ms=wait_ms)
         desk.hub.broker.mark(desk.kept)
@@ -165,12 +165,12 @@ def test_what_a_cursor_has_settled_does_not_come_back(desk: Desk) -> None:
     assert hub.broker.journal is not None
     desk.store.shelf.recover(hub.broker, hub.broker.journal)
     queue = hub.broker.vhosts["/"].queues["kept"]
-    assert [int(message.sequence) for message in queue.backlog.messages()] == [5]
+    assert [int(message.sequence) for message in queue.ready_queue.messages()] == [5]
     assert (queue.messages, queue.bytes) == (1, 10)
 
 
 def test_numbers_of_messages_go_on_above_what_was_told(desk: Desk) -> None:
-    desk.kept.enqueue(Address("", "kept"), b"", 10, 0.0)  # It does not last, and its number is told all the same.
+    desk.kept.enqueue(Envelope("", "kept"), b"", 10, 0.0)  # It does not last, and its number is told all the same.
     desk.ask("cursor.attach", queues=["kept"], starting="latest")
     again = desk.restart()
     assert again.kept.tail == 6, "or the next message would have a number that counts as settled"

@@ -117,7 +117,7 @@ class PagingLives(RuleBasedStateMachine):
             entry = waiting[0]
             assert message.content == entry.content, "out of order"
             assert int(message.charge) == entry.charge
-            assert message.address.persistent == entry.persistent
+            assert message.envelope.persistent == entry.persistent
             assert message.redelivered or (name, entry.content) not in self.must
             if no_ack:
                 self.live[name].remove(entry)
@@ -286,7 +286,7 @@ class PagingLives(RuleBasedStateMachine):
         return live, set(self.seen)
 
     def returned(self, name: str) -> int:
-        return len(self.house.queues[name].backlog.returned)
+        return len(self.house.queues[name].ready_queue.returned)
 
 
 TestPagingLives = PagingLives.TestCase

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from penstock.adapter.keeping.commits import encode
 from penstock.core.broker import Broker
 from penstock.core.consumer import Consumer
-from penstock.core.holding import Holding
+from penstock.core.holding import HoldBudget
 from penstock.core.journal import TAKEN_BYTES, Journal
 from penstock.core.message import Message, StoredMessage
 from penstock.core.producer import Producer
@@ -62,11 +62,11 @@ class House:
         for name in BOUND:
             self.vhost.bind("amq.fanout", self.queues[name], None, "", {})
         shelf.recover(self.broker, self.journal)
-        self.producer = Producer(self.broker, "p", Holding(1 << 40))
+        self.producer = Producer(self.broker, "p", HoldBudget(1 << 40))
         self.producer.confirming = True
         self.session = Session()
         self.mover = Session()
-        self.moving = Producer(self.broker, "t", Holding(1 << 40))
+        self.moving = Producer(self.broker, "t", HoldBudget(1 << 40))
         self.transaction = Transaction(self.mover, self.moving)
 
     def route(self, exchange: str, key: str, priority: int, persistent: bool) -> Route:
@@ -229,7 +229,7 @@ class Lives(RuleBasedStateMachine):
             assert queue.bytes == sum(message.charge for message in found)
             assert all(message.sequence <= queue.tail for message in found)
             assert all(message.redelivered for message in found if (name, message.content) in self.seen)
-            self.returns |= {message.content: message.returns for message in found if name == "work"}
+            self.returns |= {message.content: message.redeliveries for message in found if name == "work"}
 
     # What should be
 
@@ -279,7 +279,7 @@ class Lives(RuleBasedStateMachine):
 
 
 def _messages(queue: Queue) -> list[Message]:
-    found = queue.backlog.messages()
+    found = queue.ready_queue.messages()
     assert all(isinstance(message, StoredMessage) and message.group is not None for message in found)
     return found
 

@@ -42,7 +42,7 @@ class Written:
         journal.written()
 
     def recovered(self) -> list[bytes]:
-        return [message.content for message in House(self.shelf).queues["plain"].backlog.messages()]
+        return [message.content for message in House(self.shelf).queues["plain"].ready_queue.messages()]
 
 
 def test_what_is_left_of_a_sparse_row_moves_into_a_new_one() -> None:

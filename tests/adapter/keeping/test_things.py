@@ -116,7 +116,7 @@ def test_queues_that_end_with_the_broker_have_no_number(hub: Hub, vhost: Virtual
     exclusive = vhost.declare_queue("exclusive", {}, True, False, hub, hub)
     replies = vhost.open_replies("replies")
     assert [number_of(queue) for queue in (transient, exclusive, replies)] == [0, 0, 0]
-    assert [queue.kept for queue in (transient, exclusive, replies)] == [None, None, None]
+    assert [queue.storage for queue in (transient, exclusive, replies)] == [None, None, None]
     for queue in (transient, exclusive, replies):
         hub.broker.delete_queue(queue)
     assert kinds(store) == []
@@ -167,7 +167,7 @@ def test_without_a_journal_nothing_is_kept(vhost: VirtualHost) -> None:
     queue = queue_of(vhost, "q")
     vhost.bind("amq.direct", queue, None, "k", {})
     vhost.gates.broker.delete_queue(queue)
-    assert queue.kept is None
+    assert queue.storage is None
 
 
 # Exchanges and bindings

@@ -64,16 +64,16 @@ class ChannelProducer(Producer):
         self.forbidden_from: float = NEVER
         """From then on a publish ends the channel: it was told to stop by channel.flow, and goes on."""
 
-    def _publish_with_care(self, route: Route, content: bytes, charge: i64) -> None:
+    def _publish_slow_path(self, route: Route, content: bytes, charge: i64) -> None:
         if self.broker.now < self.forbidden_from or self.closing is not None:
-            super()._publish_with_care(route, content, charge)
+            super()._publish_slow_path(route, content, charge)
             return
         self.channel.connection.hub.note(telling.ignored(self.name))
         self.close(ResourceError("channel.flow was requested, but the client went on publishing"))
 
-    def line_up(self, held: Held, obstacle: Gate | None) -> None:
-        """See `Sender.line_up`."""
-        super().line_up(held, obstacle)
+    def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
+        """See `WaitingPublisher.wait_in_line`."""
+        super().wait_in_line(held, obstacle)
         if self.confirming or self.transaction is not None:
             return
         notice = self.channel.connection.notice
@@ -281,7 +281,7 @@ class Channel(Session):
         if route.control:
             self.connection.control_request(self, route, content)
         elif route.by_headers:
-            own = Route(route.address, route.mandatory)
+            own = Route(route.envelope, route.mandatory)
             self.vhost.resolve(own, self._headers(content))
             self.producer.publish(own, content, charge)
             return
@@ -331,11 +331,11 @@ class Channel(Session):
             self.publish(route, content, charge)
         else:
             self.vhost.resolve(own, headers)
-            self.producer.publish(own, content, charge + own.address.charge())
+            self.producer.publish(own, content, charge + own.envelope.charge())
 
     # Sending
 
-    def tell_confirms(self) -> None:
+    def write_confirms(self) -> None:
         """Write what the channel's publishes, or its commits, have come to."""
         if self.connection.leaving:
             self.producer.confirms.take()  # Nobody hears it any more.
@@ -360,9 +360,9 @@ class Channel(Session):
         if self.overdue is not None:
             self.broker.timers.drop(self.overdue)
         if graceful:
-            self.producer.leave()
+            self.producer.close_gracefully()
         else:
-            self.producer.depart(self.connection.losses.cause)
+            self.producer.abort(self.connection.losses.cause)
 
     def send(self, method: int, args: dict[str, object]) -> None:
         """Write a method frame on this channel."""

@@ -31,7 +31,7 @@ from penstock.adapter.policy import Policy
 from penstock.adapter.profiles import UNKNOWN, Profile
 from penstock.adapter.refusals import HANDSHAKE
 from penstock.core.broker import Broker
-from penstock.core.holding import Holding
+from penstock.core.holding import HoldBudget
 from penstock.core.lingering import ENDED, Loss
 from penstock.core.origin import Origin
 from penstock.core.queue import Queue
@@ -75,7 +75,7 @@ class Connection(Intake):
         self.channel_max: int = self.policy.channel_max
         self.heartbeat_s: int = 0
         """Agreed seconds between heartbeats; 0 is none."""
-        self.holding = Holding(self.policy.hold_bytes_most(self.broker.defaults.hold_deadline_s))
+        self.holding = HoldBudget(self.policy.hold_bytes_most(self.broker.defaults.hold_deadline_s))
         self.origin: Origin | None = None
         """The connection as the gates know it; None until it is open."""
         self.arriving: i64 = 0
@@ -342,7 +342,7 @@ class Connection(Intake):
     def control_request(self, channel: Channel, route: Route, content: bytes) -> None:
         """Hand a publish to the control exchange over to the broker's control operations."""
         declared = self.broker.promises.declared
-        self.hub.control.request(channel.vhost, self, route.address.routing_key, content)
+        self.hub.control.request(channel.vhost, self, route.envelope.routing_key, content)
         self.await_disk(declared)
 
     # Methods
@@ -433,7 +433,7 @@ class Connection(Intake):
             return
         channel.ended = True
         if channel.producer.confirms.ready():
-            channel.tell_confirms()  # Nothing may come on this channel after its close or close-ok.
+            channel.write_confirms()  # Nothing may come on this channel after its close or close-ok.
         self.forget_last()
         channel.end(graceful)
 

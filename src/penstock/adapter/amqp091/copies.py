@@ -13,7 +13,7 @@ from mypy_extensions import i64
 from penstock.adapter.amqp091.content import header_end, properties_of
 from penstock.adapter.amqp091.header import FLAGS_AT
 from penstock.adapter.amqp091.raw import Rewriting
-from penstock.core.message import BlindAddress
+from penstock.core.message import BccEnvelope
 from penstock.core.route import Route
 from penstock.core.values import type_name
 from penstock.errors import PreconditionFailed
@@ -63,9 +63,9 @@ def route_with_copies(route: Route, headers: dict[str, object]) -> Route | None:
         raise PreconditionFailed(
             f"invalid message: its headers CC and BCC hold {count} routing keys; {COPIES_MAX} is the most"
         )
-    address = route.address
+    address = route.envelope
     if blind:
-        address = BlindAddress(
+        address = BccEnvelope(
             address.exchange, address.routing_key, blind, address.priority, address.ttl_s, address.persistent
         )
     return Route(address, route.mandatory, copies + blind) if copies or blind else None

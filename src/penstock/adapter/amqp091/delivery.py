@@ -5,7 +5,7 @@ from __future__ import annotations
 from librt.strings import BytesWriter, read_i64_be, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from penstock.core.message import Address, Message, Told
+from penstock.core.message import EncodedAddress, Envelope, Message
 from penstock.wire.amqp091.spec import FRAME_BODY, FRAME_END, FRAME_METHOD, FRAME_OVERHEAD
 
 
@@ -15,12 +15,12 @@ def short(text: str) -> bytes:
     return bytes([len(encoded)]) + encoded
 
 
-def address_tail(address: Address, redelivered: bool) -> bytes:
+def address_tail(address: Envelope, redelivered: bool) -> bytes:
     """Return what follows the tag in a delivery.
 
     Redelivered, exchange, routing key, frame end; kept with the address.
     """
-    told = address.told
+    told = address.encoded
     tail = told.encoded_redelivered if redelivered else told.encoded
     if not tail:
         tail = (b"\x01" if redelivered else b"\x00") + short(address.exchange) + short(address.routing_key) + b"\xce"
@@ -39,7 +39,7 @@ class DeliveryHead:
     def __init__(self, channel: i64, tag: str) -> None:
         self.channel: i64 = channel
         self.tag = short(tag)
-        self.told: Told | None = None
+        self.told: EncodedAddress | None = None
         """What the last message's address is told as."""
         self.redelivered: bool = False
         self.head: bytes = b""
@@ -47,9 +47,9 @@ class DeliveryHead:
 
     def fit(self, message: Message) -> None:
         """Make head and tail those of a message."""
-        self.told = message.address.told
-        self.redelivered = message.returns > 0
-        self.tail = address_tail(message.address, message.returns > 0)
+        self.told = message.envelope.encoded
+        self.redelivered = message.redeliveries > 0
+        self.tail = address_tail(message.envelope, message.redeliveries > 0)
         method = b"\x00\x3c\x00\x3c" + self.tag
         size = len(method) + 8 + len(self.tail) - 1
         self.head = b"\x01" + int(self.channel).to_bytes(2, "big") + size.to_bytes(4, "big") + method
@@ -66,7 +66,7 @@ def write_deliveries(
     channel: i64 = head.channel
     for message in messages:
         assert message is not None
-        if message.address.told is not told or (message.returns > 0) != redelivered:
+        if message.envelope.encoded is not told or (message.redeliveries > 0) != redelivered:
             head.fit(message)
             told = head.told
             start = head.head

@@ -58,7 +58,7 @@ def leave(connection: Connection, graceful: bool) -> None:
         for channel in connection.channels.values():
             channel.delivering = False
             if channel.producer.confirms.ready():
-                channel.tell_confirms()  # Nothing may come after the close.
+                channel.write_confirms()  # Nothing may come after the close.
         connection.leaving = True
         connection.broker.endings.begin(ConnectionEnd(connection, graceful))
 

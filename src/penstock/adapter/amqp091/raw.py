@@ -46,16 +46,16 @@ class Rewriting:
 
 def counted(message: Message) -> Message:
     """Return a message that tells how often it came back, as RabbitMQ's quorum queues do (x-delivery-count)."""
-    if message.returns == 0:
+    if message.redeliveries == 0:
         return message
     try:
-        content = Rewriting(message.content).with_headers({"x-delivery-count": int(message.returns)})
+        content = Rewriting(message.content).with_headers({"x-delivery-count": int(message.redeliveries)})
     except CodecError:
         return message
     if content is None:
         return message
-    told = Message(message.address, content, message.charge, message.sequence, message.arrived)
-    told.returns = message.returns
+    told = Message(message.envelope, content, message.charge, message.sequence, message.arrived)
+    told.redeliveries = message.redeliveries
     return told
 
 

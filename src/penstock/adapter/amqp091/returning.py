@@ -15,7 +15,7 @@ def write_return(channel: Channel, route: Route, content: bytes, refused: Broker
         return  # It was closed in the same read: nothing may come on it any more.
     if refused is not None and channel.producer.confirming and channel.connection.profile.return_is_success:
         return  # Its nack says all that it understands.
-    address = route.address
+    address = route.envelope
     method = method_frame(
         int(channel.number),
         spec.BASIC_RETURN,

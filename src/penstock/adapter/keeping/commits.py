@@ -39,8 +39,8 @@ def encode_steps(journal: Journal, groups: list[Group], wall_offset: float, work
             thing = encode_thing(change)
             commit.things.append(thing)
             work.done += CHANGE_WORK + (0 if thing.data is None else len(thing.data) // OCTETS_A_UNIT)
-            if change.gone and isinstance(change.thing, Queue) and change.thing.kept is not None:
-                commit.positions_gone.append(int(change.thing.kept.number))
+            if change.gone and isinstance(change.thing, Queue) and change.thing.storage is not None:
+                commit.positions_gone.append(int(change.thing.storage.number))
     return commit
 
 

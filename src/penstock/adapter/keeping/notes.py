@@ -36,7 +36,7 @@ def encode_note(journal: Journal, group: Group) -> bytes:
         write_i32_be(out, i32(len(back)))
         for message in back:
             write_i32_be(out, i32(message.place))
-            write_i16_be(out, message.returns)
+            write_i16_be(out, message.redeliveries)
     return out.getvalue()
 
 
@@ -104,7 +104,7 @@ class Fate:
         for place, returns in self.returns.items():
             left = group.messages[place]
             if left is not None:
-                left.returns = i16(returns)
+                left.redeliveries = i16(returns)
 
 
 def decode_note(number: int, data: bytes, fates: dict[int, Fate]) -> None:

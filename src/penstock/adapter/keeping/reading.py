@@ -9,7 +9,7 @@ from mypy_extensions import i64
 
 from penstock.adapter.keeping.rows import ADDRESS, COPY, FORMAT, MESSAGE, NO_TTL, PASSING, QUEUE, TIME
 from penstock.core.group import Group, Kept, Run
-from penstock.core.message import Address, BlindAddress, MarkedMessage, StoredMessage
+from penstock.core.message import BccEnvelope, Envelope, StoredMessage, TrackedMessage
 from penstock.core.queue import Queue
 from penstock.core.share import Share
 from penstock.errors import StoreError
@@ -33,17 +33,17 @@ class Source:
         """Whether they may have a part in the depth of an address."""
         self.orphans: int = 0
         """Messages of queues that are no more, and those that were not to outlive the broker."""
-        self._addresses: dict[bytes, Address] = {}
+        self._addresses: dict[bytes, Envelope] = {}
 
     def queue(self, number: i64) -> Queue | None:
         """Return a queue by its number; None if it is no more."""
         raise NotImplementedError
 
-    def share(self, queue: Queue, address: Address, charge: i64) -> Share | None:
+    def share(self, queue: Queue, address: Envelope, charge: i64) -> Share | None:
         """Return a message's part in the depth of its address; None where that has no bound, or it has none."""
         return None
 
-    def address(self, data: bytes, start: i64, end: i64) -> Address:
+    def address(self, data: bytes, start: i64, end: i64) -> Envelope:
         """Return the address in these octets, the first of which is its kind; those that are the same are one."""
         octets = data[start:end]
         found = self._addresses.get(octets)
@@ -67,8 +67,8 @@ class Source:
 
 def kept_of(queue: Queue) -> Kept:
     """Return what a queue is in the store; there is something of it there."""
-    if queue.kept is not None:
-        return queue.kept
+    if queue.storage is not None:
+        return queue.storage
     assert queue.pages is not None
     return queue.pages.kept
 
@@ -84,7 +84,7 @@ class RowReader:
         """Charges of messages whose queue is no more, or that were not to outlive the broker."""
         self._queue: Queue | None = None
         self._sequence: i64 = 0
-        self._address = Address("", "")
+        self._address = Envelope("", "")
         self._arrived: float = 0.0
         self._content = b""
         self._share: Share | None = None
@@ -155,7 +155,7 @@ class RowReader:
             content = data[pos + 15 : end]
             charge = read_i64_be(data, pos + 3)
             message = StoredMessage(address, content, charge, sequence, arrived)
-            message.returns = read_i16_be(data, pos + 1)
+            message.redeliveries = read_i16_be(data, pos + 1)
             message.group = group
             message.place = place
             places.append(message)
@@ -192,7 +192,7 @@ class RowReader:
         else:
             message = self._made(queue, charge, copy)
             if returns:
-                message.returns = returns
+                message.redeliveries = returns
             message.group = self.group
             message.place = len(places)
             places.append(message)
@@ -207,7 +207,7 @@ class RowReader:
             self._share = self.source.share(queue, address, charge)
         if self._share is None and address.ttl_s == NEVER:
             return StoredMessage(address, self._content, charge, self._sequence, self._arrived)
-        return MarkedMessage(address, self._content, charge, self._sequence, self._arrived, self._share)
+        return TrackedMessage(address, self._content, charge, self._sequence, self._arrived, self._share)
 
 
 def _end_of_address(data: bytes, pos: i64) -> i64:
@@ -222,7 +222,7 @@ def _end_of_address(data: bytes, pos: i64) -> i64:
     return pos
 
 
-def _read_address(octets: bytes) -> Address:
+def _read_address(octets: bytes) -> Envelope:
     persistent = octets[0] == ADDRESS
     priority: i64 = octets[1]
     ttl_ms = read_i64_be(octets, 2)
@@ -240,5 +240,5 @@ def _read_address(octets: bytes) -> Address:
         pos += 1 + octets[pos]
         left -= 1
     if texts:
-        return BlindAddress(exchange, key, texts, priority, ttl_s, persistent)
-    return Address(exchange, key, priority, ttl_s, persistent)
+        return BccEnvelope(exchange, key, texts, priority, ttl_s, persistent)
+    return Envelope(exchange, key, priority, ttl_s, persistent)

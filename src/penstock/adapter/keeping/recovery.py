@@ -22,7 +22,7 @@ from penstock.core.broker import Broker
 from penstock.core.cursor import let_go
 from penstock.core.group import Group, Note
 from penstock.core.journal import Journal
-from penstock.core.message import Address, StoredMessage
+from penstock.core.message import Envelope, StoredMessage
 from penstock.core.paging import arrange
 from penstock.core.queue import Queue
 from penstock.core.share import Share, share_of
@@ -65,20 +65,20 @@ class Recovery(Source):
         self._highest: int = 0
         for vhost in broker.vhosts.values():
             for queue in vhost.queues.values():
-                if queue.kept is not None:
-                    self._queues[int(queue.kept.number)] = queue
-                    self._found[int(queue.kept.number)] = []
-                    self.account.name(int(queue.kept.number), queue.vhost, queue.name)
+                if queue.storage is not None:
+                    self._queues[int(queue.storage.number)] = queue
+                    self._found[int(queue.storage.number)] = []
+                    self.account.name(int(queue.storage.number), queue.vhost, queue.name)
 
     def position(self, position: Position) -> None:
         """Take how far a queue had come."""
         number, tail, delivered, messages = position
         self.account.expect(number, messages)
         queue = self._queues.get(number)
-        if queue is not None and queue.kept is not None:
+        if queue is not None and queue.storage is not None:
             queue.tail = tail
-            queue.kept.delivered = delivered
-            queue.kept.announced = delivered
+            queue.storage.delivered = delivered
+            queue.storage.announced = delivered
 
     def note(self, number: int, data: bytes) -> None:
         """Take a note. All of them come before the rows. Raises StoreError."""
@@ -152,9 +152,9 @@ class Recovery(Source):
             found.sort(key=_sequence_of)
             restore(queue, found, broker.now)
             self._leave_on_disk(queue, self._pages.get(number))
-            assert queue.kept is not None
-            queue.kept.rows = len(found)
-            self.account.find(number, int(queue.kept.stored()))
+            assert queue.storage is not None
+            queue.storage.rows = len(found)
+            self.account.find(number, int(queue.storage.stored()))
             let_go(queue, broker.now)
             broker.watch_lifetime(queue)
             broker.mark(queue)
@@ -164,7 +164,7 @@ class Recovery(Source):
         """Return a queue by its number; None if it is no more."""
         return self._queues.get(int(number))
 
-    def share(self, queue: Queue, address: Address, charge: i64) -> Share | None:
+    def share(self, queue: Queue, address: Envelope, charge: i64) -> Share | None:
         """See `Source.share`."""
         exchange = self.broker.vhosts[queue.vhost].exchanges.get(address.exchange)
         return None if exchange is None or not exchange.gates else share_of(exchange.gates, charge)
@@ -179,7 +179,7 @@ class Recovery(Source):
         assert queue.pages is not None
         queue.pages.restore(messages, size, pages[0].first)
         queue.tail = max(int(queue.tail), pages[-1].first + pages[-1].messages - 1)
-        queue.adopt(queue.settings, self.broker.now)
+        queue.apply_settings(queue.settings, self.broker.now)
 
 
 def _sequence_of(message: StoredMessage) -> int:

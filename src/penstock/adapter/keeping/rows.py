@@ -15,7 +15,7 @@ from mypy_extensions import i16, i32, i64
 
 from penstock.adapter.amqp091.delivery import short
 from penstock.core.group import Group
-from penstock.core.message import Address, BlindAddress, StoredMessage
+from penstock.core.message import BccEnvelope, Envelope, StoredMessage
 from penstock.flow.deadlines import NEVER
 
 FORMAT: Final = 1
@@ -34,7 +34,7 @@ def encode_row(group: Group, wall_offset: float) -> bytes:
     """Return a sealed group's messages; `wall_offset` makes seconds since the epoch of the broker's clock."""
     out = BytesWriter()
     out.append(FORMAT)
-    address: Address | None = None
+    address: Envelope | None = None
     arrived = NEVER
     content = b""
     for run in group.runs:
@@ -45,8 +45,8 @@ def encode_row(group: Group, wall_offset: float) -> bytes:
                 write_i64_be(out, run.kept.number)
                 write_i64_be(out, message.sequence)
             following = message.sequence + 1
-            if message.address is not address:
-                address = message.address
+            if message.envelope is not address:
+                address = message.envelope
                 _write_address(out, address)
             if message.arrived != arrived:
                 arrived = message.arrived
@@ -59,7 +59,7 @@ def encode_row(group: Group, wall_offset: float) -> bytes:
 def _write_message(out: BytesWriter, message: StoredMessage, before: bytes) -> bytes:
     content = message.content
     out.append(COPY if content is before else MESSAGE)
-    write_i16_be(out, message.returns)
+    write_i16_be(out, message.redeliveries)
     write_i64_be(out, message.charge)
     if content is not before:
         write_i32_be(out, i32(len(content)))
@@ -67,13 +67,13 @@ def _write_message(out: BytesWriter, message: StoredMessage, before: bytes) -> b
     return content
 
 
-def _write_address(out: BytesWriter, address: Address) -> None:
+def _write_address(out: BytesWriter, address: Envelope) -> None:
     out.append(ADDRESS if address.persistent else PASSING)
     out.append(int(address.priority))
     write_i64_be(out, NO_TTL if address.ttl_s == NEVER else round(address.ttl_s * 1000))
     out.write(short(address.exchange))
     out.write(short(address.routing_key))
-    blind = address.blind if isinstance(address, BlindAddress) else []
+    blind = address.bcc if isinstance(address, BccEnvelope) else []
     write_i16_be(out, i16(len(blind)))
     for key in blind:
         out.write(short(key))

@@ -78,8 +78,8 @@ class Taking:
         if not queue.deleted:
             broker.use(queue)
         while self._taken < count and not queue.deleted:
-            queue.hurry(broker.now)
-            oldest = queue.backlog.next()
+            queue.finish_returning(broker.now)
+            oldest = queue.ready_queue.next()
             if oldest is None:
                 return
             body = body_of(oldest.content)
@@ -99,8 +99,8 @@ class Taking:
         queue = self.queue
         batch = self._session.get(queue, False, self.ask.hub.broker.now)
         assert batch is not None
-        if batch.early and queue.kept is not None:
-            queue.kept.journal.promise()
+        if batch.early and queue.storage is not None:
+            queue.storage.journal.promise()
         self._taken += 1
         return counted(oldest) if queue.counts_returns() else oldest
 
@@ -113,8 +113,8 @@ class Taking:
         found: Shape = {
             "payload_bytes": size,
             "redelivered": message.redelivered,
-            "exchange": message.address.exchange,
-            "routing_key": message.address.routing_key,
+            "exchange": message.envelope.exchange,
+            "routing_key": message.envelope.routing_key,
             "message_count": left,
             "properties": properties,
         }

@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class PostgresStore(Store):
-    """The store at a URL; see `address.Address`."""
+    """The store at a URL; see `address.Envelope`."""
 
     when_damaged = "`penstock check --store URL` tells all of it; restore the database from a backup (docs/postgres.md)"
 
