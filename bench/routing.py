@@ -112,7 +112,7 @@ def again(vhost: VirtualHost, looks: int, source: str) -> float:
         for number in range(looks // KNOWN // 2 * 2):
             change(vhost, source, number % 2 == 1)
             for route in known:
-                vhost.find_again(route)
+                vhost.refresh_route(route)
         return looks // KNOWN // 2 * 2 * KNOWN
 
     return least(come_back)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.adapter.amqp091.content import body_of, header_payload, make_content, properties_of
-from penstock.adapter.amqp091.deaths import DEATHS_KEPT, DeathWriter
-from penstock.core.letters import Death
+from penstock.adapter.amqp091.deaths import DEATHS_KEPT, XDeathCodec
+from penstock.core.letters import DeathRecord
 from penstock.wire.amqp091.codec import Properties, decode_properties, encode_table
 from tests.adapter.dialogue import make_hub
 from tests.adapter.test_header import properties
@@ -23,15 +23,15 @@ ALL_BUT_HEADERS_AND_EXPIRATION = (
 
 
 @pytest.fixture(scope="module")
-def writer() -> DeathWriter:
-    return DeathWriter(make_hub().control)
+def writer() -> XDeathCodec:
+    return XDeathCodec(make_hub().control)
 
 
-def died(queue: str, reason: str = "rejected") -> Death:
-    return Death(queue, reason, "in", "key", 5.0)
+def died(queue: str, reason: str = "rejected") -> DeathRecord:
+    return DeathRecord(queue, reason, "in", "key", 5.0)
 
 
-def written(writer: DeathWriter, content: bytes, death: Death) -> bytes:
+def written(writer: XDeathCodec, content: bytes, death: DeathRecord) -> bytes:
     found = writer.write(content, death)
     assert found is not None
     return found
@@ -40,7 +40,7 @@ def written(writer: DeathWriter, content: bytes, death: Death) -> bytes:
 @settings(max_examples=examples(300), derandomize=True, database=None)
 @given(properties(), st.binary(max_size=300))
 def test_everything_else_stays_as_its_publisher_sent_it(made: Properties, body: bytes) -> None:
-    writer = DeathWriter(make_hub().control)
+    writer = XDeathCodec(make_hub().control)
     letter = written(writer, make_content(made, body), died("q"))
     assert body_of(letter) == body
     size, found = decode_properties(header_payload(letter))
@@ -56,7 +56,7 @@ def test_everything_else_stays_as_its_publisher_sent_it(made: Properties, body: 
         assert headers[name] == value
 
 
-def test_one_entry_for_each_queue_and_reason_the_last_one_first(writer: DeathWriter) -> None:
+def test_one_entry_for_each_queue_and_reason_the_last_one_first(writer: XDeathCodec) -> None:
     content = make_content(Properties(), b"")
     for queue, reason in (("a", "rejected"), ("b", "expired"), ("a", "rejected"), ("a", "maxlen")):
         content = written(writer, content, died(queue, reason))
@@ -71,7 +71,7 @@ def test_one_entry_for_each_queue_and_reason_the_last_one_first(writer: DeathWri
     assert headers["x-last-death-reason"] == "maxlen"
 
 
-def test_the_time_is_the_wall_clocks(writer: DeathWriter) -> None:
+def test_the_time_is_the_wall_clocks(writer: XDeathCodec) -> None:
     headers = properties_of(written(writer, make_content(Properties(), b""), died("q"))).headers
     assert headers is not None
     (entry,) = headers["x-death"]  # type: ignore[misc]
@@ -79,7 +79,7 @@ def test_the_time_is_the_wall_clocks(writer: DeathWriter) -> None:
     assert entry["time"].replace(tzinfo=UTC) == expected  # type: ignore[attr-defined]
 
 
-def test_deaths_are_bounded_and_the_oldest_is_left_out(writer: DeathWriter) -> None:
+def test_deaths_are_bounded_and_the_oldest_is_left_out(writer: XDeathCodec) -> None:
     content = make_content(Properties(), b"")
     for number in range(DEATHS_KEPT + 5):
         content = written(writer, content, died(f"q{number}"))
@@ -89,14 +89,14 @@ def test_deaths_are_bounded_and_the_oldest_is_left_out(writer: DeathWriter) -> N
 
 
 @pytest.mark.parametrize("value", [5, "text", [], [5, "x"], {"a": 1}, [{"queue": 5}], [{"count": "many"}]])
-def test_what_a_client_wrote_in_our_place_does_no_harm(writer: DeathWriter, value: object) -> None:
+def test_what_a_client_wrote_in_our_place_does_no_harm(writer: XDeathCodec, value: object) -> None:
     content = make_content(Properties(headers={"x-death": value}), b"body")
     letter = written(writer, content, died("q"))
     assert writer.deaths(letter)[0] == ("q", "rejected")
     assert body_of(letter) == b"body"
 
 
-def test_entries_without_a_count_are_made_one_that_says_how_many_they_were(writer: DeathWriter) -> None:
+def test_entries_without_a_count_are_made_one_that_says_how_many_they_were(writer: XDeathCodec) -> None:
     old = [{"queue": queue, "reason": "expired"} for queue in ("a", "a", "b", "a", "q", "q")]
     counted = {"queue": "c", "reason": "expired", "count": 7}
     content = make_content(Properties(headers={"x-death": [*old, counted]}), b"")
@@ -106,7 +106,7 @@ def test_entries_without_a_count_are_made_one_that_says_how_many_they_were(write
     assert found == [("q", 3), ("a", 3), ("b", 1), ("c", 7)]
 
 
-def test_on_headers_that_cannot_be_read_nothing_is_written(writer: DeathWriter) -> None:
+def test_on_headers_that_cannot_be_read_nothing_is_written(writer: XDeathCodec) -> None:
     content = bytearray(make_content(Properties(headers={"name": "value"}), b"body"))
     at = content.index(b"S", content.index(b"name"))
     content[at : at + 1] = b"?"
@@ -115,7 +115,7 @@ def test_on_headers_that_cannot_be_read_nothing_is_written(writer: DeathWriter) 
     assert writer.headers(bytes(content)) == {}
 
 
-def test_a_header_that_would_outgrow_its_frame_is_left_alone(writer: DeathWriter) -> None:
+def test_a_header_that_would_outgrow_its_frame_is_left_alone(writer: XDeathCodec) -> None:
     headers: dict[str, object] = {"large": "x" * 130_900}
     assert len(encode_table(headers)) < 131_000
     assert writer.write(make_content(Properties(headers=headers), b""), died("q")) is None

@@ -439,7 +439,7 @@ def room_left(queue: Queue) -> list[str]:
         return []
     active = single_active(queue)
     those = list(queue.consumers) if active is None else [active]
-    return [consumer.tag for consumer in those if consumer.room(0.0) > 0]
+    return [consumer.tag for consumer in those if consumer.credit_left(0.0) > 0]
 
 
 STEP = st.tuples(

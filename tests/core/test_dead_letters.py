@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.dead_letters import LETTER_DEADLINE_S
-from penstock.core.letters import Death, LetterWriter
+from penstock.core.letters import DeathHeaderCodec, DeathRecord
 from penstock.core.lifetime import expire
 from penstock.core.message import Envelope
 from penstock.core.queue import Queue
@@ -14,10 +14,10 @@ from tests.core.house import House, told
 from tests.core.transacting import Client
 
 
-class Marks(LetterWriter):
+class Marks(DeathHeaderCodec):
     """Writes a death as `|queue:reason` behind the content, so that it can be read back here."""
 
-    def write(self, content: bytes, death: Death) -> bytes:
+    def write(self, content: bytes, death: DeathRecord) -> bytes:
         return content + f"|{death.queue}:{death.reason}".encode()
 
     def deaths(self, content: bytes) -> list[tuple[str, str]]:
@@ -46,7 +46,7 @@ class Morgue(House):
             assert self.session.get(self["work"], False, self.broker.now) is not None
 
     def reject(self, tag: int, multiple: bool = False) -> None:
-        self.session.discard(tag, multiple, self.broker.now)
+        self.session.reject(tag, multiple, self.broker.now)
         self.run()
 
     def run(self, seconds: float = 0.0) -> None:

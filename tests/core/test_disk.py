@@ -270,7 +270,7 @@ def test_consuming_acknowledging_and_purging_go_on_while_the_store_cannot_be_wri
     queue = house.vhost.queues["a"]
     first = session.get(queue, False, house.broker.now)
     assert first is not None
-    assert not first.early, "nobody waits for a disk that does not work"
+    assert not first.waits_for_disk, "nobody waits for a disk that does not work"
     session.acknowledge(first.first, False, house.broker.now)
     assert queue.purge(house.broker.now) == 9
     assert house.stored() == 0
@@ -302,7 +302,7 @@ def test_a_dead_letter_stops_at_no_gate_before_the_disk_for_it_leaves_one_place_
     session = Session()
     batch = session.get(house.vhost.queues["work"], False, house.broker.now)
     assert batch is not None
-    session.discard(batch.first, False, house.broker.now)
+    session.reject(batch.first, False, house.broker.now)
     house.broker.run(1000)
     assert (house.depth("work"), house.depth("b")) == (0, 1)
 

@@ -91,11 +91,11 @@ def test_a_route_that_was_found_is_found_again_after_the_topology_changed() -> N
     where.bind("amq.fanout", a, None, "", {})
     route = where.route("amq.fanout", "", False)
     where.resolve(route, {})
-    assert route.only is a
+    assert route.single_queue is a
     where.bind("amq.fanout", b, None, "", {})
     assert route.epoch != where.epoch
     where.resolve(route, {})
-    assert route.only is None
+    assert route.single_queue is None
     assert route.queues == [a, b]
 
 

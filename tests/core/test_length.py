@@ -311,7 +311,7 @@ class Lengths(RuleBasedStateMachine):
         elif how == "requeue":
             session.requeue(0, True, now)
         else:
-            session.discard(0, True, now)
+            session.reject(0, True, now)
 
     @precondition(lambda self: not self.house.q.consumers)
     @rule(prefetch=st.integers(0, 3))

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.adapter.amqp091.copies import COPIES_MAX, route_with_copies
 from penstock.core.broker import Broker
-from penstock.core.headers import Demand, Demands
+from penstock.core.headers import HeaderMatch, HeaderMatchIndex
 from penstock.core.route import Route
 from penstock.core.routing import HOPS_MAX, TARGETS_MAX, VISITS_A_UNIT, VISITS_MAX
 from penstock.core.settings import Defaults
@@ -141,13 +141,13 @@ def test_demands_are_found_as_if_each_were_asked() -> None:
         {"x-a": 1, "a": 1},
         {"a": [1, "2"], "b": {"c": 1.5}},
     ]
-    demands: Demands[int] = Demands()
+    demands: HeaderMatchIndex[int] = HeaderMatchIndex()
     for number, each in enumerate(arguments):
-        demands.add(number, Demand(each))
+        demands.add(number, HeaderMatch(each))
     for headers in messages:
         found: list[int] = []
         demands.match(headers, found, 1000)
-        assert sorted(found) == [n for n, each in enumerate(arguments) if Demand(each).met_by(headers)]
+        assert sorted(found) == [n for n, each in enumerate(arguments) if HeaderMatch(each).matches(headers)]
     for number in range(len(arguments)):
         demands.discard(number)
     left: list[int] = []

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.broker import Broker
-from penstock.core.headers import Demand
+from penstock.core.headers import HeaderMatch
 from penstock.core.route import Route
 from penstock.core.settings import Defaults
 from penstock.core.vhost import VirtualHost
@@ -150,9 +150,9 @@ class Both:
             name, key = route.envelope.exchange, route.envelope.routing_key
             if name not in self.model.exchanges:
                 with pytest.raises(NotFound):
-                    self.real.find_again(route)
+                    self.real.refresh_route(route)
                 continue
-            self.real.find_again(route)
+            self.real.refresh_route(route)
             assert {queue.name for queue in route.queues} == self.model.reached(name, [key], {})
             for headers in SENT if route.by_headers else []:
                 own = Route(route.envelope, False)
@@ -196,7 +196,7 @@ TABLES = st.dictionaries(st.sampled_from(["a", "b", "x-a", "x-"]), VALUES, max_s
 def test_headers_match_by_the_rule(arguments: Headers, mode: str | None, headers: Headers) -> None:
     if mode is not None:
         arguments = arguments | {"x-match": mode}
-    assert Demand(arguments).met_by(headers) is rule(arguments, headers)
+    assert HeaderMatch(arguments).matches(headers) is rule(arguments, headers)
 
 
 # What changes elsewhere
@@ -208,17 +208,17 @@ def test_a_route_stands_while_nothing_changes_on_its_way() -> None:
     real.bind("f", None, real.exchanges["d"], "", {})
     real.bind("d", queue, None, "a", {})
     route = real.route("f", "a", False)
-    real.find_again(route)
+    real.refresh_route(route)
     found = route.queues
     real.bind("t", queue, None, "a", {})
     real.declare_queue("another", {}, False, False, None, None)
     real.delete_queue(real.queues["p"], 0.0)
-    real.find_again(route)
+    real.refresh_route(route)
     assert route.queues is found, "it was not found anew"
     assert route.epoch == real.epoch
     real.bind("d", real.queues["r"], None, "a", {})
-    real.find_again(route)
+    real.refresh_route(route)
     assert route.queues == [queue, real.queues["r"]]
     real.delete_queue(real.queues["r"], 0.0)
-    real.find_again(route)
-    assert (route.queues, route.only) == ([queue], queue)
+    real.refresh_route(route)
+    assert (route.queues, route.single_queue) == ([queue], queue)

@@ -137,7 +137,7 @@ def test_any_order_of_settling_agrees_with_a_set_of_tags(
     out: dict[int, int] = {}
     consumer = Consumer("t", session, queue, False, False, 0)
     for size in batches:
-        batch = session.take(consumer, size, 0.0)
+        batch = session.take_batch(consumer, size, 0.0)
         for offset, message in enumerate(batch.messages):
             assert message is not None
             out[int(batch.first) + offset] = int(message.sequence)

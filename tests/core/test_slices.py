@@ -99,12 +99,12 @@ def test_a_queue_takes_messages_by_the_same_route_while_what_was_purged_is_freed
     writer = house.producer("p")
     routes = [house.vhost.route("", "q", False), house.vhost.route("", "q", False).persistent()]
     for route in routes:
-        house.vhost.find_again(route)
+        house.vhost.refresh_route(route)
         writer.publish(route, b"before", CHARGE)
     house.vhost.purge_queue(house.q, house.broker.now)
     for _ in range(2):
         for route in routes:
-            house.vhost.find_again(route)
+            house.vhost.refresh_route(route)
             writer.publish(route, b"after", CHARGE)
         house.turns()
     assert (house.depth("q"), house.q.available()) == (4, 4)
@@ -263,7 +263,7 @@ def test_a_letter_to_many_queues_costs_as_many_times_as_much() -> None:
         house.queue(f"d{number}", capacity_messages=10_000)
         house.vhost.bind("all", house.vhost.queues[f"d{number}"], None, "", {})
     house.deliver_all()
-    house.session.discard(0, True, house.broker.now)
+    house.session.reject(0, True, house.broker.now)
     house.broker.run(1000)
     assert house.depth("d98") == UNITS_A_TURN // (LETTER_UNITS + 99 * TARGET_UNITS) + 1
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from penstock.core.consumer import Consumer
 from penstock.core.effects import Cancelled, Slow
 from penstock.core.session import Session
-from penstock.core.terms import Terms
+from penstock.core.terms import ConsumerSettings
 from penstock.names import read_consume_arguments
 from tests.core.house import House
 
@@ -17,8 +17,8 @@ def subscribe(house: House, session: Session | None = None, **arguments: object)
     session = session or house.session
     queue = house.vhost.queues["a"]
     named = {name.replace("_", "-"): value for name, value in arguments.items()}
-    terms = Terms(queue.settings, read_consume_arguments("c", named))
-    consumer = Consumer(f"c{len(session.consumers)}", session, queue, False, False, 0, terms.narrowed(0))
+    terms = ConsumerSettings(queue.settings, read_consume_arguments("c", named))
+    consumer = Consumer(f"c{len(session.consumers)}", session, queue, False, False, 0, terms.narrower_window(0))
     house.broker.consume(session, consumer, terms)
     return consumer
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.topics import Topics, topic_matches, words_of
+from penstock.core.topics import TopicTrie, topic_matches, words_of
 from tests.profiles import examples
 
 WORDS = st.sampled_from(["a", "b", "*", "#", ""])
@@ -23,7 +23,7 @@ def naive(pattern: list[str], words: list[str]) -> bool:
     return bool(words) and pattern[0] in ("*", words[0]) and naive(pattern[1:], words[1:])
 
 
-def found(topics: Topics[str], words: list[str]) -> list[str]:
+def found(topics: TopicTrie[str], words: list[str]) -> list[str]:
     things: list[str] = []
     topics.match(words, things)
     return sorted(things)
@@ -43,7 +43,7 @@ def test_topics_match_as_the_standard_says(pattern: list[str], words: list[str])
 def test_a_tree_finds_what_each_of_its_patterns_matches(
     changes: list[tuple[bool, tuple[str, ...], str]], keys: list[list[str]]
 ) -> None:
-    topics: Topics[str] = Topics()
+    topics: TopicTrie[str] = TopicTrie()
     there: set[tuple[tuple[str, ...], str]] = set()
     for comes, pattern, thing in changes:
         if comes:
@@ -64,7 +64,7 @@ def test_a_tree_finds_what_each_of_its_patterns_matches(
 def test_a_pattern_of_many_hashes_is_no_trap(end: str) -> None:
     pattern = ["#", "a"] * 50
     words = ["a"] * 1000 + [end]
-    topics: Topics[str] = Topics()
+    topics: TopicTrie[str] = TopicTrie()
     topics.add(pattern, "x")
     assert topic_matches(pattern, words) == (end == "a")
     assert found(topics, words) == (["x"] if end == "a" else [])
@@ -73,7 +73,7 @@ def test_a_pattern_of_many_hashes_is_no_trap(end: str) -> None:
 def test_an_empty_key_has_no_word() -> None:
     assert words_of("") == []
     assert words_of(".") == ["", ""]
-    topics: Topics[str] = Topics()
+    topics: TopicTrie[str] = TopicTrie()
     for pattern in ("", "#", "*", "#.*", "#.#"):
         topics.add(words_of(pattern), pattern)
     assert found(topics, words_of("")) == ["", "#", "#.#"]

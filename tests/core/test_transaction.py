@@ -66,7 +66,7 @@ def test_acknowledgements_count_in_the_depth_and_the_prefetch_until_the_commit(h
     for _ in range(3):
         house.publish_now("a", 5)
     consumer = Consumer("c", client.session, house.vhost.queues["a"], False, False, 0)
-    batch = client.session.take(consumer, 2, house.broker.now)
+    batch = client.session.take_batch(consumer, 2, house.broker.now)
     client.ack(int(batch.last()), multiple=True)
     assert (house.depth("a"), client.session.credit.left()) == (3, 0)
     assert client.commit()

@@ -154,7 +154,7 @@ class World:
                 broker.delete_queue(queue)
             for name in list(vhost.exchanges):
                 for binding in vhost.bindings.to("exchange", name):
-                    vhost.take_back(binding)
+                    vhost.remove_binding(binding)
             for exchange in list(vhost.exchanges.values()):
                 if exchange.name and not exchange.name.startswith(("amq.", "penstock.")):
                     vhost.delete_exchange(exchange.name, False)

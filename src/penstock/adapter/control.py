@@ -399,7 +399,7 @@ class Control:
 
         The broker never waits for room: without it the reply is dropped and logged.
         """
-        queue = request.vhost.leads_to(request.reply_to or "")
+        queue = request.vhost.default_route(request.reply_to or "")
         if queue is None:
             return
         properties = Properties(content_type=content_type, correlation_id=request.correlation_id)

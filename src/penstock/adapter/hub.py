@@ -18,7 +18,7 @@ from penstock.adapter import telling
 from penstock.adapter.amqp091.arriving import Arrivals
 from penstock.adapter.amqp091.channel import Channel, ChannelProducer
 from penstock.adapter.amqp091.connection import Connection
-from penstock.adapter.amqp091.deaths import DeathWriter
+from penstock.adapter.amqp091.deaths import XDeathCodec
 from penstock.adapter.amqp091.peer import Peer
 from penstock.adapter.backoff import Backoff
 from penstock.adapter.control import Control
@@ -69,7 +69,7 @@ class Hub:
         self.backoff = Backoff(users.names())
         """What delays the answers to wrong passwords."""
         self.control = Control(self, broker, version)
-        broker.deaths.writer = DeathWriter(self.control)
+        broker.deaths.writer = XDeathCodec(self.control)
         self.connections: dict[int, Connection] = {}
         self.scheduler = Scheduler(broker, self.connections)
         self.notifier = Notifier(self)

@@ -275,7 +275,7 @@ class Import:
     def _drop_binding(self, vhost: VirtualHost, binding: Binding) -> str:
         found = binding.source.find(binding.queue, binding.exchange, binding.key, binding.arguments)
         if found is binding and vhost.exchanges.get(binding.source.name) is binding.source:
-            vhost.take_back(binding)
+            vhost.remove_binding(binding)
         return ""
 
     def _put_back(self, pattern: str, before: dict[str, Word]) -> Steps[None]:

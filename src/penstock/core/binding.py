@@ -17,7 +17,7 @@ QUEUE: Final = "queue"
 EXCHANGE: Final = "exchange"
 """Kinds of destinations."""
 
-Mark = tuple[str, str, str, object]
+BindingKey = tuple[str, str, str, object]
 """What tells the bindings of one exchange apart: kind and name of the destination, key, and a digest of the arguments.
 
 The arguments themselves, made comparable, would take twice the memory of the binding's own."""
@@ -26,7 +26,7 @@ The arguments themselves, made comparable, would take twice the memory of the bi
 class Binding:
     """A road from an exchange to a queue or to another exchange: one of the two is None."""
 
-    __slots__ = ("source", "queue", "exchange", "key", "arguments", "arguments_charge", "mark")
+    __slots__ = ("source", "queue", "exchange", "key", "arguments", "arguments_charge", "binding_key")
 
     def __init__(
         self, source: Exchange, queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]
@@ -38,7 +38,7 @@ class Binding:
         self.arguments = arguments
         self.arguments_charge: int = 0
         """What its arguments count with in `Metadata`."""
-        self.mark: Mark = mark_of(queue, exchange, key, arguments)
+        self.binding_key: BindingKey = binding_key(queue, exchange, key, arguments)
 
 
 class Bindings:
@@ -60,7 +60,7 @@ class Bindings:
     def add(self, binding: Binding) -> None:
         """Count a new binding, and have its source lead there."""
         binding.source.add(binding)
-        end = (binding.mark[0], binding.mark[1])
+        end = (binding.binding_key[0], binding.binding_key[1])
         leading = self._leading.get(end)
         if leading is None:
             leading = {}
@@ -71,7 +71,7 @@ class Bindings:
     def remove(self, binding: Binding) -> None:
         """Undo `add`."""
         binding.source.remove(binding)
-        end = (binding.mark[0], binding.mark[1])
+        end = (binding.binding_key[0], binding.binding_key[1])
         leading = self._leading.get(end)
         if leading is not None:
             leading.pop(binding, None)
@@ -80,7 +80,7 @@ class Bindings:
         self.count -= 1
 
 
-def mark_of(queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]) -> Mark:
+def binding_key(queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]) -> BindingKey:
     """Return what tells a binding from the others of its exchange."""
     # Without arguments, as most are, nothing is made for them.
     compared = _digest(arguments) if arguments else None

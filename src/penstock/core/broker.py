@@ -19,7 +19,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.core.blockable import Blockable
 from penstock.core.consumer import Consumer
-from penstock.core.dead_letters import Deaths
+from penstock.core.dead_letters import PendingDeadLetters
 from penstock.core.dispatcher import Dispatcher
 from penstock.core.effects import (
     Blocked,
@@ -42,10 +42,10 @@ from penstock.core.gates import Gates
 from penstock.core.group import Promises
 from penstock.core.journal import Journal
 from penstock.core.length import limit
-from penstock.core.lifetime import EXPIRED_A_TURN, Lifetime
+from penstock.core.lifetime import EXPIRED_A_TURN, QueueExpiry
 from penstock.core.limits import Limits
 from penstock.core.lingering import Lingering
-from penstock.core.pace import Pace, Watch, forget
+from penstock.core.pace import ConsumerRateLimiter, SlowConsumerMonitor, forget
 from penstock.core.paging import adopt
 from penstock.core.patience import renew, waiting_at
 from penstock.core.producer import Producer
@@ -57,7 +57,7 @@ from penstock.core.sender import look_again
 from penstock.core.session import Session
 from penstock.core.settings import Defaults
 from penstock.core.table import SettingsTable
-from penstock.core.terms import CANCEL, Terms
+from penstock.core.terms import CANCEL, ConsumerSettings
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, BrokerError, NotAllowed, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.deadlines import NEVER
@@ -99,7 +99,7 @@ class Broker(Dispatcher):
         self.vhosts: dict[str, VirtualHost] = {}
         self.gates = Gates(self)
         self.unroutable: i64 = 0
-        self.deaths = Deaths(self.turns.chores)
+        self.deaths = PendingDeadLetters(self.turns.chores)
         self.promises = Promises()
         self.journal: Journal | None = None
         """What must outlive the broker; None where nothing does."""
@@ -146,7 +146,7 @@ class Broker(Dispatcher):
             if settings.hold_deadline_s != queue.settings.hold_deadline_s:
                 sooner_or_later[id(queue)] = queue
             adopt(self, queue, settings)
-            self.vhosts[queue.vhost].see_to_letters(queue)
+            self.vhosts[queue.vhost].setup_dead_lettering(queue)
             limit(self, queue)
             self.watch_lifetime(queue)
             self.mark(queue)
@@ -216,21 +216,21 @@ class Broker(Dispatcher):
             lifetime.used = self.now
             self.look_after(lifetime)
 
-    def watch_lifetime(self, queue: Queue) -> Lifetime | None:
+    def watch_lifetime(self, queue: Queue) -> QueueExpiry | None:
         """Return who looks after what expires in a queue, made when it is first needed; None while nothing does."""
-        lifetime = queue.lifetime
-        if isinstance(lifetime, Lifetime):
+        lifetime = queue.queue_expiry
+        if isinstance(lifetime, QueueExpiry):
             self.look_after(lifetime)
             return lifetime
         settings = queue.settings
         if settings.message_ttl_s == NEVER and settings.expires_s == NEVER and not queue.ready_queue.has_expiring():
             return None
-        lifetime = Lifetime(self, queue)
-        queue.lifetime = lifetime
+        lifetime = QueueExpiry(self, queue)
+        queue.queue_expiry = lifetime
         self.look_after(lifetime)
         return lifetime
 
-    def consume(self, session: Session, consumer: Consumer, terms: Terms | None = None) -> None:
+    def consume(self, session: Session, consumer: Consumer, terms: ConsumerSettings | None = None) -> None:
         """Add a consumer. Raises ResourceLocked (405) in cursor mode, AccessRefused (403) against exclusive use."""
         queue = consumer.queue
         if queue.cursors:
@@ -248,11 +248,13 @@ class Broker(Dispatcher):
         add(queue, consumer)
         if terms is not None:
             if terms.max_rate > 0:
-                consumer.pace = Pace(self, consumer, terms.max_rate)
+                consumer.rate_limiter = ConsumerRateLimiter(self, consumer, terms.max_rate)
             if terms.slow_rate > 0:
                 cancels = terms.slow_policy == CANCEL
-                consumer.watch = Watch(self, consumer, terms.slow_rate, terms.slow_period_s, cancels)
-                self.timers.add(consumer.watch, self.now + terms.slow_period_s)
+                consumer.slow_monitor = SlowConsumerMonitor(
+                    self, consumer, terms.slow_rate, terms.slow_period_s, cancels
+                )
+                self.timers.add(consumer.slow_monitor, self.now + terms.slow_period_s)
         self.mark(queue)
 
     def cancel(self, session: Session, tag: str) -> None:
@@ -297,8 +299,8 @@ class Broker(Dispatcher):
         count = self.vhosts[queue.vhost].delete_queue(queue, self.now)
         for gate in gates:
             look_again(gate, queue, self.now)
-        if queue.lifetime is not None:
-            self.timers.drop(queue.lifetime)
+        if queue.queue_expiry is not None:
+            self.timers.drop(queue.queue_expiry)
         if queue.consumers:
             self.endings.begin(ConsumersEnd(self, take_consumers(queue)))
         for cursor in queue.cursors:

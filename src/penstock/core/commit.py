@@ -208,7 +208,7 @@ class TxCommit(Held):
                 for queue in session.requeue(settlement.tag, False, broker.now):
                     broker.mark(queue)
             elif settlement.how == DISCARD:
-                session.discard(settlement.tag, False, broker.now)
+                session.reject(settlement.tag, False, broker.now)
             else:
                 session.acknowledge(settlement.tag, False, broker.now)
 

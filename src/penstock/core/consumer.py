@@ -14,7 +14,7 @@ from penstock.flow.level import UNLIMITED
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
     from penstock.core.consumers import ConsumerList
-    from penstock.core.pace import Pace, Watch
+    from penstock.core.pace import ConsumerRateLimiter, SlowConsumerMonitor
     from penstock.core.queue import Queue
     from penstock.core.session import Session
 
@@ -47,9 +47,9 @@ class Consumer:
         """Its own prefetch (basic.qos with global=false) and byte window."""
         self.shared = session.credit
         """That of all consumers of its session (basic.qos with global=true)."""
-        self.pace: Pace | None = None
+        self.rate_limiter: ConsumerRateLimiter | None = None
         """How fast it is given messages; None is as fast as it takes them."""
-        self.watch: Watch | None = None
+        self.slow_monitor: SlowConsumerMonitor | None = None
         """Looks whether it is slow; None where nobody does."""
         self.arguments: dict[str, object] = {}
         self.arguments_charge: int = 0
@@ -68,7 +68,7 @@ class Consumer:
         self.woken: bool = False
         """It has waited, and stands behind nobody until it has had its turn."""
 
-    def room(self, now: float) -> i64:
+    def credit_left(self, now: float) -> i64:
         """Return how many messages it may get now."""
         if not self.session.receiving():
             return 0
@@ -80,10 +80,10 @@ class Consumer:
                 own = self.credit.left()
                 if own < room:
                     room = own
-                if room > 0 and self.weighs() and not self.next_fits():
+                if room > 0 and self.has_byte_limit() and not self.next_fits():
                     return 0
-        if self.pace is not None and room > 0:
-            allowed: i64 = self.pace.bucket.whole(now)
+        if self.rate_limiter is not None and room > 0:
+            allowed: i64 = self.rate_limiter.bucket.whole(now)
             return allowed if allowed < room else room
         return room
 
@@ -96,15 +96,15 @@ class Consumer:
                 self.session.held -= 1
         self.state = GONE
 
-    def weighs(self) -> bool:
+    def has_byte_limit(self) -> bool:
         """Tell whether bytes matter to what it may get: its own window, or its channel's."""
         return not self.no_ack and (self.credit.window_bytes >= 0 or self.shared.window_bytes >= 0)
 
-    def takes(self, messages: i64, bytes: i64, charge: i64) -> bool:
+    def accepts(self, messages: i64, bytes: i64, charge: i64) -> bool:
         """Tell whether it may get one more message of this charge besides these, as far as bytes matter."""
         return self.credit.admits(messages, bytes, charge) and self.shared.admits(messages, bytes, charge)
 
-    def settled(self) -> i64:
+    def settled_count(self) -> i64:
         """Return how many messages it has settled, or given back."""
         return self.delivered if self.no_ack else self.delivered - self.credit.out
 
@@ -118,16 +118,18 @@ class Consumer:
             found.append(f"out of credit: {self.credit.out} unacknowledged of a prefetch of {self.credit.window}")
         if shared.left() == 0:
             found.append(f"its channel is out of credit: {shared.out} unacknowledged of a prefetch of {shared.window}")
-        if self.weighs() and not self.next_fits():
+        if self.has_byte_limit() and not self.next_fits():
             for whose, credit in (("", self.credit), ("its channel is ", shared)):
                 if credit.window_bytes >= 0:
                     found.append(
                         f"{whose}out of credit: {int(credit.out_bytes):,} bytes unacknowledged "
                         f"of a window of {int(credit.window_bytes):,}"
                     )
-        if self.pace is not None and self.pace.bucket.ready_at(now) > now:
-            wait_ms = (self.pace.bucket.ready_at(now) - now) * 1000
-            found.append(f"at its rate of {self.pace.bucket.rate:g} messages/s, the next one in {wait_ms:.0f} ms")
+        if self.rate_limiter is not None and self.rate_limiter.bucket.ready_at(now) > now:
+            wait_ms = (self.rate_limiter.bucket.ready_at(now) - now) * 1000
+            found.append(
+                f"at its rate of {self.rate_limiter.bucket.rate:g} messages/s, the next one in {wait_ms:.0f} ms"
+            )
         if not found and self.state == LISTED:
             found.append("consumers of its channel or connection that have waited longer come first")
         return found
@@ -135,7 +137,7 @@ class Consumer:
     def next_fits(self) -> bool:
         """Tell whether the next message of its queue fits into the windows in bytes."""
         oldest = self.queue.ready_queue.next()
-        return oldest is None or self.takes(0, 0, oldest.charge)
+        return oldest is None or self.accepts(0, 0, oldest.charge)
 
 
 class Batch:
@@ -144,7 +146,7 @@ class Batch:
     A settled message's place is emptied, so that its memory is not kept by a neighbour.
     """
 
-    __slots__ = ("consumer", "first", "messages", "left", "charge", "at", "early")
+    __slots__ = ("consumer", "first", "messages", "left", "charge", "at", "waits_for_disk")
 
     def __init__(self, consumer: Consumer, first: i64, messages: list[Message | None], charge: i64, at: float) -> None:
         self.consumer = consumer
@@ -157,7 +159,7 @@ class Batch:
         """The sum of their charges."""
         self.at: float = at
         """When they were delivered."""
-        self.early: bool = False
+        self.waits_for_disk: bool = False
         """Whether their consumer must not see them before the journal's open group is on the disk (see storing.py)."""
 
     def last(self) -> i64:

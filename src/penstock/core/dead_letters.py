@@ -24,7 +24,7 @@ from mypy_extensions import i64
 from penstock.core import road
 from penstock.core.entering import enqueue_all
 from penstock.core.holding import Held, HoldBudget
-from penstock.core.letters import REJECTED, Death, LetterWriter
+from penstock.core.letters import REJECTED, DeathHeaderCodec, DeathRecord
 from penstock.core.message import BccEnvelope, Envelope, Message
 from penstock.core.queue import Queue
 from penstock.core.route import Route
@@ -47,13 +47,19 @@ LOOSE_MAX: Final = 1000
 """Dead letters of a queue without a place, not seen to yet, at which what would make more of them waits."""
 
 
-class Letter(Held):
+class DeadLetter(Held):
     """A dead letter on its way."""
 
-    __slots__ = ("sender", "route", "content", "message", "placed")
+    __slots__ = ("sender", "route", "content", "message", "counts_in_source")
 
     def __init__(
-        self, sender: DeadLetters, route: Route, queues: list[Queue], content: bytes, message: Message, placed: bool
+        self,
+        sender: DeadLetterPublisher,
+        route: Route,
+        queues: list[Queue],
+        content: bytes,
+        message: Message,
+        placed: bool,
     ) -> None:
         charge = message.charge + len(content) - len(message.content)
         patience = road.hold_deadline_s(queues)
@@ -64,7 +70,7 @@ class Letter(Held):
         self.route = route
         self.content = content
         self.message = message
-        self.placed = placed
+        self.counts_in_source = placed
         """Whether it counts in the queue that it died in."""
 
     def first_closed_gate(self, own: list[Gate], now: float) -> Gate | None:
@@ -83,8 +89,8 @@ class Letter(Held):
         """See `Held.admit`."""
         sender = self.sender
         broker = sender.broker
-        if self.placed:
-            sender.let_go(self.message)
+        if self.counts_in_source:
+            sender.forget_message(self.message)
         ignored: list[Gate] = []
         queues = [queue for queue in self.queues if not queue.deleted]
         refused = enqueue_all(broker, sender.own, self.route, queues, self.content, self.charge, ignored)
@@ -106,16 +112,16 @@ class Letter(Held):
             if not _lets_pass(gate, newcomer, gate.admits(self.charge, 1, now)):
                 return gate
         copies = len(self.queues)
-        freed: i64 = self.message.charge if self.placed else 0
+        freed: i64 = self.message.charge if self.counts_in_source else 0
         for queue in self.queues:
             for gate in queue.gates:
                 if queue.deleted or queue.bytes + self.charge <= gate.guaranteed_bytes:
                     continue
                 if gate is queue.gate:
-                    if queue is died_in and self.placed:
+                    if queue is died_in and self.counts_in_source:
                         continue
                     has_room = queue.has_place(self.charge)
-                elif self.placed and gate in died_in.gates:
+                elif self.counts_in_source and gate in died_in.gates:
                     if gate.has_room(copies - 1, copies * self.charge - freed, now):
                         continue
                     has_room = False
@@ -131,7 +137,7 @@ def _lets_pass(gate: Gate, newcomer: bool, has_room: bool) -> bool:
     return has_room and (not gate.waiters if newcomer else gate.open or gate.finishing_round)
 
 
-class DeadLetters(WaitingPublisher):
+class DeadLetterPublisher(WaitingPublisher):
     """The dead letters of one queue; made when the queue first has a dead-letter exchange."""
 
     def __init__(self, broker: Broker, queue: Queue) -> None:
@@ -142,7 +148,7 @@ class DeadLetters(WaitingPublisher):
         self._route: Route | None = None
         """The route that was taken last."""
 
-    def die(self, message: Message, reason: str, placed: bool) -> None:
+    def dead_letter(self, message: Message, reason: str, placed: bool) -> None:
         """Note a death; `placed`: the message counts in the queue still, among what is with consumers."""
         self.broker.deaths.note(self, message, reason, placed)
 
@@ -150,18 +156,18 @@ class DeadLetters(WaitingPublisher):
         """Tell whether so many wait to be seen to, in no queue any more, that no message may displace another."""
         return self.loose >= LOOSE_MAX
 
-    def buried(self, now: float) -> None:
+    def on_published(self, now: float) -> None:
         """One that had no place has been seen to; whoever waits for that may go on."""
         self.loose -= 1
         if self.loose == LOOSE_MAX - 1:
             self.queue.update_gate(now)
 
-    def bury(self, message: Message, reason: str, placed: bool) -> i64:
+    def publish(self, message: Message, reason: str, placed: bool) -> i64:
         """Send a message on its way, have it wait, or lose it; returns to how many queues it was to go."""
         writer = self.broker.deaths.writer
         address = message.envelope
         rerouted = self.queue.settings.dead_letter_routing_key is not None
-        death = Death(self.queue.name, reason, address.exchange, address.routing_key, self.broker.now, rerouted)
+        death = DeathRecord(self.queue.name, reason, address.exchange, address.routing_key, self.broker.now, rerouted)
         content = writer.write(message.content, death)
         if content is None and reason == REJECTED:
             content = message.content  # A consumer takes part in every round: without its deaths it cannot run wild.
@@ -169,10 +175,10 @@ class DeadLetters(WaitingPublisher):
         queues = [] if route is None or content is None else self._without_circles(route, content, reason)
         if route is None or content is None or not queues:
             if placed:
-                self.let_go(message)
+                self.forget_message(message)
             self.count_lost()
             return 0
-        letter = Letter(self, route, queues, content, message, placed)
+        letter = DeadLetter(self, route, queues, content, message, placed)
         obstacle = letter.gate_for_new_publish()
         if not self.outbox and obstacle is None:
             letter.admit()
@@ -183,7 +189,7 @@ class DeadLetters(WaitingPublisher):
             self.count_lost()
         return len(queues)
 
-    def let_go(self, message: Message) -> None:
+    def forget_message(self, message: Message) -> None:
         """A message that has kept its place leaves the queue that it died in."""
         queue = self.queue
         queue.unacked(-1, -message.charge)
@@ -203,11 +209,11 @@ class DeadLetters(WaitingPublisher):
         self.outbox.clear()
         self.outbox.extend(kept)
         for held in due:
-            assert isinstance(held, Letter)
+            assert isinstance(held, DeadLetter)
             self.hold_budget.release(held.charge, 1)
             for queue in held.queues:
                 self.count_refused(queue.gate, "deadline", held.charge)
-            self.let_go(held.message)
+            self.forget_message(held.message)
             self.count_lost()
         if due and due[0] is first:
             self.rejoin_line(now)
@@ -227,7 +233,7 @@ class DeadLetters(WaitingPublisher):
         if route is None:
             route = self._kept(exchange, message.envelope.routing_key if key is None else key)
         try:
-            vhost.find_again(route, from_within=True)
+            vhost.refresh_route(route, from_within=True)
             if route.by_headers:
                 vhost.resolve(route, writer.headers(message.content), from_within=True)
         except (NotFound, ResourceError):
@@ -259,18 +265,18 @@ class DeadLetters(WaitingPublisher):
         return [queue for queue in route.queues if not _in_a_circle(queue.name, deaths)]
 
 
-class Deaths(Chore):
+class PendingDeadLetters(Chore):
     """What died since the broker last looked, of all queues."""
 
     def __init__(self, chores: Chores) -> None:
         super().__init__()
-        self.writer = LetterWriter()
+        self.writer = DeathHeaderCodec()
         """Writes on dead letters what befell them."""
         self._chores = chores
-        self._noted: deque[tuple[DeadLetters, Message, str, bool]] = deque()
+        self._noted: deque[tuple[DeadLetterPublisher, Message, str, bool]] = deque()
         """Whose, what, why, and whether it keeps its place."""
 
-    def note(self, letters: DeadLetters, message: Message, reason: str, placed: bool) -> None:
+    def note(self, letters: DeadLetterPublisher, message: Message, reason: str, placed: bool) -> None:
         """Note a message that died in a queue with a dead-letter exchange; it is seen to in a turn that comes."""
         if not placed:
             letters.loose += 1
@@ -287,14 +293,14 @@ class Deaths(Chore):
         spent: i64 = 0
         while left > 0 and spent < most:
             letters, message, reason, placed = self._noted.popleft()
-            spent += LETTER_UNITS + TARGET_UNITS * letters.bury(message, reason, placed)
+            spent += LETTER_UNITS + TARGET_UNITS * letters.publish(message, reason, placed)
             left -= 1
             if not placed:
-                letters.buried(now)
+                letters.on_published(now)
         return spent
 
 
-def _with_copies(exchange: str, message: Message, writer: LetterWriter) -> Route | None:
+def _with_copies(exchange: str, message: Message, writer: DeathHeaderCodec) -> Route | None:
     """Return the route of a letter that keeps further routing keys (CC, BCC), not resolved yet; None without any."""
     address = message.envelope
     copies = writer.copies(message.content)

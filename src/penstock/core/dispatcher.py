@@ -9,9 +9,9 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.core.consumer import Batch
 from penstock.core.consumers import WaitList
 from penstock.core.effects import Effect, Grown
-from penstock.core.lifetime import EXPIRED_A_TURN, Lifetime, freshen
+from penstock.core.lifetime import EXPIRED_A_TURN, QueueExpiry, freshen
 from penstock.core.queue import Queue
-from penstock.core.rotation import wake_first, whose_turn
+from penstock.core.rotation import next_consumer, wake_first
 from penstock.flow.deadlines import Timers
 from penstock.flow.work import WorkMeter
 
@@ -36,7 +36,7 @@ class Dispatcher:
 
     def mark(self, queue: Queue) -> None:
         """Note that a queue may have something to deliver."""
-        if not queue.scheduled and (queue.consumers or queue.cursors or queue.lifetime is not None):
+        if not queue.scheduled and (queue.consumers or queue.cursors or queue.queue_expiry is not None):
             queue.scheduled = True
             self._dirty.append(queue)
 
@@ -91,9 +91,9 @@ class Dispatcher:
                 waiting.popleft()
         return False
 
-    def look_after(self, lifetime: Lifetime) -> None:
+    def look_after(self, lifetime: QueueExpiry) -> None:
         """Arrange that a queue is looked at when its messages, or the queue itself, expire."""
-        self.timers.add(lifetime, lifetime.next_look())
+        self.timers.add(lifetime, lifetime.next_expiry())
 
     def _batch_of(self, queue: Queue) -> Batch | None:
         if queue.returns:
@@ -103,16 +103,16 @@ class Dispatcher:
                 if cursor.polling:
                     self._effects.append(Grown(queue))
             return None
-        if isinstance(queue.lifetime, Lifetime) and not freshen(self, queue.lifetime):
+        if isinstance(queue.queue_expiry, QueueExpiry) and not freshen(self, queue.queue_expiry):
             return None  # The others expire in the next turn, and nobody gets any of them.
         available = queue.available()
         if available == 0:
             return None
-        turn = whose_turn(queue, available, self.now)
+        turn = next_consumer(queue, available, self.now)
         if turn is None:
             return None
         consumer = turn.consumer
-        batch = consumer.session.take(consumer, turn.room, self.now)
-        if consumer.pace is not None:
-            consumer.pace.took(batch.left, self.now)
+        batch = consumer.session.take_batch(consumer, turn.room, self.now)
+        if consumer.rate_limiter is not None:
+            consumer.rate_limiter.took(batch.left, self.now)
         return batch

@@ -124,7 +124,7 @@ class BindingsEnd(Ending):
         done: i64 = 0
         while done < most and self._left:
             binding = self._left.pop()
-            if binding.source.bindings.get(binding.mark) is binding:
+            if binding.source.bindings.get(binding.binding_key) is binding:
                 self.vhost.drop_binding(binding)
             done += BINDING_COST
         if not self._left:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.binding import Binding, Mark, mark_of
-from penstock.core.headers import Demand, Demands, check_demand
-from penstock.core.topics import Topics, words_of
+from penstock.core.binding import Binding, BindingKey, binding_key
+from penstock.core.headers import HeaderMatch, HeaderMatchIndex, check_header_match
+from penstock.core.topics import TopicTrie, words_of
 from penstock.core.values import type_name
 from penstock.errors import PreconditionFailed
 
@@ -40,7 +40,7 @@ class Exchange:
         """What its arguments count with in `Metadata`."""
         self.alternate: str | None = None
         """The exchange that gets what no binding takes; there need not be one of that name."""
-        self.bindings: dict[Mark, Binding] = {}
+        self.bindings: dict[BindingKey, Binding] = {}
         self.version: i64 = 0
         """Counts changes of its bindings and gates: a route through it stands until then."""
         self.gates: list[Gate] = []
@@ -63,27 +63,27 @@ class Exchange:
         self, queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]
     ) -> Binding | None:
         """Return the binding that is exactly this one, or None."""
-        return self.bindings.get(mark_of(queue, exchange, key, arguments))
+        return self.bindings.get(binding_key(queue, exchange, key, arguments))
 
     def check_binding(self, arguments: dict[str, object]) -> None:
         """Look at the arguments of a new binding. Raises PreconditionFailed (406) for what cannot be meant."""
 
     def add(self, binding: Binding) -> None:
         """Lead to one more place; `Bindings` calls it."""
-        self.bindings[binding.mark] = binding
+        self.bindings[binding.binding_key] = binding
         self.version += 1
-        self._enter(binding)
+        self._index(binding)
 
     def remove(self, binding: Binding) -> None:
         """Undo `add`."""
-        del self.bindings[binding.mark]
+        del self.bindings[binding.binding_key]
         self.version += 1
-        self._strike(binding)
+        self._unindex(binding)
 
-    def _enter(self, binding: Binding) -> None:
+    def _index(self, binding: Binding) -> None:
         """Put a binding into the index of the type."""
 
-    def _strike(self, binding: Binding) -> None:
+    def _unindex(self, binding: Binding) -> None:
         """Undo `_enter`."""
 
 
@@ -106,14 +106,14 @@ class Direct(Exchange):
                 found.append(binding)
         return len(bindings)
 
-    def _enter(self, binding: Binding) -> None:
+    def _index(self, binding: Binding) -> None:
         bindings = self._by_key.get(binding.key)
         if bindings is None:
             bindings = {}
             self._by_key[binding.key] = bindings
         bindings[binding] = None
 
-    def _strike(self, binding: Binding) -> None:
+    def _unindex(self, binding: Binding) -> None:
         bindings = self._by_key[binding.key]
         del bindings[binding]
         if not bindings:
@@ -139,16 +139,16 @@ class Topic(Exchange):
 
     def __init__(self, vhost: str, name: str) -> None:
         super().__init__(vhost, name)
-        self._topics: Topics[Binding] = Topics()
+        self._topics: TopicTrie[Binding] = TopicTrie()
 
     def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:
         """See `Exchange.match`."""
         return self._topics.match(words_of(key), found, most)
 
-    def _enter(self, binding: Binding) -> None:
+    def _index(self, binding: Binding) -> None:
         self._topics.add(words_of(binding.key), binding)
 
-    def _strike(self, binding: Binding) -> None:
+    def _unindex(self, binding: Binding) -> None:
         self._topics.discard(words_of(binding.key), binding)
 
 
@@ -160,21 +160,21 @@ class Headers(Exchange):
 
     def __init__(self, vhost: str, name: str) -> None:
         super().__init__(vhost, name)
-        self._demands: Demands[Binding] = Demands()
+        self._matches: HeaderMatchIndex[Binding] = HeaderMatchIndex()
 
     def check_binding(self, arguments: dict[str, object]) -> None:
         """See `Exchange.check_binding`."""
-        check_demand(arguments)
+        check_header_match(arguments)
 
     def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:
         """See `Exchange.match`."""
-        return self._demands.match(headers, found, most)
+        return self._matches.match(headers, found, most)
 
-    def _enter(self, binding: Binding) -> None:
-        self._demands.add(binding, Demand(binding.arguments))
+    def _index(self, binding: Binding) -> None:
+        self._matches.add(binding, HeaderMatch(binding.arguments))
 
-    def _strike(self, binding: Binding) -> None:
-        self._demands.discard(binding)
+    def _unindex(self, binding: Binding) -> None:
+        self._matches.discard(binding)
 
 
 def make_exchange(kind: str, vhost: str, name: str) -> Exchange:

@@ -17,11 +17,11 @@ X_MATCH: Final = "x-match"
 """Says which: all arguments (the default) or any; those with x look at arguments whose names begin with x- as well."""
 
 
-DEMAND_VISITS: Final = 4
+HEADER_MATCH_VISITS: Final = 4
 """What looking at a header for a demand counts as, in visits of bindings."""
 
 
-class Demand:
+class HeaderMatch:
     """Headers that must be there: all of them, or any."""
 
     __slots__ = ("any", "wanted")
@@ -36,7 +36,7 @@ class Demand:
             if name != X_MATCH and (with_x or not name.startswith("x-"))
         ]
 
-    def met_by(self, headers: dict[str, object]) -> bool:
+    def matches(self, headers: dict[str, object]) -> bool:
         """Tell whether a message with these headers is meant.
 
         An argument without a value (void) asks for the header, whatever it says. Where nothing is asked for, "all" is
@@ -61,10 +61,10 @@ class Demand:
         return self.wanted[:1]
 
 
-Thing = TypeVar("Thing")
+Item = TypeVar("Item")
 
 
-class Demands(Generic[Thing]):
+class HeaderMatchIndex(Generic[Item]):
     """Things by what they ask of a message's headers.
 
     A demand for all stands under one of its headers, one for any under each of them. So a message finds those that are
@@ -72,14 +72,14 @@ class Demands(Generic[Thing]):
     """
 
     def __init__(self) -> None:
-        self._demands: dict[Thing, Demand] = {}
-        self._under: dict[tuple[str, object], dict[Thing, Demand]] = {}
-        self._always: dict[Thing, Demand] = {}
+        self._matches: dict[Item, HeaderMatch] = {}
+        self._under: dict[tuple[str, object], dict[Item, HeaderMatch]] = {}
+        self._always: dict[Item, HeaderMatch] = {}
         """Those that ask for nothing: what asks for all of it is met by every message."""
 
-    def add(self, thing: Thing, demand: Demand) -> None:
+    def add(self, thing: Item, demand: HeaderMatch) -> None:
         """Add a thing; it must not be there."""
-        self._demands[thing] = demand
+        self._matches[thing] = demand
         for key in demand.places():
             under = self._under.get(key)
             if under is None:
@@ -89,9 +89,9 @@ class Demands(Generic[Thing]):
         if not demand.wanted and not demand.any:
             self._always[thing] = demand
 
-    def discard(self, thing: Thing) -> None:
+    def discard(self, thing: Item) -> None:
         """Remove a thing."""
-        demand = self._demands.pop(thing)
+        demand = self._matches.pop(thing)
         for key in demand.places():
             under = self._under[key]
             del under[thing]
@@ -99,7 +99,7 @@ class Demands(Generic[Thing]):
                 del self._under[key]
         self._always.pop(thing, None)
 
-    def match(self, headers: dict[str, object], found: list[Thing], most: i64) -> i64:
+    def match(self, headers: dict[str, object], found: list[Item], most: i64) -> i64:
         """Add to `found` the things whose demand is met, each once, in no particular order.
 
         Returns how many headers and demands were looked at; when that is more than `most` it was given up.
@@ -108,7 +108,7 @@ class Demands(Generic[Thing]):
         if visited > most:
             return visited
         found.extend(self._always)
-        met: dict[Thing, None] = {}
+        met: dict[Item, None] = {}
         for name, value in headers.items():
             keys: list[tuple[str, object]] = [(name, None)]
             if value is not None:
@@ -118,16 +118,16 @@ class Demands(Generic[Thing]):
                 if under is None:
                     continue
                 for thing, demand in under.items():
-                    visited += DEMAND_VISITS if demand.any else DEMAND_VISITS * len(demand.wanted)
+                    visited += HEADER_MATCH_VISITS if demand.any else HEADER_MATCH_VISITS * len(demand.wanted)
                     if visited > most:
                         return visited
-                    if demand.any or demand.met_by(headers):
+                    if demand.any or demand.matches(headers):
                         met[thing] = None
         found.extend(met)
         return visited
 
 
-def check_demand(arguments: dict[str, object]) -> None:
+def check_header_match(arguments: dict[str, object]) -> None:
     """Raises PreconditionFailed (406) for an x-match that cannot be meant."""
     if X_MATCH not in arguments:
         return

@@ -99,7 +99,7 @@ class Length:
             consumer = rank.next
             for _ in range(min(int(rank.size), left)):
                 assert consumer is not None
-                room += consumer.room(now)
+                room += consumer.credit_left(now)
                 if room >= messages:
                     return True
                 consumer = consumer.after

@@ -14,7 +14,7 @@ DELIVERY_LIMIT: Final = "delivery_limit"
 consumers too often."""
 
 
-class Death:
+class DeathRecord:
     """How a message died."""
 
     __slots__ = ("queue", "reason", "exchange", "routing_key", "now", "rerouted")
@@ -34,14 +34,14 @@ class Death:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class LetterWriter:
+class DeathHeaderCodec:
     """Reads contents in their publisher's protocol, and writes deaths on them; without one, nothing is written."""
 
     def body_bytes(self, content: bytes) -> i64:
         """Return how many octets of a content are the body."""
         return len(content)
 
-    def write(self, content: bytes, death: Death) -> bytes | None:
+    def write(self, content: bytes, death: DeathRecord) -> bytes | None:
         """Return the content with a death written on it; None where nothing can be written on it."""
         return content
 

@@ -80,17 +80,17 @@ def expire_slice(broker: Dispatcher, queue: Queue) -> bool:
     return fresh
 
 
-def freshen(broker: Dispatcher, lifetime: Lifetime) -> bool:
+def freshen(broker: Dispatcher, lifetime: QueueExpiry) -> bool:
     """Drop what is too old in a queue before it delivers; returns whether it may: nothing of that is left."""
     fresh = expire_some(broker, lifetime.queue)
-    when = lifetime.next_look()
+    when = lifetime.next_expiry()
     if broker.expirable == 0:
         fresh = when > broker.now  # What is not too old does not wait for what is, in other queues.
     broker.timers.add(lifetime, when if fresh else broker.now)
     return fresh
 
 
-class Lifetime(TimerHandler):
+class QueueExpiry(TimerHandler):
     """A queue's entry in the broker's one timer; only queues with such settings have one."""
 
     def __init__(self, broker: Broker, queue: Queue) -> None:
@@ -100,7 +100,7 @@ class Lifetime(TimerHandler):
         self.used: float = broker.now
         """When the queue was last used."""
 
-    def next_look(self) -> float:
+    def next_expiry(self) -> float:
         """Return when something expires: a message, or the queue; infinity for nothing.
 
         Messages may come back to a queue that is deleted; nobody looks at it any more.
@@ -122,7 +122,7 @@ class Lifetime(TimerHandler):
             self.broker.delete_queue(self.queue)
             return NEVER
         self.broker.mark(self.queue)
-        return self.next_look()
+        return self.next_expiry()
 
     def _unused(self) -> bool:
         return not self.queue.consumers and not self.queue.cursors

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.core.broker import Broker
 
 
-class Pace(TimerHandler):
+class ConsumerRateLimiter(TimerHandler):
     """A consumer's most messages a second (Artemis' consumerMaxRate): a token bucket, and who wakes it.
 
     Up to a hundredth of a second's worth goes at once, so that high rates do not need a timer for each message.
@@ -48,13 +48,13 @@ class Pace(TimerHandler):
 
 def forget(broker: Broker, consumer: Consumer) -> None:
     """Drop the deadlines of a consumer that is gone: at a low rate, or over a long period, they would be far off."""
-    if consumer.pace is not None:
-        broker.timers.drop(consumer.pace)
-    if consumer.watch is not None:
-        broker.timers.drop(consumer.watch)
+    if consumer.rate_limiter is not None:
+        broker.timers.drop(consumer.rate_limiter)
+    if consumer.slow_monitor is not None:
+        broker.timers.drop(consumer.slow_monitor)
 
 
-class Watch(TimerHandler):
+class SlowConsumerMonitor(TimerHandler):
     """Looks whether a consumer is slow: every period, whether it settled fewer messages a second than it should.
 
     Only where a message has waited for it through the whole period: an idle queue accuses nobody, nor does one whose
@@ -71,7 +71,7 @@ class Watch(TimerHandler):
         self.cancels = cancels
         """Whether a slow one is cancelled; its connection and its channel stay."""
         self.slow: bool = False
-        self._settled: i64 = consumer.settled()
+        self._settled: i64 = consumer.settled_count()
         self._since: float = broker.now
 
     def on_deadline(self, now: float) -> float:
@@ -79,15 +79,15 @@ class Watch(TimerHandler):
         consumer = self.consumer
         if consumer not in consumer.queue.consumers:
             return NEVER
-        settled = consumer.settled() - self._settled
+        settled = consumer.settled_count() - self._settled
         took_s = now - self._since
         oldest = consumer.queue.ready_queue.next()
         kept_waiting = oldest is not None and oldest.arrived <= self._since
-        paced = consumer.pace is not None and consumer.pace.bucket.rate <= self.rate
+        paced = consumer.rate_limiter is not None and consumer.rate_limiter.bucket.rate <= self.rate
         slow = kept_waiting and not paced and float(settled) < self.rate * took_s
         if slow and not self.slow:
             self.broker.note_slow(consumer, float(settled) / took_s, self.rate, self.cancels)
         self.slow = slow
-        self._settled = consumer.settled()
+        self._settled = consumer.settled_count()
         self._since = now
         return NEVER if slow and self.cancels else now + self.period_s

@@ -6,14 +6,14 @@ then patterns with `#`, of which the longer (HierarchicalObjectRepository.java i
 
 from __future__ import annotations
 
-from penstock.core.topics import ANY, ONE, Topics
+from penstock.core.topics import ANY, ONE, TopicTrie
 
 
 class Patterns:
     """A set of patterns."""
 
     def __init__(self) -> None:
-        self._topics: Topics[str] = Topics()
+        self._topics: TopicTrie[str] = TopicTrie()
 
     def add(self, pattern: str) -> None:
         """Add a pattern; doing so twice is once."""

@@ -103,7 +103,7 @@ class Producer(WaitingPublisher, Awaiting):
 
     def publish(self, route: Route, content: bytes, charge: i64) -> None:
         """Take a publish from the peer. See the class's module for what may become of it."""
-        queue = route.only
+        queue = route.single_queue
         broker = self.broker
         if queue is not None and self.fast_path and not broker.turns.pending:
             messages = queue.messages + 1
@@ -125,7 +125,7 @@ class Producer(WaitingPublisher, Awaiting):
 
     def publish_stored(self, route: Route, content: bytes, charge: i64) -> None:
         """Take a persistent publish on its way to one durable queue; the same, but the store must have it as well."""
-        queue = route.stored
+        queue = route.is_durable
         broker = self.broker
         if queue is not None and self.fast_path and not broker.turns.pending:
             messages = queue.messages + 1
@@ -154,11 +154,11 @@ class Producer(WaitingPublisher, Awaiting):
 
     def _publish_slow_path(self, route: Route, content: bytes, charge: i64) -> None:
         row = self.withheld_run
-        if row is not None and row.takes(route.alone(), charge, self.broker):
+        if row is not None and row.takes(route.single_queue_for(), charge, self.broker):
             row.queue.append(route.envelope, content, charge, self.broker.now)
             self.broker.mark(row.queue)
             self.confirms.published += 1
-            if route.stored is not None:
+            if route.is_durable is not None:
                 self.await_disk(self.confirms.published)
             row.join(self.confirms.published, charge)
             return
@@ -234,7 +234,7 @@ class Producer(WaitingPublisher, Awaiting):
                 self.broker.note_refused(self, never)  # Nobody is there to be told; the log is.
             else:
                 self.close(never)
-        if policy.returns and route.mandatory and not self.confirming and not queue.deleted:
+        if policy.returns_refused and route.mandatory and not self.confirming and not queue.deleted:
             self.broker.note_returned(self, route, content, road.refusal_error(queue))
         if policy.destroys and not queue.deleted:
             self.broker.delete_queue(queue)

@@ -38,7 +38,7 @@ from penstock.names import QUORUM_DELIVERY_LIMIT, Features
 
 if TYPE_CHECKING:
     from penstock.core.cursor import Cursor
-    from penstock.core.dead_letters import DeadLetters
+    from penstock.core.dead_letters import DeadLetterPublisher
     from penstock.core.group import Kept
     from penstock.core.length import Length
     from penstock.core.pages import Pages
@@ -100,9 +100,9 @@ class Queue(Tally):
         self.cursors: list[Cursor] = []
         """The cursors that read this queue; empty while it is used in the ordinary way."""
         self.scheduled: bool = False
-        self.lifetime: TimerHandler | None = None
+        self.queue_expiry: TimerHandler | None = None
         """Looks after what expires here; None while nothing does."""
-        self.dead_letters: DeadLetters | None = None
+        self.dead_letters: DeadLetterPublisher | None = None
         """Sees to the messages that die here; None where they are dropped."""
         self.length: Length | None = None
         """Bounds what is ready, apart from the capacity; None where nothing does."""
@@ -334,7 +334,7 @@ class Queue(Tally):
         self.messages -= 1
         self.bytes -= message.charge
         if self.dead_letters is not None:
-            self.dead_letters.die(message, MAXLEN, False)
+            self.dead_letters.dead_letter(message, MAXLEN, False)
         self.dropped += 1
         self.note_losing()
         self.untold.dropped += 1
@@ -358,7 +358,7 @@ class Queue(Tally):
         """A message that waits no more, and is with nobody, has died: it goes, or keeps its place as a letter."""
         if self.dead_letters is not None:
             self.unacked(1, message.charge)
-            self.dead_letters.die(message, reason, True)
+            self.dead_letters.dead_letter(message, reason, True)
             return
         if self.tracks_removals:
             self.release([message], now)
@@ -366,8 +366,8 @@ class Queue(Tally):
 
     def count_rejected(self, address: Envelope, content: bytes, charge: i64, now: float) -> None:
         """Count a message that the overflow policy refused, or that came when the queue was gone."""
-        if self.dead_letters is not None and self.overflow.buries and not self.deleted:
-            self.dead_letters.die(Message(address, content, charge, 0, now), MAXLEN, False)
+        if self.dead_letters is not None and self.overflow.dead_letters and not self.deleted:
+            self.dead_letters.dead_letter(Message(address, content, charge, 0, now), MAXLEN, False)
         self.note_refusal()
 
     def purge(self, now: float, anew: bool = False) -> int:

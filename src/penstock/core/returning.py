@@ -153,7 +153,7 @@ def refuse_all(broker: Broker, session: Session, tag: i64) -> None:
     Raises PreconditionFailed for an unknown tag.
     """
     if session.span(tag) <= AT_ONCE:
-        session.discard(tag, True, broker.now)
+        session.reject(tag, True, broker.now)
         return
     refusing = Refusing(session.detach(tag))
     refusing.work(AT_ONCE, broker.now)

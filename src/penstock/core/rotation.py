@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.core.queue import Queue
 
 
-class Turn:
+class ConsumerSlot:
     """A consumer, and how many messages it may have of those that are there."""
 
     __slots__ = ("consumer", "room")
@@ -153,7 +153,7 @@ def has_exclusive(queue: Queue) -> bool:
     return queue.rotation is not None and queue.rotation.exclusive
 
 
-def whose_turn(queue: Queue, available: i64, now: float) -> Turn | None:
+def next_consumer(queue: Queue, available: i64, now: float) -> ConsumerSlot | None:
     """Return who gets some of the messages that are there now, None if nobody has room."""
     rotation = queue.rotation
     if rotation is None:
@@ -168,11 +168,11 @@ def whose_turn(queue: Queue, available: i64, now: float) -> Turn | None:
         assert consumer is not None
         if consumer is rank.first or rank.share == 0:
             rank.share = available // rank.size if available > rank.size else 1
-        room = consumer.room(now)
+        room = consumer.credit_left(now)
         if room > 0 and (consumer.woken or not _stands_behind(consumer)):
             consumer.woken = False
             rank.next = consumer.after
-            return Turn(consumer, room if room < rank.share else rank.share)
+            return ConsumerSlot(consumer, room if room < rank.share else rank.share)
         _park(rotation, consumer, now)
 
 
@@ -226,7 +226,7 @@ def _stands_behind(consumer: Consumer) -> bool:
 
 
 def _park(rotation: Rotation, consumer: Consumer, now: float) -> None:
-    """Let a consumer that has no room wait for what it lacks, in the order in which `Consumer.room` looks."""
+    """Let a consumer that has no room wait for what it lacks, in the order in which `Consumer.credit_left` looks."""
     session = consumer.session
     rotation.take_out(consumer)
     consumer.woken = False
@@ -236,9 +236,9 @@ def _park(rotation: Rotation, consumer: Consumer, now: float) -> None:
         _list(consumer, session.line)
     elif not consumer.no_ack and consumer.credit.left() == 0:
         consumer.state = ALONE
-    elif consumer.weighs() and not consumer.next_fits():
+    elif consumer.has_byte_limit() and not consumer.next_fits():
         _set_aside(rotation, consumer)
-    elif consumer.pace is not None and consumer.pace.wait(now):
+    elif consumer.rate_limiter is not None and consumer.rate_limiter.wait(now):
         consumer.state = ALONE
     else:
         _list(consumer, session.outlet if session.outlet.size > 0 else session.line)

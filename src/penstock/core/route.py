@@ -29,16 +29,16 @@ class Route:
         "mandatory",
         "copies",
         "queues",
-        "only",
+        "single_queue",
         "epoch",
         "by_headers",
         "control",
         "gates",
         "lane",
-        "ranks",
+        "by_priority",
         "variants",
-        "stored",
-        "looks",
+        "is_durable",
+        "checks_delivery_mode",
         "_kept",
         "_through",
         "_versions",
@@ -52,7 +52,7 @@ class Route:
         self.copies = copies
         """Routing keys besides that of the address (CC and BCC), of one message only; None for nearly all."""
         self.queues: list[Queue] = []
-        self.only: Queue | None = None
+        self.single_queue: Queue | None = None
         """The queue, where there is just one whatever the headers and the address has no gates: the hot path."""
         self.epoch: i64 = -1
         """In which change of the topology it was looked at last."""
@@ -64,13 +64,13 @@ class Route:
         """The gates of its address; empty for most."""
         self.lane: deque[Message] = NOWHERE
         """Where in `only` its messages go to the end of."""
-        self.ranks: dict[int, Route] = {}
+        self.by_priority: dict[int, Route] = {}
         """The same route for messages with a priority (0 to 255) of their own."""
         self.variants: dict[tuple[int, float], Route] = {}
         """And for those with a time to live (seconds), whatever their priority."""
-        self.stored: Queue | None = None
+        self.is_durable: Queue | None = None
         """As `only`, where that queue keeps its messages in the store."""
-        self.looks: bool = False
+        self.checks_delivery_mode: bool = False
         """Whether there is a store, so that the delivery mode of a message matters."""
         self._kept: Route | None = None
         """The same route for persistent messages."""
@@ -80,35 +80,35 @@ class Route:
         """Sum of their versions: each only grows, so the sum is the same while none has changed."""
         self._era: i64 = -1
 
-    def lead_to(self, queues: list[Queue], through: list[Exchange], epoch: i64, era: i64) -> None:
+    def set_queues(self, queues: list[Queue], through: list[Exchange], epoch: i64, era: i64) -> None:
         """Set the queues found through these exchanges; `era` counts the comings and goings of exchanges."""
         self.queues = queues
         self.epoch = epoch
         self._through = through
         self._versions = _versions(through)
         self._era = era
-        self.ranks.clear()
+        self.by_priority.clear()
         self.variants.clear()
         self._kept = None
-        self.only = None
-        self.stored = None
+        self.single_queue = None
+        self.is_durable = None
         self.lane = NOWHERE
         address = self.envelope
         if len(queues) == 1 and not self.by_headers and not self.gates and address.ttl_s == NEVER:
             if address.persistent and queues[0].storage is not None:
-                self.stored = queues[0]
+                self.is_durable = queues[0]
             else:
-                self.only = queues[0]
+                self.single_queue = queues[0]
             self.lane = queues[0].ready_queue.ready_for(address.priority)
 
-    def alone(self) -> Queue | None:
+    def single_queue_for(self) -> Queue | None:
         """Return the one queue of a message that needs no more than that, whether it is stored or not."""
-        queue = self.stored
+        queue = self.is_durable
         if queue is not None and queue.storage is not None and not queue.storage.stock.easy:
             return None
-        return self.only if queue is None else queue
+        return self.single_queue if queue is None else queue
 
-    def stands(self, epoch: i64, era: i64) -> bool:
+    def is_current(self, epoch: i64, era: i64) -> bool:
         """Tell whether it was found already and still is right: what changed since did not concern it."""
         if self._era != era or not self._through or _versions(self._through) != self._versions:
             return False
@@ -124,20 +124,20 @@ class Route:
             self._kept = found
         return found
 
-    def rank(self, priority: i64) -> Route:
+    def with_priority(self, priority: i64) -> Route:
         """Return the same route for messages with this priority; 0 is as if they had none."""
         if priority == self.envelope.priority:
             return self
-        found = self.ranks.get(int(priority))
+        found = self.by_priority.get(int(priority))
         if found is None:
             found = self._made_for(priority, self.envelope.ttl_s, self.envelope.persistent)
-            self.ranks[int(priority)] = found
+            self.by_priority[int(priority)] = found
         return found
 
     def variant(self, priority: i64, ttl_s: float) -> Route:
         """Return the same route for messages with these; infinity is as if they had no time to live."""
         if ttl_s == self.envelope.ttl_s:
-            return self.rank(priority)
+            return self.with_priority(priority)
         key = (int(priority), ttl_s)
         found = self.variants.get(key)
         if found is None:
@@ -149,11 +149,11 @@ class Route:
 
     def _made_for(self, priority: i64, ttl_s: float, persistent: bool) -> Route:
         found = Route(self.envelope.variant(priority, ttl_s, persistent), self.mandatory)
-        found.looks = self.looks
+        found.checks_delivery_mode = self.checks_delivery_mode
         found.by_headers = self.by_headers
         found.control = self.control
         found.gates = self.gates
-        found.lead_to(self.queues, [], self.epoch, self._era)
+        found.set_queues(self.queues, [], self.epoch, self._era)
         return found
 
 

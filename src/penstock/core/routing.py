@@ -26,7 +26,7 @@ VISITS_A_UNIT: Final = 8
 """Visits that are a unit of work."""
 
 
-class Search:
+class RouteLookup:
     """What is found on the way of one message, or of all that take the same route.
 
     Raises ResourceError (506) at a bound: what one message costs is bounded, or it would keep all others waiting.
@@ -65,7 +65,7 @@ class Search:
         self.through.append(exchange)
         at = 0
         while at < len(self.through):
-            self._look_at(self.through[at])
+            self._lookup(self.through[at])
             at += 1
 
     def work(self) -> i64:
@@ -98,7 +98,7 @@ class Search:
                 f"(at exchange '{exchange.name}')"
             )
 
-    def _look_at(self, exchange: Exchange) -> None:
+    def _lookup(self, exchange: Exchange) -> None:
         if exchange.by_headers:
             self.by_headers = True
         found = self._found
@@ -110,13 +110,13 @@ class Search:
         for index in range(before, len(found)):
             target = found[index].exchange
             if target is not None:
-                self._reach(target)
+                self._visit(target)
         if len(found) == before and exchange.alternate is not None:
             target = self._exchanges.get(exchange.alternate)
             if target is not None:
-                self._reach(target)
+                self._visit(target)
 
-    def _reach(self, exchange: Exchange) -> None:
+    def _visit(self, exchange: Exchange) -> None:
         if self._seen is None:
             self._seen = {self.through[0]: None}
         if exchange not in self._seen and not exchange.deleted:

@@ -81,7 +81,7 @@ class Session:
         """Say in a phrase what keeps deliveries back, when `receiving` is false."""
         return "its connection does not take more"
 
-    def take(self, consumer: Consumer, room: i64, now: float) -> Batch:
+    def take_batch(self, consumer: Consumer, room: i64, now: float) -> Batch:
         """Take the next batch of a consumer's queue, at most `room` messages; there is at least one."""
         queue = consumer.queue
         if room > BATCH_MESSAGES:
@@ -94,7 +94,7 @@ class Session:
         backlog = queue.ready_queue
         run = backlog.contiguous()
         left: i64 = len(run)
-        weighs = consumer.weighs()
+        weighs = consumer.has_byte_limit()
         while room > 0 and charge < BATCH_BYTES:
             if weighs and messages and not self._one_more(consumer, len(messages), charge):
                 break
@@ -113,7 +113,7 @@ class Session:
         if queue.length is not None:
             queue.length.left_all(messages)
         if queue.storage is not None:
-            batch.early = note_out(queue.storage, messages)
+            batch.waits_for_disk = note_out(queue.storage, messages)
         count = batch.left
         self.next_tag += count
         consumer.delivered += count
@@ -130,7 +130,7 @@ class Session:
 
     def _one_more(self, consumer: Consumer, messages: i64, bytes: i64) -> bool:
         oldest = consumer.queue.ready_queue.next()
-        return oldest is not None and consumer.takes(messages, bytes, oldest.charge)
+        return oldest is not None and consumer.accepts(messages, bytes, oldest.charge)
 
     def get(self, queue: Queue, no_ack: bool, now: float) -> Batch | None:
         """Take one message without a subscription (basic.get); None when there is none to be had."""
@@ -139,7 +139,7 @@ class Session:
             return None
         consumer = Consumer("", self, queue, no_ack, False, 0)
         consumer.shared = Credit()  # Who asks for one message gets it, and others as many as before (RabbitMQ).
-        return self.take(consumer, 1, now)
+        return self.take_batch(consumer, 1, now)
 
     # Settling
 
@@ -160,7 +160,7 @@ class Session:
                 queue.release([message], now)
             queue.settle(1, message.charge, now)
 
-    def discard(self, tag: i64, multiple: bool, now: float) -> None:
+    def reject(self, tag: i64, multiple: bool, now: float) -> None:
         """Settle deliveries that a consumer refused without asking for another delivery (nack, reject).
 
         Raises PreconditionFailed for an unknown tag.

@@ -13,7 +13,7 @@ from penstock.names import Word
 CANCEL: Final = "cancel"
 
 
-class Terms:
+class ConsumerSettings:
     """What the arguments of basic.consume say, else the settings of the queue at that moment."""
 
     def __init__(self, settings: Settings, words: dict[str, Word]) -> None:
@@ -36,7 +36,7 @@ class Terms:
         if policy is not None:
             self.slow_policy = policy.text
 
-    def narrowed(self, prefetch_bytes: i64) -> i64:
+    def narrower_window(self, prefetch_bytes: i64) -> i64:
         """Return its byte window beside a prefetch in bytes (basic.qos prefetch-size; 0 is none): the narrower one."""
         if prefetch_bytes == 0:
             return self.window_bytes

@@ -20,29 +20,29 @@ ONE: Final = "*"
 ANY: Final = "#"
 UNBOUNDED_WALK: Final = 1 << 62
 
-Thing = TypeVar("Thing")
+Item = TypeVar("Item")
 
 
-class Node(Generic[Thing]):
+class Node(Generic[Item]):
     """What a beginning of patterns leads to."""
 
-    __slots__ = ("branches", "one", "any", "things", "walk", "since")
+    __slots__ = ("branches", "one", "any", "items", "walk", "since")
 
     def __init__(self) -> None:
-        self.branches: dict[str, Node[Thing]] | None = None
+        self.branches: dict[str, Node[Item]] | None = None
         """What single words lead to from here; None where no pattern has one."""
-        self.one: Node[Thing] | None = None
+        self.one: Node[Item] | None = None
         """What `*` leads to."""
-        self.any: Node[Thing] | None = None
+        self.any: Node[Item] | None = None
         """What `#` leads to."""
-        self.things: dict[Thing, None] | None = None
+        self.items: dict[Item, None] | None = None
         """What the patterns that end here stand for; None where none ever did."""
         self.walk: i64 = 0
         """Of a node behind a `#`: the last walk that came here."""
         self.since: i64 = 0
         """And the first word from which on it looked behind it."""
 
-    def child(self, word: str) -> Node[Thing] | None:
+    def child(self, word: str) -> Node[Item] | None:
         """Return what a word of a pattern leads to."""
         if word == ONE:
             return self.one
@@ -50,11 +50,11 @@ class Node(Generic[Thing]):
             return self.any
         return None if self.branches is None else self.branches.get(word)
 
-    def grow(self, word: str) -> Node[Thing]:
+    def grow(self, word: str) -> Node[Item]:
         """Return the same, made where there is none."""
         node = self.child(word)
         if node is None:
-            node = Node[Thing]()
+            node = Node[Item]()
             if word == ONE:
                 self.one = node
             elif word == ANY:
@@ -78,38 +78,38 @@ class Node(Generic[Thing]):
 
     def idle(self) -> bool:
         """Tell whether nothing ends here or behind it."""
-        return not self.things and self.leads_nowhere()
+        return not self.items and self.leads_nowhere()
 
     def leads_nowhere(self) -> bool:
         """Tell whether no pattern goes on behind it."""
         return self.branches is None and self.one is None and self.any is None
 
 
-class Topics(Generic[Thing]):
+class TopicTrie(Generic[Item]):
     """Things by the patterns that they stand behind; several may have the same pattern."""
 
     def __init__(self) -> None:
-        self.root: Node[Thing] = Node()
+        self.root: Node[Item] = Node()
         self._walks: i64 = 0
 
-    def add(self, pattern: list[str], thing: Thing) -> None:
+    def add(self, pattern: list[str], thing: Item) -> None:
         """Add a thing; doing so twice is once."""
         node = self.root
         for word in pattern:
             node = node.grow(word)
-        if node.things is None:
-            node.things = {}
-        node.things[thing] = None
+        if node.items is None:
+            node.items = {}
+        node.items[thing] = None
 
-    def discard(self, pattern: list[str], thing: Thing) -> None:
+    def discard(self, pattern: list[str], thing: Item) -> None:
         """Remove a thing, and the branches that lead nowhere without it."""
-        path: list[Node[Thing]] = [self.root]
+        path: list[Node[Item]] = [self.root]
         for word in pattern:
             child = path[len(path) - 1].child(word)
             if child is None:
                 return
             path.append(child)
-        things = path[len(path) - 1].things
+        things = path[len(path) - 1].items
         if things is not None:
             things.pop(thing, None)
         for index in range(len(pattern), 0, -1):
@@ -117,30 +117,30 @@ class Topics(Generic[Thing]):
                 return
             path[index - 1].prune(pattern[index - 1])
 
-    def match(self, words: list[str], found: list[Thing], most: i64 = UNBOUNDED_WALK) -> i64:
+    def match(self, words: list[str], found: list[Item], most: i64 = UNBOUNDED_WALK) -> i64:
         """Add to `found` the things whose pattern matches, once for each such pattern.
 
         Returns how many nodes and things were visited; when that is more than `most` the walk has been given up.
         """
         self._walks += 1
-        walk: Walk[Thing] = Walk(self._walks, words, found, most)
-        _come(self.root, 0, walk)
+        walk: Walk[Item] = Walk(self._walks, words, found, most)
+        _match_node(self.root, 0, walk)
         return most - walk.left
 
 
-class Walk(Generic[Thing]):
+class Walk(Generic[Item]):
     """A key on its way down the branches."""
 
     __slots__ = ("number", "words", "found", "left")
 
-    def __init__(self, number: i64, words: list[str], found: list[Thing], most: i64) -> None:
+    def __init__(self, number: i64, words: list[str], found: list[Item], most: i64) -> None:
         self.number: i64 = number
         self.words = words
         self.found = found
         self.left: i64 = most
         """What it may still visit; below 0 it is given up."""
 
-    def take(self, things: dict[Thing, None]) -> None:
+    def take(self, things: dict[Item, None]) -> None:
         """Add things to what was found."""
         self.left -= len(things)
         if self.left >= 0:
@@ -148,21 +148,21 @@ class Walk(Generic[Thing]):
                 self.found.append(thing)
 
 
-def _come(node: Node[Thing], at: i64, walk: Walk[Thing]) -> None:
+def _match_node(node: Node[Item], at: i64, walk: Walk[Item]) -> None:
     """Look at a node, with the words from `at` on still to come."""
-    if at == len(walk.words) and node.things is not None:
-        walk.take(node.things)
-    _go_on(node, at, walk)
+    if at == len(walk.words) and node.items is not None:
+        walk.take(node.items)
+    _match_children(node, at, walk)
 
 
-def _go_on(node: Node[Thing], at: i64, walk: Walk[Thing]) -> None:
+def _match_children(node: Node[Item], at: i64, walk: Walk[Item]) -> None:
     """Look at what is behind a node."""
     walk.left -= 1
     if walk.left < 0:
         return
     following = node.any
     if following is not None:
-        _come_by_any(following, at, walk)
+        _match_hash(following, at, walk)
     words = walk.words
     if at == len(words):
         return
@@ -170,19 +170,19 @@ def _go_on(node: Node[Thing], at: i64, walk: Walk[Thing]) -> None:
     if branches is not None:
         following = branches.get(words[at])
         if following is not None:
-            _come(following, at + 1, walk)
+            _match_node(following, at + 1, walk)
     following = node.one
     if following is not None:
-        _come(following, at + 1, walk)
+        _match_node(following, at + 1, walk)
 
 
-def _come_by_any(node: Node[Thing], at: i64, walk: Walk[Thing]) -> None:
+def _match_hash(node: Node[Item], at: i64, walk: Walk[Item]) -> None:
     """Look at a node behind a `#`, which may take any number of the words from `at` on."""
     until: i64 = len(walk.words) + 1
     if node.walk != walk.number:
         node.walk = walk.number
-        if node.things is not None:  # The `#` takes all that is left.
-            walk.take(node.things)
+        if node.items is not None:  # The `#` takes all that is left.
+            walk.take(node.items)
     elif at >= node.since:
         return
     else:
@@ -191,7 +191,7 @@ def _come_by_any(node: Node[Thing], at: i64, walk: Walk[Thing]) -> None:
     if node.leads_nowhere():
         return
     while at < until and walk.left >= 0:
-        _go_on(node, at, walk)
+        _match_children(node, at, walk)
         at += 1
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.binding import EXCHANGE, QUEUE, Binding, Bindings
-from penstock.core.dead_letters import DeadLetters
+from penstock.core.dead_letters import DeadLetterPublisher
 from penstock.core.ending import BindingsEnd
 from penstock.core.equivalence import check_exchange, check_queue
 from penstock.core.exchange import Exchange, alternate_of, make_exchange
@@ -18,7 +18,7 @@ from penstock.core.metadata import COMPARED
 from penstock.core.paging import arrange, check
 from penstock.core.queue import Queue
 from penstock.core.route import Route
-from penstock.core.routing import CONTROL_EXCHANGE, Search
+from penstock.core.routing import CONTROL_EXCHANGE, RouteLookup
 from penstock.core.table import SettingsTable
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.level import UNLIMITED
@@ -137,21 +137,21 @@ class VirtualHost:
         queue.auto_delete = auto_delete
         queue.owner = owner
         keep(self.gates.broker.journal, queue)
-        self.enter_queue(queue)
+        self.add_queue(queue)
         return queue
 
-    def enter_queue(self, queue: Queue) -> None:
+    def add_queue(self, queue: Queue) -> None:
         """Let a queue that has been made be one of the virtual host's; its name is free."""
         self.queues[queue.name] = queue
         queue.arguments_charge = self.gates.metadata.add(self.name, queue.arguments)
         if queue.settings.overflow.pages:
             arrange(self.gates.broker, queue)
         self.gates.place_queue(queue)
-        self.see_to_letters(queue)
+        self.setup_dead_lettering(queue)
         limit(self.gates.broker, queue)
         self.epoch += 1
 
-    def open_replies(self, address: str) -> Queue:
+    def create_reply_queue(self, address: str) -> Queue:
         """Make the queue that direct replies to one consumer go through; it ends with that consumer.
 
         Who replies is never held back by who asked: what would pass its capacity is refused.
@@ -165,7 +165,7 @@ class VirtualHost:
         self.epoch += 1
         return queue
 
-    def leads_to(self, address: str) -> Queue | None:
+    def default_route(self, address: str) -> Queue | None:
         """Return the queue that a routing key leads to in the default exchange; None where there is none."""
         queue = self.queues.get(address)
         return self.replies.get(address) if queue is None else queue
@@ -197,7 +197,7 @@ class VirtualHost:
         queue.update_gate(now)
         return count
 
-    def see_to_letters(self, queue: Queue) -> None:
+    def setup_dead_lettering(self, queue: Queue) -> None:
         """Arrange what becomes of messages that die in a queue, by its present settings.
 
         Letters that wait go on to where they were to go.
@@ -205,7 +205,7 @@ class VirtualHost:
         if queue.settings.dead_letter_exchange is None:
             queue.dead_letters = None
         elif queue.dead_letters is None:
-            queue.dead_letters = DeadLetters(self.gates.broker, queue)
+            queue.dead_letters = DeadLetterPublisher(self.gates.broker, queue)
 
     # Exchanges
 
@@ -244,11 +244,11 @@ class VirtualHost:
         made.auto_delete = auto_delete
         made.internal = internal
         made.arguments = arguments
-        self.enter_exchange(made)
+        self.add_exchange(made)
         keep(self.gates.broker.journal, made)
         return made
 
-    def enter_exchange(self, exchange: Exchange) -> None:
+    def add_exchange(self, exchange: Exchange) -> None:
         """Let an exchange that has been made be one of the virtual host's; its name is free.
 
         Raises PreconditionFailed (406) for what patterns say about it and cannot be meant together; it is there then,
@@ -322,7 +322,7 @@ class VirtualHost:
             raise ResourceError(f"vhost '{self.name}' has {BINDINGS_MAX} bindings, the most it may have")
         binding = Binding(origin, queue, exchange, key, arguments)
         if not from_store:
-            thing = f"binding from exchange '{source}' to {binding.mark[0]} '{binding.mark[1]}' in vhost '{self.name}'"
+            thing = f"binding from exchange '{source}' to {binding.binding_key[0]} '{binding.binding_key[1]}' in vhost '{self.name}'"
             self.gates.metadata.admit(thing, self.name, arguments, times_kept(origin))
         admit(self.gates.broker.journal, lasts(binding))
         self.bindings.add(binding)
@@ -339,7 +339,7 @@ class VirtualHost:
         if binding is not None:
             self.drop_binding(binding)
 
-    def take_back(self, binding: Binding) -> None:
+    def remove_binding(self, binding: Binding) -> None:
         """Remove a binding as if it had never been made: no exchange is auto-deleted for it."""
         self.bindings.remove(binding)
         self.gates.metadata.give_back(self.name, binding.arguments_charge)
@@ -370,24 +370,24 @@ class VirtualHost:
 
     def drop_binding(self, binding: Binding) -> None:
         """Remove a binding; an exchange that is auto-deleted goes with its last one."""
-        self.take_back(binding)
+        self.remove_binding(binding)
         source = binding.source
         if source.auto_delete and not source.bindings and self.exchanges.get(source.name) is source:
             self.delete_exchange(source.name, False)
 
     # Routing
 
-    def find_again(self, route: Route, from_within: bool = False) -> None:
+    def refresh_route(self, route: Route, from_within: bool = False) -> None:
         """Bring a route that is kept up to date with the topology; raises as `resolve` does.
 
         Where nothing has changed that it depends on, it stands as it is.
         """
-        if route.epoch != self.epoch and not route.stands(self.epoch, self.era):
+        if route.epoch != self.epoch and not route.is_current(self.epoch, self.era):
             self.resolve(route, {}, from_within)
 
-    def _search(self, exchange: Exchange, route: Route, headers: dict[str, object]) -> Search:
+    def _route_lookup(self, exchange: Exchange, route: Route, headers: dict[str, object]) -> RouteLookup:
         """Find where a route leads to. Raises ResourceError (506) where that is too much for one message."""
-        search = Search(self.exchanges, route, headers)
+        search = RouteLookup(self.exchanges, route, headers)
         try:
             search.begin(exchange)
         finally:
@@ -401,28 +401,28 @@ class VirtualHost:
         ResourceError (506) where it would visit or reach too much.
         """
         name = route.envelope.exchange
-        route.looks = self.gates.broker.journal is not None
+        route.checks_delivery_mode = self.gates.broker.journal is not None
         if name == "":
             route.gates = []
-            route.lead_to(self._named(route), [], self.epoch, self.era)
+            route.set_queues(self._named(route), [], self.epoch, self.era)
             return
         exchange = self.exchange(name)
         if exchange.internal and not from_within:
             raise AccessRefused(f"cannot publish to internal exchange '{name}' in vhost '{self.name}'")
-        search = self._search(exchange, route, headers)
+        search = self._route_lookup(exchange, route, headers)
         route.control = name == CONTROL_EXCHANGE
         route.by_headers = search.by_headers
         route.gates = [] if route.control else exchange.gates
-        route.lead_to(search.queues(), search.through, self.epoch, self.era)
+        route.set_queues(search.queues(), search.through, self.epoch, self.era)
 
     def _named(self, route: Route) -> list[Queue]:
         """Return where the default exchange leads: to the queues that the routing keys name."""
-        queue = self.leads_to(route.envelope.routing_key)
+        queue = self.default_route(route.envelope.routing_key)
         if route.copies is None:
             return [] if queue is None else [queue]
         found: dict[Queue, None] = {} if queue is None else {queue: None}
         for name in route.copies:
-            queue = self.leads_to(name)
+            queue = self.default_route(name)
             if queue is not None:
                 found[queue] = None
         return list(found)

@@ -161,7 +161,7 @@ def _queue(hub: Hub, queue: Queue) -> tuple[object, ...]:
         (features.max_priority, features.single_active, features.quorum),
         queue_settings(hub.broker, queue),
         (queue.settings.dead_letter_exchange, queue.settings.dead_letter_routing_key),
-        (queue.dead_letters is not None, queue.lifetime is not None),
+        (queue.dead_letters is not None, queue.queue_expiry is not None),
         int(queue.delivery_limit()),
         [(gate.kind, gate.name, gate.kind == "operator" and gate.open) for gate in queue.gates],
     )
@@ -171,7 +171,7 @@ def _binding(binding: Binding) -> str:
     end: Queue | Exchange | None = binding.queue or binding.exchange
     assert end is not None
     number = number_of(end) if isinstance(end, Queue) else 0
-    return repr((binding.source.name, binding.mark[0], end.name, number, binding.key, binding.arguments))
+    return repr((binding.source.name, binding.binding_key[0], end.name, number, binding.key, binding.arguments))
 
 
 def queue_of(vhost: VirtualHost, name: str, **arguments: object) -> Queue:

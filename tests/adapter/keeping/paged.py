@@ -76,7 +76,7 @@ class PagedHouse:
         publisher = producer or self.producers[name]
         if persistent:
             route = route.persistent()
-        if route.stored is not None:
+        if route.is_durable is not None:
             publisher.publish_stored(route, content, charge)
         else:
             publisher.publish(route, content, charge)

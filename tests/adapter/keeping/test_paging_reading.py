@@ -60,7 +60,7 @@ def test_a_delivery_is_announced_only_where_its_message_can_come_back_after_a_ki
     assert batch is not None
     assert batch.messages[0] is not None
     assert batch.messages[0].content == b"17"
-    assert batch.early is persistent
+    assert batch.waits_for_disk is persistent
 
 
 def test_a_second_delivery_waits_as_the_first_one_does_until_the_store_knows_of_that() -> None:
@@ -73,7 +73,7 @@ def test_a_second_delivery_waits_as_the_first_one_does_until_the_store_knows_of_
         batch = house.session.get(house.queues["q"], False, house.now)
         assert batch is not None
         house.session.requeue(batch.first, False, house.now)
-        return batch.early
+        return batch.waits_for_disk
 
     assert is_early()
     assert is_early()

@@ -72,7 +72,7 @@ class House:
     def route(self, exchange: str, key: str, priority: int, persistent: bool) -> Route:
         route = self.vhost.route(exchange, key, False)
         self.vhost.resolve(route, {})
-        return (route.persistent() if persistent else route).rank(priority)
+        return (route.persistent() if persistent else route).with_priority(priority)
 
 
 class Lives(RuleBasedStateMachine):
@@ -107,7 +107,7 @@ class Lives(RuleBasedStateMachine):
             content = b"%d" % self.count
             route = self.house.route(*where, priority, persistent)
             charge = LARGE if large else 300
-            if route.stored is not None:
+            if route.is_durable is not None:
                 self.house.producer.publish_stored(route, content, charge)
             else:
                 self.house.producer.publish(route, content, charge)
@@ -153,7 +153,7 @@ class Lives(RuleBasedStateMachine):
     @rule(data=st.data())
     def reject(self, data: st.DataObject) -> None:
         out = data.draw(st.sampled_from(self.out))
-        self.house.session.discard(out.tag, False, self.now)
+        self.house.session.reject(out.tag, False, self.now)
         self.out.remove(out)
         if out.queue == "work":
             self.dies(out)

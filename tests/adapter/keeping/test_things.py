@@ -114,7 +114,7 @@ def test_numbers_go_on_above_the_highest_where_the_next_one_was_lost(vhost: Virt
 def test_queues_that_end_with_the_broker_have_no_number(hub: Hub, vhost: VirtualHost, store: Declared) -> None:
     transient = vhost.declare_queue("transient", {}, False, False, None, None)
     exclusive = vhost.declare_queue("exclusive", {}, True, False, hub, hub)
-    replies = vhost.open_replies("replies")
+    replies = vhost.create_reply_queue("replies")
     assert [number_of(queue) for queue in (transient, exclusive, replies)] == [0, 0, 0]
     assert [queue.storage for queue in (transient, exclusive, replies)] == [None, None, None]
     for queue in (transient, exclusive, replies):

@@ -163,7 +163,7 @@ class Channel(Session):
         if batch.consumer.queue.counts_returns():
             messages = [None if message is None else counted(message) for message in messages]
         write_deliveries(connection.out, head, messages, batch.first, connection.frame_max)
-        if batch.early:
+        if batch.waits_for_disk:
             connection.await_deliveries()
         if not batch.consumer.no_ack:
             self.await_settlement(batch)
@@ -258,10 +258,10 @@ class Channel(Session):
         content = b"".join(self._content)
         charge = self._content_size + OVERHEAD
         route = self._drop_content()
-        self.vhost.find_again(route)
+        self.vhost.refresh_route(route)
         if flags_of(content) & (CLAIMS | particulars_of(route) | HEADERS_FLAG):
             self.publish_looking(route, content, charge)
-        elif route.only is not None:
+        elif route.single_queue is not None:
             self.producer.publish(route, content, charge)
         else:
             self.publish(route, content, charge)
@@ -317,7 +317,7 @@ class Channel(Session):
             route = variant_of(route, content, 0)
         if flags & HEADERS_FLAG and may_name_copies(content, FLAGS_AT, header_end(content)):
             self._publish_copies(route, content, charge)
-        elif route.only is not None:
+        elif route.single_queue is not None:
             self.producer.publish(route, content, charge)
         else:
             self.publish(route, content, charge)

@@ -337,7 +337,7 @@ class Connection(Intake):
     def find_again(self, route: Route) -> None:
         """See `Intake.find_again`."""
         assert self.vhost is not None
-        self.vhost.find_again(route)
+        self.vhost.refresh_route(route)
 
     def control_request(self, channel: Channel, route: Route, content: bytes) -> None:
         """Hand a publish to the control exchange over to the broker's control operations."""

@@ -16,7 +16,7 @@ from penstock.adapter.amqp091.content import properties_of
 from penstock.adapter.amqp091.copies import CC, copies_of
 from penstock.adapter.amqp091.raw import EXPIRATION, Rewriting
 from penstock.adapter.control import Control
-from penstock.core.letters import Death, LetterWriter
+from penstock.core.letters import DeathHeaderCodec, DeathRecord
 from penstock.wire.amqp091.codec import CodecError
 from penstock.wire.amqp091.fields import EPOCH, FieldReader
 
@@ -32,14 +32,14 @@ WRITTEN: Final = ("count", "reason", "queue", "time", "exchange", "routing-keys"
 Entry = dict[str, object]
 
 
-class DeathWriter(LetterWriter):
+class XDeathCodec(DeathHeaderCodec):
     """Writes and reads them; `control` knows what time it is."""
 
     def __init__(self, control: Control) -> None:
         self.control = control
 
-    def write(self, content: bytes, death: Death) -> bytes | None:
-        """See `LetterWriter.write`; None: the headers cannot be read, or what is written would not fit into a frame."""
+    def write(self, content: bytes, death: DeathRecord) -> bytes | None:
+        """See `DeathHeaderCodec.write`; None: the headers cannot be read, or what is written would not fit into a frame."""
         try:
             message = Rewriting(content)
             deaths = _deaths(message.headers)
@@ -58,7 +58,7 @@ class DeathWriter(LetterWriter):
         return message.with_headers({"x-death": list(deaths[:DEATHS_KEPT]), **ours})
 
     def deaths(self, content: bytes) -> list[tuple[str, str]]:
-        """See `LetterWriter.deaths`."""
+        """See `DeathHeaderCodec.deaths`."""
         try:
             found = _deaths(Rewriting(content).headers)
         except CodecError:
@@ -66,21 +66,21 @@ class DeathWriter(LetterWriter):
         return [(str(entry.get("queue")), str(entry.get("reason"))) for entry in found]
 
     def body_bytes(self, content: bytes) -> i64:
-        """See `LetterWriter.body_bytes`: the header says it (section 4.2.6.1)."""
+        """See `DeathHeaderCodec.body_bytes`: the header says it (section 4.2.6.1)."""
         return read_i64_be(content, 11)
 
     def headers(self, content: bytes) -> Entry:
-        """See `LetterWriter.headers`."""
+        """See `DeathHeaderCodec.headers`."""
         try:
             return properties_of(content).headers or {}
         except CodecError:
             return {}
 
     def copies(self, content: bytes) -> list[str]:
-        """See `LetterWriter.copies`."""
+        """See `DeathHeaderCodec.copies`."""
         return copies_of(content)
 
-    def _begun(self, death: Death, expiration: str | None, copies: list[str]) -> Entry:
+    def _begun(self, death: DeathRecord, expiration: str | None, copies: list[str]) -> Entry:
         seconds = int(death.now + self.control.wall_offset)
         entry: Entry = {
             "count": 1,
@@ -93,7 +93,7 @@ class DeathWriter(LetterWriter):
         return entry if expiration is None else {**entry, "original-expiration": expiration}
 
 
-def _told(death: Death) -> Entry:
+def _told(death: DeathRecord) -> Entry:
     return {"exchange": death.exchange, "queue": death.queue, "reason": death.reason}
 
 

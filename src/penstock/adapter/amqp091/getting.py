@@ -74,7 +74,7 @@ def _answer(channel: Channel, queue: Queue, no_ack: bool) -> bool:
     assert message is not None
     told = counted(message) if queue.counts_returns() else message
     channel.send_content(_get_ok(channel, batch), told.content)
-    if batch.early:
+    if batch.waits_for_disk:
         channel.connection.await_deliveries()
     return True
 

@@ -308,12 +308,12 @@ class Intake(Worker):
                 except BrokerError as error:
                     self.on_error(int(channel.number), error, BASIC_PUBLISH)
                     return end
-        elif route.looks and size == 15 and data[head + 21] == PERSISTENT:
+        elif route.checks_delivery_mode and size == 15 and data[head + 21] == PERSISTENT:
             route = route.persistent()
         content = data[head:end]
-        if route.only is not None:
+        if route.single_queue is not None:
             channel.producer.publish(route, content, size - FIXED_OCTETS + body + OVERHEAD)
-        elif route.stored is not None:
+        elif route.is_durable is not None:
             channel.producer.publish_stored(route, content, size - FIXED_OCTETS + body + OVERHEAD)
         else:
             try:

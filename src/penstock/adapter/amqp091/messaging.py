@@ -11,7 +11,7 @@ from penstock.adapter.amqp091.declaring import named_queue
 from penstock.core.consumer import Consumer
 from penstock.core.load import ACKNOWLEDGE, DISCARD, REQUEUE
 from penstock.core.returning import refuse_all, requeue_all
-from penstock.core.terms import Terms
+from penstock.core.terms import ConsumerSettings
 from penstock.errors import NotAllowed, NotImplementedHere, PreconditionFailed
 from penstock.flow.credit import UNBOUNDED
 from penstock.names import read_consume_arguments, read_priority
@@ -62,9 +62,9 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
     if tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
     arguments = arg.table(args, "arguments")
-    terms = Terms(queue.settings, read_consume_arguments(tag, arguments))
+    terms = ConsumerSettings(queue.settings, read_consume_arguments(tag, arguments))
     no_ack, exclusive = arg.flag(args, "no_ack"), arg.flag(args, "exclusive")
-    window_bytes = terms.narrowed(channel.prefetch_bytes)
+    window_bytes = terms.narrower_window(channel.prefetch_bytes)
     priority = read_priority(tag, arguments)
     consumer = Consumer(tag, channel, queue, no_ack, exclusive, channel.prefetch, window_bytes, priority)
     consumer.arguments = arguments
@@ -118,7 +118,7 @@ def _refuse(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
         for queue in channel.requeue(tag, False, channel.broker.now):
             channel.broker.mark(queue)
     else:
-        channel.discard(tag, False, channel.broker.now)
+        channel.reject(tag, False, channel.broker.now)
 
 
 def recover(channel: Channel, args: dict[str, object]) -> None:

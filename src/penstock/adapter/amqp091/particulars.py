@@ -25,7 +25,7 @@ EXPIRATION_MAX: Final = 4294967295
 
 def particulars_of(route: Route) -> i64:
     """Return the flags of the properties that matter to a message on this route."""
-    return PARTICULARS_KEPT if route.looks else PARTICULARS
+    return PARTICULARS_KEPT if route.checks_delivery_mode else PARTICULARS
 
 
 def variant_of(route: Route, data: bytes, frame_at: i64) -> Route:
@@ -44,7 +44,7 @@ def variant_of(route: Route, data: bytes, frame_at: i64) -> Route:
     if flags & 0x2000:  # headers
         pos += 4 + ((data[pos] << 24) | (data[pos + 1] << 16) | (data[pos + 2] << 8) | data[pos + 3])
     if flags & 0x1000:  # delivery_mode
-        if data[pos] == PERSISTENT and route.looks:
+        if data[pos] == PERSISTENT and route.checks_delivery_mode:
             route = route.persistent()
         pos += 1
     priority: i64 = 0
@@ -52,7 +52,7 @@ def variant_of(route: Route, data: bytes, frame_at: i64) -> Route:
         priority = data[pos]
         pos += 1
     if not flags & 0x0100:
-        return route.rank(priority)
+        return route.with_priority(priority)
     if flags & 0x0400:  # correlation_id
         pos += 1 + i64(data[pos])
     if flags & 0x0200:  # reply_to

@@ -15,7 +15,7 @@ from penstock.adapter.amqp091 import arguments as arg
 from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.claims import REPLY_TO
 from penstock.core.consumer import Consumer
-from penstock.core.terms import Terms
+from penstock.core.terms import ConsumerSettings
 from penstock.errors import NotAllowed, NotFound, PreconditionFailed
 from penstock.flow.credit import Credit
 from penstock.wire.amqp091 import spec
@@ -36,11 +36,11 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
         raise PreconditionFailed("reply consumer already set")
     arguments = arg.table(args, "arguments")
     channel.broker.gates.metadata.admit(f"consumer '{tag}'", channel.vhost.name, arguments)
-    queue = channel.vhost.open_replies(PREFIX + hub.make_name("")[1:])
+    queue = channel.vhost.create_reply_queue(PREFIX + hub.make_name("")[1:])
     consumer = Consumer(tag, channel, queue, True, False, 0)
     consumer.shared = Credit()  # Answers pass whatever the channel's prefetch (as in RabbitMQ).
     consumer.arguments = arguments
-    channel.broker.consume(channel, consumer, Terms(queue.settings, {}))
+    channel.broker.consume(channel, consumer, ConsumerSettings(queue.settings, {}))
     channel.replies = queue
     channel.connection.review_hold_bound()
     if args.get("no_wait") is not True:

@@ -44,7 +44,7 @@ class Hosted:
         exchange.auto_delete = fields.flag("auto_delete")
         exchange.internal = fields.flag("internal")
         try:
-            vhost.enter_exchange(exchange)
+            vhost.add_exchange(exchange)
         except BrokerError as error:
             self.told.append(f"{error}; exchange '{name}' in vhost '{vhost.name}' came back without limits")
 
@@ -74,7 +74,7 @@ class Hosted:
             queue.keep(Kept(journal, queue, number))
             if number >= journal.next_queue:  # Whatever tells what the next number is was lost.
                 journal.next_queue = numbers_end(number + 1)
-        vhost.enter_queue(queue)
+        vhost.add_queue(queue)
         self.broker.use(queue)
 
     def binding(self, vhost: VirtualHost, fields: Fields) -> None:

@@ -24,7 +24,7 @@ class Page(OverflowPolicy):
 
     def __init__(self, full: OverflowPolicy) -> None:
         self.full = full
-        self.returns = full.returns
+        self.returns_refused = full.returns_refused
 
     def verdict(self, queue: Queue, charge: i64) -> int:
         """See `OverflowPolicy.verdict`."""

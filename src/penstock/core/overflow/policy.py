@@ -23,9 +23,9 @@ class OverflowPolicy:
     name: str = ""
     has_thresholds: bool = False
     """Whether stop and resume thresholds follow from the capacity when none are given."""
-    returns: bool = False
+    returns_refused: bool = False
     """Whether a mandatory message that was refused goes back to a publisher without confirms, as in Broker-J."""
-    buries: bool = False
+    dead_letters: bool = False
     """Whether a message that was refused goes to the queue's dead-letter exchange."""
     destroys: bool = False
     """Whether the queue is deleted when it would be overrun."""

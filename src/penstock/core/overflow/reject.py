@@ -21,7 +21,7 @@ class Reject(OverflowPolicy):
 
     name = "reject"
     counts_ready = True
-    returns = True
+    returns_refused = True
 
     def verdict(self, queue: Queue, charge: i64) -> int:
         """See `OverflowPolicy.verdict`."""

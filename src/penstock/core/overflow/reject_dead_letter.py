@@ -12,5 +12,5 @@ class RejectDeadLetter(Reject):
     """Refuse it, and bury it."""
 
     name = "reject-dead-letter"
-    returns = False
-    buries = True
+    returns_refused = False
+    dead_letters = True

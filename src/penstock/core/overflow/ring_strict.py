@@ -18,7 +18,7 @@ class RingStrict(DropHead):
 
     name = "ring-strict"
     counts_ready = False
-    returns = True
+    returns_refused = True
 
     def verdict(self, queue: Queue, charge: i64) -> int:
         """See `OverflowPolicy.verdict`."""

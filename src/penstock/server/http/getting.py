@@ -99,7 +99,7 @@ class Taking:
         queue = self.queue
         batch = self._session.get(queue, False, self.ask.hub.broker.now)
         assert batch is not None
-        if batch.early and queue.storage is not None:
+        if batch.waits_for_disk and queue.storage is not None:
             queue.storage.journal.promise()
         self._taken += 1
         return counted(oldest) if queue.counts_returns() else oldest
@@ -169,7 +169,7 @@ class Taking:
             if mode == "ack_requeue_false":
                 session.acknowledge(tag, True, broker.now)
             else:
-                session.discard(tag, True, broker.now)
+                session.reject(tag, True, broker.now)
             broker.mark(self.queue)
             if tag < self._taken:
                 await self._pause()
