@@ -110,7 +110,7 @@ class Bench:
 
     def keep(self) -> None:
         """Make the queue a durable one of a broker with a store, and publish persistent messages from now on."""
-        self.hub.broker.journal = Journal(self.hub.broker.promises, self.hub.broker.gates.disk)
+        self.hub.broker.journal = Journal(self.hub.broker.durable_changes, self.hub.broker.gates.disk)
         self.call(self.publisher, spec.QUEUE_DELETE, queue=QUEUE)
         arguments = {"capacity-bytes": CAPACITY}
         self.call(self.publisher, spec.QUEUE_DECLARE, queue=QUEUE, durable=True, arguments=arguments)

@@ -33,7 +33,7 @@ NUMBERS = sorted(name for name, ours in ALIASES.items() if ours not in TEXTS)
 def test_an_alias_is_read_under_our_word_and_remembered_as_it_was_given(name: str) -> None:
     word = read_arguments("q", {name: 50})[ALIASES[name]]
     assert word.alias == name
-    assert word.given == 50
+    assert word.raw == 50
     # Qpid C++ resumes strictly below its threshold, we at or below ours.
     assert word.number == (49 if name.startswith("qpid.flow_resume") else 50)
 

@@ -25,7 +25,7 @@ from penstock.core.settings import (
     DEFAULT_STOP_PERCENT,
 )
 from penstock.errors import BrokerError, ConfigError
-from penstock.names import ALIASES, SCOPES, Word, read_pattern, read_settings
+from penstock.names import ALIASES, SCOPES, SettingValue, read_pattern, read_settings
 from penstock.names.words import SCOPED_ALIASES
 
 RANGES: Final[dict[str, tuple[int, int]]] = {
@@ -140,7 +140,7 @@ class Settings:
     """The file that all this was read from, to be read again at SIGHUP; None where there is none."""
     at_start: dict[str, object] = field(default_factory=dict)
     """What the file says that only counts when a broker is started, to be compared when it is read again."""
-    said: list[tuple[str, str, dict[str, Word]]] = field(default_factory=list)
+    said: list[tuple[str, str, dict[str, SettingValue]]] = field(default_factory=list)
     """Settings of the file that may change while the broker runs: scope, pattern ("" for the broker), words."""
 
 
@@ -223,9 +223,9 @@ class _Source:
     def error(self, keys: tuple[str, ...], text: str) -> ConfigError:
         return ConfigError(f"'{self.path}'{self.place(keys)}: {text}")
 
-    def read(self, scope: str, pattern: str, keys: tuple[str, ...], table: dict[str, Any]) -> dict[str, Word]:
+    def read(self, scope: str, pattern: str, keys: tuple[str, ...], table: dict[str, Any]) -> dict[str, SettingValue]:
         """Read the settings of a pattern, one by one, so that each error knows its line."""
-        words: dict[str, Word] = {}
+        words: dict[str, SettingValue] = {}
         so_far: dict[str, object] = {}
         at = keys
         try:

@@ -27,7 +27,7 @@ def small_hub(connection: int = 300 * KIB, memory: int = 0) -> Hub:
     hub = make_hub(policy)
     if memory:
         level = Level(UNLIMITED, memory)
-        hub.broker.gates.bound_memory(Thresholds(level, Level(UNLIMITED, memory * 8 // 10), level), 0)
+        hub.broker.gates.set_memory_capacity(Thresholds(level, Level(UNLIMITED, memory * 8 // 10), level), 0)
     return hub
 
 

@@ -35,7 +35,7 @@ def with_queues() -> Hub:
 def with_patterns() -> Hub:
     hub = make_hub()
     said = [("queue", f"p{n}.#", read_settings("queue", f"p{n}.#", {"hold-deadline": 5})) for n in range(MANY)]
-    changes.put_all(hub.broker, said)
+    changes.set_all(hub.broker, said)
     return hub
 
 

@@ -173,7 +173,7 @@ def test_what_all_channels_of_a_lost_connection_had_is_delivered_in_order_before
     queue = hub.broker.vhosts["/"].queues["q"]
     assert queue.unacked_messages == MANY
     hub.disconnect(client.connection)
-    assert len(queue.returns) >= 2, "every channel's, from the start"
+    assert len(queue.returning) >= 2, "every channel's, from the start"
     frames = other.say(publish("q", b"%d" % MANY) + consume("q", no_ack=True))
     while not other.connection.writable:
         other.connection.drained()

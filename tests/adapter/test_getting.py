@@ -26,7 +26,7 @@ class Old:
         for _ in range(MANY):
             self.queue.enqueue(Envelope("", "q"), b"old", 300, 0.0)
         self.hub.begin(1.5)
-        self.hub.broker.offered = 1.5
+        self.hub.broker.expiry_cutoff = 1.5
         self.client.connection.receive(publish("q", b"fresh"))
         self.hub.scheduler.begin_turn()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.adapter.hub import Hub
-from penstock.core.changes import put
+from penstock.core.changes import set_settings
 from penstock.names import read_settings
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, decode_method, method_frame
@@ -111,11 +111,11 @@ def test_a_closed_channel_leaves_no_deadline_behind() -> None:
 def test_the_time_is_a_setting_of_broker_virtual_host_and_queue_and_none_is_for_ever(scope: str) -> None:
     hub = make_hub()
     pattern = {"broker": "", "vhost": "/", "queue": "#"}[scope]
-    put(hub.broker, scope, pattern, read_settings(scope, pattern, {"consumer-timeout": 5000}))
+    set_settings(hub.broker, scope, pattern, read_settings(scope, pattern, {"consumer-timeout": 5000}))
     peer = consumer(hub)
     peer.say(publish("q", b"x"))
     assert names(peer.listen(105.0)) == ["channel.close"]
-    put(hub.broker, scope, pattern, read_settings(scope, pattern, {"consumer-timeout": "none"}))
+    set_settings(hub.broker, scope, pattern, read_settings(scope, pattern, {"consumer-timeout": "none"}))
     peer.say(method_frame(1, spec.CHANNEL_CLOSE_OK))
     peer.names(method_frame(1, spec.CHANNEL_OPEN))
     assert names(peer.say(method_frame(1, spec.BASIC_GET, queue="q"))) == ["basic.get-ok"]

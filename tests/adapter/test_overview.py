@@ -149,7 +149,7 @@ def test_a_sum_over_queues_is_advised_about_as_such() -> None:
     scene = Scene()
     broker = scene.hub.broker
     thresholds = Thresholds(Level(UNLIMITED, 2000), Level(UNLIMITED, 900), Level(UNLIMITED, 500))
-    broker.gates.bound_vhost(broker.vhosts["/"], thresholds)
+    broker.gates.set_vhost_limit(broker.vhosts["/"], thresholds)
     producer = scene.join()
     producer.declare("orders")
     for _ in range(4):

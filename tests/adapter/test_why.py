@@ -189,7 +189,7 @@ def test_a_sum_over_many_queues_says_which_of_them_are_the_largest() -> None:
     scene = Scene()
     thresholds = Thresholds(Level(UNLIMITED, 2000), Level(UNLIMITED, 900), Level(UNLIMITED, 500))
     broker = scene.hub.broker
-    broker.gates.bound_vhost(broker.vhosts["/"], thresholds)
+    broker.gates.set_vhost_limit(broker.vhosts["/"], thresholds)
     producer = scene.join()
     for number, queue in enumerate(("a", "b", "c", "d", "e")):
         producer.declare(queue)

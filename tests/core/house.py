@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.core.broker import Broker
 from penstock.core.holding import HoldBudget
 from penstock.core.message import Envelope
-from penstock.core.origin import Origin
+from penstock.core.origin import ConnectionGates
 from penstock.core.producer import Producer
 from penstock.core.session import Session
 from penstock.core.settings import Defaults
@@ -22,15 +22,15 @@ class House:
         self.broker.begin(100.0)
         self.vhost: VirtualHost = self.broker.add_vhost("/")
         self.session = Session()
-        self.origin = Origin("alice", "1")
-        self.broker.gates.enter(self.origin)
+        self.origin = ConnectionGates("alice", "1")
+        self.broker.gates.add_connection(self.origin)
 
     def queue(self, name: str, **arguments: object) -> None:
         self.vhost.declare_queue(
             name, {key.replace("_", "-"): value for key, value in arguments.items()}, False, False, None, None
         )
 
-    def producer(self, name: str, confirming: bool = True, origin: Origin | None = None) -> Producer:
+    def producer(self, name: str, confirming: bool = True, origin: ConnectionGates | None = None) -> Producer:
         """A producer of alice's connection, or of another."""
         producer = Producer(self.broker, name, HoldBudget(MIB), origin or self.origin)
         producer.confirming = confirming

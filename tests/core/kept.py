@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.adapter.keeping.commits import encode
 from penstock.core import changes
-from penstock.core.effects import Crossed
+from penstock.core.effects import GateChanged
 from penstock.core.journal import Journal
 from penstock.core.producer import Producer
 from penstock.names import read_settings
@@ -18,7 +18,7 @@ class Kept(House):
 
     def __init__(self, **settings: object) -> None:
         super().__init__()
-        self.broker.journal = self.journal = Journal(self.broker.promises, self.broker.gates.disk)
+        self.broker.journal = self.journal = Journal(self.broker.durable_changes, self.broker.gates.disk)
         self.disk = self.broker.gates.disk
         for name in ("a", "b"):
             self.vhost.declare_queue(name, {}, True, False, None, None)
@@ -29,7 +29,7 @@ class Kept(House):
 
     def set(self, scope: str, pattern: str, **settings: object) -> None:
         words = {name.replace("_", "-"): value for name, value in settings.items()}
-        changes.put(self.broker, scope, pattern, read_settings(scope, pattern, words))
+        changes.set_settings(self.broker, scope, pattern, read_settings(scope, pattern, words))
 
     def store(self, producer: Producer, key: str, charge: int = 100, exchange: str = "") -> None:
         """Publish a persistent message, by the hot path where there is one."""
@@ -44,14 +44,18 @@ class Kept(House):
         self.broker.run(1000)
 
     def crossings(self) -> list[tuple[str, bool]]:
-        return [(each.crossing.gate.name, each.crossing.closed) for each in self.effects() if isinstance(each, Crossed)]
+        return [
+            (each.transition.gate.name, each.transition.closed)
+            for each in self.effects()
+            if isinstance(each, GateChanged)
+        ]
 
     def effects(self) -> list[Any]:
-        self.broker.settle_crossings()
+        self.broker.apply_gate_transitions()
         return list(self.broker.effects())
 
     def closed(self) -> list[str]:
         return [gate.name for gate in self.disk.gates() if not gate.open]
 
     def stored(self) -> int:
-        return int(self.disk.stock("/").bytes())
+        return int(self.disk.vhost_usage("/").bytes())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 from penstock.core.broker import Broker
-from penstock.core.effects import Blocked, Crossed, Departed, Refused, Unblocked
+from penstock.core.effects import Blocked, CloseSession, Departed, GateChanged, Unblocked
 from penstock.core.lingering import DEADLINE
 from penstock.core.producer import HoldBudget, Producer
 from penstock.core.queue import Queue
@@ -114,7 +114,7 @@ class Looking:
         assert producer.ticket == 0, "it has a place in line"
         assert producer.gate is None, "it waits at a gate"
         assert (
-            producer.hold_budget is self.broker.lingering
+            producer.hold_budget is self.broker.closed_session_budget
         ) or producer.hold_budget.bytes == producer.hold_budget.messages == 0
         for name, queue in self.real.items():
             gate = queue.gate
@@ -129,14 +129,14 @@ class Looking:
         gone, self._departed = self._departed, []
         effects = self.broker.effects()
         before = {name: model.closed for name, model in self.models.items()}
-        self._look_at_crossings([effect.crossing for effect in effects if isinstance(effect, Crossed)])
+        self._look_at_crossings([effect.transition for effect in effects if isinstance(effect, GateChanged)])
         self._look_at_queues(before)
         self._look_at_confirmations()
         for effect in effects:
             if isinstance(effect, Blocked | Unblocked):
                 self._look_at_block(effect)
         for effect in effects:
-            if isinstance(effect, Refused):
+            if isinstance(effect, CloseSession):
                 self._look_at_refusal(effect, just)
             elif isinstance(effect, Departed):
                 self._look_at_departure(effect)
@@ -199,7 +199,7 @@ class Looking:
         else:
             del blocked_by[name]
 
-    def _look_at_refusal(self, effect: Refused, just: Publish | None) -> None:
+    def _look_at_refusal(self, effect: CloseSession, just: Publish | None) -> None:
         """A session must be closed: for a message that never fits, or what is held too long or too much."""
         producer = effect.producer
         assert isinstance(producer, Watched)

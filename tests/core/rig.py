@@ -76,7 +76,7 @@ class Rig(Looking):
             arguments["x-message-ttl"] = int(plan.ttl_s * 1000)
         self.set(index, arguments)
         queue = self.vhost.declare_queue(f"q{index}", {}, False, False, None, None)
-        self.broker.use(queue)
+        self.broker.touch_queue(queue)
         self.vhost.bind("amq.fanout", queue, None, "", {})
         if index < 2:
             self.vhost.bind("pair", queue, None, "", {})
@@ -85,7 +85,7 @@ class Rig(Looking):
 
     def set(self, index: int, settings: dict[str, object]) -> None:
         """Say by a pattern what a queue is like: what is said so can be changed while it is used."""
-        changes.put(self.broker, "queue", f"q{index}", read_settings("queue", f"q{index}", settings))
+        changes.set_settings(self.broker, "queue", f"q{index}", read_settings("queue", f"q{index}", settings))
 
     def producer(self, confirming: bool, bound: int) -> Watched:
         return Watched(self, ProducerModel(f"p{next(self._numbers)}", confirming, bound, self.broker.now), bound)
@@ -196,7 +196,7 @@ class Rig(Looking):
             return
         if requeue:
             for queue in session.requeue(tag, multiple, self.broker.now):
-                self.broker.mark(queue)
+                self.broker.schedule_delivery(queue)
         else:
             session.acknowledge(tag, multiple, self.broker.now)
         for each in tags:
@@ -207,7 +207,7 @@ class Rig(Looking):
 
     def recover(self, reader: Reader) -> None:
         for queue in reader.session.requeue(0, True, self.broker.now):
-            self.broker.mark(queue)
+            self.broker.schedule_delivery(queue)
         self._all_back(reader)
         self._more_room(reader)
         self.look()
@@ -231,7 +231,7 @@ class Rig(Looking):
 
     def _more_room(self, reader: Reader) -> None:
         for consumer in reader.session.consumers.values():
-            self.broker.mark(consumer.queue)
+            self.broker.schedule_delivery(consumer.queue)
 
     # Queues
 

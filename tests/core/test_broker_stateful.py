@@ -211,7 +211,7 @@ class Anything(RuleBasedStateMachine):
         for index in range(len(rig.producers)):
             rig.close(index, graceful=False)
         assert not rig.leaving
-        assert rig.broker.lingering.messages == rig.broker.lingering.bytes == 0
+        assert rig.broker.closed_session_budget.messages == rig.broker.closed_session_budget.bytes == 0
         rig.broker.begin(self.now + 0.01)
         rig.run(0)  # Nobody is waited for any more who was about to come back.
         mortal = any(rig.models[name].ttl_s != FOR_EVER for name in rig.current)

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.core import changes
 from penstock.core.consumer import Consumer
-from penstock.core.effects import Refused
+from penstock.core.effects import CloseSession
 from penstock.errors import ResourceError
 from penstock.names import read_settings
 from tests.core.house import House, told
@@ -76,7 +76,7 @@ def test_a_commit_that_finds_no_room_until_its_deadline_is_rolled_back(house: Ho
     later(house, 4.9)
     assert client.producer.closing is None
     later(house, 0.2)
-    refused = [effect.error for effect in house.broker.effects() if isinstance(effect, Refused)]
+    refused = [effect.error for effect in house.broker.effects() if isinstance(effect, CloseSession)]
     assert [str(error) for error in refused] == [
         "commit refused after its hold deadline of 5 s and rolled back; queue 'a' holds 3 messages, 30 bytes, of a "
         "capacity of 3 messages; the transaction adds 1 message, 10 bytes"
@@ -144,7 +144,7 @@ def test_saying_goodbye_rolls_back_commits_and_keeps_what_was_published_before(h
     house.take("a")
     assert [int(m.charge) for m in house.vhost.queues["a"].ready_queue.ready] == [2]
     house.take("a")
-    assert (house.depth("a"), house.broker.lingering.messages) == (0, 0)
+    assert (house.depth("a"), house.broker.closed_session_budget.messages) == (0, 0)
 
 
 @pytest.mark.parametrize("graceful", [True, False])
@@ -205,7 +205,7 @@ def test_the_deletion_of_the_queue_that_was_full_lets_the_commit_go_on(house: Ho
 def test_the_sum_of_a_virtual_host_is_for_the_whole_commit(house: House, client: Client) -> None:
     house.queue("a")
     house.queue("b")
-    changes.put(house.broker, "vhost", "#", read_settings("vhost", "#", {"capacity-bytes": 1000}))
+    changes.set_settings(house.broker, "vhost", "#", read_settings("vhost", "#", {"capacity-bytes": 1000}))
     for _ in range(9):
         house.publish_now("a", 100)
     client.publish("a", 100)
@@ -229,7 +229,7 @@ def test_the_depth_of_an_address_counts_a_message_once_and_what_the_commit_frees
     for name in ("a", "b"):
         house.queue(name)
         house.vhost.bind("amq.fanout", house.vhost.queues[name], None, "", {})
-    changes.put(house.broker, "address", "amq.fanout", read_settings("address", "#", {"capacity-messages": 2}))
+    changes.set_settings(house.broker, "address", "amq.fanout", read_settings("address", "#", {"capacity-messages": 2}))
     client.publish("k", 10, 10, exchange="amq.fanout")
     assert not client.commit()
     assert house.depth("a") == 2
@@ -266,7 +266,7 @@ def test_an_operators_gate_holds_a_commit_with_publishes(house: House, client: C
 def test_a_rate_counts_every_message_of_a_commit(house: House, client: Client) -> None:
     house.queue("a")
     limits = read_settings("user", "alice", {"rate-messages": 10, "burst-messages": 2})
-    changes.put(house.broker, "user", "alice", limits)
+    changes.set_settings(house.broker, "user", "alice", limits)
     client.publish("a", *[1] * 12)
     assert client.commit(), "what is larger than the burst passes and leaves a debt"
     client.publish("a", 1)

@@ -66,7 +66,7 @@ class Bench:
         queue = self.queues[name]
         for _ in range(count):
             queue.enqueue(Envelope("", name), b"", charge, 0.0)
-        self.broker.mark(queue)
+        self.broker.schedule_delivery(queue)
 
     def consume(self, session: Session, name: str, window: int = 0, tag: str = "", **how: int) -> Consumer:
         tag = tag or f"{name}{len(session.consumers)}"
@@ -475,10 +475,10 @@ def test_when_nothing_more_is_delivered_nobody_is_left_who_has_room(
                     peer.acknowledge(tag, much == 5, 0.0)
                 else:
                     for back in peer.requeue(tag, much == 5, 0.0):
-                        bench.broker.mark(back)
+                        bench.broker.schedule_delivery(back)
         elif what == "get":
             peer.get(queue, True, 0.0)
-            bench.broker.mark(queue)
+            bench.broker.schedule_delivery(queue)
         elif what == "stop":
             peer.stops = not peer.stops
             peer.look_again()

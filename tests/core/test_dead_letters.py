@@ -34,7 +34,7 @@ class Morgue(House):
 
     def __init__(self, **arguments: object) -> None:
         super().__init__()
-        self.broker.deaths.writer = Marks()
+        self.broker.dead_letters.writer = Marks()
         self.queue("work", **({"dead_letter_exchange": "", "dead_letter_routing_key": "dead"} | arguments))
 
     def put(self, *contents: bytes, queue: str = "work") -> None:
@@ -70,7 +70,7 @@ class Morgue(House):
         return int(queue.messages), int(queue.bytes), int(queue.unacked_messages)
 
     def lost(self, name: str = "work") -> int:
-        return int(self[name].letters_lost)
+        return int(self[name].dead_letters_lost)
 
 
 def test_what_a_consumer_rejects_goes_to_the_dead_letter_exchange_in_order() -> None:

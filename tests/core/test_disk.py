@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core import changes
-from penstock.core.disk import RoomGate
+from penstock.core.disk import FreeSpaceGate
 from penstock.core.effects import Blocked, Unblocked
 from penstock.core.limits import DISK_FREE_BYTES
 from penstock.core.message import StoredMessage
@@ -125,7 +125,7 @@ def test_a_commit_that_frees_as_much_as_it_stores_passes_a_quota_and_no_other_ga
     move()
     assert (house.depth("a"), house.depth("b"), len(client.producer.outbox)) == (2, 1, 1)
     house.broker.gates.disk_works()
-    house.broker.settle_crossings()
+    house.broker.apply_gate_transitions()
     house.broker.run(1000)
     assert (house.depth("a"), house.depth("b"), len(client.producer.outbox)) == (1, 2, 0)
 
@@ -149,7 +149,7 @@ def test_the_brokers_quota_is_judged_by_what_is_measured_and_what_has_come_since
     house.broker.run(1000)
     assert (house.closed(), len(producer.outbox)) == (["quota"], 1)
     house.disk.measured(500_000, UNLIMITED, 0, house.broker.now)
-    house.broker.settle_crossings()
+    house.broker.apply_gate_transitions()
     house.broker.run(1000)
     assert (house.closed(), len(producer.outbox)) == ([], 0)
 
@@ -208,7 +208,9 @@ def test_where_nothing_must_be_left_free_the_store_still_keeps_what_it_needs() -
         assert house.closed() == closed, (free, needed)
     house.disk.measured(1, 499, 100_000, house.broker.now, 500)
     assert house.disk.room is not None
-    assert house.disk.room.clause() == ("0 bytes free < min-disk-free 0 (opens at 0), besides 500 for the store itself")
+    assert house.disk.room.describe() == (
+        "0 bytes free < min-disk-free 0 (opens at 0), besides 500 for the store itself"
+    )
 
 
 @pytest.mark.parametrize(
@@ -220,16 +222,16 @@ def test_a_share_that_must_be_left_free_can_always_be_reached(
     house = Kept(min_disk_free=f"{percent}%")
     house.disk.measured(1, 0, total, house.broker.now)
     room = house.disk.room
-    assert isinstance(room, RoomGate)
-    assert (room.mark(), room.resume(), room.full_percent()) == (mark, resume, 100 - int(percent))
+    assert isinstance(room, FreeSpaceGate)
+    assert (room.recheck_at(), room.resume(), room.full_percent()) == (mark, resume, 100 - int(percent))
 
 
 def test_nothing_said_leaves_free_what_rabbitmq_does_and_has_no_quota() -> None:
     house = Kept()
-    house.broker.gates.limit_disk(house.broker.table.limits("broker", ""))
+    house.broker.gates.set_disk_limit(house.broker.table.limits("broker", ""))
     assert house.disk.quota is None
     assert house.disk.room is not None
-    assert house.disk.room.mark() == DISK_FREE_BYTES == 50_000_000
+    assert house.disk.room.recheck_at() == DISK_FREE_BYTES == 50_000_000
 
 
 def test_a_store_that_cannot_be_written_blocks_those_who_wait_for_it_and_those_who_come() -> None:
@@ -363,5 +365,5 @@ def test_a_virtual_host_that_is_deleted_lets_go_who_waits_and_another_of_its_nam
     house.store(house.producer("p"), "a", 200)
     assert house.closed() == ["quota of vhost /"]
     house.broker.delete_queue(house.vhost.queues["a"])
-    house.broker.gates.limit_stock(house.vhost, None)
+    house.broker.gates.set_vhost_quota(house.vhost, None)
     assert (house.stored(), house.closed()) == (0, [])

@@ -15,7 +15,7 @@ from tests.core.kept import Kept
 def limits(scope: str, **settings: object) -> DiskLimits:
     house = Kept()
     name = "/" if scope == "vhost" else ""
-    changes.put(house.broker, scope, name, read_settings(scope, name, settings))
+    changes.set_settings(house.broker, scope, name, read_settings(scope, name, settings))
     return house.broker.table.limits(scope, name).disk
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.effects import Crossed, Unblocked
+from penstock.core.effects import GateChanged, Unblocked
 from penstock.core.holding import HoldBudget
 from penstock.core.lifetime import expire
 from penstock.core.operator import ADDRESS, CONNECTION, QUEUE, SCOPES, USER, VHOST
@@ -33,7 +33,7 @@ def test_a_virtual_host_that_is_overfull_holds_back_publishes_to_any_of_its_queu
     other.declare_queue("free", {}, False, False, None, None)
     house.queue("a")
     house.queue("b")
-    house.broker.gates.bound_vhost(house.vhost, in_bytes(1000, 800, 500))
+    house.broker.gates.set_vhost_limit(house.vhost, in_bytes(1000, 800, 500))
     producer = house.producer("p")
     for _ in range(8):
         house.publish(producer, "a", 100)
@@ -63,16 +63,16 @@ def test_lifting_or_lowering_a_virtual_hosts_bound_is_judged_at_once() -> None:
     producer = house.producer("p")
     for _ in range(9):
         house.publish(producer, "a", 100)
-    house.broker.gates.bound_vhost(house.vhost, in_bytes(1000, 800, 500))
+    house.broker.gates.set_vhost_limit(house.vhost, in_bytes(1000, 800, 500))
     pool = house.broker.gates.vhosts["/"]
     assert not pool.gate.open
-    house.broker.gates.bound_vhost(house.vhost, in_bytes(2000, 1600, 1000))
+    house.broker.gates.set_vhost_limit(house.vhost, in_bytes(2000, 1600, 1000))
     assert pool.gate.open
-    house.broker.gates.bound_vhost(house.vhost, in_bytes(900, 850, 500))
+    house.broker.gates.set_vhost_limit(house.vhost, in_bytes(900, 850, 500))
     told(producer)
     house.publish(producer, "a", 100)
     assert len(producer.outbox) == 1
-    house.broker.gates.bound_vhost(house.vhost, None)
+    house.broker.gates.set_vhost_limit(house.vhost, None)
     house.broker.run(1000)
     assert house.depth("a") == 10
     assert not producer.outbox
@@ -84,7 +84,7 @@ def test_the_memory_alarm_stops_the_hog_and_shelters_the_others() -> None:
     house.queue("hog", capacity_bytes=100 * MIB)
     for number in range(9):
         house.queue(f"small{number}")
-    house.broker.gates.bound_memory(in_bytes(9 * MIB, 8 * MIB, 7 * MIB), MIB)
+    house.broker.gates.set_memory_capacity(in_bytes(9 * MIB, 8 * MIB, 7 * MIB), MIB)
     hog, light = house.producer("hog"), house.producer("light")
     for _ in range(100):
         house.publish(hog, "hog", 256 * 1024)
@@ -114,8 +114,8 @@ def test_the_memory_alarm_stops_the_hog_and_shelters_the_others() -> None:
 def test_a_sum_is_never_overrun_and_always_found_again(steps: list[tuple[str, int]], charge: int, reserve: int) -> None:
     """Whatever the slack: the true sum stays within, what is counted is never less, and drained all is let in."""
     house = House()
-    house.broker.gates.bound_memory(in_bytes(1_000_000, 800_000, 600_000), reserve)
-    house.broker.gates.bound_vhost(house.vhost, in_bytes(900_000, 700_000, 500_000))
+    house.broker.gates.set_memory_capacity(in_bytes(1_000_000, 800_000, 600_000), reserve)
+    house.broker.gates.set_vhost_limit(house.vhost, in_bytes(900_000, 700_000, 500_000))
     memory, host = house.broker.gates.memory, house.broker.gates.vhosts["/"]
     assert memory is not None
     for number in range(4):
@@ -252,7 +252,7 @@ def test_a_rate_lets_the_first_go_at_once_and_the_others_each_in_its_time() -> N
     house.broker.run(1000)
     house.publish(producer, "a", 100)
     assert house.depth("a") == 6
-    assert not [effect for effect in house.broker.effects() if isinstance(effect, Crossed)], "a rate is not told"
+    assert not [effect for effect in house.broker.effects() if isinstance(effect, GateChanged)], "a rate is not told"
 
 
 def test_two_producers_of_one_rate_share_it_in_turn() -> None:
@@ -298,7 +298,7 @@ def test_what_the_operator_blocks_takes_nothing_until_it_is_unblocked(scope: str
     house.broker.run(1000)
     assert house.depth("a") == 2
     assert told(producer) == [(1, 3, True)]
-    assert not house.broker.gates.held
+    assert not house.broker.gates.operator_gates
     assert any(isinstance(effect, Unblocked) for effect in house.broker.effects())
     house.publish(producer, "a", 100, exchange)
     assert house.depth("a") == 3

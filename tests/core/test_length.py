@@ -60,7 +60,7 @@ class Line(House):
 
     def set(self, **given: object) -> None:
         words = read_settings("queue", "q", {name.replace("_", "-"): value for name, value in given.items()})
-        changes.put(self.broker, "queue", "q", words)
+        changes.set_settings(self.broker, "queue", "q", words)
 
 
 def test_the_oldest_ready_message_makes_room_and_the_publish_is_confirmed() -> None:
@@ -216,7 +216,7 @@ def test_a_length_that_is_lowered_trims_a_slice_a_turn() -> None:
 
 def test_messages_of_an_expired_length_leave_the_count() -> None:
     line = Line(x_max_length_bytes=10, x_message_ttl=1000)
-    line.broker.use(line.q)
+    line.broker.touch_queue(line.q)
     line.put(b"a" * 6)
     line.turn()
     line.broker.begin(line.broker.now + 2)
@@ -295,7 +295,7 @@ class Lengths(RuleBasedStateMachine):
     def enqueue(self) -> None:
         if self.house is self.line:
             self.house.q.enqueue(Envelope("", "q", 0, 5.0), b"mortal", CHARGE, self.house.broker.now)
-            self.house.broker.use(self.house.q)
+            self.house.broker.touch_queue(self.house.q)
 
     @precondition(lambda self: self.house.q.available() > 0)
     @rule()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from penstock.core import changes
-from penstock.core.origin import Origin
+from penstock.core.origin import ConnectionGates
 from penstock.names import read_settings
 from tests.core.house import House, told
 
 
 def say(house: House, scope: str, pattern: str, **settings: object) -> None:
     words = read_settings(scope, pattern, {name.replace("_", "-"): value for name, value in settings.items()})
-    changes.put(house.broker, scope, pattern, words)
+    changes.set_settings(house.broker, scope, pattern, words)
 
 
 def later(house: House, seconds: float) -> None:
@@ -41,8 +41,8 @@ def test_a_virtual_hosts_capacity_can_be_set_lowered_and_taken_back() -> None:
 def test_the_rate_of_a_user_is_shared_by_its_connections_and_that_of_a_connection_is_its_own() -> None:
     house = House()
     house.queue("a")
-    other = Origin("alice", "2")
-    house.broker.gates.enter(other)
+    other = ConnectionGates("alice", "2")
+    house.broker.gates.add_connection(other)
     first, second = house.producer("first"), house.producer("second", origin=other)
     say(house, "user", "alice", rate_messages=10, burst_messages=2)
     for producer in (first, second):
@@ -104,7 +104,7 @@ def test_memory_is_a_share_of_the_machine_unless_it_is_said() -> None:
     gates = house.broker.gates
     assert gates.memory is None, "this machine has not said how much it has"
     house.broker.table.machine_bytes = 1_000_000
-    gates.limit_memory(house.broker.table.limits("broker", ""))
+    gates.set_memory_limit(house.broker.table.limits("broker", ""))
     assert gates.memory is not None
     assert (int(gates.memory.thresholds.capacity.bytes), int(gates.memory.reserve)) == (360_000, 40_000)
     say(house, "broker", "", memory_capacity=100_000)
@@ -117,8 +117,8 @@ def test_memory_is_a_share_of_the_machine_unless_it_is_said() -> None:
 def test_a_users_weight_is_its_producers_share_of_the_turns() -> None:
     house = House()
     house.queue("a", capacity_messages=20, stop_messages=19, resume_messages=10)
-    bob = Origin("bob", "2")
-    house.broker.gates.enter(bob)
+    bob = ConnectionGates("bob", "2")
+    house.broker.gates.add_connection(bob)
     light, heavy = house.producer("light"), house.producer("heavy", origin=bob)
     say(house, "user", "bob", weight=3)
     filler = house.producer("filler")

@@ -53,7 +53,7 @@ def declare(vhost: VirtualHost, name: str, arguments: Table | None = None) -> Qu
 
 def bounded(broker: Broker, capacity: int) -> None:
     in_bytes = [Level(UNLIMITED, size) for size in (capacity, capacity * 8 // 10, capacity * 7 // 10)]
-    broker.gates.bound_memory(Thresholds(in_bytes[0], in_bytes[1], in_bytes[2]), 0)
+    broker.gates.set_memory_capacity(Thresholds(in_bytes[0], in_bytes[1], in_bytes[2]), 0)
 
 
 SHAPES: dict[str, Table] = {

@@ -43,7 +43,7 @@ class Ward(House):
         for number in range(self.counts[name], self.counts[name] + count):
             queue.enqueue(Envelope("", name), b"%d" % number, CHARGE, self.broker.now)
         self.counts[name] += count
-        self.broker.mark(queue)
+        self.broker.schedule_delivery(queue)
 
     def consume(self, name: str, session: Session | None = None, window: int = 0, no_ack: bool = False) -> Session:
         session = session or Session()
@@ -77,7 +77,7 @@ def numbers(batch: Batch) -> list[int]:
 
 
 def pending(queue: Queue) -> tuple[int, int, int]:
-    return int(queue.unacked_messages), int(queue.coming_back), len(queue.returns)
+    return int(queue.unacked_messages), int(queue.coming_back), len(queue.returning)
 
 
 # Order
@@ -138,7 +138,7 @@ def test_a_queue_of_which_nothing_comes_back_is_not_held_up() -> None:
     for name in ("q", "other", "settled"):
         ward.consume(name)
     assert dict(ward.deliveries()) == {"other": [0, 1, 2], "settled": [10, 11, 12]}
-    assert ward.of("q").returns
+    assert ward.of("q").returning
 
 
 def test_two_sessions_that_end_one_after_the_other_give_one_queue_back_in_order() -> None:
@@ -153,7 +153,7 @@ def test_two_sessions_that_end_one_after_the_other_give_one_queue_back_in_order(
     ward.broker.end_session(first)
     ward.turn()
     ward.broker.end_session(second)
-    assert len(ward.of("q").returns) == 2
+    assert len(ward.of("q").returning) == 2
     ward.fill("q", 1)
     got: list[int] = []
     while ward.broker.pending() or not got:
@@ -259,7 +259,7 @@ def test_what_is_on_its_way_back_goes_when_its_queue_does_and_the_others_come_ba
     ward.broker.end_session(gone)
     ward.turn()
     q, other = ward.of("q"), ward.of("other")
-    assert q.returns
+    assert q.returning
     count = q.purge(ward.broker.now) if how == "purge" else ward.broker.delete_queue(q)
     assert count == MANY + 5
     assert (pending(q), q.messages, q.bytes) == ((0, 0, 0), 0, 0)
@@ -310,7 +310,7 @@ def test_a_session_that_ends_holding_a_cursor_holds_up_nothing_and_its_range_is_
     cursor.attach([ward.of("read")], {"read": "earliest"}, ward.broker.now)
     end, _, _ = cursor.plan("read", 0, 100, 1 << 40, MANY)
     ward.broker.end_session(ward.with_all("q"))
-    assert (pending(ward.of("read")), ward.of("q").returns) != ((0, 0, 0), {})
+    assert (pending(ward.of("read")), ward.of("q").returning) != ((0, 0, 0), {})
     cursor.attach([ward.of("read")], {"read": "earliest"}, ward.broker.now)
     again = cursor.read("read", 0, end, 1000, 1 << 40)
     assert [int(message.content) for message in again] == [*range(100)]
@@ -456,14 +456,14 @@ class AtOnce(RuleBasedStateMachine):
             assert queue.waiting() == len(self.ready[name])
             assert queue.unacked_messages == out + queue.coming_back
             assert (queue.messages, queue.bytes) == (out + len(self.ready[name]), queue.messages * CHARGE)
-            assert (queue.coming_back > 0) == bool(queue.returns)
+            assert (queue.coming_back > 0) == bool(queue.returning)
 
     def teardown(self) -> None:
         while self.broker.pending():
             self.broker.run(1000)
         for name in self.NAMES:
             queue = self.ward.of(name)
-            assert (queue.coming_back, queue.returns) == (0, {})
+            assert (queue.coming_back, queue.returning) == (0, {})
             assert sorted(int(message.content) for message in queue.ready_queue.messages()) == self.ready[name]
 
 

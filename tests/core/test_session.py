@@ -44,7 +44,7 @@ def test_a_prefetch_bounds_what_is_out_and_acknowledgements_give_room() -> None:
     consume(broker, session, queue, 3)
     assert deliver(broker) == [("t", 1, 3)]
     session.acknowledge(2, True, 0.0)
-    broker.mark(queue)
+    broker.schedule_delivery(queue)
     assert deliver(broker) == [("t", 4, 2)]
     assert (session.unsettled(), queue.unacked_messages, queue.messages) == (3, 3, 8)
 

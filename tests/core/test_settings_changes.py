@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core import changes
-from penstock.core.effects import Refused
+from penstock.core.effects import CloseSession
 from penstock.errors import ContentTooLarge
 from tests.core.tuned import Bench
 
@@ -102,7 +102,7 @@ def test_without_confirms_the_channel_is_told_that_it_can_never_fit(bench: Bench
     bench.set("queue", "q", capacity_bytes=400, stop_bytes=300)
     assert bench.session.get(queue, True, 0.0) is not None
     bench.run()
-    errors = [each.error for each in bench.broker.effects() if isinstance(each, Refused)]
+    errors = [each.error for each in bench.broker.effects() if isinstance(each, CloseSession)]
     assert [type(error) for error in errors] == [ContentTooLarge]
     assert "500 bytes" in str(errors[0])
     assert queue.messages == 0, "what came after it is not put before it"

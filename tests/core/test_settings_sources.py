@@ -44,7 +44,7 @@ def test_what_is_left_by_an_unset_must_be_possible_too(bench: Bench) -> None:
     bench.set("queue", "q", capacity_messages=5000, stop_messages=2000, resume_messages=1000)
     said = refused(lambda: changes.remove(bench.broker, "queue", "q", ["stop-messages", "capacity-messages"]))
     assert "resume-messages=1000 (pattern 'q', set by command) has no stop threshold to go with" in said
-    assert set(bench.broker.table.said("queue", "q", "command")) == {
+    assert set(bench.broker.table.entries_of("queue", "q", "command")) == {
         "capacity-messages",
         "stop-messages",
         "resume-messages",
@@ -166,7 +166,7 @@ def test_patterns_have_a_bound(bench: Bench) -> None:
     bench.set("user", "user-5", weight=3)
     with pytest.raises(ResourceError):
         bench.file(*[("user", f"user-{number}", {"weight": 2}) for number in range(1, PATTERNS_MAX + 2)])
-    assert bench.broker.table.said("user", "user-0", FILE)
+    assert bench.broker.table.entries_of("user", "user-0", FILE)
 
 
 # Other scopes

@@ -121,7 +121,7 @@ def test_mortal_messages_that_were_purged_expire_no_more() -> None:
     queue = house.vhost.queues["q"]
     for _ in range(2 * AT_ONCE):
         queue.enqueue(Envelope("", "q", 0, 1.0), b"x", CHARGE, house.broker.now)
-    house.broker.use(queue)
+    house.broker.touch_queue(queue)
     queue.purge(house.broker.now)
     house.broker.begin(house.broker.now + 5)
     while house.broker.run(1000):
@@ -223,7 +223,7 @@ def test_deliveries_of_two_queues_come_back_each_to_its_own() -> None:
     assert batch.messages[0].content == b"0"
     house.turns()
     assert (house.q.available(), other.available()) == (MANY, MANY - 1)
-    assert house.q.returns == other.returns == {}
+    assert house.q.returning == other.returning == {}
 
 
 @pytest.mark.parametrize("how", ["purge", "delete"])
@@ -275,7 +275,7 @@ def test_of_many_queues_only_so_many_messages_expire_in_a_turn() -> None:
         queue = house.vhost.queues[f"q{number}"]
         for _ in range(400):
             queue.enqueue(Envelope("", queue.name), b"x", CHARGE, house.broker.now)
-        house.broker.use(queue)
+        house.broker.touch_queue(queue)
     queues = [house.vhost.queues[f"q{number}"] for number in range(20)]
     house.broker.run(1000)
     expired = [0]
@@ -293,15 +293,15 @@ def test_what_is_not_too_old_does_not_wait_for_what_is_in_other_queues() -> None
     for number in range(5):
         house.queue(f"old{number}", message_ttl=1000)
         house.fill(1000, f"old{number}")
-        house.broker.use(house.vhost.queues[f"old{number}"])
-    house.broker.use(house.q)
+        house.broker.touch_queue(house.vhost.queues[f"old{number}"])
+    house.broker.touch_queue(house.q)
     house.broker.run(1000)
     house.broker.begin(house.broker.now + 5)
     house.queue("fresh", message_ttl=60_000)
     house.fill(1, "fresh")
     fresh = house.vhost.queues["fresh"]
     house.broker.consume(house.session, Consumer("f", house.session, fresh, True, False, 0))
-    house.broker.use(fresh)
+    house.broker.touch_queue(fresh)
     house.broker.run(1000)
     assert house.broker.expirable == 0
     assert house.broker.next_batch() is not None
@@ -317,7 +317,7 @@ def test_who_displaces_messages_waits_while_too_many_of_them_are_not_seen_to() -
     assert letters is not None
     assert (letters.loose, len(writer.outbox)) == (LOOSE_MAX, 50)
     house.turns()
-    assert (letters.loose, len(writer.outbox), house.q.letters_lost) == (0, 0, 0)
+    assert (letters.loose, len(writer.outbox), house.q.dead_letters_lost) == (0, 0, 0)
     assert house.depth("d") == LOOSE_MAX + 50
     assert [outcome[2] for outcome in told(writer)] == [True]
 

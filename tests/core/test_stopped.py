@@ -26,7 +26,7 @@ def at(house: House, now: float) -> None:
 
 
 def say(house: House, deadline: int) -> None:
-    changes.put(house.broker, "queue", "a", read_settings("queue", "a", {"hold-deadline": deadline}))
+    changes.set_settings(house.broker, "queue", "a", read_settings("queue", "a", {"hold-deadline": deadline}))
 
 
 def publish(house: House, producer: Producer, count: int = 1, queue: str = "a") -> None:
@@ -171,7 +171,7 @@ def test_the_gate_of_a_virtual_host_stops_as_a_queues_does() -> None:
     house.queue("a", hold_deadline=5)
     house.queue("b", hold_deadline=5)
     bound = Thresholds(Level(UNLIMITED, 1000), Level(UNLIMITED, 500), Level(UNLIMITED, 400))
-    house.broker.gates.bound_vhost(house.vhost, bound)
+    house.broker.gates.set_vhost_limit(house.vhost, bound)
     producer = house.producer("p")
     publish(house, producer, 6)
     at(house, 105.0)
@@ -184,7 +184,7 @@ def test_a_queue_below_its_guaranteed_share_of_the_memory_is_not_stopped_by_the_
     house.queue("hog", hold_deadline=5)
     house.queue("small", hold_deadline=5)
     bound = Thresholds(Level(UNLIMITED, 9000), Level(UNLIMITED, 5000), Level(UNLIMITED, 4000))
-    house.broker.gates.bound_memory(bound, 1000)
+    house.broker.gates.set_memory_capacity(bound, 1000)
     producer = house.producer("p")
     publish(house, producer, 55, "hog")
     memory = house.broker.gates.memory

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.consumer import Consumer
-from penstock.core.effects import Cancelled, Slow
+from penstock.core.effects import Cancelled, SlowConsumer
 from penstock.core.session import Session
 from penstock.core.terms import ConsumerSettings
 from penstock.names import read_consume_arguments
@@ -42,7 +42,7 @@ def deliver(house: House) -> list[int]:
 
 def settle_all(house: House, consumer: Consumer) -> None:
     consumer.session.acknowledge(0, True, house.broker.now)
-    house.broker.mark(consumer.queue)
+    house.broker.schedule_delivery(consumer.queue)
 
 
 def test_a_window_of_zero_gives_one_message_at_a_time() -> None:
@@ -85,7 +85,7 @@ def test_no_more_bytes_are_out_than_the_window_and_all_comes_in_the_end(
         if out:
             count = min(count, len(out))
             consumer.session.acknowledge(len(came) - len(out) + count, True, house.broker.now)
-            house.broker.mark(consumer.queue)
+            house.broker.schedule_delivery(consumer.queue)
             del out[:count]
     assert came + deliver(house) == charges
 
@@ -102,7 +102,7 @@ def test_a_rate_gives_the_first_at_once_and_the_rest_in_time() -> None:
     house.broker.begin(110.0)
     assert deliver(house) == []
     house.publish_now("a", 10)
-    house.broker.mark(consumer.queue)
+    house.broker.schedule_delivery(consumer.queue)
     assert deliver(house) == [10]
 
 
@@ -115,10 +115,10 @@ def test_a_queues_setting_is_what_a_consumer_gets_that_asks_for_nothing() -> Non
     assert deliver(house) == [100]
 
 
-def slowness(house: House, seconds: float) -> list[Slow | Cancelled]:
+def slowness(house: House, seconds: float) -> list[SlowConsumer | Cancelled]:
     house.broker.begin(house.broker.now + seconds)
     house.broker.run(1000)
-    return [effect for effect in house.broker.effects() if isinstance(effect, Slow | Cancelled)]
+    return [effect for effect in house.broker.effects() if isinstance(effect, SlowConsumer | Cancelled)]
 
 
 def test_a_slow_consumer_is_told_of_once_for_as_long_as_it_is_slow() -> None:
@@ -126,7 +126,7 @@ def test_a_slow_consumer_is_told_of_once_for_as_long_as_it_is_slow() -> None:
     consumer = subscribe(house, slow_consumer_rate=5, slow_consumer_period=2, consumer_window_bytes=0)
     deliver(house)
     (told,) = slowness(house, 2.0)
-    assert isinstance(told, Slow)
+    assert isinstance(told, SlowConsumer)
     assert (told.rate, told.least, told.cancelled) == (0.0, 5.0, False)
     assert slowness(house, 2.0) == []
     for _ in range(12):
@@ -155,7 +155,7 @@ def test_a_slow_consumer_may_be_cancelled_and_nothing_else() -> None:
                      consumer_window_bytes=0)  # fmt: skip
     deliver(house)
     told = slowness(house, 2.0)
-    assert [type(effect) for effect in told] == [Slow, Cancelled]
+    assert [type(effect) for effect in told] == [SlowConsumer, Cancelled]
     assert slow not in house.vhost.queues["a"].consumers
     assert int(house.vhost.queues["a"].unacked_messages) == 1, "what it has stays with its session"
     assert slowness(house, 10.0) == []

@@ -227,12 +227,12 @@ def test_a_transaction_that_can_never_fit_is_refused_at_once(house: House, clien
 
 
 def test_a_held_commit_that_can_never_fit_any_more_is_refused(house: House, client: Client) -> None:
-    changes.put(house.broker, "queue", "a", read_settings("queue", "a", {"capacity-messages": 3}))
+    changes.set_settings(house.broker, "queue", "a", read_settings("queue", "a", {"capacity-messages": 3}))
     house.queue("a")
     house.publish_now("a", 1)
     client.publish("a", 1, 1, 1)
     assert not client.commit()
-    changes.put(house.broker, "queue", "a", read_settings("queue", "a", {"capacity-messages": 2}))
+    changes.set_settings(house.broker, "queue", "a", read_settings("queue", "a", {"capacity-messages": 2}))
     house.take("a")
     assert isinstance(client.producer.closing, ContentTooLarge)
     assert house.depth("a") == 0

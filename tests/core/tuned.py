@@ -8,7 +8,7 @@ import pytest
 
 from penstock.core import changes
 from penstock.core.broker import Broker
-from penstock.core.effects import Crossed
+from penstock.core.effects import GateChanged
 from penstock.core.producer import HoldBudget, Producer
 from penstock.core.queue import Queue
 from penstock.core.session import Session
@@ -28,12 +28,12 @@ class Bench:
     def queue(self, name: str, **arguments: object) -> Queue:
         given = {key.replace("_", "-"): value for key, value in arguments.items()}
         queue = self.vhost.declare_queue(name, given, False, False, None, None)
-        self.broker.use(queue)
+        self.broker.touch_queue(queue)
         return queue
 
-    def set(self, scope: str, pattern: str, **settings: object) -> changes.Plan:
+    def set(self, scope: str, pattern: str, **settings: object) -> changes.SettingsChange:
         given = {key.replace("_", "-"): value for key, value in settings.items()}
-        return changes.put(self.broker, scope, pattern, read_settings(scope, pattern, given))
+        return changes.set_settings(self.broker, scope, pattern, read_settings(scope, pattern, given))
 
     def file(self, *entries: tuple[str, str, dict[str, object]]) -> None:
         said = [(scope, pattern, read_settings(scope, pattern, given)) for scope, pattern, given in entries]
@@ -60,7 +60,7 @@ class Bench:
         return [(int(each.first), int(each.last), each.confirmed) for each in producer.confirms.take()]
 
     def crossings(self) -> list[bool]:
-        return [each.crossing.closed for each in self.broker.effects() if isinstance(each, Crossed)]
+        return [each.transition.closed for each in self.broker.effects() if isinstance(each, GateChanged)]
 
 
 def refused(act: Callable[[], object]) -> str:

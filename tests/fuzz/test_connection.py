@@ -164,8 +164,8 @@ class World:
             hub.tick()
             self.turn()
         assert not hub.connections
-        assert not broker.gates.origins
-        assert broker.lingering.bytes == 0
+        assert not broker.gates.connections
+        assert broker.closed_session_budget.bytes == 0
         assert hub.next_deadline() is None
 
 

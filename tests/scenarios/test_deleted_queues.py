@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.core.broker import Broker
-from penstock.core.effects import Crossed
+from penstock.core.effects import GateChanged
 from penstock.core.producer import HoldBudget, Producer
 from penstock.core.queue import Queue
 from penstock.core.route import Route
@@ -51,7 +51,7 @@ def test_a_deleted_queues_gate_opens_for_good_although_consumers_still_have_mess
     assert bench.queue.gate.open
     assert bench.told(producer) == [(1, 1, True)]
     assert not producer.blocked()
-    crossings = [each.crossing.closed for each in bench.broker.effects() if isinstance(each, Crossed)]
+    crossings = [each.transition.closed for each in bench.broker.effects() if isinstance(each, GateChanged)]
     assert crossings == [True, False]
 
 

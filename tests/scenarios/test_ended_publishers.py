@@ -77,9 +77,13 @@ def refusals(hub: Hub) -> list[tuple[object, object]]:
 def test_what_a_publisher_sent_before_it_closed_its_side_goes_in_in_turn() -> None:
     hub = recording_hub()
     end(hub, publisher(hub))
-    assert (hub.broker.lingering.messages, queue_of(hub).messages) == (SENT - CAPACITY, CAPACITY)
+    assert (hub.broker.closed_session_budget.messages, queue_of(hub).messages) == (SENT - CAPACITY, CAPACITY)
     assert take_all(hub, 105.0) == [b"%d" % number for number in range(SENT)]
-    assert (hub.broker.lingering.messages, hub.broker.lingering.bytes, hub.broker.lingering.producers) == (0, 0, {})
+    assert (
+        hub.broker.closed_session_budget.messages,
+        hub.broker.closed_session_budget.bytes,
+        hub.broker.closed_session_budget.producers,
+    ) == (0, 0, {})
     assert queue_of(hub).refused == 0
     assert lines(hub, "PST-1019") == []
 
@@ -87,7 +91,7 @@ def test_what_a_publisher_sent_before_it_closed_its_side_goes_in_in_turn() -> No
 def test_in_confirm_mode_what_is_held_is_dropped_for_its_publisher_has_to_publish_it_again() -> None:
     hub = recording_hub()
     end(hub, publisher(hub, confirms=True))
-    assert hub.broker.lingering.messages == 0
+    assert hub.broker.closed_session_budget.messages == 0
     assert take_all(hub, 105.0) == [b"%d" % number for number in range(CAPACITY)]
     assert queue_of(hub).refused == SENT - CAPACITY
     assert refusals(hub) == [("unconfirmed", SENT - CAPACITY)]
@@ -118,26 +122,26 @@ def test_what_has_waited_for_its_deadline_is_lost_with_the_gate_that_stopped_it_
     end(hub, publisher(hub))
     hub.begin(109.9)
     assert not hub.pump()
-    assert (lines(hub, "PST-1019"), hub.broker.lingering.messages) == ([], SENT - CAPACITY)
+    assert (lines(hub, "PST-1019"), hub.broker.closed_session_budget.messages) == ([], SENT - CAPACITY)
     hub.begin(110.1)
     assert not hub.pump()
-    assert hub.broker.lingering.messages == 0
+    assert hub.broker.closed_session_budget.messages == 0
     (line,) = lines(hub, "PST-1019")
     assert "20 held until their deadline; publish to " in line
     assert "refused after its hold deadline" in line
     assert "queue 'q' holds 20 messages" in line
     assert queue_of(hub).refused == SENT - CAPACITY
     assert refusals(hub) == [("deadline", SENT - CAPACITY)]
-    assert (hub.broker.lingering.bytes, hub.broker.lingering.producers) == (0, {})
+    assert (hub.broker.closed_session_budget.bytes, hub.broker.closed_session_budget.producers) == (0, {})
 
 
 def test_what_goes_beyond_the_bound_of_bytes_is_lost_and_what_came_before_goes_in() -> None:
     hub = recording_hub()
     client = publisher(hub)
     each = client.connection.holding.bytes // (SENT - CAPACITY)
-    hub.broker.lingering.bound = each * 6
+    hub.broker.closed_session_budget.bound = each * 6
     end(hub, client)
-    assert hub.broker.lingering.messages == 6
+    assert hub.broker.closed_session_budget.messages == 6
     assert take_all(hub, 105.0) == [b"%d" % number for number in range(CAPACITY + 6)]
     assert refusals(hub) == [("linger-bound", SENT - CAPACITY - 6)]
     (line,) = lines(hub, "PST-1019")
@@ -148,10 +152,10 @@ def test_no_more_sessions_linger_than_are_allowed() -> None:
     hub = recording_hub()
     first, second = publisher(hub), Dialogue(hub)
     second.say(publish("q", b"second"))
-    hub.broker.lingering.sessions = 1
+    hub.broker.closed_session_budget.sessions = 1
     end(hub, first)
     end(hub, second)
-    assert len(hub.broker.lingering.producers) == 1
+    assert len(hub.broker.closed_session_budget.producers) == 1
     assert refusals(hub) == [("linger-bound", 1)]
     assert take_all(hub, 105.0) == [b"%d" % number for number in range(SENT)]
 
@@ -240,6 +244,6 @@ def test_what_lingers_when_the_broker_stops_is_counted_and_logged() -> None:
     end(hub, publisher(hub))
     hub.end_lingering()
     assert not hub.pump()
-    assert (hub.broker.lingering.messages, queue_of(hub).refused) == (0, SENT - CAPACITY)
+    assert (hub.broker.closed_session_budget.messages, queue_of(hub).refused) == (0, SENT - CAPACITY)
     (line,) = lines(hub, "PST-1019")
     assert "20 held when the broker stopped, or ended the channel or the connection" in line

@@ -76,7 +76,7 @@ class World:
         assert not queue.gate.waiters
         assert not queue.gate.blocked
         assert not self.core.turns.pending
-        assert self.core.lingering.messages == self.core.lingering.bytes == 0
+        assert self.core.closed_session_budget.messages == self.core.closed_session_budget.bytes == 0
         for connection in self.hub.connections.values():
             assert connection.holding.messages == connection.holding.bytes == 0
             assert connection.blocking == 0

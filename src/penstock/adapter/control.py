@@ -167,7 +167,7 @@ class Control:
 
     def _answer_in_steps(self, request: Request, steps: Steps[dict[str, object]]) -> Steps[None]:
         """Do an operation step by step, and reply."""
-        declared = self.broker.promises.declared
+        declared = self.broker.durable_changes.declared
         try:
             answer = yield from steps
             body = yield from text_steps(answer, self.broker.work)
@@ -187,7 +187,7 @@ class Control:
     def answer_plan(self, waiting: WaitingPlan, at_deadline: bool) -> None:
         """Answer a waiting plan, if there is something to answer or its time is up."""
         request, cursor = waiting.request, waiting.cursor
-        declared = self.broker.promises.declared
+        declared = self.broker.durable_changes.declared
         try:
             cursor.check(request.number("token"), cursor.touched)
             answer, found = self._planned(request, cursor)
@@ -409,7 +409,7 @@ class Control:
             self.hub.note(f"reply of {len(body)} bytes to queue '{queue.name}' dropped: it is at its capacity")
             return
         queue.enqueue(Envelope("", queue.name), content, charge, self.broker.now)
-        self.broker.mark(queue)
+        self.broker.schedule_delivery(queue)
 
 
 def _check_size(operation: str, size: i64) -> None:

@@ -12,10 +12,10 @@ from penstock.core.binding import Binding
 from penstock.core.exchange import Exchange
 from penstock.core.queue import Queue
 from penstock.core.routing import CONTROL_EXCHANGE
-from penstock.core.table import Entry as Said
+from penstock.core.table import SettingsEntry as Said
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed
-from penstock.names import Word
+from penstock.names import SettingValue
 
 if TYPE_CHECKING:
     from penstock.adapter.hub import Hub
@@ -121,9 +121,9 @@ def policy(pattern: str) -> Shape:
     return {"name": pattern, "pattern": regex_of(pattern), "apply-to": "queues", "priority": 0}
 
 
-def definition(words: dict[str, Word]) -> Shape:
+def definition(words: dict[str, SettingValue]) -> Shape:
     """Return what settings say, by the names by which they were given."""
-    return {word.alias: plain(word.given) for word in words.values()}
+    return {word.alias: plain(word.raw) for word in words.values()}
 
 
 def answer_export(hub: Hub, request: Request) -> Shape:

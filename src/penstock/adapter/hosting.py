@@ -70,8 +70,8 @@ def delete_vhost_steps(hub: Hub, name: str) -> Steps[None]:
         work.done += DELETION_WORK
         if work.used_up():
             yield
-    broker.gates.bound_vhost(vhost, None)
-    broker.gates.limit_stock(vhost, None)
+    broker.gates.set_vhost_limit(vhost, None)
+    broker.gates.set_vhost_quota(vhost, None)
     broker.gates.unblock_vhost(name)
     del broker.vhosts[name]
     if broker.journal is not None:

@@ -36,7 +36,7 @@ from penstock.core.broker import Broker
 from penstock.core.consumer import Batch
 from penstock.core.holding import HoldBudget
 from penstock.core.lingering import ENDED
-from penstock.core.origin import Origin
+from penstock.core.origin import ConnectionGates
 from penstock.core.queue import Queue
 from penstock.names.escapes import printable
 
@@ -69,7 +69,7 @@ class Hub:
         self.backoff = Backoff(users.names())
         """What delays the answers to wrong passwords."""
         self.control = Control(self, broker, version)
-        broker.deaths.writer = XDeathCodec(self.control)
+        broker.dead_letters.writer = XDeathCodec(self.control)
         self.connections: dict[int, Connection] = {}
         self.scheduler = Scheduler(broker, self.connections)
         self.notifier = Notifier(self)
@@ -83,7 +83,7 @@ class Hub:
         """Single messages, published by somebody who has no channel, of which it is known what has become of them."""
         self.published = HoldBudget(PUBLICATIONS_BYTES)
         """What waits of such messages."""
-        self._without_connection: dict[str, Origin] = {}
+        self._without_connection: dict[str, ConnectionGates] = {}
         self.touched: list[Connection] = []
         """Connections with something to write."""
         self.server_properties: dict[str, object] = {
@@ -138,7 +138,7 @@ class Hub:
 
     def end_lingering(self) -> None:
         """The broker stops: what is in line for sessions that have ended goes in no more."""
-        for producer in list(self.broker.lingering.producers.values()):
+        for producer in list(self.broker.closed_session_budget.producers.values()):
             producer.abort()
 
     def pump(self) -> bool:
@@ -176,13 +176,13 @@ class Hub:
             self.publications = []
         return done
 
-    def origin_without_connection(self, user: str) -> Origin:
+    def origin_without_connection(self, user: str) -> ConnectionGates:
         """Return where a user's single messages come from: all of them, so that a rate is one for all."""
         origin = self._without_connection.get(user)
         if origin is None:
-            origin = Origin(user, "http")
+            origin = ConnectionGates(user, "http")
             self._without_connection[user] = origin
-            self.broker.gates.enter(origin)
+            self.broker.gates.add_connection(origin)
         return origin
 
     def take_notes(self, most: int = NOTES_KEPT) -> list[Note]:
@@ -210,13 +210,13 @@ class Hub:
         for _ in range(min(len(losing), LOSING_AT_ONCE)):
             queue = losing.pop()
             assert isinstance(queue, Queue)
-            if queue.untold.dropped or queue.untold.refused:
+            if queue.unreported.dropped or queue.unreported.refused:
                 self.note(telling.dropped(queue))
-            if queue.untold.letters:
+            if queue.unreported.letters:
                 self.note(telling.letters_lost(queue))
             if self.recorder is not None:
                 self.recorder.lost(queue)
-            queue.untold.told()
+            queue.unreported.told()
         for told in self.refused.take():
             self.note(told)
         self._tell_slowed()

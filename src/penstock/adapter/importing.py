@@ -24,7 +24,7 @@ from penstock.core.table import COMMAND
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, PreconditionFailed
 from penstock.flow.work import Steps
-from penstock.names import Word, read_settings
+from penstock.names import SettingValue, read_settings
 from penstock.names.values import shown
 from penstock.wire.amqp091.codec import CodecError, encode_table
 
@@ -80,7 +80,7 @@ class Import:
         self.defined = Defined(data, vhost)
         self.made: dict[str, int] = {}
         self._undo: list[Undo] = []
-        self._put: list[tuple[str, dict[str, Word]]] = []
+        self._put: list[tuple[str, dict[str, SettingValue]]] = []
         """Patterns that have been set, and what was said of them before."""
         self._left: list[str] = []
 
@@ -181,7 +181,7 @@ class Import:
             arguments = {**arguments, "x-queue-type": kind}
         encode_table(arguments)
         queue = vhost.declare_queue(name, arguments, entry.flag("durable"), entry.flag("auto_delete"), None, None)
-        self.hub.broker.use(queue)
+        self.hub.broker.touch_queue(queue)
         return None if there else lambda: self._drop_queue(queue)
 
     def _binding(self, entry: Entry) -> Undo | None:
@@ -230,15 +230,15 @@ class Import:
             raise self._error(entry, "pattern", str(error)) from None
         if not definition:
             return
-        before = dict(self.hub.broker.table.said("queue", pattern, COMMAND))
+        before = dict(self.hub.broker.table.entries_of("queue", pattern, COMMAND))
         try:
             words = read_settings("queue", pattern, definition)
-            yield from changes.put_steps(self.hub.broker, "queue", pattern, words)
+            yield from changes.set_settings_steps(self.hub.broker, "queue", pattern, words)
         except BrokerError as error:
             raise self._error(entry, "definition", str(error)) from None
         self._put.append((pattern, before))
         self.made["policies"] = self.made.get("policies", 0) + 1
-        listed = ", ".join(f"{name}={shown(word.given)}" for name, word in words.items())
+        listed = ", ".join(f"{name}={shown(word.raw)}" for name, word in words.items())
         self.hub.note_setting(f"queue '{pattern}'", f"set by an import: {listed}")
 
     def _error(self, entry: Entry, key: str, text: str) -> PreconditionFailed:
@@ -278,9 +278,9 @@ class Import:
             vhost.remove_binding(binding)
         return ""
 
-    def _put_back(self, pattern: str, before: dict[str, Word]) -> Steps[None]:
+    def _put_back(self, pattern: str, before: dict[str, SettingValue]) -> Steps[None]:
         broker = self.hub.broker
-        if broker.table.said("queue", pattern, COMMAND):
+        if broker.table.entries_of("queue", pattern, COMMAND):
             yield from changes.remove_steps(broker, "queue", pattern, [])
         if before:
-            yield from changes.put_steps(broker, "queue", pattern, before)
+            yield from changes.set_settings_steps(broker, "queue", pattern, before)

@@ -75,9 +75,9 @@ def _of_other(broker: Broker, setting: str, limits: Limits) -> _Default:
 
 def _common(broker: Broker, setting: str, inherited: bool) -> _Default:
     """Return what a virtual host or address has from the broker, and the broker by default."""
-    word = broker.table.words("broker", "").get(setting) if inherited else None
+    word = broker.table.resolve("broker", "").get(setting) if inherited else None
     if word is not None:
-        return _Default(None if word.none else word.given, f"{OF_BROKER}: {setting}={shown(word.given)}")
+        return _Default(None if word.none else word.raw, f"{OF_BROKER}: {setting}={shown(word.raw)}")
     if setting == "stop-percent":
         return _Default(_whole(broker.defaults.stop_percent), NOT_SAID)
     if setting == "resume-percent":

@@ -7,7 +7,7 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.core.lingering import DEADLINE, ENDED, LINGER_BOUND, RESET, UNCONFIRMED, Loss
-from penstock.core.origin import Origin
+from penstock.core.origin import ConnectionGates
 
 CLOSED_BEFORE: Final = "channel-closed"
 """They came after the broker had closed their channel, for what flow control had refused."""
@@ -31,7 +31,7 @@ class Losses:
     def __init__(self) -> None:
         self.cause: str = ENDED
         """Why what is held is lost when a channel ends that its client did not close."""
-        self.origin: Origin | None = None
+        self.origin: ConnectionGates | None = None
         """The connection as the gates know it, or knew it; it knows the producers that are not gone yet."""
         self.clear()
 
@@ -42,7 +42,7 @@ class Losses:
         self._by_cause: dict[str, int] = {}
         self._why: str = ""
 
-    def add(self, loss: Loss, origin: Origin | None) -> None:
+    def add(self, loss: Loss, origin: ConnectionGates | None) -> None:
         """Add what one producer has lost; `origin` is where it published from."""
         self.origin = origin
         self.messages += loss.messages

@@ -16,16 +16,16 @@ from penstock.core.blockable import Blockable
 from penstock.core.effects import (
     Blocked,
     Cancelled,
-    Crossed,
+    CloseSession,
     Departed,
     Effect,
-    Grown,
+    GateChanged,
     Paging,
-    Refused,
+    PublishRefused,
+    QueueChanged,
     Returned,
-    Slow,
+    SlowConsumer,
     Stopped,
-    TurnedAway,
     Unblocked,
 )
 from penstock.core.producer import Producer
@@ -75,17 +75,17 @@ class Notifier:
     def _tell_one(self, effect: Effect, blocking: dict[int, Connection]) -> None:
         if self.hub.recorder is not None:
             self.hub.recorder.record(effect)
-        if isinstance(effect, Crossed):
-            self.hub.note(telling.crossed(effect.crossing))
+        if isinstance(effect, GateChanged):
+            self.hub.note(telling.crossed(effect.transition))
         elif isinstance(effect, Blocked):
             self._count_blocking(effect.producer, effect.gate, 1, blocking)
         elif isinstance(effect, Unblocked):
             self._count_blocking(effect.producer, effect.gate, -1, blocking)
-        elif isinstance(effect, TurnedAway):
+        elif isinstance(effect, PublishRefused):
             self._note_turned_away(effect)
         elif isinstance(effect, Stopped):
             self.hub.note(telling.stopped(effect.producer, effect.gate, effect.patience_s))
-        elif isinstance(effect, Refused):
+        elif isinstance(effect, CloseSession):
             self._refuse(effect)
         elif isinstance(effect, Departed):
             self._depart(effect.producer)
@@ -97,17 +97,17 @@ class Notifier:
                 write_return(effect.producer.channel, effect.route, effect.content, effect.refused)
         elif isinstance(effect, Cancelled):
             self._cancel(effect)
-        elif isinstance(effect, Slow):
+        elif isinstance(effect, SlowConsumer):
             session = effect.consumer.session
             assert isinstance(session, Channel)
             name = session.producer.name
             self.hub.note(telling.slow(effect.consumer.tag, name, effect.rate, effect.least, effect.cancelled))
         elif isinstance(effect, Paging):
             self.hub.note(telling.paging(effect))
-        elif isinstance(effect, Grown):
+        elif isinstance(effect, QueueChanged):
             self.hub.control.look_again(effect.queue)
 
-    def _note_turned_away(self, effect: TurnedAway) -> None:
+    def _note_turned_away(self, effect: PublishRefused) -> None:
         if effect.cause in LOST_BY:
             return  # One line for the connection says so.
         producer = effect.producer
@@ -116,7 +116,7 @@ class Notifier:
             number = producer.channel.connection.number
         self.hub.refused.add(effect, number, self.broker.now)
 
-    def _refuse(self, effect: Refused) -> None:
+    def _refuse(self, effect: CloseSession) -> None:
         """Close the channel of a producer, for a publish that cannot be; a single message is answered."""
         producer = effect.producer
         self.hub.note(f"[{producer.name}] {effect.error.reply_text}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from penstock.core.broker import Broker
-from penstock.core.marks import DEFAULT_RESUME_PERCENT, DEFAULT_STOP_PERCENT, absolute, amount, explicit
+from penstock.core.marks import DEFAULT_RESUME_PERCENT, DEFAULT_STOP_PERCENT, absolute, is_explicit, number_or_none
 from penstock.core.queue import Queue
 from penstock.core.settings import NO_RATE, UNBOUNDED, lengths_as_capacity
 from penstock.flow.deadlines import NEVER
 from penstock.flow.level import UNLIMITED, Level
-from penstock.names import Word
+from penstock.names import SettingValue
 from penstock.names.values import ARGUMENT, DEFAULT, shown
 from penstock.names.words import SCOPES
 
@@ -16,7 +16,7 @@ from penstock.names.words import SCOPES
 def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
     """Return a queue's settings: each with its value (None is no limit, or for ever), and where that comes from."""
     settings = queue.settings
-    words = broker.table.queue_words(queue.vhost, queue.name, settings.given)
+    words = broker.table.resolve_queue(queue.vhost, queue.name, settings.given)
     rows: list[dict[str, object]] = []
     if not settings.overflow.counts_ready:
         words = lengths_as_capacity(queue.name, words)
@@ -53,13 +53,13 @@ def scope_settings(broker: Broker, scope: str, name: str) -> list[dict[str, obje
 
     Raises PreconditionFailed (406) for what two sources say and cannot both be meant.
     """
-    words = broker.table.words(scope, name)
+    words = broker.table.resolve(scope, name)
     limits = broker.table.limits(scope, name)
     rows: list[dict[str, object]] = []
     thresholds = limits.thresholds
     for setting in SCOPES[scope]:
         word = words.get(setting)
-        value = None if word is None or word.none else word.given
+        value = None if word is None or word.none else word.raw
         mark, _, unit = setting.partition("-")
         if thresholds is not None and scope != "broker" and unit in ("messages", "bytes"):
             levels = {"capacity": thresholds.capacity, "stop": thresholds.stop, "resume": thresholds.resume}
@@ -70,12 +70,12 @@ def scope_settings(broker: Broker, scope: str, name: str) -> list[dict[str, obje
     return rows
 
 
-def _marks(words: dict[str, Word], unit: str, queue: Queue) -> list[dict[str, object]]:
+def _marks(words: dict[str, SettingValue], unit: str, queue: Queue) -> list[dict[str, object]]:
     thresholds = queue.thresholds
     capacity_name = "capacity-" + unit
     capacity = words.get(capacity_name)
-    said = amount(words.get("capacity-messages"))
-    if unit == "bytes" and said is not None and not explicit(capacity):
+    said = number_or_none(words.get("capacity-messages"))
+    if unit == "bytes" and said is not None and not is_explicit(capacity):
         capacity = None
     number = _level(thresholds.capacity, unit)
     default = "default" if number is not None else "no limit"
@@ -97,24 +97,24 @@ def _marks(words: dict[str, Word], unit: str, queue: Queue) -> list[dict[str, ob
         otherwise = f"{share:g} % of the capacity, by default"
         if mark == "resume" and value == _level(thresholds.stop, unit):
             otherwise = "the stop"
-        elif mark == "stop" and value == _level(thresholds.resume, unit) and explicit(words.get(f"resume-{unit}")):
+        elif mark == "stop" and value == _level(thresholds.resume, unit) and is_explicit(words.get(f"resume-{unit}")):
             otherwise = "the resume, to which the default gives way"
         rows.append(_row(name, value, percent, otherwise))
     return rows
 
 
-def _row(setting: str, value: object, word: Word | None, otherwise: str) -> dict[str, object]:
+def _row(setting: str, value: object, word: SettingValue | None, otherwise: str) -> dict[str, object]:
     """One line: who said so, or (nobody did) what it follows from."""
     if word is None:
         return {"setting": setting, "value": value, "origin": DEFAULT, "from": otherwise}
-    said = f"{word.alias}={shown(word.given)}"
+    said = f"{word.alias}={shown(word.raw)}"
     row: dict[str, object] = {
         "setting": setting,
         "value": value,
         "origin": word.origin,
         "from": f"argument {said}" if word.origin == ARGUMENT else f"{word.source()}: {said}",
         "name": word.alias,
-        "given": shown(word.given),
+        "given": shown(word.raw),
     }
     if word.origin != ARGUMENT:
         row["pattern"] = word.pattern

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.adapter import views, why
 from penstock.adapter.request import Request
 from penstock.adapter.words import words_of
-from penstock.core.disk import QuotaGate, RoomGate
+from penstock.core.disk import FreeSpaceGate, QuotaGate
 from penstock.core.operator import OperatorGate
 from penstock.core.queue import Queue
 from penstock.core.sender import WaitingPublisher
@@ -89,7 +89,7 @@ def _blocked_gates(broker: Broker) -> Steps[list[Blocked]]:
     """Return the gates that block somebody now, in the order of their longest blocks."""
     found: dict[int, Blocked] = {}
     work = broker.work
-    for origin in list(broker.gates.origins):
+    for origin in list(broker.gates.connections):
         for producer in origin.producers:
             _look_at(producer, found)
         work.done += 1 + len(origin.producers) // SENDERS_A_UNIT
@@ -163,7 +163,7 @@ def advice(gate: Gate) -> str:
     if isinstance(owner, QuotaGate):
         of = f"vhost {owner.vhost}" if owner.vhost else "broker"
         return f"consume what is stored, or raise disk-overfull (`penstock show {of}`)"
-    if isinstance(owner, RoomGate):
+    if isinstance(owner, FreeSpaceGate):
         return "make room on the disk, or consume what is stored"
     if gate.kind == "disk":
         return "look at the disk and at the broker's log; persistent messages go on when the store can be written"

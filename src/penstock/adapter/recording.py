@@ -18,13 +18,13 @@ from penstock.core.blockable import Blockable
 from penstock.core.broker import Broker
 from penstock.core.effects import (
     Blocked,
+    CloseSession,
     ConfirmedLate,
-    Crossed,
     Effect,
+    GateChanged,
     Paging,
-    Refused,
+    PublishRefused,
     Stopped,
-    TurnedAway,
     Unblocked,
 )
 from penstock.core.queue import Queue
@@ -55,8 +55,8 @@ class Recorder:
 
     def record(self, effect: Effect) -> None:
         """Record what there is to record of an effect."""
-        if isinstance(effect, Crossed):
-            self._cross(effect.crossing)
+        if isinstance(effect, GateChanged):
+            self._cross(effect.transition)
         elif isinstance(effect, Blocked):
             if not effect.gate.frequent:
                 self._block("blocked", "CHN-1005", effect.producer, effect.gate, effect.now)
@@ -67,11 +67,11 @@ class Recorder:
             self._block("stopped", "PST-1014", effect.producer, effect.gate, effect.now)
         elif isinstance(effect, Paging):
             self._page(effect)
-        elif isinstance(effect, TurnedAway):
+        elif isinstance(effect, PublishRefused):
             self._add("refused", effect.producer, effect.gate, effect.cause, int(effect.messages), int(effect.bytes))
         elif isinstance(effect, ConfirmedLate):
             self._add("confirmed-late", effect.producer, effect.gate, "deadline", effect.messages, 0)
-        elif isinstance(effect, Refused):
+        elif isinstance(effect, CloseSession):
             record = self._at("channel-closed", self.broker.now)
             record["producer"] = effect.producer.name
             record["cause"] = str(effect.error)
@@ -100,10 +100,10 @@ class Recorder:
 
     def lost(self, queue: Queue) -> None:
         """A queue's overflow policy dropped messages that were in it, or dead letters of it went nowhere."""
-        if queue.untold.dropped:
-            self._dropped(queue, "QUE-1005", queue.overflow.name, int(queue.untold.dropped))
-        if queue.untold.letters:
-            self._dropped(queue, "PST-1009", "dead-letter", int(queue.untold.letters))
+        if queue.unreported.dropped:
+            self._dropped(queue, "QUE-1005", queue.overflow.name, int(queue.unreported.dropped))
+        if queue.unreported.letters:
+            self._dropped(queue, "PST-1009", "dead-letter", int(queue.unreported.letters))
 
     def _dropped(self, queue: Queue, number: str, cause: str, count: int) -> None:
         record = self._of_gate("dropped", queue.gate, self.broker.now)
@@ -144,7 +144,7 @@ class Recorder:
                 self._sample(queue)
 
     def _sample(self, queue: Queue) -> None:
-        gate, last = queue.gate, queue.untold
+        gate, last = queue.gate, queue.unreported
         messages, size = queue.depth_messages(), queue.depth_bytes()
         same_depth = messages == last.sampled_messages and size == last.sampled_bytes
         if same_depth and gate.open == last.sampled_open:

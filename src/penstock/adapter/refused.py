@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.adapter.telling import Note, gate_fields
 from penstock.core import road
-from penstock.core.effects import TurnedAway
+from penstock.core.effects import PublishRefused
 from penstock.core.queue import Queue
 from penstock.core.reasons import clause
 
@@ -25,7 +25,7 @@ class Refusal:
 
     __slots__ = ("producer", "fields", "cause", "reason", "count", "bytes", "now")
 
-    def __init__(self, effect: TurnedAway) -> None:
+    def __init__(self, effect: PublishRefused) -> None:
         self.producer = effect.producer.name
         self.fields = gate_fields(effect.gate)
         self.cause = effect.cause
@@ -35,7 +35,7 @@ class Refusal:
         self.now: float = 0.0
         """Monotonic seconds of the last of them."""
 
-    def add(self, effect: TurnedAway, reason: str, now: float) -> None:
+    def add(self, effect: PublishRefused, reason: str, now: float) -> None:
         """Count what was refused for the same cause."""
         self.reason = reason
         self.count += int(effect.messages)
@@ -77,7 +77,7 @@ class RefusedPublishes:
         self._more: int = 0
         """Publishes refused since the last lines that found no place in `_untold`."""
 
-    def add(self, effect: TurnedAway, connection: int | None, now: float) -> None:
+    def add(self, effect: PublishRefused, connection: int | None, now: float) -> None:
         """Note a refusal; `connection` is the number of the publisher's connection, None without one."""
         key = f"{effect.producer.name} {id(effect.gate)} {effect.cause}"
         reason = reason_of(effect)
@@ -111,7 +111,7 @@ class RefusedPublishes:
         return notes
 
 
-def reason_of(effect: TurnedAway) -> str:
+def reason_of(effect: PublishRefused) -> str:
     """Return why publishes were refused."""
     if effect.why:
         return effect.why

@@ -53,9 +53,9 @@ def answer_status(hub: Hub, request: Request) -> Steps[dict[str, object]]:
         "bindings": int(vhost.bindings.count),
         "unroutable": int(broker.unroutable),
         "lingering": {
-            "messages": int(broker.lingering.messages),
-            "bytes": int(broker.lingering.bytes),
-            "sessions": len(broker.lingering.producers),
+            "messages": int(broker.closed_session_budget.messages),
+            "bytes": int(broker.closed_session_budget.bytes),
+            "sessions": len(broker.closed_session_budget.producers),
         },
     }
 

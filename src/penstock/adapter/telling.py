@@ -52,7 +52,7 @@ def crossed(crossing: GateTransition) -> Note:
 
 def dropped(queue: Queue) -> Note:
     """Return the line of what a queue's overflow policy dropped or refused since the last such line (QUE-1005)."""
-    count = int(queue.untold.dropped + queue.untold.refused)
+    count = int(queue.unreported.dropped + queue.unreported.refused)
     capacity = queue.thresholds.capacity
     return Note(
         f"{words_of(queue.gate).subject(queue.gate)} QUE-1005 : Dropped : {count:,} messages, "
@@ -85,7 +85,7 @@ def paging(effect: Paging) -> Note:
 
 def letters_lost(queue: Queue) -> Note:
     """Return the line of dead letters that went nowhere since the last such line."""
-    count = int(queue.untold.letters)
+    count = int(queue.unreported.letters)
     exchange = queue.settings.dead_letter_exchange
     return Note(
         f"{words_of(queue.gate).subject(queue.gate)} PST-1009 : Dead Letters Lost : {count:,} messages, "

@@ -11,7 +11,7 @@ from penstock.core import changes
 from penstock.core.table import COMMAND, FILE
 from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps
-from penstock.names import Word, check_scope, read_pattern, read_settings
+from penstock.names import SettingValue, check_scope, read_pattern, read_settings
 from penstock.names.reading import setting_named
 from penstock.names.values import shown
 from penstock.names.words import SCOPES
@@ -34,13 +34,13 @@ def set_settings(hub: Hub, request: Request) -> Steps[dict[str, object]]:
     if not isinstance(given, dict) or not given:
         raise PreconditionFailed(f"'settings' must be an object of at least one setting and its value, not {given!r}")
     words = read_settings(scope, pattern, given)
-    plan = yield from changes.put_steps(hub.broker, scope, pattern, words)
+    plan = yield from changes.set_settings_steps(hub.broker, scope, pattern, words)
     matched = yield from changes.matching_steps(hub.broker, scope, pattern)
     said = _whereto(scope, pattern, matched)
     for unit in ("messages", "bytes"):
         if f"burst-{unit}" in words and not _has_rate(hub.broker, scope, unit):
             said.append(f"burst-{unit} has no effect until somebody sets rate-{unit} as well")
-    for name in hub.broker.table.said(scope, pattern, FILE):
+    for name in hub.broker.table.entries_of(scope, pattern, FILE):
         if name in words:
             said.append(f"{name} beats what the settings file says for {_thing(scope, pattern)}, until it is unset")
     hub.note_setting(_thing(scope, pattern), f"set by {request.asker()}: {_listed(words)}")
@@ -59,9 +59,9 @@ def unset_settings(hub: Hub, request: Request) -> Steps[dict[str, object]]:
     plan = yield from changes.remove_steps(hub.broker, scope, pattern, names)
     matched = yield from changes.matching_steps(hub.broker, scope, pattern)
     said = _whereto(scope, pattern, matched)
-    for name, word in hub.broker.table.said(scope, pattern, FILE).items():
+    for name, word in hub.broker.table.entries_of(scope, pattern, FILE).items():
         if not names or name in names:
-            said.append(f"{name}: the settings file's {shown(word.given)} is in effect again")
+            said.append(f"{name}: the settings file's {shown(word.raw)} is in effect again")
     hub.note_setting(_thing(scope, pattern), f"unset by {request.asker()}: {', '.join(names) or 'all'}")
     return {**_answer(hub.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": said}
 
@@ -78,8 +78,8 @@ def list_settings(hub: Hub, request: Request) -> Steps[dict[str, object]]:
             {
                 "scope": entry.scope,
                 "pattern": entry.pattern,
-                "command": {name: shown(word.given) for name, word in entry.command.items()},
-                "file": {name: shown(word.given) for name, word in entry.file.items()},
+                "command": {name: shown(word.raw) for name, word in entry.command.items()},
+                "file": {name: shown(word.raw) for name, word in entry.file.items()},
             }
         )
     return {"settings": found}
@@ -116,11 +116,11 @@ def _thing(scope: str, pattern: str) -> str:
 
 
 def _answer(broker: Broker, scope: str, pattern: str, matched: list[str] | None) -> dict[str, object]:
-    words = broker.table.said(scope, pattern, COMMAND)
+    words = broker.table.entries_of(scope, pattern, COMMAND)
     return {
         "scope": scope,
         "pattern": pattern,
-        "settings": {name: shown(word.given) for name, word in words.items()},
+        "settings": {name: shown(word.raw) for name, word in words.items()},
         "matches": None if matched is None else len(matched),
     }
 
@@ -141,5 +141,5 @@ def _has_rate(broker: Broker, scope: str, unit: str) -> bool:
     return False
 
 
-def _listed(words: dict[str, Word]) -> str:
-    return ", ".join(f"{name}={shown(word.given)}" for name, word in words.items())
+def _listed(words: dict[str, SettingValue]) -> str:
+    return ", ".join(f"{name}={shown(word.raw)}" for name, word in words.items())

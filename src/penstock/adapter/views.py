@@ -49,7 +49,7 @@ def queue_view(queue: Queue, now: float) -> dict[str, object]:
         "expired": int(queue.expired),
         "refused": int(queue.refused),
         "dead_lettered": int(queue.dead_lettered),
-        "letters_lost": int(queue.letters_lost),
+        "letters_lost": int(queue.dead_letters_lost),
         "letters_waiting": 0 if queue.dead_letters is None else len(queue.dead_letters.outbox),
         "consumers": len(queue.consumers),
         "cursors": [cursor.name for cursor in queue.cursors],
@@ -107,7 +107,7 @@ def gate_view(gate: Gate, now: float) -> dict[str, object]:
         owner.update_gate(now)  # Slack is called in: what is told is the sum, not what it is counted with.
     judged = measure(gate)
     if isinstance(owner, DiskGate):
-        view["cause"] = "" if gate.open else owner.clause()
+        view["cause"] = "" if gate.open else owner.describe()
     if judged is not None:
         view["depth"] = {"messages": int(judged.messages), "bytes": int(judged.bytes)}
         view["capacity"] = judged.thresholds.capacity.as_dict()
@@ -178,7 +178,7 @@ def obstacles(consumer: Consumer) -> list[str]:
         found.append(behind)
     if queue.depth_messages() == 0:
         found.append("the queue is empty")
-    elif queue.returns:
+    elif queue.returning:
         found.append("messages are on their way back to the queue")
     elif queue.available() == 0 and queue.waiting() > 0:
         found.append("the next messages of the queue are being read from the disk")
@@ -221,7 +221,7 @@ def connection_view(connection: Connection, now: float) -> dict[str, object]:
 
 def disk_view(disk: Disk, vhost: str, now: float) -> dict[str, object]:
     """Return what is known of the disk: the gates before it, what is stored for a virtual host, and what is not yet."""
-    stock = disk.stocks.get(vhost)
+    stock = disk.vhosts.get(vhost)
     return {
         "used": int(disk.used),
         "free": None if disk.free == UNLIMITED else int(disk.free),

@@ -17,7 +17,7 @@ from penstock.adapter.words import amount, because, words_of
 from penstock.core.broker import Broker
 from penstock.core.consumer import Consumer
 from penstock.core.cursor import Cursor
-from penstock.core.disk import FaultGate, QuotaGate, RoomGate
+from penstock.core.disk import FreeSpaceGate, QuotaGate, StoreFailureGate
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.road import gates_of
@@ -329,9 +329,9 @@ def waits_of(gate: Gate, broker: Broker) -> list[str]:
         return [_largest(gate, broker)]
     if isinstance(owner, QuotaGate):
         return [_largest(gate, broker)]
-    if isinstance(owner, RoomGate):
+    if isinstance(owner, FreeSpaceGate):
         return ["the disk needs more room: somebody must consume what is stored, or delete something else"]
-    if isinstance(owner, FaultGate):
+    if isinstance(owner, StoreFailureGate):
         return ["the store is tried again every second; consumers go on meanwhile"]
     if isinstance(owner, Queue) and owner.depth_messages() > 0:
         return [_readers(owner, broker.now)]

@@ -10,7 +10,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.disk import DiskGate, FaultGate, QuotaGate, RoomGate
+from penstock.core.disk import DiskGate, FreeSpaceGate, QuotaGate, StoreFailureGate
 from penstock.core.operator import OperatorGate
 from penstock.core.queue import Queue
 from penstock.core.rates import RateGate
@@ -239,12 +239,12 @@ class DiskWords(Words):
         """See `Words.line`: MST-1008 and MST-1009 of quotas, VHT-1006 and VHT-1007 of the free room."""
         gate = crossing.gate
         owner = gate.owner
-        if isinstance(owner, RoomGate) or (owner is None and gate.name == "room"):
-            percent = owner.full_percent() if isinstance(owner, RoomGate) else 100
+        if isinstance(owner, FreeSpaceGate) or (owner is None and gate.name == "room"):
+            percent = owner.full_percent() if isinstance(owner, FreeSpaceGate) else 100
             if crossing.closed:
                 return "VHT-1006", f"Filesystem is over {percent} per cent full, enforcing flow control."
             return "VHT-1007", f"Filesystem is no longer over {percent} per cent full."
-        if isinstance(owner, FaultGate):
+        if isinstance(owner, StoreFailureGate):
             if crossing.closed:
                 return "PST-1012", f"Store cannot be written, flow control will be enforced : {owner.reason}"
             return "PST-1013", "Store can be written again"
@@ -255,18 +255,18 @@ class DiskWords(Words):
     def cause(self, gate: Gate, now: float) -> str:
         """See `Words.cause`."""
         owner = gate.owner
-        return owner.clause() if isinstance(owner, DiskGate) else ""
+        return owner.describe() if isinstance(owner, DiskGate) else ""
 
     def overshoot(self, gate: Gate) -> dict[str, object]:
         """See `Words.overshoot`."""
         owner = gate.owner
         if isinstance(owner, QuotaGate) and owner.vhost:
             told = "the one publish or transaction that closed it, which is taken whole"
-        elif isinstance(owner, FaultGate):
+        elif isinstance(owner, StoreFailureGate):
             told = "nothing is counted at this gate"
         else:
             told = "the one publish or transaction that closed it, and what the store writes besides: its log, at most"
-        return {"messages": 0, "bytes": 0 if isinstance(owner, FaultGate) else None, "from": told}
+        return {"messages": 0, "bytes": 0 if isinstance(owner, StoreFailureGate) else None, "from": told}
 
     def vhost(self, gate: Gate) -> str | None:
         """See `Words.vhost`."""

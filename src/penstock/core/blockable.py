@@ -46,7 +46,7 @@ class Blockable(Waiter):
         if id(gate) not in self.gates:
             self.gates[id(gate)] = gate
             self.entry(gate).begin(self.broker.now)
-            self.broker.note_blocked(self, gate)
+            self.broker.emit_blocked(self, gate)
 
     def note_withheld(self, gate: Gate) -> None:
         """A gate withholds something of it until it opens."""
@@ -61,7 +61,7 @@ class Blockable(Waiter):
         gate.unblock(self)
         if self.gates.pop(id(gate), None) is not None:
             self.entry(gate).end(now)
-            self.broker.note_unblocked(self, gate)
+            self.broker.emit_unblocked(self, gate)
 
     def is_stopped_at(self, gate: Gate, patience_s: float) -> bool:
         """Tell whether it has waited a whole hold deadline (seconds) at a gate. See `BlockStats.is_stopped`.
@@ -82,7 +82,7 @@ class Blockable(Waiter):
             if entry.stopped_in != gate.stats.transitions and self.is_stopped_at(gate, entry.patience_s):
                 entry.stopped_in = gate.stats.transitions
                 entry.stops += 1
-                self.broker.note_stopped(self, gate, entry.patience_s)
+                self.broker.emit_stopped(self, gate, entry.patience_s)
 
     def entry(self, gate: Gate) -> BlockStats:
         """Return its entry in the book of a gate, made at first use."""
@@ -114,11 +114,11 @@ class Blockable(Waiter):
         entry.withheld_bytes += int(charge)
 
     def count_refused(self, gate: Gate, cause: str, charge: i64, why: str = "") -> None:
-        """Count a publish that did not go in and never will, and have it told; see `TurnedAway` for the causes."""
+        """Count a publish that did not go in and never will, and have it told; see `PublishRefused` for the causes."""
         entry = self.entry(gate)
         entry.refused += 1
         entry.refused_bytes += int(charge)
-        self.broker.note_turned_away(self, gate, cause, charge, why)
+        self.broker.emit_publish_refused(self, gate, cause, charge, why)
 
     def count_late(self, late: list[PendingConfirm]) -> None:
         """Count confirmations that go out at their deadline, each at the first gate that kept it back."""
@@ -132,7 +132,7 @@ class Blockable(Waiter):
                 counts[id(gate)] = counts.get(id(gate), 0) + pending.publishes()
         for gate in gates:
             self.entry(gate).late += counts[id(gate)]
-            self.broker.note_confirmed_late(self, gate, counts[id(gate)])
+            self.broker.emit_confirmed_late(self, gate, counts[id(gate)])
 
     def leave_gates(self, now: float) -> None:
         """It goes away: nothing of it stays in any line, its entries become summaries."""
@@ -142,7 +142,7 @@ class Blockable(Waiter):
             gate.forget(self)
             gate.stats.depart(id(self), now)
         for gate in list(self.gates.values()):
-            self.broker.note_unblocked(self, gate)
+            self.broker.emit_unblocked(self, gate)
         self._books.clear()
         self._entry = None
         self._entry_of = None

@@ -24,17 +24,17 @@ from penstock.core.dispatcher import Dispatcher
 from penstock.core.effects import (
     Blocked,
     Cancelled,
+    CloseSession,
     ConfirmedLate,
-    Crossed,
     Departed,
     Effect,
-    Grown,
+    GateChanged,
     Paging,
-    Refused,
+    PublishRefused,
+    QueueChanged,
     Returned,
-    Slow,
+    SlowConsumer,
     Stopped,
-    TurnedAway,
     Unblocked,
 )
 from penstock.core.ending import ConsumersEnd, Endings, SessionEnd
@@ -66,7 +66,7 @@ from penstock.flow.turns import Turns
 from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
-    from penstock.core.changes import Plan
+    from penstock.core.changes import SettingsChange
 
 CONSUME_WORK: Final = 15
 """Units of work that a new consumer costs, besides those of any method."""
@@ -74,11 +74,11 @@ ADOPT_WORK: Final = 10
 """Units of work to have a queue follow other settings, or a producer another deadline."""
 TURN_WORK: Final = 4
 """Units of work that a turn costs: one message that waited passes."""
-PARTY_WORK: Final = 4
+TIMER_WORK: Final = 4
 """Units of work that a deadline costs which is due."""
 RELEASED_AT_ONCE: Final = 500
 """Producers that are released at once when a gate opens; there may be ten thousand."""
-TURNS_BEFORE_A_NEWCOMER: Final = 500
+RELEASES_BEFORE_A_NEWCOMER: Final = 500
 """Turns given at once when somebody publishes while others may go on: fairness first, but in bounded steps."""
 CONSUMERS_OF_A_QUEUE: Final = 50_000
 CONSUMERS_OF_A_CHANNEL: Final = 10_000
@@ -95,15 +95,15 @@ class Broker(Dispatcher):
         self.defaults = defaults
         """The broker's own values as they are now."""
         self.turns = Turns(self.timers)
-        self.lingering = Lingering()
+        self.closed_session_budget = Lingering()
         self.vhosts: dict[str, VirtualHost] = {}
         self.gates = Gates(self)
         self.unroutable: i64 = 0
-        self.deaths = PendingDeadLetters(self.turns.chores)
-        self.promises = Promises()
+        self.dead_letters = PendingDeadLetters(self.turns.chores)
+        self.durable_changes = Promises()
         self.journal: Journal | None = None
         """What must outlive the broker; None where nothing does."""
-        self.ending: bool = False
+        self.stopping: bool = False
         """It stops: that its consumers go deletes no queue any more, for they will be back."""
         self._ran: float = 0.0
         self.endings = Endings(self)
@@ -120,10 +120,10 @@ class Broker(Dispatcher):
             limits = self.table.limits("vhost", name)
         vhost = VirtualHost(name, self.turns, self.table, self.gates)
         self.vhosts[name] = vhost
-        self.gates.bound_vhost(vhost, limits.thresholds)
-        self.gates.limit_stock(vhost, limits.disk)
+        self.gates.set_vhost_limit(vhost, limits.thresholds)
+        self.gates.set_vhost_quota(vhost, limits.disk)
         for exchange in vhost.exchanges:
-            self.gates.place_address(vhost, exchange)
+            self.gates.attach_address(vhost, exchange)
         return vhost
 
     def vhost(self, name: str) -> VirtualHost:
@@ -133,7 +133,7 @@ class Broker(Dispatcher):
             raise NotAllowed(f"vhost {name} not found")
         return vhost
 
-    def apply_settings(self, plan: Plan) -> Steps[None]:
+    def apply_settings(self, plan: SettingsChange) -> Steps[None]:
         """Bring a change of the settings into effect, queue by queue; see core/changes.py."""
         self.defaults = self.table.defaults()
         sooner_or_later: dict[int, Queue] = {}
@@ -149,16 +149,16 @@ class Broker(Dispatcher):
             self.vhosts[queue.vhost].setup_dead_lettering(queue)
             limit(self, queue)
             self.watch_lifetime(queue)
-            self.mark(queue)
-            self.settle_crossings()
+            self.schedule_delivery(queue)
+            self.apply_gate_transitions()
         yield from self.gates.apply(plan)
         if sooner_or_later:
-            for producer in waiting_at(sooner_or_later, list(self.gates.origins)):
+            for producer in waiting_at(sooner_or_later, list(self.gates.connections)):
                 self.work.done += ADOPT_WORK
                 if self.work.used_up():
                     yield
                 renew(producer, sooner_or_later, self.now)
-        self.settle_crossings()
+        self.apply_gate_transitions()
 
     # The outside's calls
 
@@ -170,16 +170,16 @@ class Broker(Dispatcher):
 
     def run(self, turns: int) -> bool:
         """Do what is due and give up to `turns` turns; returns whether there are more to give."""
-        self.offered = self._ran
+        self.expiry_cutoff = self._ran
         self._ran = self.now
         self.expirable = EXPIRED_A_TURN
         self.endings.renew()
-        self.work.done += PARTY_WORK * self.timers.run(self.now)
+        self.work.done += TIMER_WORK * self.timers.run(self.now)
         self.work.done += self.turns.chores.run(self.now)
-        self.settle_crossings()
+        self.apply_gate_transitions()
         if self.turns.pending:
             self.work.done += TURN_WORK * self.turns.run(turns, self.now)
-            self.settle_crossings()
+            self.apply_gate_transitions()
         self.gates.clear_lifted()
         return self.pending()
 
@@ -209,7 +209,7 @@ class Broker(Dispatcher):
 
     # Queues and consumers
 
-    def use(self, queue: Queue) -> None:
+    def touch_queue(self, queue: Queue) -> None:
         """Note that somebody uses a queue (declares, gets, stops consuming): it does not expire meanwhile."""
         lifetime = self.watch_lifetime(queue)
         if lifetime is not None:
@@ -255,7 +255,7 @@ class Broker(Dispatcher):
                     self, consumer, terms.slow_rate, terms.slow_period_s, cancels
                 )
                 self.timers.add(consumer.slow_monitor, self.now + terms.slow_period_s)
-        self.mark(queue)
+        self.schedule_delivery(queue)
 
     def cancel(self, session: Session, tag: str) -> None:
         """Remove a consumer; what it has not settled stays with its session.
@@ -267,13 +267,13 @@ class Broker(Dispatcher):
             return
         queue = consumer.queue
         remove(queue, consumer)
-        self.let_go(consumer)
-        if not queue.consumers and queue.auto_delete and not queue.deleted and not self.ending:
+        self.release_consumer(consumer)
+        if not queue.consumers and queue.auto_delete and not queue.deleted and not self.stopping:
             self.delete_queue(queue)
         else:
-            self.use(queue)
+            self.touch_queue(queue)
 
-    def let_go(self, consumer: Consumer) -> None:
+    def release_consumer(self, consumer: Consumer) -> None:
         """Forget what is kept for a consumer that is gone."""
         forget(self, consumer)
         self.gates.metadata.give_back(consumer.queue.vhost, consumer.arguments_charge)
@@ -305,26 +305,26 @@ class Broker(Dispatcher):
             self.endings.begin(ConsumersEnd(self, take_consumers(queue)))
         for cursor in queue.cursors:
             if cursor.polling:
-                self._effects.append(Grown(queue))
+                self._effects.append(QueueChanged(queue))
         return count
 
     # What happened (called by producers and queues)
 
-    def let_others_go(self) -> None:
+    def run_waiting(self) -> None:
         """Before a newcomer is looked at, those have their turns who may have one."""
-        self.settle_crossings()
+        self.apply_gate_transitions()
         if self.turns.pending:
-            self.work.done += TURN_WORK * self.turns.run(TURNS_BEFORE_A_NEWCOMER, self.now)
-            self.settle_crossings()
+            self.work.done += TURN_WORK * self.turns.run(RELEASES_BEFORE_A_NEWCOMER, self.now)
+            self.apply_gate_transitions()
 
-    def settle_crossings(self) -> None:
+    def apply_gate_transitions(self) -> None:
         """Tell what crossed, and release those who were blocked by a gate that is open again."""
         crossings = self.turns.transitions
         while crossings:
             crossing = crossings.pop(0)
             gate = crossing.gate
             if not gate.frequent:
-                self._effects.append(Crossed(crossing))
+                self._effects.append(GateChanged(crossing))
             if not crossing.closed and gate.open:
                 self._reopened[id(gate)] = gate
         if self._reopened:
@@ -347,59 +347,59 @@ class Broker(Dispatcher):
             if most <= 0:
                 return
 
-    def list_confirming(self, producer: Producer) -> None:
+    def schedule_confirms(self, producer: Producer) -> None:
         """Note that a producer has confirmations to be told."""
         producer.scheduled = True
         self._confirming.append(producer)
 
-    def note_blocked(self, producer: Blockable, gate: Gate) -> None:
+    def emit_blocked(self, producer: Blockable, gate: Gate) -> None:
         """Record that a producer met a closed gate."""
         self._effects.append(Blocked(producer, gate, self.now))
 
-    def note_unblocked(self, producer: Blockable, gate: Gate) -> None:
+    def emit_unblocked(self, producer: Blockable, gate: Gate) -> None:
         """Record that a gate does not block a producer any more."""
         self._effects.append(Unblocked(producer, gate, self.now))
 
-    def note_stopped(self, producer: Blockable, gate: Gate, patience_s: float) -> None:
+    def emit_stopped(self, producer: Blockable, gate: Gate, patience_s: float) -> None:
         """Record that a producer has waited a whole hold deadline (seconds) at a closed gate."""
         self._effects.append(Stopped(producer, gate, patience_s, self.now))
 
-    def note_turned_away(self, producer: Blockable, gate: Gate, cause: str, charge: i64, why: str) -> None:
+    def emit_publish_refused(self, producer: Blockable, gate: Gate, cause: str, charge: i64, why: str) -> None:
         """Record a publish that was refused; one after the other of the same producer are one effect."""
         last = self._effects[-1] if self._effects else None
         if not (
-            isinstance(last, TurnedAway) and last.producer is producer and last.gate is gate and last.cause == cause
+            isinstance(last, PublishRefused) and last.producer is producer and last.gate is gate and last.cause == cause
         ):
-            last = TurnedAway(producer, gate, cause)
+            last = PublishRefused(producer, gate, cause)
             last.why = why
             self._effects.append(last)
         last.messages += 1
         last.bytes += charge
 
-    def note_confirmed_late(self, producer: Blockable, gate: Gate, messages: int) -> None:
+    def emit_confirmed_late(self, producer: Blockable, gate: Gate, messages: int) -> None:
         """Record confirmations that were sent at their deadline."""
         self._effects.append(ConfirmedLate(producer, gate, messages))
 
-    def note_refused(self, producer: Producer, error: BrokerError) -> None:
+    def emit_close_session(self, producer: Producer, error: BrokerError) -> None:
         """Record that a producer's session must be closed."""
-        self._effects.append(Refused(producer, error))
+        self._effects.append(CloseSession(producer, error))
 
-    def note_cancelled(self, consumer: Consumer) -> None:
+    def emit_cancelled(self, consumer: Consumer) -> None:
         """Record that the broker has cancelled a consumer."""
         self._effects.append(Cancelled(consumer))
 
-    def note_departed(self, producer: Producer) -> None:
+    def emit_departed(self, producer: Producer) -> None:
         """Record that a producer has gone that had something held when its session ended."""
         self._effects.append(Departed(producer))
 
-    def note_slow(self, consumer: Consumer, rate: float, least: float, cancels: bool) -> None:
+    def emit_slow_consumer(self, consumer: Consumer, rate: float, least: float, cancels: bool) -> None:
         """Record that a consumer is slow (messages a second); cancel it if that is what its queue does with such."""
-        self._effects.append(Slow(consumer, rate, least, cancels))
+        self._effects.append(SlowConsumer(consumer, rate, least, cancels))
         if cancels:
             self.cancel(consumer.session, consumer.tag)
-            self.note_cancelled(consumer)
+            self.emit_cancelled(consumer)
 
-    def note_unroutable(self, producer: Producer, route: Route, content: bytes) -> None:
+    def count_unroutable(self, producer: Producer, route: Route, content: bytes) -> None:
         """Record a message that reached no queue; it goes back if it is mandatory."""
         if route.control:
             return
@@ -407,11 +407,11 @@ class Broker(Dispatcher):
         if route.mandatory:
             self._effects.append(Returned(producer, route, content))
 
-    def note_returned(self, producer: Producer, route: Route, content: bytes, refused: BrokerError) -> None:
+    def emit_returned(self, producer: Producer, route: Route, content: bytes, refused: BrokerError) -> None:
         """Record that a mandatory message goes back because a queue refused it."""
         self._effects.append(Returned(producer, route, content, refused))
 
-    def note_paging(self, queue: Queue, started: bool) -> None:
+    def emit_paging(self, queue: Queue, started: bool) -> None:
         """Record that a queue begins to send messages to the disk, or has none there any more."""
         self._effects.append(Paging(queue, started, self.now))
 

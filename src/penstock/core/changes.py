@@ -18,12 +18,12 @@ from penstock.core.paging import check, without_disk
 from penstock.core.patterns import Patterns
 from penstock.core.queue import Queue
 from penstock.core.settings import Settings
-from penstock.core.table import COMMAND, FILE, Entry
+from penstock.core.table import COMMAND, FILE, SettingsEntry
 from penstock.core.topics import topic_matches
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotFound
 from penstock.flow.work import Steps, finish
-from penstock.names import SCOPES, Word
+from penstock.names import SCOPES, SettingValue
 from penstock.names.values import BROKER
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ RESOLVE_WORK: Final = 15
 """Units of work to look whether a pattern concerns something, and to resolve what is said about it."""
 
 
-class Plan:
+class SettingsChange:
     """What follows from a change, resolved and not yet applied."""
 
     def __init__(self) -> None:
@@ -49,41 +49,43 @@ class Plan:
         """The scopes in which anything changed; users, connections and producers are known to the broker's gates."""
 
 
-Said = tuple[str, str, dict[str, Word]]
+EntryBefore = tuple[str, str, dict[str, SettingValue]]
 """Scope, pattern and what is to be all that is said for it."""
 
 
-def put(broker: Broker, scope: str, pattern: str, words: dict[str, Word]) -> Plan:
-    """Do `put_steps` at once."""
-    return finish(put_steps(broker, scope, pattern, words))
+def set_settings(broker: Broker, scope: str, pattern: str, words: dict[str, SettingValue]) -> SettingsChange:
+    """Do `set_settings_steps` at once."""
+    return finish(set_settings_steps(broker, scope, pattern, words))
 
 
-def put_steps(broker: Broker, scope: str, pattern: str, words: dict[str, Word]) -> Steps[Plan]:
+def set_settings_steps(
+    broker: Broker, scope: str, pattern: str, words: dict[str, SettingValue]
+) -> Steps[SettingsChange]:
     """Say these settings by command, besides what was said by command for the same pattern.
 
     Raises PreconditionFailed (406) for what cannot be meant with the rest, ResourceError (506) at the bound.
     """
-    said = dict(broker.table.said(scope, pattern, COMMAND))
+    said = dict(broker.table.entries_of(scope, pattern, COMMAND))
     said.update(words)
     return (yield from _change(broker, COMMAND, [(scope, pattern, said)]))
 
 
-def put_all(broker: Broker, entries: list[Said]) -> Plan:
-    """Let these be all that is said by command for their patterns, at once. Raises as `put_steps` does."""
+def set_all(broker: Broker, entries: list[EntryBefore]) -> SettingsChange:
+    """Let these be all that is said by command for their patterns, at once. Raises as `set_settings_steps` does."""
     return finish(_change(broker, COMMAND, entries))
 
 
-def remove(broker: Broker, scope: str, pattern: str, names: list[str]) -> Plan:
+def remove(broker: Broker, scope: str, pattern: str, names: list[str]) -> SettingsChange:
     """Do `remove_steps` at once."""
     return finish(remove_steps(broker, scope, pattern, names))
 
 
-def remove_steps(broker: Broker, scope: str, pattern: str, names: list[str]) -> Steps[Plan]:
+def remove_steps(broker: Broker, scope: str, pattern: str, names: list[str]) -> Steps[SettingsChange]:
     """Take back what was said by command for a pattern: these settings, under our words, or all if none is named.
 
     Raises NotFound (404) for what was not said, and PreconditionFailed (406) if the rest cannot be meant without it.
     """
-    said = broker.table.said(scope, pattern, COMMAND)
+    said = broker.table.entries_of(scope, pattern, COMMAND)
     thing = f"{scope} '{pattern}'" if pattern else scope
     for name in names or ([] if said else [""]):
         if name not in said:
@@ -92,19 +94,20 @@ def remove_steps(broker: Broker, scope: str, pattern: str, names: list[str]) -> 
     return (yield from _change(broker, COMMAND, [(scope, pattern, kept)]))
 
 
-def replace_file(broker: Broker, entries: list[Said]) -> Plan:
+def replace_file(broker: Broker, entries: list[EntryBefore]) -> SettingsChange:
     """Do `replace_file_steps` at once."""
     return finish(replace_file_steps(broker, entries))
 
 
-def replace_file_steps(broker: Broker, entries: list[Said]) -> Steps[Plan]:
+def replace_file_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[SettingsChange]:
     """Let these be all that the settings file says; what was set by command stays, and beats it.
 
-    Raises PreconditionFailed (406) or ResourceError (506) as `put_steps` does; then what the file said before stands.
+    Raises PreconditionFailed (406) or ResourceError (506) as `set_settings_steps` does; then what the file said before
+    stands.
     """
     wanted = {(scope, pattern): words for scope, pattern, words in entries}
-    changed: list[Said] = []
-    moved: list[Said] = []
+    changed: list[EntryBefore] = []
+    moved: list[EntryBefore] = []
     for entry in broker.table.entries():
         key = (entry.scope, entry.pattern)
         if entry.file and key not in wanted:
@@ -113,7 +116,7 @@ def replace_file_steps(broker: Broker, entries: list[Said]) -> Steps[Plan]:
         broker.work.done += COMPARE_WORK
         if broker.work.used_up():
             yield
-        before = broker.table.said(scope, pattern, FILE)
+        before = broker.table.entries_of(scope, pattern, FILE)
         same = _values(before) == _values(words)
         (moved if same else changed).append((scope, pattern, words))
     plan = yield from _change(broker, FILE, changed)
@@ -121,7 +124,7 @@ def replace_file_steps(broker: Broker, entries: list[Said]) -> Steps[Plan]:
         broker.work.done += COMPARE_WORK
         if broker.work.used_up():
             yield
-        broker.table.put(scope, pattern, FILE, words)  # It may stand on another line now.
+        broker.table.set(scope, pattern, FILE, words)  # It may stand on another line now.
     return plan
 
 
@@ -152,19 +155,19 @@ def matches(pattern: str, name: str) -> bool:
     return topic_matches(pattern.split("."), name.split("."))
 
 
-def _change(broker: Broker, by: str, changes: list[Said]) -> Steps[Plan]:
+def _change(broker: Broker, by: str, changes: list[EntryBefore]) -> Steps[SettingsChange]:
     table = broker.table
     if by == COMMAND:
         _admit(broker, changes)
-    undo: list[Said] = []
+    undo: list[EntryBefore] = []
     try:
         for scope, pattern, words in sorted(changes, key=_emptied_first):
-            before = table.put(scope, pattern, by, words)
+            before = table.set(scope, pattern, by, words)
             undo.append((scope, pattern, before))
         plan = yield from _prepare(broker, [(scope, pattern) for scope, pattern, _ in changes])
     except BrokerError:
         for scope, pattern, before in reversed(undo):
-            table.put(scope, pattern, by, before)
+            table.set(scope, pattern, by, before)
         yield from _take_back(broker, [(scope, pattern) for scope, pattern, _ in changes])
         raise
     yield from broker.apply_settings(plan)
@@ -173,7 +176,7 @@ def _change(broker: Broker, by: str, changes: list[Said]) -> Steps[Plan]:
     return plan
 
 
-def _admit(broker: Broker, changes: list[Said]) -> None:
+def _admit(broker: Broker, changes: list[EntryBefore]) -> None:
     """Refuse by command what cannot be kept, or not now."""
     if broker.journal is None:
         _refuse_pages(changes)
@@ -181,7 +184,7 @@ def _admit(broker: Broker, changes: list[Said]) -> None:
         broker.journal.admit()
 
 
-def _refuse_pages(changes: list[Said]) -> None:
+def _refuse_pages(changes: list[EntryBefore]) -> None:
     """Refuse what no queue could be declared with later. Of the file it is told when one is."""
     for scope, pattern, words in changes:
         word = words.get("overflow")
@@ -189,7 +192,7 @@ def _refuse_pages(changes: list[Said]) -> None:
             raise without_disk(pattern)
 
 
-def _keep(broker: Broker, changes: list[Said]) -> None:
+def _keep(broker: Broker, changes: list[EntryBefore]) -> None:
     """Have the journal keep what is said by command now; what the file says it says again after a restart."""
     journal = broker.journal
     if journal is None:
@@ -199,10 +202,10 @@ def _keep(broker: Broker, changes: list[Said]) -> None:
         if entry is not None and words:
             journal.change(entry)
         else:
-            journal.forget(Entry(scope, pattern))
+            journal.forget(SettingsEntry(scope, pattern))
 
 
-def _emptied_first(said: Said) -> bool:
+def _emptied_first(said: EntryBefore) -> bool:
     return bool(said[2])
 
 
@@ -217,9 +220,9 @@ def _take_back(broker: Broker, touched: list[tuple[str, str]]) -> Steps[None]:
     yield from broker.apply_settings(plan)
 
 
-def _prepare(broker: Broker, touched: list[tuple[str, str]], passing_over: bool = False) -> Steps[Plan]:
+def _prepare(broker: Broker, touched: list[tuple[str, str]], passing_over: bool = False) -> Steps[SettingsChange]:
     """Resolve everything that any of the changes may concern; `passing_over` queues that cannot be resolved."""
-    plan = Plan()
+    plan = SettingsChange()
     plan.scopes = sorted({scope for scope, _ in touched})
     everything = BROKER in plan.scopes
     patterns: dict[str, Patterns] = {scope: Patterns() for scope in SCOPES}
@@ -254,13 +257,13 @@ def _prepare(broker: Broker, touched: list[tuple[str, str]], passing_over: bool 
     return plan
 
 
-def _values(words: dict[str, Word]) -> dict[str, tuple[str, object]]:
+def _values(words: dict[str, SettingValue]) -> dict[str, tuple[str, object]]:
     return {name: (word.alias, word.value()) for name, word in words.items()}
 
 
 def _not_said(broker: Broker, scope: str, pattern: str, thing: str, name: str) -> str:
     what = f"{name} of {thing}" if name else thing
-    in_file = broker.table.said(scope, pattern, FILE)
+    in_file = broker.table.entries_of(scope, pattern, FILE)
     if in_file if not name else name in in_file:
         return f"{what} is not set by command but by the settings file; change it there and reload, or set it anew"
     if name:

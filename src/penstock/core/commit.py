@@ -182,20 +182,20 @@ class TxCommit(Held):
                 self._refused(producer, load)
                 return
         stops = self._road(producer.own)
-        promises = broker.promises.made
+        promises = broker.durable_changes.made
         self._settle(producer)
         ignored: list[Gate] = []
         for held in self.publishes:
             queues = [queue for queue in held.queues if not queue.deleted]
             enqueue_all(broker, producer.own, held.route, queues, held.content, held.charge, ignored, True)
             if not queues:
-                broker.note_unroutable(producer, held.route, held.content)
-        broker.settle_crossings()
+                broker.count_unroutable(producer, held.route, held.content)
+        broker.apply_gate_transitions()
         # A gate whose amount it did not make grow withholds nothing: only this very session may be able to open it.
         closed = [stop.gate for stop in stops if not stop.gate.open and not stop.gate.frequent]
         for gate in closed:
             producer.note_withheld(gate)
-        if broker.promises.made != promises:
+        if broker.durable_changes.made != promises:
             producer.await_disk(producer.confirms.published + 1 if self.pending is None else self.pending.number)
         producer.confirm(self.pending, closed, None, self.queues, self.charge)
 
@@ -206,7 +206,7 @@ class TxCommit(Held):
             self.transaction.settled_tags.discard(settlement.tag)
             if settlement.how == REQUEUE:
                 for queue in session.requeue(settlement.tag, False, broker.now):
-                    broker.mark(queue)
+                    broker.schedule_delivery(queue)
             elif settlement.how == DISCARD:
                 session.reject(settlement.tag, False, broker.now)
             else:
@@ -215,7 +215,7 @@ class TxCommit(Held):
     def _refused(self, producer: Producer, load: QueueDelta) -> None:
         """A queue's overflow policy refuses a part: nothing of it goes in, anywhere."""
         queue = load.queue
-        queue.note_refusal()
+        queue.count_refusal()
         more = adds(load.messages - load.freed, load.bytes - load.freed_bytes)
         producer.count_refused(queue.gate, queue.overflow.name, load.bytes)
         producer.fail(ResourceError(f"commit refused and rolled back; {road.refusal_error(queue)}; {more}"))

@@ -94,7 +94,7 @@ class DeadLetter(Held):
         ignored: list[Gate] = []
         queues = [queue for queue in self.queues if not queue.deleted]
         refused = enqueue_all(broker, sender.own, self.route, queues, self.content, self.charge, ignored)
-        broker.settle_crossings()
+        broker.apply_gate_transitions()
         if refused is None and queues:
             sender.queue.dead_lettered += 1
         else:
@@ -150,7 +150,7 @@ class DeadLetterPublisher(WaitingPublisher):
 
     def dead_letter(self, message: Message, reason: str, placed: bool) -> None:
         """Note a death; `placed`: the message counts in the queue still, among what is with consumers."""
-        self.broker.deaths.note(self, message, reason, placed)
+        self.broker.dead_letters.note(self, message, reason, placed)
 
     def crowded(self) -> bool:
         """Tell whether so many wait to be seen to, in no queue any more, that no message may displace another."""
@@ -164,7 +164,7 @@ class DeadLetterPublisher(WaitingPublisher):
 
     def publish(self, message: Message, reason: str, placed: bool) -> i64:
         """Send a message on its way, have it wait, or lose it; returns to how many queues it was to go."""
-        writer = self.broker.deaths.writer
+        writer = self.broker.dead_letters.writer
         address = message.envelope
         rerouted = self.queue.settings.dead_letter_routing_key is not None
         death = DeathRecord(self.queue.name, reason, address.exchange, address.routing_key, self.broker.now, rerouted)
@@ -199,7 +199,7 @@ class DeadLetterPublisher(WaitingPublisher):
 
     def count_lost(self) -> None:
         """Count a letter that went nowhere, and have it told."""
-        self.queue.lose_letter()
+        self.queue.count_lost_dead_letter()
 
     def expire(self, now: float) -> float:
         """See `WaitingPublisher.expire`: letters that are due are lost. They leave the queue that they died in."""
@@ -227,7 +227,7 @@ class DeadLetterPublisher(WaitingPublisher):
         if exchange is None:
             return None
         vhost = self.broker.vhosts[self.queue.vhost]
-        writer = self.broker.deaths.writer
+        writer = self.broker.dead_letters.writer
         key = settings.dead_letter_routing_key
         route = _with_copies(exchange, message, writer) if key is None else None
         if route is None:
@@ -261,7 +261,7 @@ class DeadLetterPublisher(WaitingPublisher):
         """
         if reason == REJECTED:
             return list(route.queues)
-        deaths = self.broker.deaths.writer.deaths(content)
+        deaths = self.broker.dead_letters.writer.deaths(content)
         return [queue for queue in route.queues if not _in_a_circle(queue.name, deaths)]
 
 

@@ -54,7 +54,7 @@ class DiskGate(GateOwner):
         else:
             self.gate.reopen(0, amount, now)
 
-    def clause(self) -> str:
+    def describe(self) -> str:
         """Say what keeps it closed."""
         raise NotImplementedError
 
@@ -84,8 +84,8 @@ class QuotaGate(DiskGate):
         """See `GateOwner.limits_increase`: who brings no more than he frees passes."""
         return bytes > 0
 
-    def clause(self) -> str:
-        """See `DiskGate.clause`."""
+    def describe(self) -> str:
+        """See `DiskGate.describe`."""
         what = "stored" if self.vhost else "used"
         sign = ">" if self.bytes > self.overfull else "after more than"
         return (
@@ -94,7 +94,7 @@ class QuotaGate(DiskGate):
         )
 
 
-class RoomGate(DiskGate):
+class FreeSpaceGate(DiskGate):
     """How much of its file system must be left free, beside what the store itself needs."""
 
     def __init__(self, disk: Disk) -> None:
@@ -107,7 +107,7 @@ class RoomGate(DiskGate):
         self.total: i64 = 0
         """Of the file system; 0 until it is known."""
 
-    def mark(self) -> i64:
+    def recheck_at(self) -> i64:
         """Return below how many free bytes it closes."""
         if self.percent == 0.0:
             return self.bytes
@@ -115,7 +115,7 @@ class RoomGate(DiskGate):
 
     def resume(self) -> i64:
         """Return from how many free bytes on it opens: a tenth more, or half of what is beyond the mark at all."""
-        mark = self.mark()
+        mark = self.recheck_at()
         more = mark * (RESUME_PERCENT - 100) // 100
         beyond = (self.total - mark) // 2
         if self.total > 0 and beyond < more:
@@ -125,7 +125,7 @@ class RoomGate(DiskGate):
     def judge(self, free: i64, now: float) -> None:
         """Close below the mark, open some way above it."""
         self.free = free
-        if self.gate.open and free < self.mark():
+        if self.gate.open and free < self.recheck_at():
             self.move(True, free, now)
         elif not self.gate.open and free >= self.resume():
             self.move(False, free, now)
@@ -133,46 +133,46 @@ class RoomGate(DiskGate):
 
     def full_percent(self) -> int:
         """Return the mark as others say it: the share of the file system that may be in use, in whole per cent."""
-        return 100 - int(self.mark() * 100 // self.total) if self.total > 0 else 100
+        return 100 - int(self.recheck_at() * 100 // self.total) if self.total > 0 else 100
 
-    def clause(self) -> str:
-        """See `DiskGate.clause`."""
+    def describe(self) -> str:
+        """See `DiskGate.describe`."""
         free = "0" if self.free < 0 else f"{int(self.free):,}"
-        sign = "<" if self.free < self.mark() else "after less than"
+        sign = "<" if self.free < self.recheck_at() else "after less than"
         needed = f", besides {int(self.disk.needed):,} for the store itself" if self.disk.needed else ""
-        mark = f"min-disk-free {int(self.mark()):,} (opens at {int(self.resume()):,})"
+        mark = f"min-disk-free {int(self.recheck_at()):,} (opens at {int(self.resume()):,})"
         return f"{free} bytes free {sign} {mark}{needed}"
 
 
-class FaultGate(DiskGate):
+class StoreFailureGate(DiskGate):
     """Closed while the store cannot be written."""
 
     def __init__(self, disk: Disk) -> None:
         super().__init__(disk, "store")
         self.reason: str = ""
 
-    def clause(self) -> str:
-        """See `DiskGate.clause`."""
+    def describe(self) -> str:
+        """See `DiskGate.describe`."""
         return self.reason
 
 
-class Stock:
+class VhostDiskUsage:
     """What is stored for the queues of one virtual host; each message that comes and goes is counted."""
 
-    __slots__ = ("disk", "vhost", "come", "gone", "mark", "low", "easy", "gates", "quota")
+    __slots__ = ("disk", "vhost", "bytes_in", "bytes_out", "recheck_at", "recheck_below", "all_open", "gates", "quota")
 
     def __init__(self, disk: Disk, vhost: str) -> None:
         self.disk = disk
         self.vhost = vhost
-        self.come: i64 = 0
+        self.bytes_in: i64 = 0
         """Charges of all messages that ever came."""
-        self.gone: i64 = 0
+        self.bytes_out: i64 = 0
         """Of those that have gone again."""
-        self.mark: i64 = UNLIMITED
+        self.recheck_at: i64 = UNLIMITED
         """When `come` is above it, the gates are judged anew."""
-        self.low: i64 = -1
+        self.recheck_below: i64 = -1
         """When no more than this is stored, its quota is judged anew."""
-        self.easy: bool = True
+        self.all_open: bool = True
         """Every gate is open, and nobody waits at one."""
         self.gates: list[Gate] = []
         """What a persistent message must pass on its way into a queue of this host that is kept."""
@@ -180,18 +180,18 @@ class Stock:
 
     def bytes(self) -> i64:
         """Return the charges of the messages that are stored, or are about to be."""
-        return self.come - self.gone
+        return self.bytes_in - self.bytes_out
 
     def add(self, charge: i64, now: float) -> None:
         """A message has come."""
-        self.come += charge
-        if self.come > self.mark:
+        self.bytes_in += charge
+        if self.bytes_in > self.recheck_at:
             self.disk.judge(now)
 
     def take(self, charge: i64, now: float) -> None:
         """A message has gone."""
-        self.gone += charge
-        if self.come - self.gone <= self.low:
+        self.bytes_out += charge
+        if self.bytes_in - self.bytes_out <= self.recheck_below:
             self.disk.judge(now)
 
 
@@ -202,7 +202,7 @@ class Disk:
         self.turns = turns
         self.journal: Journal | None = None
         """Knows what is not written yet; None where nothing is kept."""
-        self.stocks: dict[str, Stock] = {}
+        self.vhosts: dict[str, VhostDiskUsage] = {}
         """By virtual host."""
         self.used: i64 = 0
         """What the store takes, as measured last."""
@@ -210,9 +210,9 @@ class Disk:
         """What its file system has left; UNLIMITED where nobody can say."""
         self.needed: i64 = 0
         """What of it the store itself will take."""
-        self.fault = FaultGate(self)
+        self.fault = StoreFailureGate(self)
         self.quota: QuotaGate | None = None
-        self.room: RoomGate | None = None
+        self.room: FreeSpaceGate | None = None
         self._limits: dict[str, DiskLimits] = {}
         """Quotas of virtual hosts, for those where there is one."""
 
@@ -223,11 +223,11 @@ class Disk:
         self.quota = self._quota(self.quota, "", limits, now)
         room = self.room
         if room is None:
-            room = RoomGate(self)
+            room = FreeSpaceGate(self)
             self.room = room
         room.bytes = limits.free_bytes
         room.percent = limits.free_percent
-        self._place(now)
+        self._attach(now)
 
     def limit_vhost(self, vhost: str, limits: DiskLimits | None, now: float) -> None:
         """Follow what is said for a virtual host; None: nothing, for it is no more."""
@@ -235,24 +235,24 @@ class Disk:
             self._limits.pop(vhost, None)
         else:
             self._limits[vhost] = limits
-        stock = self.stocks.get(vhost)
+        stock = self.vhosts.get(vhost)
         if stock is not None:
-            self._limit_stock(stock, now)
+            self._set_vhost_limit(stock, now)
             if limits is None:
-                del self.stocks[vhost]
-            self._place(now)
+                del self.vhosts[vhost]
+            self._attach(now)
 
-    def stock(self, vhost: str) -> Stock:
+    def vhost_usage(self, vhost: str) -> VhostDiskUsage:
         """Return what is stored for a virtual host, made at first use."""
-        stock = self.stocks.get(vhost)
+        stock = self.vhosts.get(vhost)
         if stock is None:
-            stock = Stock(self, vhost)
-            self.stocks[vhost] = stock
-            self._limit_stock(stock, 0.0)
-            self._place(0.0)
+            stock = VhostDiskUsage(self, vhost)
+            self.vhosts[vhost] = stock
+            self._set_vhost_limit(stock, 0.0)
+            self._attach(0.0)
         return stock
 
-    def _limit_stock(self, stock: Stock, now: float) -> None:
+    def _set_vhost_limit(self, stock: VhostDiskUsage, now: float) -> None:
         stock.quota = self._quota(stock.quota, stock.vhost, self._limits.get(stock.vhost), now)
 
     def _quota(self, quota: QuotaGate | None, vhost: str, limits: DiskLimits | None, now: float) -> QuotaGate | None:
@@ -272,13 +272,13 @@ class Disk:
         gate.gate.reopen(0, 0, now)
         self.turns.schedule(gate.gate)
 
-    def _place(self, now: float) -> None:
+    def _attach(self, now: float) -> None:
         shared: list[DiskGate] = [self.fault]
         if self.quota is not None:
             shared.append(self.quota)
         if self.room is not None:
             shared.append(self.room)
-        for stock in self.stocks.values():
+        for stock in self.vhosts.values():
             own = shared if stock.quota is None else [*shared, stock.quota]
             stock.gates = [each.gate for each in own]
         self.judge(now)
@@ -320,7 +320,7 @@ class Disk:
             found.append(self.quota.gate)
         if self.room is not None:
             found.append(self.room.gate)
-        return found + [stock.quota.gate for stock in self.stocks.values() if stock.quota is not None]
+        return found + [stock.quota.gate for stock in self.vhosts.values() if stock.quota is not None]
 
     def is_short(self) -> bool:
         """Tell whether there is too little of the disk: a quota or the free room is used up."""
@@ -336,7 +336,7 @@ class Disk:
         if self.quota is not None:
             left = self.quota.overfull - self.used - unwritten
         if self.room is not None and self.free != UNLIMITED:
-            room = self.free - self.needed - unwritten - self.room.mark()
+            room = self.free - self.needed - unwritten - self.room.recheck_at()
             if room < left:
                 left = room
         return left
@@ -351,28 +351,28 @@ class Disk:
         if self.room is not None and self.free != UNLIMITED:
             self.room.judge(self.free - self.needed - unwritten, now)
         left = self.left()
-        hosts: i64 = len(self.stocks)
-        for stock in self.stocks.values():
+        hosts: i64 = len(self.vhosts)
+        for stock in self.vhosts.values():
             share: i64 = UNLIMITED
             if left != UNLIMITED:
                 share = left // hosts if left > 0 else 0
             quota = stock.quota
-            stock.low = -1
+            stock.recheck_below = -1
             if quota is not None:
                 quota.judge(stock.bytes(), now)
                 if not quota.gate.open:
-                    stock.low = quota.underfull
+                    stock.recheck_below = quota.underfull
                 if quota.overfull - stock.bytes() < share:
                     share = quota.overfull - stock.bytes()
             if share < 0:
                 share = 0
-            stock.mark = UNLIMITED if share == UNLIMITED else stock.come + share
+            stock.recheck_at = UNLIMITED if share == UNLIMITED else stock.bytes_in + share
         self.find_easy()
 
     def find_easy(self) -> None:
         """Find out for each virtual host whether anybody has to look at the gates."""
-        for stock in self.stocks.values():
-            stock.easy = _are_easy(stock.gates)
+        for stock in self.vhosts.values():
+            stock.all_open = _are_easy(stock.gates)
 
 
 def _are_easy(gates: list[Gate]) -> bool:

@@ -8,7 +8,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.core.consumer import Batch
 from penstock.core.consumers import WaitList
-from penstock.core.effects import Effect, Grown
+from penstock.core.effects import Effect, QueueChanged
 from penstock.core.lifetime import EXPIRED_A_TURN, QueueExpiry, freshen
 from penstock.core.queue import Queue
 from penstock.core.rotation import next_consumer, wake_first
@@ -27,14 +27,14 @@ class Dispatcher:
         self.timers = Timers()
         self.expirable: i64 = EXPIRED_A_TURN
         """How many more messages may expire in this turn."""
-        self.offered: float = 0.0
+        self.expiry_cutoff: float = 0.0
         """What came before then (monotonic seconds) has been offered to the consumers that were there."""
         self.waiting: deque[WaitList] = deque()
         """Lists of consumers of which some may go on, when all others have had their turn."""
         self._dirty: deque[Queue] = deque()
         self._effects: list[Effect] = []
 
-    def mark(self, queue: Queue) -> None:
+    def schedule_delivery(self, queue: Queue) -> None:
         """Note that a queue may have something to deliver."""
         if not queue.scheduled and (queue.consumers or queue.cursors or queue.queue_expiry is not None):
             queue.scheduled = True
@@ -96,12 +96,12 @@ class Dispatcher:
         self.timers.add(lifetime, lifetime.next_expiry())
 
     def _batch_of(self, queue: Queue) -> Batch | None:
-        if queue.returns:
+        if queue.returning:
             return None  # What is younger would overtake what is on its way back.
         if queue.cursors:
             for cursor in queue.cursors:
                 if cursor.polling:
-                    self._effects.append(Grown(queue))
+                    self._effects.append(QueueChanged(queue))
             return None
         if isinstance(queue.queue_expiry, QueueExpiry) and not freshen(self, queue.queue_expiry):
             return None  # The others expire in the next turn, and nobody gets any of them.

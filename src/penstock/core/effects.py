@@ -17,11 +17,11 @@ class Effect:
     """One thing to tell somebody."""
 
 
-class Crossed(Effect):
+class GateChanged(Effect):
     """A gate closed or opened (log QUE-1003, QUE-1004)."""
 
     def __init__(self, crossing: GateTransition) -> None:
-        self.crossing = crossing
+        self.transition = crossing
 
 
 class Blocked(Effect):
@@ -52,7 +52,7 @@ class Stopped(Effect):
         self.now = now
 
 
-class TurnedAway(Effect):
+class PublishRefused(Effect):
     """Publishes did not go in and never will; each publisher in confirm mode is told, the others lose their channel."""
 
     def __init__(self, producer: Blockable, gate: Gate, cause: str) -> None:
@@ -75,7 +75,7 @@ class ConfirmedLate(Effect):
         self.messages = messages
 
 
-class Refused(Effect):
+class CloseSession(Effect):
     """A publish without confirms was refused, or one that can never fit.
 
     The session must be closed with this reason.
@@ -111,7 +111,7 @@ class Cancelled(Effect):
         self.consumer = consumer
 
 
-class Slow(Effect):
+class SlowConsumer(Effect):
     """A consumer settles fewer messages a second than its queue asks for, though some wait for it."""
 
     def __init__(self, consumer: Consumer, rate: float, least: float, cancelled: bool) -> None:
@@ -133,7 +133,7 @@ class Paging(Effect):
         self.now = now
 
 
-class Grown(Effect):
+class QueueChanged(Effect):
     """A queue that a waiting plan of a cursor reads has changed: look again."""
 
     def __init__(self, queue: Queue) -> None:

@@ -153,11 +153,11 @@ class ConsumersEnd(Ending):
         done: i64 = 0
         while done < most and self._left:
             consumer = self._left.pop()
-            self.broker.let_go(consumer)
+            self.broker.release_consumer(consumer)
             consumer.detach()
             if consumer.session.consumers.get(consumer.tag) is consumer:
                 del consumer.session.consumers[consumer.tag]
-                self.broker.note_cancelled(consumer)
+                self.broker.emit_cancelled(consumer)
             done += TOLD_COST
         return done
 

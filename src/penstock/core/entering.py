@@ -53,6 +53,6 @@ def enqueue_all(
         queue.enqueue(route.envelope, content, charge, now, share)
         if route.envelope.ttl_s != NEVER:
             broker.watch_lifetime(queue)
-        broker.mark(queue)
+        broker.schedule_delivery(queue)
         road.note_closed(closed, route, queue)
     return refused

@@ -16,7 +16,7 @@ from penstock.core.disk import Disk
 from penstock.core.limits import DiskLimits, Limits
 from penstock.core.metadata import Besides, Metadata
 from penstock.core.operator import ADDRESS, CONNECTION, QUEUE, USER, VHOST, OperatorGate
-from penstock.core.origin import Origin
+from penstock.core.origin import ConnectionGates
 from penstock.core.queue import Queue
 from penstock.core.rates import RateGate, rated
 from penstock.core.share import AddressDepth
@@ -28,7 +28,7 @@ from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
-    from penstock.core.changes import Plan
+    from penstock.core.changes import SettingsChange
     from penstock.core.producer import Producer
     from penstock.core.vhost import VirtualHost
 
@@ -56,13 +56,13 @@ class Gates:
         self.metadata = Metadata(self)
         self.vhosts: dict[str, SharedLimit] = {}
         """What the queues of a virtual host hold, for those where that is bounded."""
-        self.held: dict[tuple[str, str, str], OperatorGate] = {}
+        self.operator_gates: dict[tuple[str, str, str], OperatorGate] = {}
         """By scope, virtual host and name."""
         self.depths: dict[str, AddressDepth] = {}
         """What is held of what went through an address, for those where that is or was bounded; by `_address`."""
         self.address_rates: dict[str, RateGate] = {}
         self.user_rates: dict[str, RateGate] = {}
-        self.origins: dict[Origin, None] = {}
+        self.connections: dict[ConnectionGates, None] = {}
         """The connections that are open, in the order in which they came."""
         self._of_user: dict[str, int] = {}
         """How many of them each user has."""
@@ -71,29 +71,29 @@ class Gates:
 
     # Settings
 
-    def apply(self, plan: Plan) -> Steps[None]:
+    def apply(self, plan: SettingsChange) -> Steps[None]:
         """Follow a change of the settings, address by address and connection by connection."""
         work = self.broker.work
         if plan.broker is not None:
-            self.limit_memory(plan.broker)
-            self.limit_disk(plan.broker)
+            self.set_memory_limit(plan.broker)
+            self.set_disk_limit(plan.broker)
         for vhost, limits in plan.vhosts:
-            self.bound_vhost(vhost, limits.thresholds)
-            self.limit_stock(vhost, limits.disk)
+            self.set_vhost_limit(vhost, limits.thresholds)
+            self.set_vhost_quota(vhost, limits.disk)
         for vhost, exchange, _ in plan.addresses:
             work.done += PLACE_WORK
             if work.used_up():
                 yield
-            self.place_address(vhost, exchange.name)
+            self.attach_address(vhost, exchange.name)
         if USER in plan.scopes or CONNECTION in plan.scopes or "producer" in plan.scopes:
-            for origin in list(self.origins):
+            for origin in list(self.connections):
                 work.done += PLACE_WORK * (1 + len(origin.producers))
                 if work.used_up():
                     yield
-                if origin in self.origins:
-                    self.place_origin(origin)
+                if origin in self.connections:
+                    self.attach_connection(origin)
 
-    def limit_memory(self, limits: Limits) -> None:
+    def set_memory_limit(self, limits: Limits) -> None:
         """Bound what all queues hold in memory: as the settings say, else at a share of what the machine has."""
         thresholds = limits.thresholds
         machine = self.broker.table.machine_bytes
@@ -103,20 +103,22 @@ class Gates:
                 Level(UNLIMITED, capacity), Level(UNLIMITED, capacity * 8 // 10), Level(UNLIMITED, capacity * 7 // 10)
             )
         if thresholds is None:
-            self.bound_memory(None, 0)
+            self.set_memory_capacity(None, 0)
             return
         reserve = int(thresholds.capacity.bytes) * RESERVE_PERCENT // 100
         most = thresholds.capacity.bytes - reserve
         stop, resume = min(thresholds.stop.bytes, most), min(thresholds.resume.bytes, most)
-        self.bound_memory(Thresholds(Level(UNLIMITED, most), Level(UNLIMITED, stop), Level(UNLIMITED, resume)), reserve)
+        self.set_memory_capacity(
+            Thresholds(Level(UNLIMITED, most), Level(UNLIMITED, stop), Level(UNLIMITED, resume)), reserve
+        )
 
     # The disk
 
-    def limit_disk(self, limits: Limits) -> None:
+    def set_disk_limit(self, limits: Limits) -> None:
         """Follow what is said for the broker about the disk."""
         self.disk.limit(limits.disk, self.broker.now)
 
-    def limit_stock(self, vhost: VirtualHost, limits: DiskLimits | None) -> None:
+    def set_vhost_quota(self, vhost: VirtualHost, limits: DiskLimits | None) -> None:
         """Follow what is said about what may be stored for a virtual host; None: it is no more."""
         self.disk.limit_vhost(vhost.name, limits, self.broker.now)
 
@@ -124,8 +126,8 @@ class Gates:
         """The store cannot be written; those are blocked as well whose confirmations wait for it."""
         disk = self.disk
         disk.fails(reason, self.broker.now)
-        self.broker.settle_crossings()  # That it closed is told before the blocks that come of it.
-        for origin in self.origins:
+        self.broker.apply_gate_transitions()  # That it closed is told before the blocks that come of it.
+        for origin in self.connections:
             for producer in origin.producers:
                 if producer.unflushed:
                     producer.note_withheld(disk.fault.gate)
@@ -136,7 +138,7 @@ class Gates:
 
     # Pools
 
-    def bound_memory(self, thresholds: Thresholds | None, reserve: int) -> None:
+    def set_memory_capacity(self, thresholds: Thresholds | None, reserve: int) -> None:
         """Bound what all queues hold, in bytes; None: no bound. `reserve` is what sheltered queues may fill beyond."""
         now = self.broker.now
         if thresholds is not None and self.memory is not None:
@@ -150,7 +152,7 @@ class Gates:
             self.memory.reserve = reserve
             self.memory.count(self.besides, 0, self.besides.bytes, False, now)
         for vhost in self.broker.vhosts.values():
-            self._place_queues(vhost)
+            self._attach_queues(vhost)
         if gone is not None:
             _open_for_good(gone.gate, self.broker)
 
@@ -158,7 +160,7 @@ class Gates:
         """Count memory that is in use besides messages in queues, or (negative) that is not any more."""
         self.besides.count(self.memory, by, self.broker.now)
 
-    def bound_vhost(self, vhost: VirtualHost, thresholds: Thresholds | None) -> None:
+    def set_vhost_limit(self, vhost: VirtualHost, thresholds: Thresholds | None) -> None:
         """Bound what the queues of a virtual host hold together; None: no bound."""
         pool = self.vhosts.get(vhost.name)
         if thresholds is not None and pool is not None:
@@ -168,7 +170,7 @@ class Gates:
             self.vhosts.pop(vhost.name, None)
         else:
             self.vhosts[vhost.name] = SharedLimit("vhost", vhost.name, thresholds, self.broker.turns)
-        self._place_queues(vhost)
+        self._attach_queues(vhost)
         if pool is not None and thresholds is None:
             _open_for_good(pool.gate, self.broker)
 
@@ -182,11 +184,11 @@ class Gates:
         if self.broker.journal is not None:
             self.broker.journal.admit()
         key = (scope, vhost, name)
-        gate = self.held.get(key)
+        gate = self.operator_gates.get(key)
         if gate is None:
             gate = OperatorGate(scope, vhost, name, reason, self.broker.turns)
-            self.held[key] = gate
-            self._place(gate)
+            self.operator_gates[key] = gate
+            self._attach(gate)
         gate.reason = reason
         gate.gate.close(0, 0, self.broker.now)
         if gate.lasts() and self.broker.journal is not None:
@@ -195,7 +197,7 @@ class Gates:
 
     def unblock(self, scope: str, vhost: str, name: str) -> OperatorGate:
         """Open it again. Raises NotFound (404) where it is not closed."""
-        gate = self.held.get((scope, vhost, name))
+        gate = self.operator_gates.get((scope, vhost, name))
         if gate is None or gate.gate.open:
             raise NotFound(f"{scope} '{name}' is not blocked by the operator; nothing to unblock")
         gate.gate.reopen(0, 0, self.broker.now)
@@ -207,7 +209,7 @@ class Gates:
 
     def unblock_vhost(self, vhost: str) -> None:
         """Lift what the operator blocked in a virtual host: it is being deleted, and one of that name is another."""
-        for gate in list(self.held.values()):
+        for gate in list(self.operator_gates.values()):
             if gate.vhost == vhost and not gate.gate.open:
                 self.unblock(gate.scope, vhost, gate.name)
 
@@ -220,20 +222,20 @@ class Gates:
             if not gate.gate.open:
                 continue  # Closed again.
             if gate.idle():
-                self.held.pop((gate.scope, gate.vhost, gate.name), None)
-                self._place(gate)
+                self.operator_gates.pop((gate.scope, gate.vhost, gate.name), None)
+                self._attach(gate)
             else:
                 still.append(gate)
         self._lifted = still
 
     # Who stands on whose road
 
-    def place_queue(self, queue: Queue) -> None:
+    def attach_queue(self, queue: Queue) -> None:
         """Find the gates of a queue."""
         gates: list[Gate] = []
         pools: list[SharedLimit] = []
         for scope, name in ((QUEUE, queue.name), (VHOST, queue.vhost)):
-            held = self.held.get((scope, queue.vhost, name))
+            held = self.operator_gates.get((scope, queue.vhost, name))
             if held is not None:
                 gates.append(held.gate)
         vhost = self.vhosts.get(queue.vhost)
@@ -244,13 +246,13 @@ class Gates:
         gates += [pool.gate for pool in pools]
         queue.set_gates(gates, pools, self.broker.now)
 
-    def place_address(self, vhost: VirtualHost, name: str) -> None:
+    def attach_address(self, vhost: VirtualHost, name: str) -> None:
         """Find the gates of an address: an exchange of a virtual host."""
         exchange = vhost.exchanges.get(name)
         if exchange is None:
             return
         gates: list[Gate] = []
-        held = self.held.get((ADDRESS, vhost.name, name))
+        held = self.operator_gates.get((ADDRESS, vhost.name, name))
         if held is not None:
             gates.append(held.gate)
         limits = self.broker.table.limits(ADDRESS, name)
@@ -273,12 +275,12 @@ class Gates:
         if depth is not None:
             _open_for_good(depth.gate, self.broker)
 
-    def place_origin(self, origin: Origin) -> None:
+    def attach_connection(self, origin: ConnectionGates) -> None:
         """Find the gates of a connection and of its producers, and their share of the turns."""
         table = self.broker.table
         gates: list[Gate] = []
         for scope, name in ((CONNECTION, origin.name), (USER, origin.user)):
-            held = self.held.get((scope, "", name))
+            held = self.operator_gates.get((scope, "", name))
             if held is not None:
                 gates.append(held.gate)
         of_user = table.limits(USER, origin.user)
@@ -292,14 +294,14 @@ class Gates:
         origin.gates = gates
         origin.weight = of_user.weight
         for producer in origin.producers:
-            self._place_producer(origin, producer)
+            self._attach_producer(origin, producer)
 
-    def join(self, origin: Origin, producer: Producer) -> None:
+    def add_producer(self, origin: ConnectionGates, producer: Producer) -> None:
         """A connection has one producer more."""
         origin.producers.append(producer)
-        self._place_producer(origin, producer)
+        self._attach_producer(origin, producer)
 
-    def _place_producer(self, origin: Origin, producer: Producer) -> None:
+    def _attach_producer(self, origin: ConnectionGates, producer: Producer) -> None:
         limits = self.broker.table.limits("producer", origin.user)
         producer.rate = self._rate(producer.rate, f"producer {producer.name}", limits)
         producer.weight = origin.weight
@@ -329,17 +331,17 @@ class Gates:
         depth.set_thresholds(thresholds, self.broker.now)
         return depth
 
-    def enter(self, origin: Origin) -> None:
+    def add_connection(self, origin: ConnectionGates) -> None:
         """A connection came."""
-        self.origins[origin] = None
+        self.connections[origin] = None
         self._of_user[origin.user] = self._of_user.get(origin.user, 0) + 1
-        self.place_origin(origin)
+        self.attach_connection(origin)
 
-    def leave(self, origin: Origin) -> None:
+    def remove_connection(self, origin: ConnectionGates) -> None:
         """A connection went."""
-        if origin not in self.origins:
+        if origin not in self.connections:
             return
-        del self.origins[origin]
+        del self.connections[origin]
         left = self._of_user.pop(origin.user) - 1
         if origin.rate is not None:
             origin.rate.drop()
@@ -350,23 +352,23 @@ class Gates:
             if rate is not None:
                 rate.drop()
 
-    def _place_queues(self, vhost: VirtualHost) -> None:
+    def _attach_queues(self, vhost: VirtualHost) -> None:
         for queue in vhost.queues.values():
-            self.place_queue(queue)
+            self.attach_queue(queue)
 
-    def _place(self, gate: OperatorGate) -> None:
+    def _attach(self, gate: OperatorGate) -> None:
         """Find the gates of everybody whom an operator's gate concerns."""
         vhost = self.broker.vhosts.get(gate.vhost)
         if gate.scope == VHOST and vhost is not None:
-            self._place_queues(vhost)
+            self._attach_queues(vhost)
         elif gate.scope == QUEUE and vhost is not None and gate.name in vhost.queues:
-            self.place_queue(vhost.queues[gate.name])
+            self.attach_queue(vhost.queues[gate.name])
         elif gate.scope == ADDRESS and vhost is not None:
-            self.place_address(vhost, gate.name)
+            self.attach_address(vhost, gate.name)
         else:
-            for origin in self.origins:
+            for origin in self.connections:
                 if (origin.name if gate.scope == CONNECTION else origin.user) == gate.name:
-                    self.place_origin(origin)
+                    self.attach_connection(origin)
 
 
 def _address(vhost: VirtualHost, name: str) -> str:

@@ -71,7 +71,7 @@ class Kept:
         self.queue = queue
         self.number: i64 = number
         """Its own, never reused: another queue of the same name has another."""
-        self.stock = journal.disk.stock(queue.vhost)
+        self.stock = journal.disk.vhost_usage(queue.vhost)
         """What is stored for its virtual host."""
         self.delivered: i64 = 0
         """The highest sequence that was with a consumer."""
@@ -111,8 +111,8 @@ class Kept:
         """A message that the store must keep has come in."""
         self.journal.add(self, message)
         stock = self.stock
-        stock.come += message.charge
-        if stock.come > stock.mark:
+        stock.bytes_in += message.charge
+        if stock.bytes_in > stock.recheck_at:
             stock.disk.judge(message.arrived)
 
     def let_go(self, messages: list[Message | None], now: float) -> None:

@@ -35,7 +35,7 @@ class Length:
     def __init__(self, broker: Broker, queue: Queue) -> None:
         self.queue = queue
         most = queue.settings.length
-        writer = broker.deaths.writer
+        writer = broker.dead_letters.writer
         self.most = most
         """What may be ready: messages, and octets of bodies."""
         self.bodies: i64 = 0

@@ -57,7 +57,7 @@ def expire_some(broker: Dispatcher, queue: Queue) -> bool:
     """Drop what is too old in a queue, as much as this turn may; returns whether that was all."""
     before = queue.expired
     most = broker.expirable if broker.expirable < EXPIRED_AT_ONCE else EXPIRED_AT_ONCE
-    fresh = expire(queue, broker.now, broker.offered, most)
+    fresh = expire(queue, broker.now, broker.expiry_cutoff, most)
     broker.expirable -= queue.expired - before
     broker.work.done += EXPIRED_WORK * (queue.expired - before)
     return fresh
@@ -121,7 +121,7 @@ class QueueExpiry(TimerHandler):
         if self._unused() and self.used + self.queue.settings.expires_s <= now:
             self.broker.delete_queue(self.queue)
             return NEVER
-        self.broker.mark(self.queue)
+        self.broker.schedule_delivery(self.queue)
         return self.next_expiry()
 
     def _unused(self) -> bool:

@@ -7,10 +7,10 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.marks import Defaults, amount, check_percents, marks
+from penstock.core.marks import Defaults, check_percents, number_or_none, resolve_unit
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED, Level, Thresholds
-from penstock.names import Word
+from penstock.names import SettingValue
 
 DISK_FREE_BYTES: Final = 50_000_000
 """Bytes of its file system that the store leaves free where nobody says anything: RabbitMQ's disk_free_limit."""
@@ -63,7 +63,7 @@ class Limits:
         return self.thresholds is None and self.rate_messages is None and self.rate_bytes is None
 
 
-def limits(thing: str, words: dict[str, Word], defaults: Defaults, machine_bytes: int) -> Limits:
+def limits(thing: str, words: dict[str, SettingValue], defaults: Defaults, machine_bytes: int) -> Limits:
     """Resolve what is said about a thing. Raises PreconditionFailed (406) for what cannot be meant together.
 
     `machine_bytes` is the memory of the machine, for shares of it.
@@ -85,10 +85,10 @@ def limits(thing: str, words: dict[str, Word], defaults: Defaults, machine_bytes
     return found
 
 
-def _thresholds(thing: str, words: dict[str, Word], defaults: Defaults) -> Thresholds | None:
+def _thresholds(thing: str, words: dict[str, SettingValue], defaults: Defaults) -> Thresholds | None:
     check_percents(thing, words)
-    messages = marks(thing, words, "messages", amount(words.get("capacity-messages")), defaults, True)
-    size = marks(thing, words, "bytes", amount(words.get("capacity-bytes")), defaults, True)
+    messages = resolve_unit(thing, words, "messages", number_or_none(words.get("capacity-messages")), defaults, True)
+    size = resolve_unit(thing, words, "bytes", number_or_none(words.get("capacity-bytes")), defaults, True)
     found = Thresholds(
         Level(messages.capacity, size.capacity), Level(messages.stop, size.stop), Level(messages.resume, size.resume)
     )
@@ -96,9 +96,9 @@ def _thresholds(thing: str, words: dict[str, Word], defaults: Defaults) -> Thres
     return None if none else found
 
 
-def _memory(thing: str, words: dict[str, Word], defaults: Defaults, machine_bytes: int) -> Thresholds | None:
+def _memory(thing: str, words: dict[str, SettingValue], defaults: Defaults, machine_bytes: int) -> Thresholds | None:
     """The memory's thresholds are like a queue's, in bytes; only their names differ."""
-    plain: dict[str, Word] = {name: word for name, word in words.items() if name.endswith("-percent")}
+    plain: dict[str, SettingValue] = {name: word for name, word in words.items() if name.endswith("-percent")}
     for mark in ("capacity", "stop", "resume"):
         word = words.get(f"memory-{mark}")
         if word is not None:
@@ -109,7 +109,7 @@ def _memory(thing: str, words: dict[str, Word], defaults: Defaults, machine_byte
     return _thresholds(thing, plain, defaults)
 
 
-def _disk(thing: str, words: dict[str, Word]) -> DiskLimits:
+def _disk(thing: str, words: dict[str, SettingValue]) -> DiskLimits:
     found = DiskLimits()
     overfull, underfull = words.get("disk-overfull"), words.get("disk-underfull")
     if overfull is not None and not overfull.none:
@@ -118,11 +118,11 @@ def _disk(thing: str, words: dict[str, Word]) -> DiskLimits:
         if underfull is not None and not underfull.none:
             if underfull.number > overfull.number:
                 raise PreconditionFailed(
-                    f"{thing}: {underfull.told()} is above {overfull.told()}; its gate would close and open at once"
+                    f"{thing}: {underfull.describe()} is above {overfull.describe()}; its gate would close and open at once"
                 )
             found.underfull = underfull.number
     elif underfull is not None and not underfull.none:
-        raise PreconditionFailed(f"{thing}: {underfull.told()} needs a disk-overfull, and there is none")
+        raise PreconditionFailed(f"{thing}: {underfull.describe()} needs a disk-overfull, and there is none")
     free = words.get("min-disk-free")
     if free is None:
         found.free_bytes = DISK_FREE_BYTES
@@ -133,15 +133,17 @@ def _disk(thing: str, words: dict[str, Word]) -> DiskLimits:
     return found
 
 
-def _in_bytes(thing: str, word: Word, machine_bytes: int) -> Word:
+def _in_bytes(thing: str, word: SettingValue, machine_bytes: int) -> SettingValue:
     if word.text != "%":
         return word
     if machine_bytes <= 0:
-        raise PreconditionFailed(f"{thing}: {word.told()}: this machine does not say how much memory it has; use bytes")
+        raise PreconditionFailed(
+            f"{thing}: {word.describe()}: this machine does not say how much memory it has; use bytes"
+        )
     return word.with_number(machine_bytes * round(word.real * 100) // 10_000)
 
 
-def _rate(words: dict[str, Word], unit: str) -> tuple[float | None, float]:
+def _rate(words: dict[str, SettingValue], unit: str) -> tuple[float | None, float]:
     rate, burst = words.get("rate-" + unit), words.get("burst-" + unit)
     per_s = None if rate is None or rate.none else rate.real
     if burst is not None:

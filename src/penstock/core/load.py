@@ -12,7 +12,7 @@ from penstock.core.message import Message, TrackedMessage
 from penstock.core.overflow import HOLD, REFUSE
 from penstock.core.queue import Queue
 from penstock.core.route import Route
-from penstock.core.share import AddressDepth, Share
+from penstock.core.share import AddressDepth, AddressShare
 from penstock.flow.gate import Gate
 from penstock.flow.pool import SharedLimit
 
@@ -182,7 +182,7 @@ class GateDelta:
         gate = self.gate
         owner = gate.owner
         if isinstance(owner, DiskGate):
-            return f"disk {gate.name}: {owner.clause()}"
+            return f"disk {gate.name}: {owner.describe()}"
         if not isinstance(owner, Queue | SharedLimit | AddressDepth):
             return f"{gate.kind} {gate.name} does not let it pass"
         depth = f"{int(owner.messages):,} messages, {int(owner.bytes):,} bytes"
@@ -234,9 +234,9 @@ def add_queue(stops: dict[int, GateDelta], load: QueueDelta, pools: dict[int, Ga
             stops[id(gate)] = pool
 
 
-def shares_of(settlements: list[Settlement]) -> list[tuple[Share, int]]:
+def shares_of(settlements: list[Settlement]) -> list[tuple[AddressShare, int]]:
     """Return the parts in addresses that are freed, each with how many copies of its message leave."""
-    shares: dict[int, tuple[Share, int]] = {}
+    shares: dict[int, tuple[AddressShare, int]] = {}
     for settlement in settlements:
         message = settlement.message
         if isinstance(message, TrackedMessage) and message.share is not None and settlement.frees():

@@ -12,7 +12,7 @@ from typing import Final
 
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED
-from penstock.names import Word
+from penstock.names import SettingValue
 
 DEFAULT_CAPACITY_BYTES: Final = 100 * 1024 * 1024
 """100 MiB: Qpid C++'s default. A broker that cannot be overrun has no unlimited queue by default."""
@@ -42,7 +42,7 @@ class Defaults:
         """Seconds that a publish may be held; 0 is for ever (Qpid and Artemis)."""
 
 
-class Marks:
+class UnitThresholds:
     """In one unit; UNLIMITED is none."""
 
     def __init__(self, capacity: int, stop: int, resume: int) -> None:
@@ -51,19 +51,19 @@ class Marks:
         self.resume = resume
 
 
-def explicit(word: Word | None) -> bool:
+def is_explicit(word: SettingValue | None) -> bool:
     """Tell whether somebody said so for this very thing, or a pattern of it: it is no default."""
     return word is not None and word.rank < DEFAULT_RANK
 
 
-def amount(word: Word | None) -> int | None:
+def number_or_none(word: SettingValue | None) -> int | None:
     """Return the number of a word; None where there is none, or where it is `none`."""
     return None if word is None or word.none else word.number
 
 
-def marks(
-    thing: str, words: dict[str, Word], unit: str, capacity: int | None, defaults: Defaults, wanted: bool
-) -> Marks:
+def resolve_unit(
+    thing: str, words: dict[str, SettingValue], unit: str, capacity: int | None, defaults: Defaults, wanted: bool
+) -> UnitThresholds:
     """Resolve one unit. `wanted`: thresholds follow from the capacity where none are given.
 
     Raises PreconditionFailed (406) with one sentence that names the thing, the values, where they come from and the
@@ -75,14 +75,14 @@ def marks(
     if stop_word is not None:
         stop = stop_word.number if not stop_word.none else UNLIMITED
     elif capacity is not None and wanted:
-        by_percent = _stop_by_percent(words, capacity, amount(resume_word), defaults)
-        stop = _below_a_window(words, unit, capacity, by_percent, amount(resume_word))
+        by_percent = _stop_by_percent(words, capacity, number_or_none(resume_word), defaults)
+        stop = _below_a_window(words, unit, capacity, by_percent, number_or_none(resume_word))
         lowered = stop < by_percent
     if resume_word is not None and not resume_word.none:
         resume = resume_word.number
         if stop == UNLIMITED:
             raise PreconditionFailed(
-                f"{thing}: {resume_word.told()} has no stop threshold to go with; give stop-{unit} or capacity-{unit} "
+                f"{thing}: {resume_word.describe()} has no stop threshold to go with; give stop-{unit} or capacity-{unit} "
                 "as well"
             )
     elif stop != UNLIMITED:
@@ -102,29 +102,29 @@ def marks(
             f"{thing}: {_told(stop_word, f'stop-{unit}', stop)} is above the capacity of {capacity} {unit}"
             f"{_whose(words.get(f'capacity-{unit}'), stop_word)}; stop must be at or below capacity"
         )
-    return Marks(UNLIMITED if capacity is None else capacity, stop, resume)
+    return UnitThresholds(UNLIMITED if capacity is None else capacity, stop, resume)
 
 
-def percent(word: Word | None, default: float) -> float | None:
+def percent(word: SettingValue | None, default: float) -> float | None:
     """Return a percentage; None for none at all."""
     if word is None:
         return default
     return None if word.none else word.real
 
 
-def check_percents(thing: str, words: dict[str, Word]) -> None:
+def check_percents(thing: str, words: dict[str, SettingValue]) -> None:
     """Raises PreconditionFailed (406) if a resume percentage is above the stop's; a default of others gives way."""
     stop, resume = words.get("stop-percent"), words.get("resume-percent")
-    if not explicit(stop) or not explicit(resume) or stop is None or resume is None:
+    if not is_explicit(stop) or not is_explicit(resume) or stop is None or resume is None:
         return
     if not stop.none and not resume.none and resume.real > stop.real:
         raise PreconditionFailed(
-            f"{thing}: {resume.told()} is above {stop.told()}; "
+            f"{thing}: {resume.describe()} is above {stop.describe()}; "
             "resume must be at or below stop, or producers stay blocked for ever"
         )
 
 
-def absolute(words: dict[str, Word], mark: str, unit: str, capacity: int | None) -> Word | None:
+def absolute(words: dict[str, SettingValue], mark: str, unit: str, capacity: int | None) -> SettingValue | None:
     """Return the threshold given as a number, unless a stronger word gives it as a percentage."""
     word, share = words.get(f"{mark}-{unit}"), words.get(f"{mark}-percent")
     if word is not None and share is not None and capacity is not None and share.rank < word.rank:
@@ -132,7 +132,7 @@ def absolute(words: dict[str, Word], mark: str, unit: str, capacity: int | None)
     return word
 
 
-def _stop_by_percent(words: dict[str, Word], capacity: int, resume: int | None, defaults: Defaults) -> int:
+def _stop_by_percent(words: dict[str, SettingValue], capacity: int, resume: int | None, defaults: Defaults) -> int:
     word, resume_share = words.get("stop-percent"), words.get("resume-percent")
     share = percent(word, defaults.stop_percent)
     if share is None:
@@ -140,15 +140,15 @@ def _stop_by_percent(words: dict[str, Word], capacity: int, resume: int | None, 
     # Half up, as Qpid C++; and below the capacity even where that is 1 or 2, or flow control could never engage.
     below = max(capacity - 1, 0)
     stop = min((capacity * _hundredths(share) * 2 + 10_000) // 20_000, below)
-    if not explicit(word):
+    if not is_explicit(word):
         if resume is not None:
             stop = max(stop, min(resume, capacity))
-        elif resume_share is not None and explicit(resume_share) and not resume_share.none:
+        elif resume_share is not None and is_explicit(resume_share) and not resume_share.none:
             stop = max(stop, min(_cut(capacity, resume_share.real), below))
     return stop
 
 
-def _below_a_window(words: dict[str, Word], unit: str, capacity: int, stop: int, resume: int | None) -> int:
+def _below_a_window(words: dict[str, SettingValue], unit: str, capacity: int, stop: int, resume: int | None) -> int:
     """Return the stop that leaves room for a window, where nobody has said what it is; at least half of the capacity.
 
     The percentages of Qpid C++ count for every size where the capacity goes by its name (decision 11).
@@ -170,15 +170,17 @@ def _hundredths(share: float) -> int:
     return round(share * 100)
 
 
-def _told(word: Word | None, name: str, value: int) -> str:
+def _told(word: SettingValue | None, name: str, value: int) -> str:
     if word is None:
         return f"{name}={value} (by default)"
-    return f"{name}={value}, from {word.told()}," if word.alias.endswith(("percent", "threshold")) else word.told()
+    return (
+        f"{name}={value}, from {word.describe()}," if word.alias.endswith(("percent", "threshold")) else word.describe()
+    )
 
 
-def _whose(capacity: Word | None, stop: Word | None) -> str:
+def _whose(capacity: SettingValue | None, stop: SettingValue | None) -> str:
     """Return who said what the capacity is, unless it is who said what the stop is."""
     if capacity is None or stop is None:
         return " (by default)"
     same = capacity.origin == stop.origin and capacity.pattern == stop.pattern and capacity.by == stop.by
-    return "" if same else f" ({capacity.alias}={capacity.given}, {capacity.source()})"
+    return "" if same else f" ({capacity.alias}={capacity.raw}, {capacity.source()})"

@@ -14,7 +14,7 @@ from penstock.flow.deadlines import NEVER
 
 if TYPE_CHECKING:
     from penstock.core.group import Group
-    from penstock.core.share import Share
+    from penstock.core.share import AddressShare
 
 OVERHEAD: Final = 240
 """Octets charged for each message besides properties and body: what the broker really holds in memory for one
@@ -142,7 +142,7 @@ class TrackedMessage(StoredMessage):
     __slots__ = ("share", "expires", "expiry", "is_tombstone")
 
     def __init__(
-        self, address: Envelope, content: bytes, charge: i64, sequence: i64, arrived: float, share: Share | None
+        self, address: Envelope, content: bytes, charge: i64, sequence: i64, arrived: float, share: AddressShare | None
     ) -> None:
         super().__init__(address, content, charge, sequence, arrived)
         self.share = share

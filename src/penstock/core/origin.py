@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from penstock.flow.gate import Gate
 
 
-class Origin:
+class ConnectionGates:
     """One connection, as the gates know it."""
 
     def __init__(self, user: str, name: str) -> None:

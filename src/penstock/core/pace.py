@@ -86,7 +86,7 @@ class SlowConsumerMonitor(TimerHandler):
         paced = consumer.rate_limiter is not None and consumer.rate_limiter.bucket.rate <= self.rate
         slow = kept_waiting and not paced and float(settled) < self.rate * took_s
         if slow and not self.slow:
-            self.broker.note_slow(consumer, float(settled) / took_s, self.rate, self.cancels)
+            self.broker.emit_slow_consumer(consumer, float(settled) / took_s, self.rate, self.cancels)
         self.slow = slow
         self._settled = consumer.settled_count()
         self._since = now

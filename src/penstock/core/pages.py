@@ -157,7 +157,7 @@ class Pages:
             journal.open.urgent = True
         if not self.told:
             self.told = True
-            self.broker.note_paging(queue, True)
+            self.broker.emit_paging(queue, True)
 
     def _page_for(self, charge: i64, sequence: i64) -> Page:
         """Return the page that a message goes to: the last one of the open group, or a new one."""
@@ -291,7 +291,7 @@ class Pages:
         queue.update_gate(broker.now)
         let_go(queue, broker.now)
         broker.watch_lifetime(queue)
-        broker.mark(queue)
+        broker.schedule_delivery(queue)
         self._tell_waiters()
 
     def _tell_waiters(self) -> None:
@@ -332,7 +332,7 @@ class Pages:
         self.next = first
         self.told = True
         self.kept.stock.add(bytes, self.broker.now)
-        self.broker.note_paging(self.queue, True)
+        self.broker.emit_paging(self.queue, True)
 
     def _begin_at(self, sequence: i64) -> None:
         self.next = sequence
@@ -351,7 +351,7 @@ class Pages:
         quiet = Level(_most_of(capacity.messages), _most_of(capacity.bytes))
         if quiet.covers(queue.messages, queue.bytes) or not queue.overflow.pages:
             self.told = False
-            self.broker.note_paging(queue, False)
+            self.broker.emit_paging(queue, False)
 
 
 def _less(one: i64, other: i64) -> i64:

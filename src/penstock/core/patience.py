@@ -7,7 +7,7 @@ and one that was "for ever" gets an end. A producer that was stopped has a whole
 from __future__ import annotations
 
 from penstock.core import road
-from penstock.core.origin import Origin
+from penstock.core.origin import ConnectionGates
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.flow.deadlines import NEVER
@@ -15,7 +15,7 @@ from penstock.flow.gate import Gate
 from penstock.flow.withheld import WITHHELD
 
 
-def waiting_at(queues: dict[int, Queue], origins: list[Origin]) -> list[Producer]:
+def waiting_at(queues: dict[int, Queue], origins: list[ConnectionGates]) -> list[Producer]:
     """Return who may wait because of these queues: all of connections, and those in line that said goodbye."""
     found: dict[int, Producer] = {}
     for origin in origins:

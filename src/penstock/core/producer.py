@@ -25,7 +25,7 @@ from penstock.core.group import Awaiting, Group
 from penstock.core.holding import Held, HeldPublish, HoldBudget
 from penstock.core.lingering import DEADLINE, ENDED, UNCONFIRMED, Loss, count_lost, drop_held
 from penstock.core.message import Message, StoredMessage
-from penstock.core.origin import Origin
+from penstock.core.origin import ConnectionGates
 from penstock.core.queue import Queue
 from penstock.core.rates import RateGate
 from penstock.core.route import Route
@@ -56,7 +56,7 @@ class UnflushedConfirm:
 class Producer(WaitingPublisher, Awaiting):
     """The publishing side of a session."""
 
-    def __init__(self, broker: Broker, name: str, holding: HoldBudget, origin: Origin | None = None) -> None:
+    def __init__(self, broker: Broker, name: str, holding: HoldBudget, origin: ConnectionGates | None = None) -> None:
         super().__init__(broker, name, holding)
         self.origin = origin
         """The connection and user that it publishes for; None where nobody asks who it is."""
@@ -80,7 +80,7 @@ class Producer(WaitingPublisher, Awaiting):
         self.unflushed: deque[UnflushedConfirm] = deque()
         """What its confirmations wait for, oldest first; each group once."""
         if origin is not None:
-            broker.gates.join(origin, self)
+            broker.gates.add_producer(origin, self)
 
     def stand_by(self, own: list[Gate]) -> None:
         """Let these gates stand on the road of all its messages from now on."""
@@ -115,11 +115,11 @@ class Producer(WaitingPublisher, Awaiting):
                 queue.tail = sequence
                 route.lane.append(Message(route.envelope, content, charge, sequence, broker.now))
                 if not queue.scheduled:
-                    broker.mark(queue)
+                    broker.schedule_delivery(queue)
                 if self.confirming:
                     self.confirms.published += 1
                     if not self.scheduled:
-                        broker.list_confirming(self)
+                        broker.schedule_confirms(self)
                 return
         self._publish_slow_path(route, content, charge)
 
@@ -135,7 +135,7 @@ class Producer(WaitingPublisher, Awaiting):
                 messages <= queue.fast_path_max_messages
                 and size <= queue.fast_path_max_bytes
                 and kept is not None
-                and kept.stock.easy
+                and kept.stock.all_open
             ):
                 queue.messages = messages
                 queue.bytes = size
@@ -145,7 +145,7 @@ class Producer(WaitingPublisher, Awaiting):
                 route.lane.append(message)
                 kept.add(message)
                 if not queue.scheduled:
-                    broker.mark(queue)
+                    broker.schedule_delivery(queue)
                 if self.confirming:
                     self.confirms.published += 1
                     self.await_disk(self.confirms.published)
@@ -156,7 +156,7 @@ class Producer(WaitingPublisher, Awaiting):
         row = self.withheld_run
         if row is not None and row.takes(route.single_queue_for(), charge, self.broker):
             row.queue.append(route.envelope, content, charge, self.broker.now)
-            self.broker.mark(row.queue)
+            self.broker.schedule_delivery(row.queue)
             self.confirms.published += 1
             if route.is_durable is not None:
                 self.await_disk(self.confirms.published)
@@ -168,7 +168,7 @@ class Producer(WaitingPublisher, Awaiting):
             self.transaction.keep(route, content, charge)
             return
         broker = self.broker
-        broker.let_others_go()
+        broker.run_waiting()
         never = road.too_large_error(route, route.queues, charge, broker.now)
         if never is not None:
             self.close(never)
@@ -209,11 +209,11 @@ class Producer(WaitingPublisher, Awaiting):
     ) -> None:
         """Put a message into its queues and see to its confirmation."""
         closed: list[Gate] = []
-        promises = self.broker.promises.made
+        promises = self.broker.durable_changes.made
         refused = enqueue_all(self.broker, self.own, route, queues, content, charge, closed)
-        if self.confirming and self.broker.promises.made != promises:
+        if self.confirming and self.broker.durable_changes.made != promises:
             self.await_disk(self.confirms.published + 1 if pending is None else pending.number)
-        self.broker.settle_crossings()  # The gate's closing is told before the blocks that come of it.
+        self.broker.apply_gate_transitions()  # The gate's closing is told before the blocks that come of it.
         for gate in closed:
             self.note_withheld(gate)
             self.entry(gate).patience_s = road.hold_deadline_s(route.queues)
@@ -221,7 +221,7 @@ class Producer(WaitingPublisher, Awaiting):
             self.count_refused(refused.gate, "deleted" if refused.deleted else refused.overflow.name, charge)
             self._refused(refused, route, content, charge)
         if not queues:
-            self.broker.note_unroutable(self, route, content)
+            self.broker.count_unroutable(self, route, content)
         if self.confirming:
             self.confirm(pending, closed, refused, route.queues, charge)
 
@@ -231,11 +231,11 @@ class Producer(WaitingPublisher, Awaiting):
         if not self.confirming and road.must_wait(queue, charge):
             never = road.never_fits_error(f"queue '{queue.name}'", charge, queue.thresholds.capacity.describe())
             if self.leaving:
-                self.broker.note_refused(self, never)  # Nobody is there to be told; the log is.
+                self.broker.emit_close_session(self, never)  # Nobody is there to be told; the log is.
             else:
                 self.close(never)
         if policy.returns_refused and route.mandatory and not self.confirming and not queue.deleted:
-            self.broker.note_returned(self, route, content, road.refusal_error(queue))
+            self.broker.emit_returned(self, route, content, road.refusal_error(queue))
         if policy.destroys and not queue.deleted:
             self.broker.delete_queue(queue)
 
@@ -369,13 +369,13 @@ class Producer(WaitingPublisher, Awaiting):
     def give_back(self, route: Route, content: bytes, why: str) -> None:
         """Let a mandatory message go back, with the reason that its nack cannot carry."""
         if route.mandatory:
-            self.broker.note_returned(self, route, content, ResourceError(why))
+            self.broker.emit_returned(self, route, content, ResourceError(why))
 
     def close(self, error: BrokerError) -> None:
         """Want nothing more of it; its peer is told why."""
         self.closing = error
         self.disable_fast_path()
-        self.broker.note_refused(self, error)
+        self.broker.emit_close_session(self, error)
 
     def fail(self, error: BrokerError) -> None:
         """Close it, and let nothing of what it holds go in any more."""
@@ -387,7 +387,7 @@ class Producer(WaitingPublisher, Awaiting):
     def schedule_confirms(self) -> None:
         """Let the broker know if there are confirmations to be told."""
         if not self.scheduled and self.confirms.ready():
-            self.broker.list_confirming(self)
+            self.broker.schedule_confirms(self)
 
     # Going away
 
@@ -397,7 +397,7 @@ class Producer(WaitingPublisher, Awaiting):
             self.transaction.end()
         if self.outbox and self.confirming:
             self.abort(UNCONFIRMED)
-        elif self.outbox and self.broker.lingering.adopt(self):
+        elif self.outbox and self.broker.closed_session_budget.adopt(self):
             self.leaving = True
         else:
             self.abort()
@@ -418,5 +418,5 @@ class Producer(WaitingPublisher, Awaiting):
             self.origin.part(self)
         if place is not None:
             place.review(now)
-        if self.broker.lingering.producers.pop(id(self), None) is not None or self.loss is not None:
-            self.broker.note_departed(self)
+        if self.broker.closed_session_budget.producers.pop(id(self), None) is not None or self.loss is not None:
+            self.broker.emit_departed(self)

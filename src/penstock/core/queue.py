@@ -26,8 +26,8 @@ from penstock.core.message import OVERHEAD, REDELIVERIES_MAX, Envelope, Message,
 from penstock.core.overflow import ACCEPT, HOLD, READ_BACK
 from penstock.core.priorities import Priorities
 from penstock.core.settings import NOT_SAID, Settings
-from penstock.core.share import Share
-from penstock.core.tally import Tally
+from penstock.core.share import AddressShare
+from penstock.core.tally import QueueCounters
 from penstock.flow.deadlines import NEVER, TimerHandler
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 NO_FAST_PATH: Final = -1
 
 
-class Queue(Tally):
+class Queue(QueueCounters):
     """One queue. Only its broker and the sessions of that broker touch it."""
 
     def __init__(self, vhost: str, name: str, settings: Settings, turns: Turns, features: Features) -> None:
@@ -110,7 +110,9 @@ class Queue(Tally):
 
     # Coming in
 
-    def enqueue(self, address: Envelope, content: bytes, charge: i64, now: float, share: Share | None = None) -> None:
+    def enqueue(
+        self, address: Envelope, content: bytes, charge: i64, now: float, share: AddressShare | None = None
+    ) -> None:
         """Take a message whose admission has been decided; may close the gate. `share` is its part in its address."""
         pages = self.pages
         if pages is not None and pages.takes(charge):
@@ -283,10 +285,10 @@ class Queue(Tally):
 
     def finish_returning(self, now: float) -> None:
         """Somebody asks for a message: have the oldest there of those that are on their way back."""
-        while self.returns:
+        while self.returning:
             first: Returning | None = None
             oldest: i64 = UNLIMITED
-            for returning in self.returns:
+            for returning in self.returning:
                 sequence = returning.oldest(self)
                 if sequence < oldest:
                     first, oldest = returning, sequence
@@ -336,8 +338,8 @@ class Queue(Tally):
         if self.dead_letters is not None:
             self.dead_letters.dead_letter(message, MAXLEN, False)
         self.dropped += 1
-        self.note_losing()
-        self.untold.dropped += 1
+        self.schedule_loss_report()
+        self.unreported.dropped += 1
 
     def reject(self, message: Message, now: float) -> None:
         """A consumer that had it does not want it, nor that anybody else gets it."""
@@ -368,7 +370,7 @@ class Queue(Tally):
         """Count a message that the overflow policy refused, or that came when the queue was gone."""
         if self.dead_letters is not None and self.overflow.dead_letters and not self.deleted:
             self.dead_letters.dead_letter(Message(address, content, charge, 0, now), MAXLEN, False)
-        self.note_refusal()
+        self.count_refusal()
 
     def purge(self, now: float, anew: bool = False) -> int:
         """Drop everything that is not with a consumer; returns how many messages that were.
@@ -376,7 +378,7 @@ class Queue(Tally):
         `anew`: the routes that lead here will be looked for again (see VirtualHost.purge_queue).
         """
         leftovers = Leftovers()
-        for returning in list(self.returns):
+        for returning in list(self.returning):
             for batch in returning.take(self):
                 if self.tracks_removals:
                     self.release(batch.messages, now)

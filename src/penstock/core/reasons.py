@@ -18,7 +18,7 @@ def clause(gate: Gate) -> str:
     """Return what stops a publish at a gate, in one clause."""
     owner = gate.owner
     if isinstance(owner, DiskGate):
-        return f"disk {gate.name}: {owner.clause()}"
+        return f"disk {gate.name}: {owner.describe()}"
     if isinstance(owner, OperatorGate):
         return f"the operator blocks {gate.name}{': ' if owner.reason else ''}{owner.reason}"
     if isinstance(owner, RateGate):

@@ -49,7 +49,7 @@ class Returning(Chore):
         if batches is None:
             self._batches[queue] = [batch]
             self._queues.append(queue)
-            queue.returns[self] = None
+            queue.returning[self] = None
         else:
             batches.append(batch)
 
@@ -79,8 +79,8 @@ class Returning(Chore):
                 queue.requeue(message, now)
         if not batches:
             self._release(queue)
-            if not queue.returns:
-                self.broker.mark(queue)
+            if not queue.returning:
+                self.broker.schedule_delivery(queue)
         return len(batch.messages)
 
     def oldest(self, queue: Queue) -> i64:
@@ -103,7 +103,7 @@ class Returning(Chore):
     def _release(self, queue: Queue) -> None:
         """A queue has all of its own back."""
         del self._batches[queue]
-        del queue.returns[self]
+        del queue.returning[self]
 
 
 class Refusing(Chore):
@@ -140,7 +140,7 @@ def requeue_all(broker: Broker, session: Session, tag: i64) -> None:
     """
     if session.span(tag) <= AT_ONCE:
         for queue in session.requeue(tag, True, broker.now):
-            broker.mark(queue)
+            broker.schedule_delivery(queue)
         return
     returning = Returning(broker, session.detach(tag))
     returning.work(AT_ONCE, broker.now)

@@ -189,7 +189,7 @@ def wake(consumer: Consumer) -> None:
     rotation.take_out(consumer)
     rotation.make_ready(consumer)
     assert consumer.broker is not None
-    consumer.broker.mark(queue)
+    consumer.broker.schedule_delivery(queue)
 
 
 def wake_first(waiting: WaitList) -> None:

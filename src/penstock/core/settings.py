@@ -16,16 +16,16 @@ from penstock.core.marks import (
     DEFAULT_RESUME_PERCENT,
     DEFAULT_STOP_PERCENT,
     Defaults,
-    amount,
     check_percents,
-    explicit,
-    marks,
+    is_explicit,
+    number_or_none,
+    resolve_unit,
 )
 from penstock.core.overflow import PAGE, POLICIES, OverflowPolicy
 from penstock.errors import PreconditionFailed
 from penstock.flow.deadlines import NEVER
 from penstock.flow.level import UNLIMITED, Level, Thresholds
-from penstock.names import Word
+from penstock.names import SettingValue
 from penstock.names.words import LENGTHS
 
 NO_RATE: Final = -1.0
@@ -66,7 +66,7 @@ class Settings:
         """What may be ready at most, besides the capacity: messages, and octets of their bodies (see length.py)."""
         self.page_limit = Level()
         """What may be on the disk at most, where the policy is to page."""
-        self.given: dict[str, Word] = {}
+        self.given: dict[str, SettingValue] = {}
         """What the queue's own arguments say, under our words."""
         self.message_ttl_s: float = NEVER
         """Seconds that a message may stay; infinity is for ever."""
@@ -92,7 +92,7 @@ class Settings:
         """ "notify" or "cancel"."""
 
 
-def resolve(queue: str, words: dict[str, Word], defaults: Defaults) -> Settings:
+def resolve(queue: str, words: dict[str, SettingValue], defaults: Defaults) -> Settings:
     """Resolve what is said about a queue, under our words, into its settings.
 
     Raises PreconditionFailed with one sentence that names queue, setting, value and rule.
@@ -103,10 +103,10 @@ def resolve(queue: str, words: dict[str, Word], defaults: Defaults) -> Settings:
     if not overflow.counts_ready:
         words = lengths_as_capacity(queue, words)
     wanted = overflow.has_thresholds or any(
-        name.startswith(("stop-", "resume-")) and explicit(word) and not word.none for name, word in words.items()
+        name.startswith(("stop-", "resume-")) and is_explicit(word) and not word.none for name, word in words.items()
     )
-    messages = marks(thing, words, "messages", amount(words.get("capacity-messages")), defaults, wanted)
-    size = marks(thing, words, "bytes", capacity_bytes(words, defaults), defaults, wanted)
+    messages = resolve_unit(thing, words, "messages", number_or_none(words.get("capacity-messages")), defaults, wanted)
+    size = resolve_unit(thing, words, "bytes", capacity_bytes(words, defaults), defaults, wanted)
     settings = Settings(
         Thresholds(
             Level(messages.capacity, size.capacity),
@@ -132,27 +132,27 @@ def resolve(queue: str, words: dict[str, Word], defaults: Defaults) -> Settings:
     return settings
 
 
-def _overflow(queue: str, words: dict[str, Word]) -> OverflowPolicy:
+def _overflow(queue: str, words: dict[str, SettingValue]) -> OverflowPolicy:
     """Return the policy. Raises PreconditionFailed (406) for what a declaration says and that policy does not know."""
     name = overflow_name(words)
     if name != "page":
         for limit in ("page-limit-messages", "page-limit-bytes", "page-full-policy"):
             if limit in words and words[limit].rank == 0:
                 raise PreconditionFailed(
-                    f"queue '{queue}': {words[limit].told()} needs the overflow policy page, and it is {name}"
+                    f"queue '{queue}': {words[limit].describe()} needs the overflow policy page, and it is {name}"
                 )
         return POLICIES[name]
     for mark, word in words.items():
-        if mark.startswith(("stop-", "resume-")) and explicit(word) and not word.none:
+        if mark.startswith(("stop-", "resume-")) and is_explicit(word) and not word.none:
             raise PreconditionFailed(
-                f"queue '{queue}': {word.told()} would block producers before the overflow policy page "
-                f"({words['overflow'].told()}) sends anything to the disk; leave one of them out"
+                f"queue '{queue}': {word.describe()} would block producers before the overflow policy page "
+                f"({words['overflow'].describe()}) sends anything to the disk; leave one of them out"
             )
     full = words.get("page-full-policy")
     return PAGE["block" if full is None else full.text]
 
 
-def overflow_name(words: dict[str, Word]) -> str:
+def overflow_name(words: dict[str, SettingValue]) -> str:
     """Return the policy: the one that is named, or the one that is meant by the name that the capacity goes by."""
     chosen = words.get("overflow")
     if chosen is not None:
@@ -161,7 +161,7 @@ def overflow_name(words: dict[str, Word]) -> str:
     return "drop-head" if any(name in words for name in LENGTHS) else "block"
 
 
-def lengths_as_capacity(queue: str, words: dict[str, Word]) -> dict[str, Word]:
+def lengths_as_capacity(queue: str, words: dict[str, SettingValue]) -> dict[str, SettingValue]:
     """Return the words with RabbitMQ's lengths as the capacity, which they are with a policy that is not RabbitMQ's.
 
     The stronger of the two counts. Raises PreconditionFailed (406) where one source says both, and they differ.
@@ -173,7 +173,7 @@ def lengths_as_capacity(queue: str, words: dict[str, Word]) -> dict[str, Word]:
             continue
         if other is not None and other.rank == word.rank and other.value() != word.value():
             raise PreconditionFailed(
-                f"queue '{queue}': {other.told()} contradicts {word.told()}; both set {capacity} with an overflow "
+                f"queue '{queue}': {other.describe()} contradicts {word.describe()}; both set {capacity} with an overflow "
                 "policy other than drop-head, reject-publish and reject-publish-dlx"
             )
         if other is None or word.rank < other.rank:
@@ -181,44 +181,46 @@ def lengths_as_capacity(queue: str, words: dict[str, Word]) -> dict[str, Word]:
     return found
 
 
-def capacity_bytes(words: dict[str, Word], defaults: Defaults) -> int | None:
+def capacity_bytes(words: dict[str, SettingValue], defaults: Defaults) -> int | None:
     """Return the capacity in bytes; None is none.
 
     The default only stands in where no capacity is given in either unit, and gives way to a threshold above it.
     """
     word = words.get("capacity-bytes")
-    if explicit(word):
-        return amount(word)
-    if amount(words.get("capacity-messages")) is not None:
+    if is_explicit(word):
+        return number_or_none(word)
+    if number_or_none(words.get("capacity-messages")) is not None:
         return None
-    capacity = defaults.capacity_bytes if word is None else amount(word)
+    capacity = defaults.capacity_bytes if word is None else number_or_none(word)
     if capacity is None:
         return None
     for name in ("stop-bytes", "resume-bytes", "max-length-bytes"):
-        asked = amount(words.get(name))
+        asked = number_or_none(words.get(name))
         if asked is not None and asked > capacity:
             capacity = asked + asked // 4  # Of which it is the 80 % that a stop is by default.
     return capacity
 
 
-def hold_deadline_s(words: dict[str, Word], defaults: Defaults) -> float:
+def hold_deadline_s(words: dict[str, SettingValue], defaults: Defaults) -> float:
     """Return how long a publish may be held: seconds, infinity for ever."""
     word = words.get("hold-deadline")
     seconds = defaults.hold_deadline_s if word is None else word.real
     return seconds if seconds > 0 else NEVER
 
 
-def _dead_letters(queue: str, settings: Settings, words: dict[str, Word]) -> None:
+def _dead_letters(queue: str, settings: Settings, words: dict[str, SettingValue]) -> None:
     exchange, key = words.get("dead-letter-exchange"), words.get("dead-letter-routing-key")
     if exchange is not None:
         settings.dead_letter_exchange = exchange.text
     if key is not None:
         if exchange is None:
-            raise PreconditionFailed(f"queue '{queue}': {key.told()} needs a dead-letter-exchange, and there is none")
+            raise PreconditionFailed(
+                f"queue '{queue}': {key.describe()} needs a dead-letter-exchange, and there is none"
+            )
         settings.dead_letter_routing_key = key.text
 
 
-def _consumers(settings: Settings, words: dict[str, Word]) -> None:
+def _consumers(settings: Settings, words: dict[str, SettingValue]) -> None:
     window = words.get("consumer-window-bytes")
     if window is not None:
         settings.consumer_window_bytes = window.number
@@ -232,13 +234,13 @@ def _consumers(settings: Settings, words: dict[str, Word]) -> None:
         settings.slow_consumer_policy = policy.text
 
 
-def _most(word: Word | None) -> int:
+def _most(word: SettingValue | None) -> int:
     return UNLIMITED if word is None or word.none else word.number
 
 
-def _time(word: Word | None, unit_s: float) -> float:
+def _time(word: SettingValue | None, unit_s: float) -> float:
     return NEVER if word is None or word.none else word.number * unit_s
 
 
-def _rate(word: Word | None) -> float:
+def _rate(word: SettingValue | None) -> float:
     return NO_RATE if word is None or word.none else word.real

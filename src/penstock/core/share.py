@@ -59,7 +59,7 @@ class AddressDepth(GateOwner):
             self.turns.schedule(gate)
 
 
-class Share:
+class AddressShare:
     """One message's part in its address; the copies of a fan-out have it in common."""
 
     __slots__ = ("depth", "charge", "copies")
@@ -83,10 +83,10 @@ class Share:
             self.depth.add(-1, -self.charge, now)
 
 
-def share_of(gates: list[Gate], charge: i64) -> Share | None:
+def share_of(gates: list[Gate], charge: i64) -> AddressShare | None:
     """Return a message's part in the depth of its address; None where none of the address's gates bounds that."""
     for gate in gates:
         owner = gate.owner
         if isinstance(owner, AddressDepth):
-            return Share(owner, charge)
+            return AddressShare(owner, charge)
     return None

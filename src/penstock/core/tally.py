@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
-from penstock.core.untold import Untold
+from penstock.core.untold import UnreportedLosses
 from penstock.flow.gate import GateOwner
 from penstock.flow.turns import Turns
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.flow.chores import Chore
 
 
-class Tally(GateOwner):
+class QueueCounters(GateOwner):
     """The counting side of a queue."""
 
     def __init__(self, turns: Turns) -> None:
@@ -35,9 +35,9 @@ class Tally(GateOwner):
         self.refused: i64 = 0
         self.settled: i64 = 0
         self.dead_lettered: i64 = 0
-        self.letters_lost: i64 = 0
-        self.untold = Untold()
-        self.returns: dict[Returning, None] = {}
+        self.dead_letters_lost: i64 = 0
+        self.unreported = UnreportedLosses()
+        self.returning: dict[Returning, None] = {}
         """What brings messages back from consumers, a slice a turn; nothing is delivered meanwhile."""
         self.coming_back: i64 = 0
         """Messages on their way back; they count among what is with consumers."""
@@ -54,22 +54,22 @@ class Tally(GateOwner):
         """Return how many bytes (charges) it holds, those on the disk included."""
         return self.bytes if self.pages is None else self.bytes + self.pages.bytes
 
-    def note_refusal(self) -> None:
+    def count_refusal(self) -> None:
         """Count something that was refused."""
         self.refused += 1
         if not self.deleted:
-            self.note_losing()
-            self.untold.refused += 1
+            self.schedule_loss_report()
+            self.unreported.refused += 1
 
-    def lose_letter(self) -> None:
+    def count_lost_dead_letter(self) -> None:
         """Count a dead letter that went nowhere."""
-        self.letters_lost += 1
-        self.note_losing()
-        self.untold.letters += 1
+        self.dead_letters_lost += 1
+        self.schedule_loss_report()
+        self.unreported.letters += 1
 
-    def note_losing(self) -> None:
+    def schedule_loss_report(self) -> None:
         """Have the loss that is about to be counted told, with whatever is counted until then."""
-        if not self.untold.any_loss():
+        if not self.unreported.any_loss():
             self.turns.losing.append(self)
 
     def highest(self) -> tuple[int, int]:

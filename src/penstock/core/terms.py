@@ -8,7 +8,7 @@ from mypy_extensions import i64
 
 from penstock.core.settings import Settings
 from penstock.flow.credit import UNBOUNDED
-from penstock.names import Word
+from penstock.names import SettingValue
 
 CANCEL: Final = "cancel"
 
@@ -16,7 +16,7 @@ CANCEL: Final = "cancel"
 class ConsumerSettings:
     """What the arguments of basic.consume say, else the settings of the queue at that moment."""
 
-    def __init__(self, settings: Settings, words: dict[str, Word]) -> None:
+    def __init__(self, settings: Settings, words: dict[str, SettingValue]) -> None:
         self.window_bytes: i64 = settings.consumer_window_bytes
         """Bytes (charges) that it may have without having settled them; 0 is one message at a time, -1 unbounded."""
         self.max_rate: float = _rate(words.get("consumer-max-rate"), settings.consumer_max_rate)
@@ -45,7 +45,7 @@ class ConsumerSettings:
         return self.window_bytes
 
 
-def _rate(word: Word | None, otherwise: float) -> float:
+def _rate(word: SettingValue | None, otherwise: float) -> float:
     if word is None:
         return otherwise
     return -1.0 if word.none else word.real

@@ -92,7 +92,7 @@ class Transaction:
         for number, _, _ in self.session.deliveries(1, self.session.next_tag - 1):
             if number not in self.settled_tags:
                 for queue in self.session.requeue(number, False, self.producer.broker.now):
-                    self.producer.broker.mark(queue)
+                    self.producer.broker.schedule_delivery(queue)
 
     # How it ends
 
@@ -103,7 +103,7 @@ class Transaction:
         """
         producer = self.producer
         broker = producer.broker
-        broker.let_others_go()
+        broker.run_waiting()
         if producer.closing is not None:
             return
         commit = TxCommit(self, self.publishes, self.settlements)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 
-class Untold:
+class UnreportedLosses:
     """Counts since the last telling, and what the last sample said."""
 
     __slots__ = ("dropped", "refused", "letters", "sampled_messages", "sampled_bytes", "sampled_open")

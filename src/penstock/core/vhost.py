@@ -146,7 +146,7 @@ class VirtualHost:
         queue.arguments_charge = self.gates.metadata.add(self.name, queue.arguments)
         if queue.settings.overflow.pages:
             arrange(self.gates.broker, queue)
-        self.gates.place_queue(queue)
+        self.gates.attach_queue(queue)
         self.setup_dead_lettering(queue)
         limit(self.gates.broker, queue)
         self.epoch += 1
@@ -160,7 +160,7 @@ class VirtualHost:
         queue = Queue(self.name, address, settings, self.turns, Features())
         queue.auto_delete = True
         self.replies[address] = queue
-        self.gates.place_queue(queue)
+        self.gates.attach_queue(queue)
         limit(self.gates.broker, queue)
         self.epoch += 1
         return queue
@@ -257,7 +257,7 @@ class VirtualHost:
         self.exchanges[exchange.name] = exchange
         exchange.arguments_charge = self.gates.metadata.add(self.name, exchange.arguments)
         self.era += 1
-        self.gates.place_address(self, exchange.name)
+        self.gates.attach_address(self, exchange.name)
 
     def delete_exchange(self, name: str, if_unused: bool) -> None:
         """Remove an exchange and its bindings; one that does not exist is no error (as in RabbitMQ)."""

@@ -13,7 +13,7 @@ from penstock.names.reading import (
     read_pattern,
     read_settings,
 )
-from penstock.names.values import BROKER, Word
+from penstock.names.values import BROKER, SettingValue
 from penstock.names.words import ALIASES, OURS, OVERFLOW_ALIASES, SCOPES, WITHOUT_EFFECT
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
     "SCOPES",
     "WITHOUT_EFFECT",
     "Features",
-    "Word",
+    "SettingValue",
     "check_flags",
     "check_scope",
     "read_arguments",

@@ -7,7 +7,7 @@ from typing import Final
 
 from penstock.errors import PreconditionFailed
 from penstock.names.features import FEATURES
-from penstock.names.values import Word, read_value, shown
+from penstock.names.values import SettingValue, read_value, shown
 from penstock.names.words import (
     ALIASES,
     FLOW_PREFIXES,
@@ -36,14 +36,14 @@ PATTERN_MAX: Final = 255
 """Octets of a pattern: as long as a name may be (a short string, AMQP 0-9-1 section 4.2.5.3)."""
 
 
-def read_arguments(queue: str, arguments: dict[str, object]) -> dict[str, Word]:
+def read_arguments(queue: str, arguments: dict[str, object]) -> dict[str, SettingValue]:
     """Return the arguments of a queue.declare that mean something to us under our words.
 
     Raises PreconditionFailed (406) for a value that cannot be meant, a contradiction between two names of one setting
     or a misspelt flow-control argument, and NotImplementedHere (540) for what must not be ignored; nothing is created.
     """
     thing = f"queue '{queue}'"
-    words: dict[str, Word] = {}
+    words: dict[str, SettingValue] = {}
     for name, value in arguments.items():
         ours = name if name in OURS else ALIASES.get(name)
         if ours is None:
@@ -54,13 +54,13 @@ def read_arguments(queue: str, arguments: dict[str, object]) -> dict[str, Word]:
     return words
 
 
-def read_consume_arguments(tag: str, arguments: dict[str, object]) -> dict[str, Word]:
+def read_consume_arguments(tag: str, arguments: dict[str, object]) -> dict[str, SettingValue]:
     """Return the arguments of a basic.consume that mean something to us under our words.
 
     Raises PreconditionFailed (406) for a value that cannot be meant, and for a name that is nearly one of ours.
     """
     thing = f"consumer '{tag}'"
-    words: dict[str, Word] = {}
+    words: dict[str, SettingValue] = {}
     for name, value in arguments.items():
         ours = name if name in CONSUMERS else ALIASES.get(name, "")
         if ours in CONSUMERS:
@@ -105,7 +105,7 @@ def read_pattern(scope: str, pattern: str) -> str:
     return pattern
 
 
-def read_settings(scope: str, pattern: str, settings: dict[str, object]) -> dict[str, Word]:
+def read_settings(scope: str, pattern: str, settings: dict[str, object]) -> dict[str, SettingValue]:
     """Return the settings given for a pattern of a scope under our words.
 
     Raises PreconditionFailed (406) for an unknown setting, one of another scope, a value that cannot be meant, or two
@@ -114,7 +114,7 @@ def read_settings(scope: str, pattern: str, settings: dict[str, object]) -> dict
     check_scope(scope)
     thing = f"{scope} '{pattern}'" if pattern else scope
     known = SCOPES[scope]
-    words: dict[str, Word] = {}
+    words: dict[str, SettingValue] = {}
     for name, value in settings.items():
         ours = setting_named(scope, name)
         _add(words, thing, ours, read_value(thing, name, known[ours], value))
@@ -143,10 +143,10 @@ def _check_number(thing: str, name: str, value: object) -> None:
         raise PreconditionFailed(f"{thing}: {name}={value} is too large; the most is {MILLISECONDS_MAX} (ms)")
 
 
-def _add(words: dict[str, Word], thing: str, ours: str, word: Word) -> None:
+def _add(words: dict[str, SettingValue], thing: str, ours: str, word: SettingValue) -> None:
     earlier = words.get(ours)
     if earlier is not None and earlier.value() != word.value():
-        raise PreconditionFailed(f"{thing}: {word.told()} contradicts {earlier.told()}; both set {ours}")
+        raise PreconditionFailed(f"{thing}: {word.describe()} contradicts {earlier.describe()}; both set {ours}")
     words[ours] = word
 
 

@@ -37,12 +37,12 @@ DEFAULT: Final = "default"
 
 
 @dataclass(frozen=True)
-class Word:
+class SettingValue:
     """One setting under our word."""
 
     alias: str
     """The name that was used."""
-    given: object
+    raw: object
     """The value as it was given, for messages to people."""
     number: int = 0
     """Whole numbers; -1 is an unbounded window."""
@@ -62,15 +62,15 @@ class Word:
     rank: int = 0
     """The smaller, the stronger: 0 is an argument."""
 
-    def of(self, origin: str, pattern: str, by: str, rank: int) -> Word:
+    def with_source(self, origin: str, pattern: str, by: str, rank: int) -> SettingValue:
         """Return it with where it comes from, and how strong that makes it."""
         return replace(self, origin=origin, pattern=pattern, by=by, rank=rank)
 
-    def with_number(self, number: int) -> Word:
+    def with_number(self, number: int) -> SettingValue:
         """Return it with another number: what a share of something comes to."""
         return replace(self, number=number, real=float(number), text="")
 
-    def at(self, place: str) -> Word:
+    def at(self, place: str) -> SettingValue:
         """Return it with its place in the settings file."""
         return replace(self, place=place)
 
@@ -78,9 +78,9 @@ class Word:
         """Return what two names of one setting must agree on."""
         return None if self.none else (self.number, self.real, self.text)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Return it as it was given, with where it came from unless that is the declaration itself."""
-        return f"{self.alias}={shown(self.given)}" + ("" if self.origin == ARGUMENT else f" ({self.source()})")
+        return f"{self.alias}={shown(self.raw)}" + ("" if self.origin == ARGUMENT else f" ({self.source()})")
 
     def source(self) -> str:
         """Return where it came from, for a sentence."""
@@ -93,7 +93,7 @@ class Word:
         return "declared" if self.origin == ARGUMENT else "default"
 
 
-def read_value(thing: str, name: str, kind: str, value: object) -> Word:
+def read_value(thing: str, name: str, kind: str, value: object) -> SettingValue:
     """Read a value. Raises PreconditionFailed (406) naming `thing`, the name, the value and the rule."""
     if kind == words.POLICY:
         return _policy(thing, name, value)
@@ -104,12 +104,12 @@ def read_value(thing: str, name: str, kind: str, value: object) -> Word:
     if kind == words.NAME:
         return _name(thing, name, value)
     if _is_none(name, kind, value):
-        return Word(name, value, none=True, number=-1)
+        return SettingValue(name, value, none=True, number=-1)
     if kind == words.MEMORY and isinstance(value, str) and value.strip().endswith("%"):
         share = _real(value.strip()[:-1])
         if share is None or not 0 < share <= 100:
             raise PreconditionFailed(f"{thing}: {name}={value} is not a share of the machine's memory, 1% to 100%")
-        return Word(name, value, real=share, text="%")
+        return SettingValue(name, value, real=share, text="%")
     if kind == words.FREE and (name in words.USAGE or (isinstance(value, str) and value.strip().endswith("%"))):
         return _free_share(thing, name, value)
     if kind in (words.PERCENT, words.SECONDS, words.PERIOD, words.RATE):
@@ -130,17 +130,17 @@ def read_value(thing: str, name: str, kind: str, value: object) -> Word:
         raise PreconditionFailed(f"{thing}: {name}=0 leaves no time to acknowledge; none is for ever")
     if name.startswith("qpid.flow_resume"):
         number -= 1
-    return Word(name, value, number=number, real=float(number))
+    return SettingValue(name, value, number=number, real=float(number))
 
 
-def _free_share(thing: str, name: str, value: object) -> Word:
+def _free_share(thing: str, name: str, value: object) -> SettingValue:
     """Return a share of the file system that must be left free, or that may be in use."""
     share = _real(value.strip().rstrip("%") if isinstance(value, str) else value)
     if share is None or not 0 < share <= 100:
         raise PreconditionFailed(f"{thing}: {name}={shown(value)} is not a share of the file system, 1% to 100%")
     if name in words.USAGE:
         share = 100 - share
-    return Word(name, value, real=share, text="%", none=share == 0)
+    return SettingValue(name, value, real=share, text="%", none=share == 0)
 
 
 def _check_range(thing: str, name: str, number: float, least: int) -> None:
@@ -152,7 +152,7 @@ def _check_range(thing: str, name: str, number: float, least: int) -> None:
         raise PreconditionFailed(f"{thing}: {name}={shown(number)} is too large; the most is 2**62 - 1")
 
 
-def _read_real(thing: str, name: str, kind: str, value: object) -> Word:
+def _read_real(thing: str, name: str, kind: str, value: object) -> SettingValue:
     real = _real(value)
     if real is None:
         raise PreconditionFailed(f"{thing}: {name}={shown(value, True)} is not a number")
@@ -166,7 +166,7 @@ def _read_real(thing: str, name: str, kind: str, value: object) -> Word:
     if kind == words.PERIOD and real == 0:
         raise PreconditionFailed(f"{thing}: {name}=0 is no period; it must be more than 0 seconds")
     _check_range(thing, name, real, 0)
-    return Word(name, value, number=int(real), real=real)
+    return SettingValue(name, value, number=int(real), real=real)
 
 
 def _is_none(name: str, kind: str, value: object) -> bool:
@@ -180,7 +180,7 @@ def _is_none(name: str, kind: str, value: object) -> bool:
     return (number == 0 and name in words.ZERO_IS_NONE) or (number == -1 and name in words.NEGATIVE_IS_NONE)
 
 
-def _policy(thing: str, name: str, value: object) -> Word:
+def _policy(thing: str, name: str, value: object) -> SettingValue:
     reason = words.REFUSED_POLICIES.get(_text(value))
     if reason is not None:
         raise NotImplementedHere(f"{thing}: {name}={shown(value)} is not supported: {reason}")
@@ -190,21 +190,21 @@ def _policy(thing: str, name: str, value: object) -> Word:
     return _choice(thing, name, value, known, "an overflow policy")
 
 
-def _name(thing: str, name: str, value: object) -> Word:
+def _name(thing: str, name: str, value: object) -> SettingValue:
     if not isinstance(value, str):
         raise PreconditionFailed(f"{thing}: {name}={shown(value, True)} is not a text")
     if len(value.encode(errors="replace")) > NAME_MAX:
         raise PreconditionFailed(f"{thing}: {name}={shown(value)} is longer than {NAME_MAX} octets")
-    return Word(name, value, text=value)
+    return SettingValue(name, value, text=value)
 
 
-def _choice(thing: str, name: str, value: object, known: dict[str, str], what: str) -> Word:
+def _choice(thing: str, name: str, value: object, known: dict[str, str], what: str) -> SettingValue:
     chosen = known.get(_text(value))
     if chosen is None:
         near = difflib.get_close_matches(_text(value), sorted(known), n=1)
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}"
         raise PreconditionFailed(f"{thing}: {name}={shown(value)} is not {what}; {hint}")
-    return Word(name, value, text=chosen)
+    return SettingValue(name, value, text=chosen)
 
 
 def shown(value: object, quoted: bool = False) -> str:

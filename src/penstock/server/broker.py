@@ -199,7 +199,7 @@ class Broker:
             log.info("reload: '%s' is in effect; %d queues were looked at anew", file, len(plan.queues))
             if self.hub.recorder is not None:
                 self.hub.recorder.setting("file", f"'{file}' was read again")
-            if self.hub.broker.table.commanded():
+            if self.hub.broker.table.has_commands():
                 log.info("reload: what was set by command stays, and beats the file; `penstock settings` lists it")
             for name in changed_at_start(self.settings, settings):
                 log.warning("reload: %s only counts at the start; restart the broker for it", name)
@@ -234,8 +234,8 @@ class Broker:
             Defaults(settings.capacity_bytes, settings.stop_percent, settings.resume_percent, settings.hold_deadline_s)
         )
         core.table.machine_bytes = memory_bytes()
-        core.gates.limit_memory(core.table.limits(BROKER, ""))
-        core.gates.limit_disk(core.table.limits(BROKER, ""))
+        core.gates.set_memory_limit(core.table.limits(BROKER, ""))
+        core.gates.set_disk_limit(core.table.limits(BROKER, ""))
         core.gates.metadata.table_octets_max = settings.arguments_octets_max
         core.gates.metadata.bytes_max = settings.arguments_bytes_max
         for vhost in settings.vhosts:

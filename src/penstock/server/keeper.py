@@ -66,7 +66,7 @@ class Keeper:
 
     def __init__(self, store: Store, broker: Broker) -> None:
         self.store = store
-        self.journal = Journal(broker.promises, broker.gates.disk)
+        self.journal = Journal(broker.durable_changes, broker.gates.disk)
         self.lost: asyncio.Future[StoreError]
         """Done when nothing is written any more: another broker has taken the store over, or there is a fault of ours;
         made by `recover`."""

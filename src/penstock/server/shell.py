@@ -342,7 +342,7 @@ class Shell:
     def close_connections(self) -> None:
         """Tell all clients that the broker stops (320)."""
         self.hub.begin(self.loop.time())
-        self.hub.broker.ending = True
+        self.hub.broker.stopping = True
         self.hub.end_lingering()
         for connection in list(self.hub.connections.values()):
             connection.shut_down()

@@ -135,7 +135,7 @@ declarations = st.one_of(
     ),
     st.builds(
         lambda v, n, args, d, a, shared: _within(
-            v, lambda hub, vhost: hub.broker.use(vhost.declare_queue(n, args, d, a, None if shared else hub, hub))
+            v, lambda hub, vhost: hub.broker.touch_queue(vhost.declare_queue(n, args, d, a, None if shared else hub, hub))
         ),
         hosts, names, queue_arguments, mostly, flags, mostly,
     ),
@@ -150,7 +150,7 @@ deletions = st.one_of(
     st.builds(lambda v, n: _within(v, lambda hub, vhost: _consume_once(hub, vhost, n)), hosts, names),
 )
 operations = st.one_of(
-    st.builds(lambda s: lambda hub: changes.put(hub.broker, s[0], s[1], read_settings(*s)), settings),
+    st.builds(lambda s: lambda hub: changes.set_settings(hub.broker, s[0], s[1], read_settings(*s)), settings),
     st.builds(lambda s: lambda hub: _unset(hub, s[0], s[1]), settings),
     st.builds(lambda v, b: _within(v, lambda hub, vhost: ask(hub, vhost, "block", **{b[0]: b[1]})), hosts, blocks),
     st.builds(lambda v, b: _within(v, lambda hub, vhost: ask(hub, vhost, "unblock", **{b[0]: b[1]})), hosts, blocks),

@@ -22,7 +22,7 @@ from tests.adapter.keeping.shelf import WALL, Shelf
 def journaled() -> Hub:
     """Return a hub with a journal, and the virtual host of the settings file."""
     hub = make_hub()
-    hub.broker.journal = Journal(hub.broker.promises, hub.broker.gates.disk)
+    hub.broker.journal = Journal(hub.broker.durable_changes, hub.broker.gates.disk)
     return hub
 
 
@@ -69,7 +69,9 @@ def lasting(hub: Hub) -> list[object]:
     broker = hub.broker
     found: list[object] = [vhost for name, vhost in broker.vhosts.items() if name != "/"]
     found += [entry for entry in broker.table.entries() if entry.command]
-    found += [gate for gate in broker.gates.held.values() if not gate.gate.open and gate.scope != "connection"]
+    found += [
+        gate for gate in broker.gates.operator_gates.values() if not gate.gate.open and gate.scope != "connection"
+    ]
     for vhost in broker.vhosts.values():
         found += [queue for queue in vhost.queues.values() if lasts(queue)]
         for exchange in vhost.exchanges.values():
@@ -106,9 +108,9 @@ def view(hub: Hub) -> dict[str, object]:
         found[f"cursor {vhost_name!r} {name!r}"] = (cursor.vhost, cursor.name, cursor.token, positions)
     for entry in broker.table.entries():
         found[f"settings {entry.scope} {entry.pattern!r}"] = [
-            (name, word.alias, repr(word.given), word.value()) for name, word in sorted(entry.command.items())
+            (name, word.alias, repr(word.raw), word.value()) for name, word in sorted(entry.command.items())
         ]
-    for key, gate in broker.gates.held.items():
+    for key, gate in broker.gates.operator_gates.items():
         if key[0] != "connection" and not gate.gate.open:
             found[f"block {key!r}"] = (gate.reason, gate.gate.kind, gate.gate.name)
     return found

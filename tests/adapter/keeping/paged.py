@@ -33,7 +33,7 @@ class PagedHouse:
         self.shelf = shelf
         self.broker = Broker(Defaults(hold_deadline_s=0))
         self.broker.begin(100.0)
-        self.journal = Journal(self.broker.promises, self.broker.gates.disk)
+        self.journal = Journal(self.broker.durable_changes, self.broker.gates.disk)
         self.broker.journal = self.journal
         self.vhost = self.broker.add_vhost("/")
         self.queues: dict[str, Queue] = {}
@@ -87,7 +87,7 @@ class PagedHouse:
 
     def set(self, name: str, **settings: object) -> None:
         said = {key.replace("_", "-"): value for key, value in settings.items()}
-        changes.put(self.broker, "queue", name, read_settings("queue", name, said))
+        changes.set_settings(self.broker, "queue", name, read_settings("queue", name, said))
 
     def step(self, seconds: float = 0.01) -> None:
         self.now += seconds

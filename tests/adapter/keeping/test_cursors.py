@@ -95,7 +95,7 @@ def test_a_plan_that_waited_writes_what_it_found(desk: Desk) -> None:
     desk.ask("cursor.plan", wait_ms=1000)
     desk.store.write()
     desk.kept.enqueue(Envelope("", "kept"), b"", 10, 0.0)
-    desk.hub.broker.mark(desk.kept)
+    desk.hub.broker.schedule_delivery(desk.kept)
     while desk.hub.pump():
         pass
     assert desk.cursor().position("kept").planned == 6
@@ -109,7 +109,7 @@ def test_a_plan_that_finds_nothing_writes_the_end_of_a_queue_that_it_tells(desk:
     desk.kept.enqueue(Envelope("", "kept"), b"", 10, 0.0)
     for things in (["Cursor"], []):
         desk.ask("cursor.plan", upto={"kept": 0}, wait_ms=wait_ms)
-        desk.hub.broker.mark(desk.kept)
+        desk.hub.broker.schedule_delivery(desk.kept)
         while desk.hub.pump():
             pass
         if wait_ms:

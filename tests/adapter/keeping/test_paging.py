@@ -234,7 +234,7 @@ def test_a_queue_that_pages_from_now_on_lets_those_in_who_wait() -> None:
 
 def test_a_sum_that_is_full_does_not_stop_a_queue_that_pages() -> None:
     house = PagedHouse(Shelf(), {"q": ({"capacity-messages": 10}, True), "other": ({}, True)})
-    house.broker.gates.bound_memory(Thresholds(Level(bytes=3000), Level(bytes=2400), Level(bytes=2100)), 0)
+    house.broker.gates.set_memory_capacity(Thresholds(Level(bytes=3000), Level(bytes=2400), Level(bytes=2100)), 0)
     for number in range(10):
         house.publish("other", b"%d" % number, 300)
     memory = house.broker.gates.memory
@@ -276,9 +276,9 @@ def test_a_purge_is_answered_when_it_is_on_the_disk_whether_anything_was_paged_o
     house = house_with()
     publish(house, 1, messages)
     house.settle()
-    before = house.broker.promises.declared
+    before = house.broker.durable_changes.declared
     assert house.queues["q"].purge(house.now) == messages
-    assert house.broker.promises.declared > before
+    assert house.broker.durable_changes.declared > before
     assert house.journal.has_urgent()
 
 

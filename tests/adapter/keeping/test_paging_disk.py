@@ -27,13 +27,13 @@ def test_a_transient_message_waits_for_the_disk_only_where_it_would_be_paged(dur
 def test_pages_count_as_stored_until_they_are_consumed_or_purged(how: str) -> None:
     shelf = Shelf()
     house = PagedHouse(shelf, {"q": (FEW, True)})
-    stock = house.broker.gates.disk.stock("/")
+    stock = house.broker.gates.disk.vhost_usage("/")
     for number in range(20):
         house.publish("q", b"%d" % number)
     house.settle()
     assert stock.bytes() == 20 * 300
     again = PagedHouse(shelf, {"q": (FEW, True)})
-    stock = again.broker.gates.disk.stock("/")
+    stock = again.broker.gates.disk.vhost_usage("/")
     again.settle()
     assert stock.bytes() == 20 * 300
     if how == "drain":

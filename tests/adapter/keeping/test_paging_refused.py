@@ -21,7 +21,7 @@ def test_a_queue_with_priorities_cannot_page() -> None:
         house_with(x_max_priority=3)
     house = PagedHouse(Shelf(), {"q": ({"x-max-priority": 3}, True)})
     with pytest.raises(PreconditionFailed, match="x-max-priority=3 asks for another"):
-        changes.put(house.broker, "queue", "#", read_settings("queue", "#", {"overflow": "page"}))
+        changes.set_settings(house.broker, "queue", "#", read_settings("queue", "#", {"overflow": "page"}))
     assert house.queues["q"].overflow.name == "block"
 
 

@@ -33,7 +33,7 @@ def say(hub: Hub, scope: str, pattern: str, by_file: bool = False, **settings: o
     if by_file:
         changes.replace_file(hub.broker, [(scope, pattern, words)])
     else:
-        changes.put(hub.broker, scope, pattern, words)
+        changes.set_settings(hub.broker, scope, pattern, words)
 
 
 def kept(hub: Hub) -> list[Thing]:
@@ -116,7 +116,7 @@ def test_limits_that_contradict_the_settings_file_are_not_in_effect(hub: Hub) ->
     ]
     assert again.broker.vhosts["/"].exchanges["x"].gates == []
     assert again.broker.gates.vhosts["v"].thresholds.capacity.messages == 10
-    assert "stop-messages" in again.broker.table.said("vhost", "w", "command")
+    assert "stop-messages" in again.broker.table.entries_of("vhost", "w", "command")
 
 
 def test_a_virtual_host_whose_limits_contradict_each_other_comes_back_without(hub: Hub) -> None:
@@ -138,7 +138,7 @@ def test_settings_that_are_not_known_any_more_leave_the_others_in_effect(hub: Hu
     (told,) = restore(again, things)
     assert told.startswith("unknown setting stop-massages for scope queue")
     assert told.endswith("it was set by command, and is not in effect")
-    assert list(again.broker.table.said("queue", "a", "command")) == ["capacity-messages"]
+    assert list(again.broker.table.entries_of("queue", "a", "command")) == ["capacity-messages"]
 
 
 def test_a_binding_leads_to_the_queue_that_was_bound_and_to_no_other_of_its_name(hub: Hub) -> None:

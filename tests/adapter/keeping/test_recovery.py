@@ -48,7 +48,7 @@ class House:
     def __init__(self, shelf: Shelf) -> None:
         self.broker = Broker(Defaults(capacity_bytes=1 << 40))
         self.broker.begin(100.0)
-        self.journal = Journal(self.broker.promises, self.broker.gates.disk)
+        self.journal = Journal(self.broker.durable_changes, self.broker.gates.disk)
         self.broker.journal = self.journal
         self.vhost = self.broker.add_vhost("/")
         self.queues: dict[str, Queue] = {}

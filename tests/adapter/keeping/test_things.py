@@ -45,7 +45,7 @@ def kinds(store: Declared) -> list[str]:
 
 def say(hub: Hub, scope: str, pattern: str, **settings: object) -> None:
     given = {name.replace("_", "-"): value for name, value in settings.items()}
-    changes.put(hub.broker, scope, pattern, read_settings(scope, pattern, given))
+    changes.set_settings(hub.broker, scope, pattern, read_settings(scope, pattern, given))
 
 
 def imported(hub: Hub, text: str) -> None:
@@ -150,7 +150,7 @@ def test_an_auto_deleted_queue_waits_for_its_next_consumer_to_leave(vhost: Virtu
 
 def test_the_time_that_a_queue_may_be_unused_counts_anew_from_the_restart(vhost: VirtualHost, store: Declared) -> None:
     vhost.gates.broker.begin(1000.0)
-    vhost.gates.broker.use(queue_of(vhost, "q", x_expires=5000))
+    vhost.gates.broker.touch_queue(queue_of(vhost, "q", x_expires=5000))
     store.write()
     again, _ = store.restored()  # Its clock begins at 0.
     queue = again.broker.vhosts["/"].queues["q"]
@@ -240,7 +240,7 @@ def test_a_virtual_host_takes_everything_with_it(hub: Hub, store: Declared) -> N
     hosting.delete_vhost(hub, "made")
     assert kinds(store) == []
     hub.pump()
-    assert hub.broker.gates.held == {}
+    assert hub.broker.gates.operator_gates == {}
 
 
 def test_an_import_that_is_taken_back_leaves_nothing(hub: Hub, store: Declared) -> None:
@@ -265,9 +265,11 @@ def test_what_is_set_by_command_is_kept_and_what_the_file_says_is_not(hub: Hub, 
     say(hub, "broker", "", stop_percent=75.5, resume_percent="50")
     assert kinds(store) == [SETTINGS, SETTINGS]
     again, _ = store.restored()
-    assert [word.told() for word in again.broker.table.said("queue", "a", "command").values()] == ["stop-messages=2"]
-    assert again.broker.table.said("queue", "a", "file") == {}
-    assert again.broker.table.said("broker", "", "command")["resume-percent"].given == "50"
+    assert [word.describe() for word in again.broker.table.entries_of("queue", "a", "command").values()] == [
+        "stop-messages=2"
+    ]
+    assert again.broker.table.entries_of("queue", "a", "file") == {}
+    assert again.broker.table.entries_of("broker", "", "command")["resume-percent"].raw == "50"
     changes.remove(hub.broker, "queue", "a", [])
     assert kinds(store) == [SETTINGS]
 
@@ -292,7 +294,7 @@ def test_what_the_operator_blocked_stays_blocked_with_his_reason(hub: Hub, vhost
     again, _ = store.restored()
     queue = again.broker.vhosts["/"].queues["q"]
     assert [gate.open for gate in queue.gates if gate.kind == "operator"] == [False]
-    assert again.broker.gates.held[("queue", "/", "q")].reason == "the mill is being cleaned"
+    assert again.broker.gates.operator_gates[("queue", "/", "q")].reason == "the mill is being cleaned"
     ask(again, again.broker.vhosts["/"], "unblock", queue="q")
     store.hub = again
     assert kinds(store) == [BLOCK, BLOCK, QUEUE]
@@ -301,7 +303,7 @@ def test_what_the_operator_blocked_stays_blocked_with_his_reason(hub: Hub, vhost
 def test_a_blocked_connection_is_another_after_a_restart(hub: Hub, vhost: VirtualHost, store: Declared) -> None:
     client = Dialogue(hub)
     ask(hub, vhost, "block", connection=str(client.connection.number))
-    assert len(hub.broker.gates.held) == 1
+    assert len(hub.broker.gates.operator_gates) == 1
     assert kinds(store) == []
 
 

@@ -33,7 +33,7 @@ from penstock.adapter.refusals import HANDSHAKE
 from penstock.core.broker import Broker
 from penstock.core.holding import HoldBudget
 from penstock.core.lingering import ENDED, Loss
-from penstock.core.origin import Origin
+from penstock.core.origin import ConnectionGates
 from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.vhost import VirtualHost
@@ -76,7 +76,7 @@ class Connection(Intake):
         self.heartbeat_s: int = 0
         """Agreed seconds between heartbeats; 0 is none."""
         self.holding = HoldBudget(self.policy.hold_bytes_most(self.broker.defaults.hold_deadline_s))
-        self.origin: Origin | None = None
+        self.origin: ConnectionGates | None = None
         """The connection as the gates know it; None until it is open."""
         self.arriving: i64 = 0
         """What messages that arrive in pieces hold; see `Arrivals`."""
@@ -248,7 +248,7 @@ class Connection(Intake):
 
     def await_disk(self, declared: i64) -> None:
         """Let the output wait if anything was declared or deleted since `Promises.declared` was so much."""
-        if self.broker.promises.declared != declared and self.answers is not None:
+        if self.broker.durable_changes.declared != declared and self.answers is not None:
             self.answers.wait()
 
     def await_deliveries(self) -> None:
@@ -276,7 +276,7 @@ class Connection(Intake):
         self.out.write(method_frame(int(number), method, **args))
         self.touch()
 
-    def lose(self, loss: Loss, origin: Origin | None) -> None:
+    def lose(self, loss: Loss, origin: ConnectionGates | None) -> None:
         """Count publishes that it has lost; `origin` is itself as the gates know it, or knew it."""
         self.losses.add(loss, origin)
 
@@ -341,7 +341,7 @@ class Connection(Intake):
 
     def control_request(self, channel: Channel, route: Route, content: bytes) -> None:
         """Hand a publish to the control exchange over to the broker's control operations."""
-        declared = self.broker.promises.declared
+        declared = self.broker.durable_changes.declared
         self.hub.control.request(channel.vhost, self, route.envelope.routing_key, content)
         self.await_disk(declared)
 
@@ -349,7 +349,7 @@ class Connection(Intake):
 
     def on_method(self, number: int, payload: bytes) -> None:
         """See `Intake.on_method`."""
-        declared = self.broker.promises.declared
+        declared = self.broker.durable_changes.declared
         try:
             method = self._decode(payload)
             if number == 0:

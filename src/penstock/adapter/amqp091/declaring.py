@@ -92,7 +92,7 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
             if argument in WITHOUT_EFFECT:
                 connection.hub.note_without_effect(argument)
     connection.hub.deliver_first(queue)
-    channel.broker.use(queue)
+    channel.broker.touch_queue(queue)
     channel.last_queue = queue.name
     answer: dict[str, object] = {
         "queue": queue.name,

@@ -83,7 +83,7 @@ def _count_unheard(channel: Channel, method: Method) -> None:
     channel.vhost.resolve(route, {})
     for queue in route.queues:
         queue.refused += 1
-        channel.broker.note_turned_away(channel.producer, queue.gate, CLOSED_BEFORE, 0, "")
+        channel.broker.emit_publish_refused(channel.producer, queue.gate, CLOSED_BEFORE, 0, "")
 
 
 def _open(connection: Connection, number: int, before: Channel | None) -> None:

@@ -71,7 +71,7 @@ def settle_end(connection: Connection) -> None:
         origin = connection.origin
         if origin is not None:
             connection.origin = None
-            connection.broker.gates.leave(origin)
+            connection.broker.gates.remove_connection(origin)
             connection.hub.notifier.note_losing(connection)
     elif connection.goodbye and connection.state != CLOSED:
         connection.send(0, spec.CONNECTION_CLOSE_OK, {})

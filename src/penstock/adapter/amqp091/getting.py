@@ -55,7 +55,7 @@ def _get_fresh(channel: Channel, queue: Queue, no_ack: bool) -> Steps[None]:
 
 
 def _get(channel: Channel, queue: Queue, no_ack: bool) -> None:
-    channel.broker.use(queue)
+    channel.broker.touch_queue(queue)
     if not _answer(channel, queue, no_ack):
         _Getting(channel, queue, no_ack).wait()
 

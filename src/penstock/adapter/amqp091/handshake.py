@@ -11,7 +11,7 @@ from penstock.adapter.amqp091.peer import OPEN, RUNNING, START, TUNE
 from penstock.adapter.amqp091.unsaid import Answers, Deliveries
 from penstock.adapter.profiles import profile_of
 from penstock.adapter.refusals import LOGIN
-from penstock.core.origin import Origin
+from penstock.core.origin import ConnectionGates
 from penstock.errors import AccessRefused, CommandInvalid, FrameError, NotAllowed
 from penstock.flow.deadlines import NEVER, TimerHandler
 from penstock.wire.amqp091 import spec
@@ -196,8 +196,8 @@ def open_vhost(connection: Connection, args: dict[str, object]) -> None:
     connection.state = RUNNING
     connection.answers = Answers(connection)
     connection.deliveries = Deliveries(connection)
-    connection.origin = Origin(connection.user, str(connection.number))
-    connection.broker.gates.enter(connection.origin)
+    connection.origin = ConnectionGates(connection.user, str(connection.number))
+    connection.broker.gates.add_connection(connection.origin)
     connection.notice = Notice(connection)
     connection.heartbeat = Heartbeat(connection)
     connection.heartbeat.begin()

@@ -116,7 +116,7 @@ def _refuse(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
         (requeue_all if requeue else refuse_all)(channel.broker, channel, tag)
     elif requeue:
         for queue in channel.requeue(tag, False, channel.broker.now):
-            channel.broker.mark(queue)
+            channel.broker.schedule_delivery(queue)
     else:
         channel.reject(tag, False, channel.broker.now)
 

@@ -32,7 +32,7 @@ class Counting(Source):
         self.damaged: list[Damage] = []
         """What is in order for the store and makes no sense to us."""
         self._broker = Broker(Defaults())
-        self._journal = Journal(self._broker.promises, self._broker.gates.disk)
+        self._journal = Journal(self._broker.durable_changes, self._broker.gates.disk)
         self._queues: dict[int, Queue] = {}
         self._hints: dict[int, tuple[str, str]] = {}
         """Virtual hosts and names of queues by what leads to them."""

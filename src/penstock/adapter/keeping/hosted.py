@@ -75,7 +75,7 @@ class Hosted:
             if number >= journal.next_queue:  # Whatever tells what the next number is was lost.
                 journal.next_queue = numbers_end(number + 1)
         vhost.add_queue(queue)
-        self.broker.use(queue)
+        self.broker.touch_queue(queue)
 
     def binding(self, vhost: VirtualHost, fields: Fields) -> None:
         """Bind; only a queue of the same number is the one that was bound."""

@@ -11,7 +11,7 @@ from penstock.adapter.keeping.rows import ADDRESS, COPY, FORMAT, MESSAGE, NO_TTL
 from penstock.core.group import Group, Kept, Run
 from penstock.core.message import BccEnvelope, Envelope, StoredMessage, TrackedMessage
 from penstock.core.queue import Queue
-from penstock.core.share import Share
+from penstock.core.share import AddressShare
 from penstock.errors import StoreError
 from penstock.flow.deadlines import NEVER
 
@@ -39,7 +39,7 @@ class Source:
         """Return a queue by its number; None if it is no more."""
         raise NotImplementedError
 
-    def share(self, queue: Queue, address: Envelope, charge: i64) -> Share | None:
+    def share(self, queue: Queue, address: Envelope, charge: i64) -> AddressShare | None:
         """Return a message's part in the depth of its address; None where that has no bound, or it has none."""
         return None
 
@@ -87,7 +87,7 @@ class RowReader:
         self._address = Envelope("", "")
         self._arrived: float = 0.0
         self._content = b""
-        self._share: Share | None = None
+        self._share: AddressShare | None = None
         self._run: list[StoredMessage] = []
         self._bytes: i64 = 0
         """Charges of messages that are there."""

@@ -25,7 +25,7 @@ from penstock.core.journal import Journal
 from penstock.core.message import Envelope, StoredMessage
 from penstock.core.paging import arrange
 from penstock.core.queue import Queue
-from penstock.core.share import Share, share_of
+from penstock.core.share import AddressShare, share_of
 from penstock.core.storing import restore
 from penstock.store.commit import Position, Row
 
@@ -157,14 +157,14 @@ class Recovery(Source):
             self.account.find(number, int(queue.storage.stored()))
             let_go(queue, broker.now)
             broker.watch_lifetime(queue)
-            broker.mark(queue)
-        broker.settle_crossings()
+            broker.schedule_delivery(queue)
+        broker.apply_gate_transitions()
 
     def queue(self, number: i64) -> Queue | None:
         """Return a queue by its number; None if it is no more."""
         return self._queues.get(int(number))
 
-    def share(self, queue: Queue, address: Envelope, charge: i64) -> Share | None:
+    def share(self, queue: Queue, address: Envelope, charge: i64) -> AddressShare | None:
         """See `Source.share`."""
         exchange = self.broker.vhosts[queue.vhost].exchanges.get(address.exchange)
         return None if exchange is None or not exchange.gates else share_of(exchange.gates, charge)

@@ -19,7 +19,7 @@ from penstock.core.limits import Limits
 from penstock.core.vhost import PREDECLARED, VirtualHost
 from penstock.errors import BrokerError, StoreError
 from penstock.flow.work import Steps, finish
-from penstock.names import Word, read_pattern, read_settings
+from penstock.names import SettingValue, read_pattern, read_settings
 from penstock.store.commit import Thing
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Restoring:
         """Bindings of what is no more; nobody may find them when something of its name is declared again."""
         self._recorded: dict[str, set[str]] = {}
         """Keys of the exchanges and queues that the store has, whether or not they can come back."""
-        self._said: list[changes.Said] = []
+        self._said: list[changes.EntryBefore] = []
         self._hosted = Hosted(hub, self.told)
 
     def run(self, things: Iterable[Thing]) -> Steps[None]:
@@ -175,7 +175,7 @@ class Restoring:
     def _settings(self, fields: Fields) -> None:
         scope = fields.text("scope")
         pattern = read_pattern(scope, fields.text("pattern"))
-        words: dict[str, Word] = {}
+        words: dict[str, SettingValue] = {}
         for name, value in fields.table("settings").items():
             try:
                 words.update(read_settings(scope, pattern, {name: value}))
@@ -193,10 +193,10 @@ class Restoring:
             if refused:
                 self.told.append(f"{refused}; what was set by command for {said[0]} '{said[1]}' is not in effect")
 
-    def _put(self, said: list[changes.Said]) -> str:
+    def _put(self, said: list[changes.EntryBefore]) -> str:
         """Put settings into effect, all or none; returns why they cannot be, empty if they are."""
         try:
-            changes.put_all(self.broker, said)
+            changes.set_all(self.broker, said)
         except BrokerError as error:
             return str(error)
         return ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.core.settings import Settings, resolve
 from penstock.core.table import SettingsTable
 from penstock.errors import BrokerError
-from penstock.names import Features, Word, read_arguments, read_features
+from penstock.names import Features, SettingValue, read_arguments, read_features
 from penstock.names.features import PLAIN
 
 
@@ -15,7 +15,7 @@ def settings_of(table: SettingsTable, vhost: str, queue: str, arguments: dict[st
     They cannot be where a pattern, or a version, came between the queue's declaration and now. Then its own arguments
     count alone, and if not even they can be meant by themselves, the broker's values.
     """
-    given: dict[str, Word] = {}
+    given: dict[str, SettingValue] = {}
     try:
         given = read_arguments(queue, arguments)
         return table.queue(vhost, queue, given), ""

@@ -16,7 +16,7 @@ from penstock.core.journal import Journal
 from penstock.core.lasting import number_of, numbers_end
 from penstock.core.operator import OperatorGate
 from penstock.core.queue import Queue
-from penstock.core.table import Entry
+from penstock.core.table import SettingsEntry
 from penstock.core.vhost import VirtualHost
 from penstock.store.commit import Thing
 
@@ -53,7 +53,7 @@ def name_of(thing: object) -> tuple[str, str]:
         return BINDING, _binding_key(thing)
     if isinstance(thing, Cursor):
         return CURSOR, key_of(thing.vhost, thing.name)
-    if isinstance(thing, Entry):
+    if isinstance(thing, SettingsEntry):
         return SETTINGS, key_of(thing.scope, thing.pattern)
     if isinstance(thing, OperatorGate):
         return BLOCK, key_of(thing.scope, thing.vhost, thing.name)
@@ -85,8 +85,8 @@ def _fields_of(thing: object) -> dict[str, object]:
         return _binding(thing)
     if isinstance(thing, Cursor):
         return _cursor(thing)
-    if isinstance(thing, Entry):
-        said = {word.alias: plain(word.given) for word in thing.command.values()}
+    if isinstance(thing, SettingsEntry):
+        said = {word.alias: plain(word.raw) for word in thing.command.values()}
         return {"scope": thing.scope, "pattern": thing.pattern, "settings": said}
     if isinstance(thing, OperatorGate):
         return {"scope": thing.scope, "vhost": thing.vhost, "name": thing.name, "reason": thing.reason}

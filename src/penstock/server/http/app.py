@@ -196,7 +196,7 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
             if not room and not health:
                 raise HttpError(503, "service_unavailable", "all connections of users are busy", BUSY)
             ask = Ask(request, service, user)
-            promises = shell.hub.broker.promises
+            promises = shell.hub.broker.durable_changes
             declared = promises.declared
             try:
                 answer = await handlers[method](ask)

@@ -76,7 +76,7 @@ class Taking:
         while not expire_slice(broker, queue) and not queue.deleted:
             await self._pause()
         if not queue.deleted:
-            broker.use(queue)
+            broker.touch_queue(queue)
         while self._taken < count and not queue.deleted:
             queue.finish_returning(broker.now)
             oldest = queue.ready_queue.next()
@@ -170,7 +170,7 @@ class Taking:
                 session.acknowledge(tag, True, broker.now)
             else:
                 session.reject(tag, True, broker.now)
-            broker.mark(self.queue)
+            broker.schedule_delivery(self.queue)
             if tag < self._taken:
                 await self._pause()
 

@@ -110,7 +110,7 @@ def _disk_alarm(hub: Hub) -> bool:
 
 def _disk_free_limit(hub: Hub) -> int | None:
     room = hub.broker.gates.disk.room
-    mark = 0 if hub.broker.journal is None or room is None else int(room.mark())
+    mark = 0 if hub.broker.journal is None or room is None else int(room.recheck_at())
     return mark or None
 
 

@@ -51,7 +51,7 @@ async def declare_queue(ask: Ask) -> Response:
     found = vhost.declare_queue(
         name, arguments_of(fields), flag(fields, "durable"), flag(fields, "auto_delete"), None, None
     )
-    ask.hub.broker.use(found)
+    ask.hub.broker.touch_queue(found)
     return nothing(204 if there else 201)
 
 

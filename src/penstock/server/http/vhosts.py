@@ -118,9 +118,7 @@ async def policies(ask: Ask) -> Response:
             {
                 "vhost": host,
                 **definitions.policy(entry.pattern),
-                "definition": {
-                    word.alias: shapes.plain(word.given) for word in {**entry.file, **entry.command}.values()
-                },
+                "definition": {word.alias: shapes.plain(word.raw) for word in {**entry.file, **entry.command}.values()},
             }
             for entry in ask.hub.broker.table.entries()
             if entry.scope == "queue"
