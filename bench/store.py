@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.store.commit import Commit, Note, Row
+from penstock.store.commit import MessageRow, SettlementRecord, StoreTransaction
 from penstock.store.sqlite import SqliteStore
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,27 +44,27 @@ class Cost:
         return f"{self.cpu_us:8.2f} {self.wall_us:8.2f} {written:>8}"
 
 
-def fifo(group: int, commits: int) -> Iterator[Commit]:
+def fifo(group: int, commits: int) -> Iterator[StoreTransaction]:
     """Settle in order: the row that has become too old goes with each new one."""
     octets = random.Random(1).randbytes(group * MESSAGE)
     behind = max(1, BEHIND // group)
     for number in range(1, commits + 1):
-        commit = Commit()
-        commit.rows.append(Row(number, octets))
+        commit = StoreTransaction()
+        commit.rows.append(MessageRow(number, octets))
         if number > behind:
             commit.rows_gone.append(number - behind)
         yield commit
 
 
-def scattered(group: int, commits: int) -> Iterator[Commit]:
+def scattered(group: int, commits: int) -> Iterator[StoreTransaction]:
     """Settle half as many as come, anywhere; a row goes when the last of its messages is settled."""
     chance = random.Random(1)
     octets = chance.randbytes(group * MESSAGE)
     waiting: list[int] = []
     live: Counter[int] = Counter()
     for number in range(1, commits + 1):
-        commit = Commit()
-        commit.rows.append(Row(2 * number, octets))
+        commit = StoreTransaction()
+        commit.rows.append(MessageRow(2 * number, octets))
         waiting += [2 * number] * group
         live[2 * number] = group
         for _ in range(group // 2):
@@ -74,7 +74,7 @@ def scattered(group: int, commits: int) -> Iterator[Commit]:
             live[row] -= 1
             if not live[row]:
                 commit.rows_gone.append(row)
-        commit.notes.append(Note(2 * number + 1, chance.randbytes(group // 2 * SETTLED_BYTES)))
+        commit.settlements.append(SettlementRecord(2 * number + 1, chance.randbytes(group // 2 * SETTLED_BYTES)))
         yield commit
 
 
@@ -123,8 +123,8 @@ def _fill(folder: Path, messages: int, group: int) -> None:
     store.open()
     octets = random.Random(1).randbytes(group * MESSAGE)
     for number in range(1, messages // group + 1):
-        commit = Commit()
-        commit.rows.append(Row(number, octets))
+        commit = StoreTransaction()
+        commit.rows.append(MessageRow(number, octets))
         store.commit(commit)
     os._exit(0)
 

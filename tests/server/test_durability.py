@@ -250,7 +250,7 @@ def test_the_store_is_empty_when_the_queues_are(tmp_path: Path) -> None:
         broker.stop()
     store = SqliteStore(data)
     store.open()
-    assert (list(store.rows()), list(store.notes())) == ([], [])
+    assert (list(store.rows()), list(store.settlements())) == ([], [])
     store.close()
     with serving(tmp_path, "--data", str(data)) as broker, client_of(broker) as client:
         assert client.depth("q") == 0

@@ -7,9 +7,9 @@ import pika
 import pytest
 
 import penstock
-from penstock.adapter.keeping.restore import THINGS_A_STEP
+from penstock.adapter.keeping.restore import RECORDS_A_STEP
 
-QUEUES = 4 * THINGS_A_STEP
+QUEUES = 4 * RECORDS_A_STEP
 
 
 async def declare(broker: penstock.Broker) -> None:
@@ -34,7 +34,7 @@ async def test_a_start_that_is_cancelled_while_queues_are_read_ends_at_once_and_
     starting = asyncio.create_task(again.start())
     while not queues(again):  # noqa: ASYNC110 - each pass of the loop is one step
         await asyncio.sleep(0)
-    assert queues(again) <= THINGS_A_STEP, "the loop is free after each step"
+    assert queues(again) <= RECORDS_A_STEP, "the loop is free after each step"
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting

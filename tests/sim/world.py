@@ -12,7 +12,7 @@ from penstock.adapter.users import Users
 from penstock.core.broker import Broker
 from penstock.core.queue import Queue
 from penstock.core.settings import Defaults
-from penstock.server.shell import Shell
+from penstock.server.shell import EventLoop
 from penstock.server.transport import Transport
 from penstock.wire.amqp091 import spec
 from tests.sim.client import Client, Lost
@@ -30,7 +30,7 @@ class World:
         policy = policy or Policy()
         policy.handshakes_address_max = 10_000  # A thousand clients of one address log in at the same moment.
         self.hub = Hub(self.core, policy, Users(), "seed", "simulated")
-        self.shell = Shell(self.hub, loop)
+        self.shell = EventLoop(self.hub, loop)
         self.queue: Queue
         self.capacity = 0
         self.highest = 0

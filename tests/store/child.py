@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 
 from penstock.errors import StoreError
-from penstock.store.commit import Commit, Position
+from penstock.store.commit import QueuePosition, StoreTransaction
 from penstock.store.sqlite import SqliteStore
 from tests.store.holding import committing, some_note, some_row
 
@@ -21,13 +21,13 @@ LIVE = 5
 """How many commits a row stays."""
 
 
-def numbered(number: int, size: int = 20_000) -> Commit:
+def numbered(number: int, size: int = 20_000) -> StoreTransaction:
     """Return the commit of a number: its row comes, an older one goes, a note and a position change."""
     return committing(
         rows=[some_row(number, size)],
         rows_gone=[number - LIVE],
         notes=[some_note(1_000_000 + number % 3)],
-        positions=[Position(1, number, number)],
+        positions=[QueuePosition(1, number, number)],
     )
 
 
@@ -44,7 +44,7 @@ def obey(store: SqliteStore, word: str, number: int) -> None:
         if word == "commit":
             store.commit(numbered(number))
         elif word == "tidy":
-            while store.tidy():
+            while store.reclaim_space():
                 pass
         elif word == "remove":
             (store.path.parent / "large").unlink()

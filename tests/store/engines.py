@@ -10,7 +10,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from penstock.store.commit import UNKNOWN, Commit, Note, Position, Row, Thing
+from penstock.store.commit import UNKNOWN, MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from penstock.store.postgres import postgres_store
 from penstock.store.sqlite import SqliteStore
 from penstock.store.store import Store
@@ -68,16 +68,16 @@ class Model:
     """What a store has, by the words of `commit.TxCommit`."""
 
     def __init__(self) -> None:
-        self.rows: dict[int, Row] = {}
-        self.notes: dict[int, Note] = {}
-        self.things: dict[tuple[str, str], Thing] = {}
-        self.positions: dict[int, Position] = {}
+        self.rows: dict[int, MessageRow] = {}
+        self.notes: dict[int, SettlementRecord] = {}
+        self.things: dict[tuple[str, str], MetadataRecord] = {}
+        self.positions: dict[int, QueuePosition] = {}
 
-    def commit(self, commit: Commit) -> None:
+    def commit(self, commit: StoreTransaction) -> None:
         self.rows.update({row.number: row for row in commit.rows})
-        self.notes.update({note.number: note for note in commit.notes})
+        self.notes.update({note.number: note for note in commit.settlements})
         self.positions.update({position.queue: position for position in commit.positions})
-        newest = {(thing.kind, thing.key): thing for thing in commit.things}
+        newest = {(thing.kind, thing.key): thing for thing in commit.metadata}
         for name, thing in newest.items():
             if thing.data is None:
                 self.things.pop(name, None)
@@ -89,7 +89,7 @@ class Model:
             for row in list(self.rows.values()):
                 if row.queue == queue and row.queue > 0 and first <= row.first <= last:
                     del self.rows[row.number]
-        for number in commit.notes_gone:
+        for number in commit.settlements_gone:
             self.notes.pop(number, None)
         for number in commit.positions_gone:
             self.positions.pop(number, None)
@@ -102,8 +102,8 @@ class Model:
             sorted(self.rows.values()),
         )
 
-    def pages(self, queue: int, first: int, most: int) -> list[Row]:
-        found: list[Row] = []
+    def pages(self, queue: int, first: int, most: int) -> list[MessageRow]:
+        found: list[MessageRow] = []
         for row in sorted(self.rows.values(), key=lambda row: row.first):
             if row.queue == queue and row.queue > 0 and row.first >= first:
                 if found and sum(len(page.data) for page in found) + len(row.data) > most:
@@ -124,25 +124,27 @@ NAMES = st.one_of(st.sampled_from(["a", "b", "orders/eu", "größer", "%00", "'\
 
 
 @st.composite
-def rows(draw: st.DrawFn) -> Row:
+def rows(draw: st.DrawFn) -> MessageRow:
     number, data = draw(NUMBERS), draw(BLOBS)
     if draw(st.booleans()):
-        return Row(number, data)
+        return MessageRow(number, data)
     # No two pages of a queue begin with the same message.
-    return Row(number, data, 1 + number % 2, 7 * number, draw(COUNTERS), draw(COUNTERS))
+    return MessageRow(number, data, 1 + number % 2, 7 * number, draw(COUNTERS), draw(COUNTERS))
 
 
 @st.composite
-def commits(draw: st.DrawFn) -> Commit:
-    commit = Commit()
+def commits(draw: st.DrawFn) -> StoreTransaction:
+    commit = StoreTransaction()
     commit.rows = draw(st.lists(rows(), max_size=4, unique_by=lambda row: row.number))
-    commit.notes = draw(st.lists(st.builds(Note, NUMBERS, DATA), max_size=3, unique_by=lambda note: note.number))
-    commit.things = draw(
-        st.lists(st.builds(Thing, st.sampled_from(["queue", "binding"]), NAMES, st.none() | DATA), max_size=4)
+    commit.settlements = draw(
+        st.lists(st.builds(SettlementRecord, NUMBERS, DATA), max_size=3, unique_by=lambda note: note.number)
+    )
+    commit.metadata = draw(
+        st.lists(st.builds(MetadataRecord, st.sampled_from(["queue", "binding"]), NAMES, st.none() | DATA), max_size=4)
     )
     commit.positions = draw(
         st.lists(
-            st.builds(Position, NUMBERS, COUNTERS, COUNTERS, st.just(UNKNOWN) | COUNTERS),
+            st.builds(QueuePosition, NUMBERS, COUNTERS, COUNTERS, st.just(UNKNOWN) | COUNTERS),
             max_size=3,
             unique_by=lambda p: p[0],
         )
@@ -151,6 +153,6 @@ def commits(draw: st.DrawFn) -> Commit:
     commit.pages_gone = draw(
         st.lists(st.tuples(st.integers(0, 2), st.integers(0, 210), st.integers(0, 210)), max_size=2)
     )
-    commit.notes_gone = draw(st.lists(NUMBERS, max_size=4))
+    commit.settlements_gone = draw(st.lists(NUMBERS, max_size=4))
     commit.positions_gone = draw(st.lists(NUMBERS, max_size=2))
     return commit

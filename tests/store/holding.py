@@ -9,17 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock.store.commit import Commit, Note, Position, Row, Thing
+from penstock.store.commit import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from penstock.store.sqlite import SqliteStore
 
 
 class Contents(NamedTuple):
     """All that a store has; pages with their data."""
 
-    things: list[Thing]
-    positions: list[Position]
-    notes: list[Note]
-    rows: list[Row]
+    things: list[MetadataRecord]
+    positions: list[QueuePosition]
+    notes: list[SettlementRecord]
+    rows: list[MessageRow]
 
 
 @contextmanager
@@ -35,17 +35,17 @@ def opened(directory: Path) -> Iterator[SqliteStore]:
 
 
 def contents(store: SqliteStore) -> Contents:
-    rows: list[Row] = []
+    rows: list[MessageRow] = []
     for row in list(store.rows()):
         rows += (
             [row] if row.queue == 0 else [page for page in store.pages(row.queue, row.first, 0) if page[0] == row[0]]
         )
-    return Contents(list(store.things()), list(store.positions()), list(store.notes()), rows)
+    return Contents(list(store.metadata()), list(store.positions()), list(store.settlements()), rows)
 
 
-def committing(**what: list[Any]) -> Commit:
+def committing(**what: list[Any]) -> StoreTransaction:
     """Return a commit with these lists: `committing(rows=[...], notes_gone=[...])`."""
-    commit = Commit()
+    commit = StoreTransaction()
     for name, records in what.items():
         assert hasattr(commit, name)
         setattr(commit, name, records)
@@ -57,16 +57,16 @@ def some_octets(number: int, size: int) -> bytes:
     return random.Random(number).randbytes(size)
 
 
-def some_row(number: int, size: int = 1000) -> Row:
-    return Row(number, some_octets(number, size))
+def some_row(number: int, size: int = 1000) -> MessageRow:
+    return MessageRow(number, some_octets(number, size))
 
 
-def some_page(number: int, queue: int, first: int, size: int = 1000) -> Row:
-    return Row(number, some_octets(number, size), queue, first, 10, size + 2400)
+def some_page(number: int, queue: int, first: int, size: int = 1000) -> MessageRow:
+    return MessageRow(number, some_octets(number, size), queue, first, 10, size + 2400)
 
 
-def some_note(number: int, size: int = 50) -> Note:
-    return Note(number, some_octets(-number, size))
+def some_note(number: int, size: int = 50) -> SettlementRecord:
+    return SettlementRecord(number, some_octets(-number, size))
 
 
 def filled(directory: Path) -> Contents:
@@ -79,8 +79,11 @@ def filled(directory: Path) -> Contents:
                     notes=[some_note(3 * at + 2, 5 * at)],
                     notes_gone=[3 * at - 4] if at % 3 == 0 else [],
                     rows_gone=[3 * at - 9] if at % 2 else [],
-                    things=[Thing("queue", f"orders.{at % 7}", some_octets(at, 70)), Thing("binding", f"b{at}", b"to")],
-                    positions=[Position(1 + at % 3, 10 * at, 9 * at)],
+                    things=[
+                        MetadataRecord("queue", f"orders.{at % 7}", some_octets(at, 70)),
+                        MetadataRecord("binding", f"b{at}", b"to"),
+                    ],
+                    positions=[QueuePosition(1 + at % 3, 10 * at, 9 * at)],
                 )
             )
         found = contents(store)

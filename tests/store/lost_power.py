@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.errors import StoreError
-from penstock.store.commit import Commit
+from penstock.store.commit import StoreTransaction
 from tests.profiles import thorough
 from tests.store.disk import Disk, Left, put
 from tests.store.engines import Model
@@ -63,7 +63,7 @@ class Bounds:
             self.least = record.at
 
 
-def after_each(commits: Iterable[Commit]) -> list[Contents]:
+def after_each(commits: Iterable[StoreTransaction]) -> list[Contents]:
     """Return what is in a store at first and after each commit."""
     model = Model()
     states = [model.contents()]

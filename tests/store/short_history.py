@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.store import space, sqlite
-from penstock.store.commit import Commit, Note, Position, Row, Thing
+from penstock.store.commit import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from penstock.store.sqlite import SqliteStore
 from tests.store.holding import some_octets
 from tests.store.recording import Marks
@@ -33,7 +33,7 @@ SIZES: Final = (40, 300, 900, 5_000, 9_000, 30_000)
 LARGE: Final = 200 * KIB
 
 
-def history(seed: int, commits: int) -> list[Commit]:
+def history(seed: int, commits: int) -> list[StoreTransaction]:
     """Return commits that do what a broker's do; each may be done twice."""
     chance = random.Random(seed)
     rows: list[int] = []
@@ -42,31 +42,33 @@ def history(seed: int, commits: int) -> list[Commit]:
     tails = [0] * QUEUES
     made = []
     for at in range(1, commits + 1):
-        commit = Commit()
+        commit = StoreTransaction()
         goes = len(rows) if chance.random() < 0.1 else chance.randint(0, 3)
         commit.rows_gone = [rows.pop(chance.randrange(len(rows))) for _ in range(min(goes, len(rows)))]
-        commit.notes_gone = [notes.pop(0) for _ in range(min(chance.randint(0, 2), len(notes)))]
+        commit.settlements_gone = [notes.pop(0) for _ in range(min(chance.randint(0, 2), len(notes)))]
         for _ in range(chance.randint(0, 3)):
             number += 1
             rows.append(number)
             data = some_octets(number, LARGE if chance.random() < 0.06 else chance.choice(SIZES))
             if chance.random() < 0.3:
                 queue = chance.randrange(QUEUES)
-                commit.rows.append(Row(number, data, queue + 1, tails[queue] + 1, 10, len(data)))
+                commit.rows.append(MessageRow(number, data, queue + 1, tails[queue] + 1, 10, len(data)))
                 tails[queue] += 10
             else:
-                commit.rows.append(Row(number, data))
+                commit.rows.append(MessageRow(number, data))
         for _ in range(chance.randint(0, 2)):
             number += 1
             notes.append(number)
-            commit.notes.append(Note(number, some_octets(number, chance.choice((8, 200, 3_000)))))
-        commit.positions = [Position(queue, tails[queue - 1], at) for queue in range(1, 4) if chance.random() < 0.5]
+            commit.settlements.append(SettlementRecord(number, some_octets(number, chance.choice((8, 200, 3_000)))))
+        commit.positions = [
+            QueuePosition(queue, tails[queue - 1], at) for queue in range(1, 4) if chance.random() < 0.5
+        ]
         commit.positions_gone = [9] if at % 7 == 0 else []
         if at % 7 == 4:
-            commit.positions.append(Position(9, at, 0))
+            commit.positions.append(QueuePosition(9, at, 0))
         if chance.random() < 0.3:
             data = None if chance.random() < 0.3 else some_octets(at, chance.choice((20, 4_000)))
-            commit.things.append(Thing("queue", f"orders.{chance.randrange(8)}", data))
+            commit.metadata.append(MetadataRecord("queue", f"orders.{chance.randrange(8)}", data))
         made.append(commit)
     return made
 
@@ -84,7 +86,7 @@ def live(store: SqliteStore, marks: Marks, seed: int, commits: range) -> None:
             marks.put("done", number)
         if chance.random() < 0.25:
             marks.put("tidy", number)
-            while store.tidy():
+            while store.reclaim_space():
                 pass
             marks.put("tidied", number)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreError
-from penstock.store.commit import Position
+from penstock.store.commit import QueuePosition
 from penstock.store.commit_counter import COUNTER_FILE
 from penstock.store.sqlite import FILE, SqliteStore
 from tests.store.child import LIVE, numbered
@@ -40,7 +40,7 @@ def test_while_others_write_without_end_a_backup_ends_and_is_one_moment(tmp_path
             store.commit(numbered(number))
             number += 1
         backup.join()
-        assert contents(store).positions == [Position(1, number - 1, number - 1)]
+        assert contents(store).positions == [QueuePosition(1, number - 1, number - 1)]
     with opened(tmp_path / "copy") as store:
         found = contents(store)
         assert store.check() == []
@@ -75,9 +75,9 @@ def test_the_log_gives_its_room_back_when_the_backup_has_ended(tmp_path: Path) -
         store.commit(committing(rows=[some_row(number, 1 << 20) for number in range(1, 5)]))
         large = iter(range(100, 200))
         store.backup(tmp_path / "copy", lambda left, pages: store.commit(numbered(next(large), 20 << 20)))
-        while store.tidy():
+        while store.reclaim_space():
             pass
-        store.tidy()
+        store.reclaim_space()
         assert (tmp_path / "data" / f"{FILE}-wal").stat().st_size == 0
 
 

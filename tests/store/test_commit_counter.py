@@ -11,7 +11,7 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.store import schema
-from penstock.store.commit import Commit
+from penstock.store.commit import StoreTransaction
 from penstock.store.commit_counter import COUNTER_FILE, SLOT_BYTES, CommitCounter, Count
 from penstock.store.repair import repair
 from penstock.store.schema import PAGE_SIZE
@@ -27,7 +27,7 @@ WRITTEN_BACK = 4
 """Commits that are in the file and not only in its log."""
 
 
-def commit_of(number: int) -> Commit:
+def commit_of(number: int) -> StoreTransaction:
     commit = numbered(number)
     commit.rows = [row._replace(messages=MESSAGES) for row in commit.rows]
     return commit
@@ -168,7 +168,7 @@ def test_every_commit_is_counted_on_the_disk_before_it_returns(tmp_path: Path) -
         for number in range(1, 6):
             store.commit(committing(rows=[some_row(number)._replace(messages=10)]))
             assert CommitCounter(tmp_path).read() == Count(number, 10 * number)
-        store.tidy()
+        store.reclaim_space()
     with opened(tmp_path):
         assert CommitCounter(tmp_path).read() == Count(5, 50)
 
@@ -202,7 +202,7 @@ def test_a_count_that_is_damaged_altogether_is_refused_with_what_to_do(killed: K
 def test_a_directory_from_before_there_was_a_count_is_opened_and_gets_one(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / FILE, isolation_level=None)) as connection:
         connection.execute("PRAGMA auto_vacuum = 2")
-        schema.bring_up_to_date(connection, tmp_path / FILE, schema.MIGRATIONS[:2])
+        schema.migrate(connection, tmp_path / FILE, schema.MIGRATIONS[:2])
     with opened(tmp_path) as store:
         store.commit(commit_of(1))
     assert CommitCounter(tmp_path).read() == Count(1, MESSAGES)

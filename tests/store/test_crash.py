@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from penstock.store.commit import Position
+from penstock.store.commit import QueuePosition
 from tests.store.child import LIVE
 from tests.store.holding import contents, opened, some_row
 
@@ -47,7 +47,7 @@ def test_every_commit_that_returned_outlives_kill_9_and_at_most_one_more_does(tm
         assert last in (told, told + 1)
         begin = max(LIVE + 1, last - LIVE + 1)
         assert found.rows == [some_row(number, 20_000) for number in range(begin, last + 1)]
-        assert found.positions == [Position(1, last, last)]
+        assert found.positions == [QueuePosition(1, last, last)]
         next_number = last + 1
     assert next_number > ROUNDS * LIVE
 

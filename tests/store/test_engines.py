@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import StoreError
-from penstock.store.commit import Commit, Note, Position, Row, Thing
+from penstock.store.commit import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from tests.postgres import PROGRAMS, Cluster
 from tests.store.engines import Engine, Model, Place, PostgresEngine, SqliteEngine, commits
 from tests.store.holding import committing, contents, some_note, some_octets, some_page, some_row
@@ -34,7 +34,7 @@ def engine(place: Place) -> Engine:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=st.lists(st.tuples(commits(), st.sampled_from(["", "", "again", "reopen"])), max_size=8))
-def test_any_history_leaves_what_the_model_says(place: Place, history: list[tuple[Commit, str]]) -> None:
+def test_any_history_leaves_what_the_model_says(place: Place, history: list[tuple[StoreTransaction, str]]) -> None:
     engine, model = place(), Model()
     store = engine.make()
     store.open()
@@ -61,28 +61,32 @@ def test_any_history_leaves_what_the_model_says(place: Place, history: list[tupl
 def test_a_record_that_is_written_again_has_its_newest_state(engine: Engine) -> None:
     with engine.opened() as store:
         store.commit(
-            committing(rows=[some_row(1), some_page(2, 3, 4)], notes=[some_note(5)], positions=[Position(3, 1, 1)])
+            committing(rows=[some_row(1), some_page(2, 3, 4)], notes=[some_note(5)], positions=[QueuePosition(3, 1, 1)])
         )
         after = committing(
-            rows=[some_page(1, 3, 9), some_row(2, 9000)], notes=[some_note(5, 99)], positions=[Position(3, 2, 2, 9)]
+            rows=[some_page(1, 3, 9), some_row(2, 9000)],
+            notes=[some_note(5, 99)],
+            positions=[QueuePosition(3, 2, 2, 9)],
         )
         store.commit(after)
-    assert engine.contents() == ([], after.positions, after.notes, after.rows)
+    assert engine.contents() == ([], after.positions, after.settlements, after.rows)
 
 
 def test_a_commit_that_is_tried_again_after_others_did_not_come_between_changes_nothing(engine: Engine) -> None:
     with engine.opened() as store:
         store.commit(
-            committing(rows=[some_row(1), some_row(2)], notes=[some_note(3)], things=[Thing("queue", "a", b"1")])
+            committing(
+                rows=[some_row(1), some_row(2)], notes=[some_note(3)], things=[MetadataRecord("queue", "a", b"1")]
+            )
         )
         commit = committing(
-            rows=[some_row(4), some_row(5)], rows_gone=[1, 5], notes_gone=[3], positions=[Position(1, 2, 3)],
-            things=[Thing("queue", "a", None), Thing("queue", "a", b"3"), Thing("queue", "b", b"2")],
+            rows=[some_row(4), some_row(5)], rows_gone=[1, 5], notes_gone=[3], positions=[QueuePosition(1, 2, 3)],
+            things=[MetadataRecord("queue", "a", None), MetadataRecord("queue", "a", b"3"), MetadataRecord("queue", "b", b"2")],
         )  # fmt: skip
         for _ in range(3):
             store.commit(commit)
             assert [row.number for row in store.rows()] == [2, 4]
-            assert [thing.data for thing in store.things()] == [b"3", b"2"]
+            assert [thing.data for thing in store.metadata()] == [b"3", b"2"]
 
 
 def test_pages_go_by_the_sequences_of_their_first_messages(engine: Engine) -> None:
@@ -98,8 +102,8 @@ def test_pages_go_by_the_sequences_of_their_first_messages(engine: Engine) -> No
 
 
 def test_a_large_row_comes_back(engine: Engine) -> None:
-    large = Row(1, some_octets(1, 20_000_000))
-    page = Row(2, some_octets(2, 10_000_000), 7, 1, 10, 10_000_000)
+    large = MessageRow(1, some_octets(1, 20_000_000))
+    page = MessageRow(2, some_octets(2, 10_000_000), 7, 1, 10, 10_000_000)
     with engine.opened() as store:
         store.commit(committing(rows=[large, page]))
     with engine.opened() as store:
@@ -109,31 +113,40 @@ def test_a_large_row_comes_back(engine: Engine) -> None:
 
 def test_an_empty_row_and_an_empty_note_come_back(engine: Engine) -> None:
     with engine.opened() as store:
-        store.commit(committing(rows=[Row(1, b"")], notes=[Note(2, b"")], things=[Thing("queue", "", b"")]))
-    assert engine.contents() == ([Thing("queue", "", b"")], [], [Note(2, b"")], [Row(1, b"")])
+        store.commit(
+            committing(
+                rows=[MessageRow(1, b"")], notes=[SettlementRecord(2, b"")], things=[MetadataRecord("queue", "", b"")]
+            )
+        )
+    assert engine.contents() == (
+        [MetadataRecord("queue", "", b"")],
+        [],
+        [SettlementRecord(2, b"")],
+        [MessageRow(1, b"")],
+    )
 
 
 def test_the_largest_numbers_come_back(engine: Engine) -> None:
     most = (1 << 63) - 1
-    row, position = Row(most - 1, b"x", most, most, most, most), Position(most, most, most, most)
+    row, position = MessageRow(most - 1, b"x", most, most, most, most), QueuePosition(most, most, most, most)
     with engine.opened() as store:
-        store.commit(committing(rows=[row], positions=[position], notes=[Note(most - 1, b"x")]))
-    assert engine.contents() == ([], [position], [Note(most - 1, b"x")], [row])
+        store.commit(committing(rows=[row], positions=[position], notes=[SettlementRecord(most - 1, b"x")]))
+    assert engine.contents() == ([], [position], [SettlementRecord(most - 1, b"x")], [row])
 
 
 def test_twenty_thousand_things_come_in_the_order_in_which_they_were_declared(engine: Engine) -> None:
-    things = [Thing("binding", f"{at * 7919 % 20_000:05}/{'k' * 200}", b"%d" % at) for at in range(20_000)]
+    things = [MetadataRecord("binding", f"{at * 7919 % 20_000:05}/{'k' * 200}", b"%d" % at) for at in range(20_000)]
     with engine.opened() as store:
         store.commit(committing(things=things))
         store.commit(committing(things=[things[7]._replace(data=b"newer"), things[3]._replace(data=None)]))
         things[7] = things[7]._replace(data=b"newer")
         del things[3]
-        assert list(store.things()) == things
+        assert list(store.metadata()) == things
 
 
 def test_more_rows_and_pages_than_one_reading_takes_come_in_order(engine: Engine) -> None:
-    rows = [Row(number, b"%d" % number) for number in range(1, 9002)]
-    pages = [Row(10_000 + at, b"x" * 100, 5, 1000 - at, 1, 1) for at in range(1000)]
+    rows = [MessageRow(number, b"%d" % number) for number in range(1, 9002)]
+    pages = [MessageRow(10_000 + at, b"x" * 100, 5, 1000 - at, 1, 1) for at in range(1000)]
     with engine.opened() as store:
         store.commit(committing(rows=[*pages, *rows]))
         assert [row for row in store.rows() if row.queue == 0] == rows
@@ -144,7 +157,7 @@ def test_more_rows_and_pages_than_one_reading_takes_come_in_order(engine: Engine
 
 
 def test_rows_of_many_megabytes_are_read_a_few_at_a_time(engine: Engine) -> None:
-    rows = [Row(number, bytes([number]) * 3_000_000) for number in range(1, 11)]
+    rows = [MessageRow(number, bytes([number]) * 3_000_000) for number in range(1, 11)]
     with engine.opened() as store:
         for row in rows:
             store.commit(committing(rows=[row]))
@@ -161,7 +174,7 @@ def test_room_that_is_used_grows_and_shrinks_with_what_is_stored(engine: Engine)
             store.commit(committing(rows=[some_row(number, 1_000_000)]))
         full = store.usage()
         store.commit(committing(rows_gone=list(range(1, 31))))
-        while store.tidy():
+        while store.reclaim_space():
             pass
         after = store.usage()
     assert full.used - empty.used > 29_000_000
@@ -173,11 +186,11 @@ def test_room_that_is_used_grows_and_shrinks_with_what_is_stored(engine: Engine)
 def test_a_store_that_was_never_opened_or_is_closed_says_so(engine: Engine) -> None:
     store = engine.make()
     with pytest.raises(StoreError, match=r"is not open$"):
-        store.commit(Commit())
+        store.commit(StoreTransaction())
     store.open()
     store.close()
     store.close()
-    for look in (store.things, store.rows, store.notes, store.positions):
+    for look in (store.metadata, store.rows, store.settlements, store.positions):
         with pytest.raises(StoreError, match=r"is not open$"):
             list(look())
     with pytest.raises(StoreError, match=r"is not open$"):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.store.commit import Position
+from penstock.store.commit import QueuePosition
 from tests.faults import Disk
 from tests.store.child import LIVE
 from tests.store.holding import contents, opened, some_row
@@ -56,7 +56,7 @@ def assert_only(directory: Path, last: int, first: int = 1) -> None:
         assert store.check() == store.damaged == []
     assert [row.number for row in found.rows] == [*range(max(first, last - LIVE + 1), last + 1)]
     assert found.rows == [some_row(row.number, 20_000) for row in found.rows]
-    assert found.positions == [Position(1, last, last)]
+    assert found.positions == [QueuePosition(1, last, last)]
 
 
 # A full disk

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from penstock.errors import StoreBusy, StoreLost
-from penstock.store.commit import Commit
+from penstock.store.commit import StoreTransaction
 from penstock.store.postgres import postgres_store
 from tests.brokers import eventually, in_background
 from tests.postgres import Cluster, needs_postgres
@@ -80,7 +80,7 @@ def test_a_broker_whose_session_was_ended_goes_on_in_a_new_one(cluster: Cluster,
         end_session_of(cluster, engine)
         assert store.usage().used > 0
         end_session_of(cluster, engine)
-        assert store.tidy() is False
+        assert store.reclaim_space() is False
 
 
 def test_rows_are_read_on_in_a_new_session(cluster: Cluster, engine: PostgresEngine) -> None:
@@ -106,7 +106,7 @@ def test_a_broker_whose_lease_was_taken_writes_nothing_ever_again(cluster: Clust
         ):
             first.commit(committing(rows=[some_row(2)]))
     with pytest.raises(StoreLost):
-        first.tidy()
+        first.reclaim_space()
     with pytest.raises(StoreLost):
         list(first.rows())
     assert contents(second).rows == [some_row(1)]
@@ -127,7 +127,7 @@ def test_a_lease_that_was_taken_in_spite_of_a_live_session_is_refused_in_the_com
         with pytest.raises(StoreLost):
             store.commit(committing(rows=[some_row(1)]))
         with pytest.raises(StoreLost):
-            store.commit(Commit())
+            store.commit(StoreTransaction())
     assert engine.contents().rows == []
 
 
@@ -136,7 +136,7 @@ def test_an_idle_broker_finds_out_that_its_lease_was_taken(cluster: Cluster, eng
         schema = postgres_store(engine.url).address.schema
         cluster.ask(f'UPDATE "{schema}".lease SET epoch = epoch + 1')
         with pytest.raises(StoreLost):
-            store.tidy()
+            store.reclaim_space()
 
 
 def test_a_broker_that_does_nothing_for_long_loses_the_lease_to_who_stands_by(engine: PostgresEngine) -> None:

@@ -11,11 +11,11 @@ import pytest
 
 from penstock import __version__
 from penstock.errors import ConfigError, StoreError
-from penstock.store.commit import UNKNOWN, Position
+from penstock.store.commit import UNKNOWN, QueuePosition
 from penstock.store.postgres import postgres_store, schema
-from penstock.store.postgres.line import Lines
+from penstock.store.postgres.line import SessionSockets
 from penstock.store.postgres.session import Session
-from penstock.store.tables import seal_position
+from penstock.store.tables import checksum_position
 from tests.brokers import some_name
 from tests.postgres import Cluster, needs_postgres
 from tests.store.engines import PostgresEngine
@@ -162,12 +162,12 @@ def test_migrations_that_a_store_has_not_seen_run_in_order_and_one_that_fails_le
         lambda connection: connection.execute("CREATE TABLE more (number int)"),
         lambda connection: connection.execute("INSERT INTO more VALUES (3)"),
     )
-    session = Session(address, Lines())
+    session = Session(address, SessionSockets())
     with pytest.raises(psycopg.errors.UndefinedTable):
-        schema.bring_up_to_date(session, address, (*more, lambda connection: connection.execute("DROP TABLE nowhere")))
+        schema.migrate(session, address, (*more, lambda connection: connection.execute("DROP TABLE nowhere")))
     assert session.ask("SELECT value FROM about WHERE name = 'form'") == [(str(len(schema.MIGRATIONS)),)]
-    schema.bring_up_to_date(session, address, more)
-    schema.bring_up_to_date(session, address, more)
+    schema.migrate(session, address, more)
+    schema.migrate(session, address, more)
     assert session.ask("SELECT number FROM more") == [(3,)]
     assert session.ask("SELECT value FROM about WHERE name = 'form'") == [(str(len(more)),)]
     session.close()
@@ -183,15 +183,15 @@ def test_positions_of_form_1_come_back_and_do_not_say_how_many_messages_there_ar
         address = store.address
     cluster.ask(f'ALTER TABLE "{address.schema}".positions DROP messages')
     for queue, wrong in ((1, 0), (2, 1)):
-        seal = seal_position(Position(queue, 70, 7)) ^ wrong
+        seal = checksum_position(QueuePosition(queue, 70, 7)) ^ wrong
         cluster.ask(f'INSERT INTO "{address.schema}".positions VALUES (%s, 70, 7, %s)', queue, seal)
     set_form(cluster, address.schema, 1)
     with engine.opened() as store:
-        assert list(store.positions()) == [Position(1, 70, 7, UNKNOWN)]
+        assert list(store.positions()) == [QueuePosition(1, 70, 7, UNKNOWN)]
         assert [damage.what for damage in store.damaged] == ["position 2"]
-        store.commit(committing(positions=[Position(1, 72, 8, 5), Position(2, 80, 9, 6)]))
+        store.commit(committing(positions=[QueuePosition(1, 72, 8, 5), QueuePosition(2, 80, 9, 6)]))
     with engine.opened() as store:
-        assert list(store.positions()) == [Position(1, 72, 8, 5), Position(2, 80, 9, 6)]
+        assert list(store.positions()) == [QueuePosition(1, 72, 8, 5), QueuePosition(2, 80, 9, 6)]
 
 
 @needs_postgres

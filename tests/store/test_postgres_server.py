@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from penstock.errors import StoreError, StoreFull
-from penstock.store.commit import Position, Thing
+from penstock.store.commit import MetadataRecord, QueuePosition
 from penstock.store.postgres import postgres_store
 from penstock.store.postgres.store import PostgresStore
 from tests import postgres
@@ -83,13 +83,13 @@ def test_a_commit_whose_answer_was_lost_is_done_once(mortal: Cluster) -> None:
         store.open()
         for number in range(1, 8):
             row = some_row(number, 100 * number)  # Each of another size: one can see which were deleted or replaced.
-            things = [Thing("queue", f"q{number}", b""), Thing("queue", f"q{number - 1}", None)]
+            things = [MetadataRecord("queue", f"q{number}", b""), MetadataRecord("queue", f"q{number - 1}", None)]
             proxy.loses_answer = number > 1  # The first time statements are prepared, and the answers are to that.
             store.commit(committing(rows=[row], rows_gone=[number - 2], things=things))
             assert not proxy.loses_answer
             assert number == 1 or store._space.deleted == len(row.data), "it was there when it was done again"
             assert [row.number for row in store.rows()] == [number - 1, number][number == 1 :]
-            assert [thing.key for thing in store.things()] == [f"q{number}"]
+            assert [thing.key for thing in store.metadata()] == [f"q{number}"]
         store.close()
 
 
@@ -98,7 +98,7 @@ def test_a_commit_says_that_the_server_is_gone_and_succeeds_when_it_is_back(
 ) -> None:
     with engine.opened() as store:
         mortal.stop()
-        commit = committing(rows=[some_row(1)], things=[Thing("queue", "a", b"")])
+        commit = committing(rows=[some_row(1)], things=[MetadataRecord("queue", "a", b"")])
         for _ in range(2):
             with pytest.raises(StoreError) as raised:
                 store.commit(commit)
@@ -110,7 +110,7 @@ def test_a_commit_says_that_the_server_is_gone_and_succeeds_when_it_is_back(
         store.commit(commit)
         store.commit(commit)
     found = engine.contents()
-    assert (found.rows, found.things) == ([some_row(1)], [Thing("queue", "a", b"")])
+    assert (found.rows, found.things) == ([some_row(1)], [MetadataRecord("queue", "a", b"")])
 
 
 def test_a_server_that_is_down_is_named_with_what_to_do(mortal: Cluster, engine: PostgresEngine) -> None:
@@ -134,7 +134,9 @@ def test_a_disk_that_is_full_is_told_and_takes_the_same_commit_when_there_is_roo
         mortal.ask(f'ALTER TABLE "{schema_of(engine)}".rows SET TABLESPACE small')
         store.commit(committing(rows=[some_row(1, 1_000_000)], notes=[some_note(3)]))
         before = contents(store)
-        large = committing(rows=[some_row(4), some_row(5, 12_000_000)], notes_gone=[3], positions=[Position(7, 20, 20)])
+        large = committing(
+            rows=[some_row(4), some_row(5, 12_000_000)], notes_gone=[3], positions=[QueuePosition(7, 20, 20)]
+        )
         for _ in range(2):
             with pytest.raises(
                 StoreFull, match=r"^cannot write the store in .*: there is no room left for it on the server"
@@ -145,7 +147,7 @@ def test_a_disk_that_is_full_is_told_and_takes_the_same_commit_when_there_is_roo
         mount(folder, "remount,size=64m")
         store.commit(large)
         assert [row.number for row in store.rows()] == [1, 4, 5, 6]
-        assert list(store.notes()) == []
+        assert list(store.settlements()) == []
         store.close()
         mortal.ask(f'DROP SCHEMA "{schema_of(engine)}" CASCADE')
         mortal.ask("DROP TABLESPACE small")
@@ -177,7 +179,7 @@ def filled(store: PostgresStore) -> None:
             committing(
                 rows=[some_row(number, 5000), some_page(100 + number, 1, number, 5000)],
                 notes=[some_note(200 + number)],
-                things=[Thing("queue", f"q{number}", some_octets(number, 100))], positions=[Position(number, 5, 5)],
+                things=[MetadataRecord("queue", f"q{number}", some_octets(number, 100))], positions=[QueuePosition(number, 5, 5)],
             )
         )  # fmt: skip
 
@@ -197,7 +199,7 @@ def test_a_record_that_somebody_has_changed_is_told_and_the_rest_is_there(
         ):
             mortal.ask(f'UPDATE "{schema}".{change}')
         assert [row.number for row in store.rows() if row.queue == 0] == [1, 2, *range(4, 20)]
-        assert len(list(store.notes())) == len(list(store.things())) == len(list(store.positions())) == 18
+        assert len(list(store.settlements())) == len(list(store.metadata())) == len(list(store.positions())) == 18
         assert [page.number for page in store.pages(1, 4, 20_000)] == [106, 107, 108]
         told = {damage.what for damage in store.damaged}
         assert told == {"row 3", "page 104 of queue number 1", "row 105", "note 205", "thing 6", "position 7"}
@@ -260,7 +262,7 @@ def test_who_waits_for_a_server_that_does_not_answer_comes_back_when_another_thr
             waiting = threading.Event()
             do = {
                 "commit": lambda store=store: store.commit(committing(rows=[some_row(2)])),
-                "tidy": store.tidy,
+                "tidy": store.reclaim_space,
                 "rows": lambda store=store: list(store.rows()),
             }[work]
 
@@ -292,7 +294,7 @@ def test_a_table_that_is_gone_is_named(mortal: Cluster, engine: PostgresEngine) 
     with engine.opened() as store:
         mortal.ask(f'DROP TABLE "{schema_of(engine)}".notes')
         with pytest.raises(StoreError, match=r"^cannot read the store in .*: a table of it is missing; restore"):
-            list(store.notes())
+            list(store.settlements())
         with pytest.raises(StoreError, match=r"^cannot write the store in .*: a table of it is missing; restore"):
             store.commit(committing(notes=[some_note(1)]))
 

@@ -79,7 +79,7 @@ def test_a_store_on_a_full_disk_is_opened_and_written_from_its_reserve_and_says_
         with pytest.raises(StoreFull):
             commit_without_end(store)
         (disk / "ballast").unlink()
-        while store.tidy():
+        while store.reclaim_space():
             pass
         assert (disk / "data" / RESERVE_FILE).stat().st_size == whole
         assert store.usage().needed < needed

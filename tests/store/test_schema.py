@@ -14,7 +14,7 @@ import pytest
 from penstock import __version__
 from penstock.errors import StoreError
 from penstock.store import schema
-from penstock.store.commit import UNKNOWN, Position
+from penstock.store.commit import UNKNOWN, QueuePosition
 from penstock.store.commit_counter import COUNTER_FILE
 from penstock.store.repair import repair
 from penstock.store.sqlite import FILE, SqliteStore
@@ -132,8 +132,8 @@ def test_migrations_that_a_file_has_not_seen_run_in_order_and_keep_what_is_there
         lambda connection: connection.execute("INSERT INTO more VALUES (3)"),
     )
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        schema.bring_up_to_date(connection, path, migrations)
-        schema.bring_up_to_date(connection, path, migrations)
+        schema.migrate(connection, path, migrations)
+        schema.migrate(connection, path, migrations)
     assert ask(path, "PRAGMA user_version") == [(len(migrations),)]
     assert ask(path, "SELECT * FROM more") == [(3,)]
     change(path, f"PRAGMA user_version = {len(schema.MIGRATIONS)}")
@@ -149,7 +149,7 @@ def of_form_1(path: Path) -> None:
     """Make a store as it was before positions said how many messages a queue has; the seal of one is wrong."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA auto_vacuum = 2")
-        schema.bring_up_to_date(connection, path, schema.MIGRATIONS[:1])
+        schema.migrate(connection, path, schema.MIGRATIONS[:1])
         for queue in (1, 2, 3):
             seal = zlib.crc32(OLD_SEAL.pack(b"position", queue, 70 + queue, 7)) ^ (queue == 3)
             connection.execute("INSERT INTO positions VALUES (?, ?, 7, ?)", (queue, 70 + queue, seal))
@@ -158,11 +158,15 @@ def of_form_1(path: Path) -> None:
 def test_positions_of_form_1_come_back_and_do_not_say_how_many_messages_there_are(tmp_path: Path) -> None:
     of_form_1(tmp_path / FILE)
     with opened(tmp_path) as store:
-        assert list(store.positions()) == [Position(1, 71, 7, UNKNOWN), Position(2, 72, 7, UNKNOWN)]
+        assert list(store.positions()) == [QueuePosition(1, 71, 7, UNKNOWN), QueuePosition(2, 72, 7, UNKNOWN)]
         assert [damage.what for damage in store.damaged] == ["position 3"]
-        store.commit(committing(positions=[Position(1, 72, 8, 5), Position(3, 80, 9, 6)]))
+        store.commit(committing(positions=[QueuePosition(1, 72, 8, 5), QueuePosition(3, 80, 9, 6)]))
     with opened(tmp_path) as store:
-        assert list(store.positions()) == [Position(1, 72, 8, 5), Position(2, 72, 7, UNKNOWN), Position(3, 80, 9, 6)]
+        assert list(store.positions()) == [
+            QueuePosition(1, 72, 8, 5),
+            QueuePosition(2, 72, 7, UNKNOWN),
+            QueuePosition(3, 80, 9, 6),
+        ]
         assert store.check() == []
 
 
@@ -181,7 +185,7 @@ def test_a_damaged_store_of_form_1_is_repaired(tmp_path: Path) -> None:
     saved = repair(tmp_path / "old", tmp_path / "new")
     assert (saved.positions, [damage.what for damage in saved.lost]) == (2, ["position 3"])
     with opened(tmp_path / "new") as store:
-        assert list(store.positions()) == [Position(1, 71, 7, UNKNOWN), Position(2, 72, 7, UNKNOWN)]
+        assert list(store.positions()) == [QueuePosition(1, 71, 7, UNKNOWN), QueuePosition(2, 72, 7, UNKNOWN)]
 
 
 def test_a_migration_that_fails_leaves_the_file_in_its_old_form(tmp_path: Path) -> None:
@@ -193,7 +197,7 @@ def test_a_migration_that_fails_leaves_the_file_in_its_old_form(tmp_path: Path) 
         lambda connection: connection.execute("INSERT INTO nowhere VALUES (3)"),
     )
     with closing(sqlite3.connect(path, isolation_level=None)) as connection, pytest.raises(sqlite3.OperationalError):
-        schema.bring_up_to_date(connection, path, migrations)
+        schema.migrate(connection, path, migrations)
     with opened(tmp_path) as store:
         assert contents(store) == before
         assert store.check() == []

@@ -24,7 +24,7 @@ def fill(store: SqliteStore, mebibytes: int, first: int = 1) -> None:
 def tidied(store: SqliteStore) -> int:
     """Tidy up until there is no more to do; how many steps that took."""
     steps = 1
-    while store.tidy():
+    while store.reclaim_space():
         steps += 1
     return steps
 
@@ -71,7 +71,7 @@ def test_a_step_is_bounded(tmp_path: Path) -> None:
         fill(store, 40)
         store.commit(committing(rows_gone=list(range(1, 41))))
         pages = free_pages(store)
-        assert store.tidy()
+        assert store.reclaim_space()
         assert free_pages(store) == pages - STEP_PAGES
 
 

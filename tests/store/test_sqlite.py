@@ -8,17 +8,21 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreError, StoreFull
-from penstock.store.commit import Commit, Note, Position, Row, Thing
+from penstock.store.commit import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from penstock.store.sqlite import SqliteStore
 from tests.store.holding import committing, contents, filled, opened, some_note, some_page, some_row
 
 
-def everything() -> Commit:
+def everything() -> StoreTransaction:
     return committing(
         rows=[some_row(1), some_page(2, 7, 100)],
         notes=[some_note(3)],
-        things=[Thing("queue", "orders", b"as it is"), Thing("queue", "old", b""), Thing("queue", "old", None)],
-        positions=[Position(7, 12, 11), Position(8, 1, 0)],
+        things=[
+            MetadataRecord("queue", "orders", b"as it is"),
+            MetadataRecord("queue", "old", b""),
+            MetadataRecord("queue", "old", None),
+        ],
+        positions=[QueuePosition(7, 12, 11), QueuePosition(8, 1, 0)],
         positions_gone=[8],
     )
 
@@ -31,8 +35,8 @@ def test_what_is_committed_comes_back_after_reopening(tmp_path: Path) -> None:
         assert store.damaged == []
     assert found.rows == [some_row(1), some_page(2, 7, 100)]
     assert found.notes == [some_note(3)]
-    assert found.things == [Thing("queue", "orders", b"as it is")]
-    assert found.positions == [Position(7, 12, 11)]
+    assert found.things == [MetadataRecord("queue", "orders", b"as it is")]
+    assert found.positions == [QueuePosition(7, 12, 11)]
 
 
 def test_what_is_gone_is_gone_and_what_is_both_new_and_gone_too(tmp_path: Path) -> None:
@@ -45,20 +49,22 @@ def test_what_is_gone_is_gone_and_what_is_both_new_and_gone_too(tmp_path: Path) 
 
 def test_things_come_in_the_order_in_which_they_were_declared_and_the_newest_state_counts(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit(committing(things=[Thing("queue", name, b"1") for name in ("b", "a", "c")]))
-        store.commit(committing(things=[Thing("queue", "b", b"2"), Thing("exchange", "b", b"3")]))
-        store.commit(committing(things=[Thing("queue", "b", None), Thing("queue", "b", b"2")]))  # Never gone.
-        store.commit(committing(things=[Thing("queue", "a", None)]))
-        store.commit(committing(things=[Thing("queue", "a", b"4")]))
-        found = [(thing.kind, thing.key, thing.data) for thing in store.things()]
+        store.commit(committing(things=[MetadataRecord("queue", name, b"1") for name in ("b", "a", "c")]))
+        store.commit(committing(things=[MetadataRecord("queue", "b", b"2"), MetadataRecord("exchange", "b", b"3")]))
+        store.commit(
+            committing(things=[MetadataRecord("queue", "b", None), MetadataRecord("queue", "b", b"2")])
+        )  # Never gone.
+        store.commit(committing(things=[MetadataRecord("queue", "a", None)]))
+        store.commit(committing(things=[MetadataRecord("queue", "a", b"4")]))
+        found = [(thing.kind, thing.key, thing.data) for thing in store.metadata()]
     assert found == [("queue", "b", b"2"), ("queue", "c", b"1"), ("exchange", "b", b"3"), ("queue", "a", b"4")]
 
 
 def test_names_that_are_no_text_come_back_as_they_were(tmp_path: Path) -> None:
-    thing = Thing("queue", b"\xff\x00\xc3(".decode(errors="surrogateescape"), b"\x00")
+    thing = MetadataRecord("queue", b"\xff\x00\xc3(".decode(errors="surrogateescape"), b"\x00")
     with opened(tmp_path) as store:
         store.commit(committing(things=[thing]))
-        assert list(store.things()) == [thing]
+        assert list(store.metadata()) == [thing]
 
 
 def test_of_pages_the_rows_tell_all_but_the_data(tmp_path: Path) -> None:
@@ -81,7 +87,7 @@ def test_pages_come_in_order_up_to_so_many_bytes_but_at_least_one(tmp_path: Path
 
 def test_a_commit_that_is_written_twice_is_written_once(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit(committing(things=[Thing("queue", "old", b"x"), Thing("queue", "orders", b"x")]))
+        store.commit(committing(things=[MetadataRecord("queue", "old", b"x"), MetadataRecord("queue", "orders", b"x")]))
         store.commit(everything())
         once = contents(store)
         store.commit(everything())
@@ -91,7 +97,7 @@ def test_a_commit_that_is_written_twice_is_written_once(tmp_path: Path) -> None:
 
 def test_an_empty_commit_is_a_commit(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit(Commit())
+        store.commit(StoreTransaction())
         assert contents(store) == ([], [], [], [])
 
 
@@ -100,7 +106,7 @@ def test_a_full_store_writes_nothing_of_a_commit_and_takes_the_same_one_when_the
         store.commit(everything())
         before = contents(store)
         large = committing(
-            rows=[some_row(10), some_row(11, 1_000_000)], notes_gone=[3], positions=[Position(7, 20, 20)]
+            rows=[some_row(10), some_row(11, 1_000_000)], notes_gone=[3], positions=[QueuePosition(7, 20, 20)]
         )
         bound(store, 40)
         for _ in range(3):
@@ -111,7 +117,7 @@ def test_a_full_store_writes_nothing_of_a_commit_and_takes_the_same_one_when_the
         bound(store, 1 << 30)
         store.commit(large)
         assert [row.number for row in store.rows()] == [1, 2, 10, 11, 12]
-        assert (list(store.notes()), store.check()) == ([], [])
+        assert (list(store.settlements()), store.check()) == ([], [])
 
 
 def bound(store: SqliteStore, pages: int) -> None:
@@ -135,7 +141,7 @@ def test_a_store_that_another_program_writes_says_so_and_goes_on_after_it(tmp_pa
 def test_a_record_that_cannot_be_meant_leaves_no_transaction_behind(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         with pytest.raises(TypeError):
-            store.commit(committing(rows=[some_row(1)], notes=[Note(2, None)]))  # type: ignore[arg-type]
+            store.commit(committing(rows=[some_row(1)], notes=[SettlementRecord(2, None)]))  # type: ignore[arg-type]
         store.commit(committing(rows=[some_row(3)]))
         assert [row.number for row in store.rows()] == [3]
 
@@ -143,7 +149,7 @@ def test_a_record_that_cannot_be_meant_leaves_no_transaction_behind(tmp_path: Pa
 def test_a_store_that_was_never_opened_or_is_closed_says_so(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path)
     with pytest.raises(StoreError, match=r"is not open$"):
-        store.commit(Commit())
+        store.commit(StoreTransaction())
     store.open()
     store.close()
     store.close()
@@ -169,11 +175,11 @@ def test_a_closed_store_is_a_file_and_its_count_that_only_their_owner_reads(tmp_
 
 def test_an_open_store_can_be_read_by_others_meanwhile(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit(committing(rows=[Row(1, b"x")]))
+        store.commit(committing(rows=[MessageRow(1, b"x")]))
         other = sqlite3.connect(f"{store.path.as_uri()}?mode=ro", uri=True)
         assert other.execute("SELECT number, data FROM rows").fetchall() == [(1, b"x")]
         other.close()
-        store.commit(committing(rows=[Row(2, b"y")]))
+        store.commit(committing(rows=[MessageRow(2, b"y")]))
 
 
 def test_a_connection_that_did_not_survive_is_made_anew(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import sys
 import time
 
 from penstock.errors import StoreError, StoreLost
-from penstock.store.commit import Commit, Position, Row
+from penstock.store.commit import MessageRow, QueuePosition, StoreTransaction
 from penstock.store.postgres import postgres_store
 
 KEPT = 10
@@ -19,14 +19,14 @@ LOST = 3
 """Exit code of a writer that was told that another has taken over."""
 
 
-def step(number: int, epoch: int) -> Commit:
+def step(number: int, epoch: int) -> StoreTransaction:
     """Return the commit with this number; now and then a large one, of which the end is long behind the beginning."""
-    commit = Commit()
+    commit = StoreTransaction()
     chance = random.Random(number)
     size = 300_000 if chance.random() < 0.1 else chance.randrange(5000)
-    commit.rows = [Row(number, b"%d/" % epoch + chance.randbytes(size), 0, epoch)]
+    commit.rows = [MessageRow(number, b"%d/" % epoch + chance.randbytes(size), 0, epoch)]
     commit.rows_gone = [number - KEPT]
-    commit.positions = [Position(1, number, epoch)]
+    commit.positions = [QueuePosition(1, number, epoch)]
     return commit
 
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.store.commit import Position
+from penstock.store.commit import QueuePosition
 from tests.brokers import PATIENCE, eventually
 from tests.store.holding import Contents
 from tests.store.writer import KEPT, step
@@ -94,5 +94,5 @@ def assert_state_of(found: Contents, least: int, most: int) -> int:
     assert [row.number for row in found.rows] == list(range(max(1, last - KEPT + 1), last + 1))
     for row in found.rows:
         assert [row] == step(row.number, row.first).rows
-    assert position == Position(1, last, found.rows[-1].first)
+    assert position == QueuePosition(1, last, found.rows[-1].first)
     return last

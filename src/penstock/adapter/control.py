@@ -167,7 +167,7 @@ class Control:
 
     def _answer_in_steps(self, request: Request, steps: Steps[dict[str, object]]) -> Steps[None]:
         """Do an operation step by step, and reply."""
-        declared = self.broker.durable_changes.declared
+        declared = self.broker.durable_changes.durable_declarations
         try:
             answer = yield from steps
             body = yield from text_steps(answer, self.broker.work)
@@ -187,7 +187,7 @@ class Control:
     def answer_plan(self, waiting: WaitingPlan, at_deadline: bool) -> None:
         """Answer a waiting plan, if there is something to answer or its time is up."""
         request, cursor = waiting.request, waiting.cursor
-        declared = self.broker.durable_changes.declared
+        declared = self.broker.durable_changes.durable_declarations
         try:
             cursor.check(request.number("token"), cursor.touched)
             answer, found = self._planned(request, cursor)
@@ -218,7 +218,7 @@ class Control:
                     f"there are {CURSORS_MAX} cursors, the most that there may be; delete one that is not used"
                 )
             if self.broker.journal is not None:
-                self.broker.journal.admit()
+                self.broker.journal.check_writable()
             cursor = Cursor(request.vhost.name, name)
         gone = any(position.queue.deleted for position in cursor.positions.values())
         if gone:
@@ -366,7 +366,7 @@ class Control:
         for position in cursor.positions.values():
             kept = position.queue.storage
             if kept is not None and not position.queue.deleted:
-                journal.touch(kept)
+                journal.mark_progress(kept)
                 position.told = position.queue.tail
 
     def _drop(self, cursor: Cursor) -> None:

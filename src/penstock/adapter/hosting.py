@@ -34,7 +34,7 @@ def declare_vhost(hub: Hub, name: str) -> bool:
     if len(hub.broker.vhosts) >= VHOSTS_MAX:
         raise ResourceError(f"there are {VHOSTS_MAX} virtual hosts, the most that there may be; '{name}' was not made")
     if hub.broker.journal is not None:
-        hub.broker.journal.admit()
+        hub.broker.journal.check_writable()
     vhost = hub.broker.add_vhost(name)
     if hub.broker.journal is not None:
         hub.broker.journal.change(vhost)

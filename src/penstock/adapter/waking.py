@@ -7,27 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.core.group import Awaiting, Group
-from penstock.core.transit import Loading
+from penstock.core.group import DurabilityListener, JournalGroup
+from penstock.core.transit import PageLoadListener
 
 
-class OnDisk(Awaiting):
+class DurableCallback(DurabilityListener):
     """Somebody who waits until something is on the disk."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
 
-    def written(self, group: Group) -> None:
-        """See `Awaiting.written`."""
+    def on_durable(self, group: JournalGroup) -> None:
+        """See `DurabilityListener.on_durable`."""
         self._wake()
 
 
-class InMemory(Loading):
+class PageLoadCallback(PageLoadListener):
     """Somebody who waits until messages have been read back from the disk."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
 
-    def loaded(self) -> None:
-        """See `Loading.loaded`."""
+    def on_loaded(self) -> None:
+        """See `PageLoadListener.on_loaded`."""
         self._wake()

@@ -55,7 +55,7 @@ class Commands(click.Group):
     """The group of all commands; an output that cannot be written ends any of them with one sentence."""
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """See `click.Group.main`, which writes help as well."""
+        """See `click.JournalGroup.main`, which writes help as well."""
         with one_sentence():
             try:
                 return super().main(*args, **options)

@@ -14,7 +14,7 @@ from penstock.errors import StoreError
 
 if TYPE_CHECKING:
     from penstock.adapter.keeping.account import Loss
-    from penstock.server.mending import Found
+    from penstock.server.mending import CheckReport
     from penstock.store.store import Damage, Store
 
 LISTED = 20
@@ -81,11 +81,11 @@ def repair(target: Path, data: Path | None, store: str | None) -> None:
     of which there are messages and no declaration comes back without its arguments.
     """
     from penstock.adapter.keeping.account import summed_up
-    from penstock.server.mending import save
+    from penstock.server.mending import repair_directory
 
     with one_sentence():
         _refuse_database(store, "restored from a backup with pg_restore")
-        saved, messages, losses, declared = save(_directory(data), target)
+        saved, messages, losses, declared = repair_directory(_directory(data), target)
         _tell(saved.lost, losses)
         for queue in declared:
             say(f"{queue} had lost its declaration, and is declared anew without its arguments", err=True)
@@ -106,20 +106,20 @@ def _refuse_database(store: str | None, way: str) -> None:
         raise click.UsageError(f"a store in PostgreSQL is {way} (docs/postgres.md)")
 
 
-def _look_in_folder(path: Path) -> tuple[str, Found, str]:
-    from penstock.server.mending import look_in
+def _look_in_folder(path: Path) -> tuple[str, CheckReport, str]:
+    from penstock.server.mending import check_directory
 
-    return str(path), look_in(path), f"`penstock repair NEW --data {path}` saves the rest in a folder NEW"
+    return str(path), check_directory(path), f"`penstock repair NEW --data {path}` saves the rest in a folder NEW"
 
 
-def _look_in_database(url: str) -> tuple[str, Found, str]:
-    from penstock.server.mending import look
+def _look_in_database(url: str) -> tuple[str, CheckReport, str]:
+    from penstock.server.mending import check_store
     from penstock.store.postgres import SCHEMES, postgres_store
 
     if not url.startswith(SCHEMES):
         raise click.UsageError("--store is a database of PostgreSQL, as postgresql://HOST/DATABASE; a folder is --data")
     store: Store = postgres_store(url, makes=False)
-    return str(store), look(store), store.when_damaged
+    return str(store), check_store(store), store.when_damaged
 
 
 def _tell(damaged: list[Damage], losses: list[Loss]) -> None:

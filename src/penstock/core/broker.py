@@ -39,14 +39,14 @@ from penstock.core.effects import (
 )
 from penstock.core.ending import ConsumersEnd, Endings, SessionEnd
 from penstock.core.gates import Gates
-from penstock.core.group import Promises
+from penstock.core.group import DurableChanges
 from penstock.core.journal import Journal
 from penstock.core.length import limit
 from penstock.core.lifetime import EXPIRED_A_TURN, QueueExpiry
 from penstock.core.limits import Limits
 from penstock.core.lingering import Lingering
 from penstock.core.pace import ConsumerRateLimiter, SlowConsumerMonitor, forget
-from penstock.core.paging import adopt
+from penstock.core.paging import apply_queue_settings
 from penstock.core.patience import renew, waiting_at
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
@@ -100,7 +100,7 @@ class Broker(Dispatcher):
         self.gates = Gates(self)
         self.unroutable: i64 = 0
         self.dead_letters = PendingDeadLetters(self.turns.chores)
-        self.durable_changes = Promises()
+        self.durable_changes = DurableChanges()
         self.journal: Journal | None = None
         """What must outlive the broker; None where nothing does."""
         self.stopping: bool = False
@@ -145,7 +145,7 @@ class Broker(Dispatcher):
                 continue
             if settings.hold_deadline_s != queue.settings.hold_deadline_s:
                 sooner_or_later[id(queue)] = queue
-            adopt(self, queue, settings)
+            apply_queue_settings(self, queue, settings)
             self.vhosts[queue.vhost].setup_dead_lettering(queue)
             limit(self, queue)
             self.watch_lifetime(queue)

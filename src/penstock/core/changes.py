@@ -181,7 +181,7 @@ def _admit(broker: Broker, changes: list[EntryBefore]) -> None:
     if broker.journal is None:
         _refuse_pages(changes)
     elif any(words for _, _, words in changes):
-        broker.journal.admit()
+        broker.journal.check_writable()
 
 
 def _refuse_pages(changes: list[EntryBefore]) -> None:

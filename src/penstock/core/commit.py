@@ -153,7 +153,7 @@ class TxCommit(Held):
             kept, message = settlement.queue.storage, settlement.message
             if kept is None or not isinstance(message, StoredMessage) or not settlement.frees():
                 continue
-            for gate in kept.stock.gates:
+            for gate in kept.vhost_usage.gates:
                 stop = stops.get(id(gate))
                 if stop is not None:
                     stop.free(1, message.charge)
@@ -182,7 +182,7 @@ class TxCommit(Held):
                 self._refused(producer, load)
                 return
         stops = self._road(producer.own)
-        promises = broker.durable_changes.made
+        promises = broker.durable_changes.durable_ops
         self._settle(producer)
         ignored: list[Gate] = []
         for held in self.publishes:
@@ -195,7 +195,7 @@ class TxCommit(Held):
         closed = [stop.gate for stop in stops if not stop.gate.open and not stop.gate.frequent]
         for gate in closed:
             producer.note_withheld(gate)
-        if broker.durable_changes.made != promises:
+        if broker.durable_changes.durable_ops != promises:
             producer.await_disk(producer.confirms.published + 1 if self.pending is None else self.pending.number)
         producer.confirm(self.pending, closed, None, self.queues, self.charge)
 

@@ -81,7 +81,7 @@ class Cursor:
         self.token += 1
         self.touched = now
         for position in self.positions.values():
-            let_go(position.queue, now)
+            trim_settled(position.queue, now)
         return created
 
     def resume(self, token: int, positions: list[Position]) -> None:
@@ -173,7 +173,7 @@ class Cursor:
             position.settled = end
             if position.planned < end:
                 position.planned = end
-            let_go(position.queue, now)
+            trim_settled(position.queue, now)
         return position.settled
 
     def delete(self, now: float) -> None:
@@ -183,7 +183,7 @@ class Cursor:
             if self in queue.cursors:
                 drop_settled(queue, UNLIMITED, now)
                 queue.cursors.remove(self)
-                let_go(queue, now)
+                trim_settled(queue, now)
         self.positions.clear()
         self.token += 1
 
@@ -240,7 +240,7 @@ class Settling(Chore):
         return drop_settled(self.queue, most * SETTLED_A_UNIT, now) // SETTLED_A_UNIT + 1
 
 
-def let_go(queue: Queue, now: float) -> None:
+def trim_settled(queue: Queue, now: float) -> None:
     """Drop what every cursor of the queue has settled: a bounded number now, the others in the turns that come."""
     if drop_settled(queue, AT_ONCE, now) == AT_ONCE:
         if queue.settling is None:

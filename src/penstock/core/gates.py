@@ -179,10 +179,10 @@ class Gates:
     def block(self, scope: str, vhost: str, name: str, reason: str) -> OperatorGate:
         """Close the operator's gate for something; doing so again changes only the reason.
 
-        Raises ResourceError (506) as `Journal.admit` does.
+        Raises ResourceError (506) as `Journal.check_writable` does.
         """
         if self.broker.journal is not None:
-            self.broker.journal.admit()
+            self.broker.journal.check_writable()
         key = (scope, vhost, name)
         gate = self.operator_gates.get(key)
         if gate is None:

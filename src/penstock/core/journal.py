@@ -23,12 +23,20 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.disk import Disk
-from penstock.core.group import Awaiting, Change, Group, Kept, Note, Promises, Run
+from penstock.core.group import (
+    DurabilityListener,
+    DurableChanges,
+    JournalGroup,
+    MessageRun,
+    MetadataChange,
+    QueueStorage,
+    SettlementRecord,
+)
 from penstock.errors import ResourceError
 
 if TYPE_CHECKING:
     from penstock.core.message import StoredMessage
-    from penstock.core.transit import Read
+    from penstock.core.transit import PageRead
 
 GROUP_BYTES: Final = 1024 * 1024
 """Bytes (charges) at which a group is closed and the next one opened: a row of the store is about as large."""
@@ -40,7 +48,7 @@ GROUP_MESSAGES: Final = 1 << (PLACE_BITS - 1)
 """Messages at which a group is closed; charges alone keep it far below."""
 SPARSE_SHARE: Final = 4
 """A group of which less than this part (a quarter) is left in bytes is sparse."""
-NOTES_MAX: Final = 64
+SETTLEMENT_RECORDS_MAX: Final = 64
 """A row about which there are more notes than this is written anew as well."""
 GATHERED_MANY: Final = 65_536
 """Settlements, returns, changes and places of messages that have left, in one group, from which on it is looked which
@@ -58,27 +66,27 @@ MOVED_BYTES: Final = 256 * 1024
 class Journal:
     """The groups of one broker."""
 
-    def __init__(self, promises: Promises, disk: Disk) -> None:
-        self.open = Group(1)
+    def __init__(self, promises: DurableChanges, disk: Disk) -> None:
+        self.open = JournalGroup(1)
         self.disk = disk
         disk.journal = self
-        self.promises = promises
+        self.durable_changes = promises
         self.recovering: bool = False
         """What happens now comes from the store: it is there already."""
         self.next_queue: i64 = 1
         """The number of the next queue that is kept; never reused."""
-        self.rows: dict[int, Group] = {}
+        self.rows: dict[int, JournalGroup] = {}
         """Sealed groups with messages left in them; and those of which nothing is left, until that is being written."""
-        self.reads: list[Read] = []
+        self.reads: list[PageRead] = []
         """Pages that are wanted back."""
         self.since: i64 = 1
         """Rows with smaller numbers are from before the broker was restarted: what is transient in them is gone."""
         self._last: i64 = 1
         """The last number that was given to a row or a note."""
-        self.writing: list[Group] = []
+        self.writing: list[JournalGroup] = []
         self._gathered_most: i64 = GATHERED_MANY
-        self._closed: deque[Group] = deque()
-        self._sparse: deque[Group] = deque()
+        self._closed: deque[JournalGroup] = deque()
+        self._sparse: deque[JournalGroup] = deque()
 
     def number_from(self, number: i64) -> None:
         """Number groups from here on, above all that the store knows; nothing has been gathered yet."""
@@ -91,73 +99,73 @@ class Journal:
         self._last += 1
         return self._last
 
-    def take_reads(self) -> list[Read]:
+    def take_reads(self) -> list[PageRead]:
         """Take what is wanted from the store."""
         reads = self.reads
         if reads:
             self.reads = []
         return reads
 
-    def restore(self, group: Group) -> None:
+    def restore(self, group: JournalGroup) -> None:
         """A row has come back from the store, with what is left of it."""
         group.sealed = True
         group.written = True
         self.rows[int(group.number)] = group
         if group.live == 0:
-            self.bury(group)
+            self.delete_row(group)
         elif group.bytes * SPARSE_SHARE < group.size:
             self._grows_sparse(group)
 
     # What happens
 
-    def add(self, kept: Kept, message: StoredMessage) -> None:
+    def add(self, kept: QueueStorage, message: StoredMessage) -> None:
         """A message has come into a queue."""
         group = self.open
         message.group = group
-        message.place = len(group.messages)
+        message.index = len(group.messages)
         group.messages.append(message)
         group.live += 1
         group.bytes += message.charge
         group.urgent = True
-        self.promises.made += 1
+        self.durable_changes.durable_ops += 1
         runs = group.runs
         if not runs or runs[len(runs) - 1].kept is not kept:
-            runs.append(Run(kept, message.place))
-            self.touch(kept)
+            runs.append(MessageRun(kept, message.index))
+            self.mark_progress(kept)
 
-    def drop(self, kept: Kept, message: StoredMessage) -> None:
+    def drop(self, kept: QueueStorage, message: StoredMessage) -> None:
         """A message has left its queue for good."""
         group = message.group
         if group is None:
             return
         message.group = None
-        group.messages[message.place] = None
+        group.messages[message.index] = None
         group.live -= 1
         group.bytes -= message.charge
-        self.promises.made += 1
+        self.durable_changes.durable_ops += 1
         if not group.sealed:
             return
         if message.envelope.persistent:
             kept.rows -= 1
-            self.touch(kept)
+            self.mark_progress(kept)
         if group.live > 0:
-            self.open.note_settled(group.number, message.place)
-            if group.due == 0 and group.bytes * SPARSE_SHARE < group.size:
+            self.open.record_settled(group.number, message.index)
+            if group.compact_at == 0 and group.bytes * SPARSE_SHARE < group.size:
                 self._grows_sparse(group)
         else:
-            self.bury(group)
+            self.delete_row(group)
 
-    def came_back(self, message: StoredMessage) -> None:
+    def on_requeued(self, message: StoredMessage) -> None:
         """A message has come back from a consumer; how often, it knows itself."""
         group = message.group
         if group is not None and group.sealed:
-            self.open.returned.add(int(group.number) << PLACE_BITS | int(message.place))
+            self.open.returned.add(int(group.number) << PLACE_BITS | int(message.index))
 
-    def touch(self, kept: Kept) -> None:
+    def mark_progress(self, kept: QueueStorage) -> None:
         """A queue has come further: its last sequence, the last one that was with a consumer, or how much is left."""
-        if kept.touched is not self.open and kept.lasting:
-            kept.touched = self.open
-            self.open.touched.append(kept)
+        if kept.progress_marked is not self.open and kept.lasting:
+            kept.progress_marked = self.open
+            self.open.progressed.append(kept)
 
     def change(self, thing: object) -> None:
         """Something that lasts was declared, or has changed."""
@@ -167,7 +175,7 @@ class Journal:
         """It is no more."""
         self._change(thing, True)
 
-    def admit(self) -> None:
+    def check_writable(self) -> None:
         """Let somebody declare or change something that lasts; what deletes need not ask.
 
         Raises ResourceError (506) while the store cannot be written and `CHANGES_MAX` changes wait for it.
@@ -185,25 +193,25 @@ class Journal:
 
     def _change(self, thing: object, gone: bool) -> None:
         if not self.recovering:
-            self.open.changes.append(Change(thing, gone))
-            self.promise()
+            self.open.changes.append(MetadataChange(thing, gone))
+            self.require_flush()
 
-    def promise(self) -> None:
+    def require_flush(self) -> None:
         """What has just been done is answered when it is on the disk."""
         self.open.urgent = True
-        self.promises.made += 1
-        self.promises.declared += 1
+        self.durable_changes.durable_ops += 1
+        self.durable_changes.durable_declarations += 1
 
-    def wait(self, awaiting: Awaiting) -> None:
+    def wait(self, awaiting: DurabilityListener) -> None:
         """Have somebody told when what has happened until now is on the disk."""
-        self.open.awaiting.append(awaiting)
+        self.open.listeners.append(awaiting)
         self.open.urgent = True
 
-    def wait_no_more(self, awaiting: Awaiting) -> None:
+    def cancel_wait(self, awaiting: DurabilityListener) -> None:
         """Tell this one nothing: it is no more, and a disk that fails for long must not keep it."""
         for group in [self.open, *self._closed, *self.writing]:
-            if group.awaiting:
-                group.awaiting = [each for each in group.awaiting if each is not awaiting]
+            if group.listeners:
+                group.listeners = [each for each in group.listeners if each is not awaiting]
 
     def take_number(self) -> i64:
         """Return the number of a new queue."""
@@ -238,33 +246,33 @@ class Journal:
             or (len(self.open.changes) >= CHANGES_A_GROUP and self._parts_changes())
         ):
             self._close()
-        elif self.open.gathered() >= self._gathered_most:
-            self._clean_up()
+        elif self.open.pending_records() >= self._gathered_most:
+            self._compact()
 
     def _parts_changes(self) -> bool:
         """Tell whether many changes go into several groups: not while the store cannot be written, for then of what
         changes again and again only the last state is to wait."""
         return len(self._closed) < CHANGES_MAX // CHANGES_A_GROUP and not self.disk.is_failing()
 
-    def _clean_up(self) -> None:
+    def _compact(self) -> None:
         """Forget what means nothing any more: while the store cannot be written the same may happen for ever."""
         group = self.open
-        group.close_up()
+        group.compact()
         group.settled = [each for each in group.settled if self._has_left(int(each.row))]
         group.returned = {code for code in group.returned if self._has_left(code >> PLACE_BITS)}
-        latest: dict[object, Change] = {}
+        latest: dict[object, MetadataChange] = {}
         for change in group.changes:
-            latest.pop(change.thing, None)
-            latest[change.thing] = change
+            latest.pop(change.subject, None)
+            latest[change.subject] = change
         group.changes = list(latest.values())
-        self._gathered_most = max(2 * group.gathered(), GATHERED_MANY)
+        self._gathered_most = max(2 * group.pending_records(), GATHERED_MANY)
 
     def _has_left(self, number: int) -> bool:
         """Tell whether anything is left of a row; if not, this group says so, or an earlier."""
         row = self.rows.get(number)
         return row is not None and row.live > 0
 
-    def take(self) -> list[Group]:
+    def take(self) -> list[JournalGroup]:
         """Take the groups that are to be written next, in one transaction; none while others are being written."""
         if self.writing:
             return []
@@ -290,10 +298,10 @@ class Journal:
         groups = self.writing
         self.writing = []
         for group in groups:
-            awaiting = group.awaiting
-            group.is_written()
+            awaiting = group.listeners
+            group.on_written()
             for each in awaiting:
-                each.written(group)
+                each.on_durable(group)
 
     def _close(self) -> None:
         group = self.open
@@ -301,21 +309,21 @@ class Journal:
         if group.live > 0:
             self.rows[int(group.number)] = group
         self._closed.append(group)
-        self.open = Group(self.take_row())
+        self.open = JournalGroup(self.take_row())
         self._gathered_most = GATHERED_MANY
 
     # Sparse groups
 
-    def noted(self, note: Note, number: int) -> None:
+    def noted(self, note: SettlementRecord, number: int) -> None:
         """The store has, or will have, a note about a row."""
         group = self.rows[number]
-        group.notes.append(note)
+        group.settlement_records.append(note)
         note.rows += 1
-        if group.due == 0 and len(group.notes) > NOTES_MAX:
+        if group.compact_at == 0 and len(group.settlement_records) > SETTLEMENT_RECORDS_MAX:
             self._grows_sparse(group)
 
-    def _grows_sparse(self, group: Group) -> None:
-        group.due = self.open.number + PATIENCE
+    def _grows_sparse(self, group: JournalGroup) -> None:
+        group.compact_at = self.open.number + PATIENCE
         self._sparse.append(group)
 
     def _move_sparse(self) -> None:
@@ -325,13 +333,13 @@ class Journal:
         while sparse and left > 0:
             group = sparse[0]
             if group.live > 0:
-                if group.due > self.open.number:
+                if group.compact_at > self.open.number:
                     return
                 left -= group.bytes
                 self._move(group)
             sparse.popleft()
 
-    def _move(self, group: Group) -> None:
+    def _move(self, group: JournalGroup) -> None:
         """Let what is left of a row come anew; the row goes in the same transaction."""
         runs = group.runs
         for at in range(len(runs)):
@@ -343,9 +351,9 @@ class Journal:
                     self.add(runs[at].kept, message)
         group.live = 0
         group.bytes = 0
-        self.bury(group)
+        self.delete_row(group)
 
-    def bury(self, group: Group) -> None:
+    def delete_row(self, group: JournalGroup) -> None:
         """Nothing is left of a row: it goes, with the next transaction."""
         if group.written:
             group.empty()

@@ -11,7 +11,7 @@ from typing import Final
 
 from penstock.core.binding import Binding
 from penstock.core.exchange import Exchange
-from penstock.core.group import Kept
+from penstock.core.group import QueueStorage
 from penstock.core.journal import Journal
 from penstock.core.queue import Queue
 
@@ -19,7 +19,7 @@ NUMBERS_AT_ONCE: Final = 1000
 """Numbers of queues that are set aside at once: not every declaration has to say which one is next."""
 
 
-def lasts(thing: Queue | Exchange | Binding) -> bool:
+def is_durable(thing: Queue | Exchange | Binding) -> bool:
     """Tell whether something is kept, where the broker keeps anything."""
     if isinstance(thing, Queue):
         return thing.durable and thing.owner is None
@@ -29,22 +29,22 @@ def lasts(thing: Queue | Exchange | Binding) -> bool:
         return False
     if thing.exchange is not None:
         return thing.exchange.durable
-    return thing.queue is not None and lasts(thing.queue)
+    return thing.queue is not None and is_durable(thing.queue)
 
 
-def keep(journal: Journal | None, thing: Queue | Exchange | Binding) -> None:
+def persist(journal: Journal | None, thing: Queue | Exchange | Binding) -> None:
     """Have the journal keep what was made, if it lasts; a queue gets its number."""
-    if journal is None or not lasts(thing):
+    if journal is None or not is_durable(thing):
         return
     if isinstance(thing, Queue):
-        thing.keep(Kept(journal, thing, take_number(journal)))
+        thing.keep(QueueStorage(journal, thing, take_number(journal)))
     journal.change(thing)
 
 
-def admit(journal: Journal | None, durable: bool) -> None:
-    """Let somebody make something, durable or not. Raises ResourceError (506) as `Journal.admit` does."""
+def check_writable(journal: Journal | None, durable: bool) -> None:
+    """Let somebody make something, durable or not. Raises ResourceError (506) as `Journal.check_writable` does."""
     if journal is not None and durable:
-        journal.admit()
+        journal.check_writable()
 
 
 def take_number(journal: Journal) -> int:
@@ -55,9 +55,9 @@ def take_number(journal: Journal) -> int:
     return number
 
 
-def forget(journal: Journal | None, thing: Queue | Exchange | Binding) -> None:
+def unpersist(journal: Journal | None, thing: Queue | Exchange | Binding) -> None:
     """Have the journal forget what is no more, if it was kept."""
-    if journal is not None and lasts(thing):
+    if journal is not None and is_durable(thing):
         journal.forget(thing)
 
 

@@ -13,7 +13,7 @@ from mypy_extensions import i16, i64, mypyc_attr
 from penstock.flow.deadlines import NEVER
 
 if TYPE_CHECKING:
-    from penstock.core.group import Group
+    from penstock.core.group import JournalGroup
     from penstock.core.share import AddressShare
 
 OVERHEAD: Final = 240
@@ -120,7 +120,7 @@ class Message:
 class StoredMessage(Message):
     """A message that the store keeps, or is about to (see journal.py)."""
 
-    __slots__ = ("group", "place")
+    __slots__ = ("group", "index")
 
     def __init__(self, address: Envelope, content: bytes, charge: i64, sequence: i64, arrived: float) -> None:
         self.envelope = address  # As in Message: to ask that to do it takes, interpreted, longer than to do it.
@@ -129,9 +129,9 @@ class StoredMessage(Message):
         self.sequence = sequence
         self.arrived = arrived
         self.redeliveries = 0
-        self.group: Group | None = None
+        self.group: JournalGroup | None = None
         """With what it is written; it holds the message, so this is emptied when the message leaves. None: nowhere."""
-        self.place: i64 = 0
+        self.index: i64 = 0
         """Where in that."""
 
 
@@ -159,8 +159,8 @@ class TrackedMessage(StoredMessage):
         left.redeliveries = self.redeliveries
         if self.group is not None:
             left.group = self.group
-            left.place = self.place
-            left.group.messages[left.place] = left
+            left.index = self.index
+            left.group.messages[left.index] = left
             self.group = None
         self.content = b""
         self.share = None

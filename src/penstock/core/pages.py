@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.cursor import let_go
-from penstock.core.group import Group, Kept
+from penstock.core.cursor import trim_settled
+from penstock.core.group import JournalGroup, QueueStorage
 from penstock.core.message import Envelope, StoredMessage, TrackedMessage
-from penstock.core.transit import Loading, Page, Read
+from penstock.core.transit import PageLoadListener, PageRead, PageWrite
 from penstock.flow.deadlines import NEVER
 from penstock.flow.level import UNLIMITED, Level
 
@@ -45,10 +45,10 @@ STOPPED_PERCENT: Final = 70
 """Paging is said to have stopped when nothing is on the disk and memory is filled no further than this."""
 
 
-class Pages:
+class QueuePager:
     """The pages of one queue, and what is on its way to or from them."""
 
-    def __init__(self, broker: Broker, queue: Queue, journal: Journal, kept: Kept) -> None:
+    def __init__(self, broker: Broker, queue: Queue, journal: Journal, kept: QueueStorage) -> None:
         self.broker = broker
         self.queue = queue
         self.journal = journal
@@ -64,11 +64,11 @@ class Pages:
         """What of that is on its way."""
         self.next: i64 = 0
         """The sequence from which on the store is asked."""
-        self.told: bool = False
+        self.finish_reported: bool = False
         """Whether people were told that it pages."""
-        self.reading: Read | None = None
-        self.waiters: list[Loading] = []
-        self._unwritten: deque[Page] = deque()
+        self.reading: PageRead | None = None
+        self.waiters: list[PageLoadListener] = []
+        self._unwritten: deque[PageWrite] = deque()
         self._following: Level | None = None
         """How large the next page is, where it has been read and there was no room for it."""
         self._data: i64 = 1
@@ -77,7 +77,7 @@ class Pages:
 
     # How much may go there
 
-    def takes(self, charge: i64) -> bool:
+    def pages_next(self, charge: i64) -> bool:
         """Tell whether a message goes to the disk that is about to go in."""
         queue = self.queue
         if not queue.overflow.pages:
@@ -97,7 +97,7 @@ class Pages:
                 return True
         return False
 
-    def cover(self, messages: i64, bytes: i64) -> bool:
+    def has_room(self, messages: i64, bytes: i64) -> bool:
         """Tell whether so much more may go in at once, into memory or to the disk."""
         if self.messages == 0 and self.queue.has_memory_for(messages, bytes):
             return True
@@ -143,30 +143,30 @@ class Pages:
         journal.open.paged += charge
         self.messages += 1
         self.bytes += charge
-        self.kept.stock.add(charge, now)
+        self.kept.vhost_usage.add(charge, now)
         self.unwritten_messages += 1
         self.unwritten_bytes += charge
         if queue.storage is not None:
-            journal.touch(self.kept)
+            journal.mark_progress(self.kept)
             if address.persistent:
                 page.lasting += 1
                 page.lasting_bytes += charge
-                journal.promises.made += 1
+                journal.durable_changes.durable_ops += 1
                 journal.open.urgent = True
         if self.unwritten_bytes * 2 > UNWRITTEN_BYTES:
             journal.open.urgent = True
-        if not self.told:
-            self.told = True
+        if not self.finish_reported:
+            self.finish_reported = True
             self.broker.emit_paging(queue, True)
 
-    def _page_for(self, charge: i64, sequence: i64) -> Page:
+    def _page_for(self, charge: i64, sequence: i64) -> PageWrite:
         """Return the page that a message goes to: the last one of the open group, or a new one."""
         if self._unwritten:
             page = self._unwritten[len(self._unwritten) - 1]
             group = page.group
             if not group.sealed and self._is_page(group.live + 1, group.bytes + charge):
                 return page
-        page = Page(self, self.journal.take_row(), sequence)
+        page = PageWrite(self, self.journal.take_row(), sequence)
         self._unwritten.append(page)
         self.journal.open.pages.append(page)
         return page
@@ -177,7 +177,7 @@ class Pages:
             return False
         return messages * 2 <= capacity.messages and bytes * 2 <= capacity.bytes
 
-    def written(self, page: Page) -> None:
+    def written(self, page: PageWrite) -> None:
         """A page is on the disk: its content leaves the memory, unless it is wanted there at once."""
         if page.gone:
             return
@@ -192,16 +192,16 @@ class Pages:
                     message.group = group
                     messages.append(message)
             self.take_in(group, messages, page.end())
-            self.settle_down()
+            self.finish_if_empty()
         else:
             self.queue.update_gate(self.broker.now)
 
     # From the disk
 
-    def look(self) -> None:
+    def request_pages(self) -> None:
         """Ask for pages if there is room for them; find out whether paging has stopped."""
         if self.messages == 0:
-            if self.told:
+            if self.finish_reported:
                 self._end()
         elif self.reading is None and self.messages > self.unwritten_messages and not self.queue.deleted:
             ready, room = self._ready(), self.room()
@@ -211,18 +211,18 @@ class Pages:
             if self.is_wanted(page.messages, page.bytes):
                 most = _less(room.bytes - ready.bytes, self._charge_of(room.messages - ready.messages))
                 most = _less(most * self._data // self._charges, READ_BYTES)
-                self.reading = Read(self, int(self.kept.number), int(self.next), int(most) if most > 0 else 1)
+                self.reading = PageRead(self, int(self.kept.number), int(self.next), int(most) if most > 0 else 1)
                 self.journal.reads.append(self.reading)
 
     def _charge_of(self, messages: i64) -> i64:
         """Return the charge of so many messages that are on the disk, if they are like the others there."""
         return self.bytes if messages >= self.messages else self.bytes // self.messages * messages
 
-    def is_written(self, first: i64) -> bool:
+    def is_page_durable(self, first: i64) -> bool:
         """Tell whether the page that begins with this sequence is known to be on the disk."""
         return not self._unwritten or first < self._unwritten[0].first
 
-    def leave(self, messages: i64, bytes: i64) -> None:
+    def defer_page(self, messages: i64, bytes: i64) -> None:
         """A page of this size was read, and there is no room for it: it is read again when there is."""
         self._following = Level(messages, bytes)
 
@@ -244,7 +244,7 @@ class Pages:
             ready.bytes += queue.dead_letters.hold_budget.bytes
         return ready
 
-    def take_in(self, group: Group, messages: list[StoredMessage], following: i64) -> None:
+    def take_in(self, group: JournalGroup, messages: list[StoredMessage], following: i64) -> None:
         """A page's messages come into memory, as a row of the journal; `following` is the sequence after its last."""
         queue = self.queue
         self.lasting -= self.kept.take_in(messages)
@@ -265,31 +265,31 @@ class Pages:
         self._data += data
         self._charges += charges
 
-    def skip(self, first: i64) -> None:
+    def skip_page(self, first: i64) -> None:
         """There is nothing in the page that begins here, or it cannot be read: go on with those after it.
 
         What was in one that cannot be read counts until the end.
         """
         self._begin_at(first + 1)
 
-    def lose(self) -> i64:
+    def drop_missing(self) -> i64:
         """The store has no more pages, though there should be some: forget them; returns how many messages."""
         lost = self.messages - self.unwritten_messages
-        self.kept.stock.take(self.bytes - self.unwritten_bytes, self.broker.now)
+        self.kept.vhost_usage.take(self.bytes - self.unwritten_bytes, self.broker.now)
         self._forget(lost, self.bytes - self.unwritten_bytes)
         self.lasting = sum([page.lasting for page in self._unwritten if page.group.sealed])
-        self.journal.touch(self.kept)
+        self.journal.mark_progress(self.kept)
         if self._unwritten:
             self._begin_at(self._unwritten[0].first)
-        self.settle_down()
+        self.finish_if_empty()
         return lost
 
-    def settle_down(self) -> None:
+    def finish_if_empty(self) -> None:
         """After messages came into memory, or were forgotten: judge the queue anew, and offer them to who waits."""
         queue = self.queue
         broker = self.broker
         queue.update_gate(broker.now)
-        let_go(queue, broker.now)
+        trim_settled(queue, broker.now)
         broker.watch_lifetime(queue)
         broker.schedule_delivery(queue)
         self._tell_waiters()
@@ -298,7 +298,7 @@ class Pages:
         waiters = self.waiters
         self.waiters = []
         for waiter in waiters:
-            waiter.loaded()
+            waiter.on_loaded()
 
     # The end
 
@@ -316,10 +316,10 @@ class Pages:
             group.pages_gone.append((int(self.kept.number), int(self.next), int(self.queue.tail)))
             self._unwritten.clear()
             self.lasting = 0
-            self.journal.touch(self.kept)
+            self.journal.mark_progress(self.kept)
             self.unwritten_messages = 0
             self.unwritten_bytes = 0
-            self.kept.stock.take(self.bytes, self.broker.now)
+            self.kept.vhost_usage.take(self.bytes, self.broker.now)
             self._forget(count, self.bytes)
         self._tell_waiters()
         return count
@@ -330,8 +330,8 @@ class Pages:
         self.bytes = bytes
         self.lasting = messages
         self.next = first
-        self.told = True
-        self.kept.stock.add(bytes, self.broker.now)
+        self.finish_reported = True
+        self.kept.vhost_usage.add(bytes, self.broker.now)
         self.broker.emit_paging(self.queue, True)
 
     def _begin_at(self, sequence: i64) -> None:
@@ -350,7 +350,7 @@ class Pages:
         capacity = queue.thresholds.capacity
         quiet = Level(_most_of(capacity.messages), _most_of(capacity.bytes))
         if quiet.covers(queue.messages, queue.bytes) or not queue.overflow.pages:
-            self.told = False
+            self.finish_reported = False
             self.broker.emit_paging(queue, False)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.core.group import Kept
+from penstock.core.group import QueueStorage
 from penstock.core.lasting import take_number
-from penstock.core.pages import Pages
+from penstock.core.pages import QueuePager
 from penstock.core.sender import look_again
 from penstock.errors import PreconditionFailed
 
@@ -39,22 +39,22 @@ def without_disk(queue: str) -> PreconditionFailed:
     )
 
 
-def arrange(broker: Broker, queue: Queue) -> None:
+def enable_paging(broker: Broker, queue: Queue) -> None:
     """Let a queue have pages, from the time on that it needs them."""
     journal = broker.journal
     if queue.pages is not None or journal is None:
         return
     kept = queue.storage
     if kept is None:
-        kept = Kept(journal, queue, take_number(journal))
+        kept = QueueStorage(journal, queue, take_number(journal))
         kept.lasting = False
-    queue.enable_paging(Pages(broker, queue, journal, kept))
+    queue.enable_paging(QueuePager(broker, queue, journal, kept))
 
 
-def adopt(broker: Broker, queue: Queue, settings: Settings) -> None:
+def apply_queue_settings(broker: Broker, queue: Queue, settings: Settings) -> None:
     """Let a queue have other settings; whoever waits at a gate that it does not mind any more looks again."""
     if settings.overflow.pages:
-        arrange(broker, queue)
+        enable_paging(broker, queue)
     before = queue.gates
     queue.apply_settings(settings, broker.now)
     for gate in before:

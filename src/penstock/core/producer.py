@@ -21,7 +21,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.core import road
 from penstock.core.entering import enqueue_all
-from penstock.core.group import Awaiting, Group
+from penstock.core.group import DurabilityListener, JournalGroup
 from penstock.core.holding import Held, HeldPublish, HoldBudget
 from penstock.core.lingering import DEADLINE, ENDED, UNCONFIRMED, Loss, count_lost, drop_held
 from penstock.core.message import Message, StoredMessage
@@ -47,13 +47,13 @@ class UnflushedConfirm:
 
     __slots__ = ("number", "group")
 
-    def __init__(self, number: i64, group: Group) -> None:
+    def __init__(self, number: i64, group: JournalGroup) -> None:
         self.number: i64 = number
         self.group = group
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Producer(WaitingPublisher, Awaiting):
+class Producer(WaitingPublisher, DurabilityListener):
     """The publishing side of a session."""
 
     def __init__(self, broker: Broker, name: str, holding: HoldBudget, origin: ConnectionGates | None = None) -> None:
@@ -135,7 +135,7 @@ class Producer(WaitingPublisher, Awaiting):
                 messages <= queue.fast_path_max_messages
                 and size <= queue.fast_path_max_bytes
                 and kept is not None
-                and kept.stock.all_open
+                and kept.vhost_usage.all_open
             ):
                 queue.messages = messages
                 queue.bytes = size
@@ -209,9 +209,9 @@ class Producer(WaitingPublisher, Awaiting):
     ) -> None:
         """Put a message into its queues and see to its confirmation."""
         closed: list[Gate] = []
-        promises = self.broker.durable_changes.made
+        promises = self.broker.durable_changes.durable_ops
         refused = enqueue_all(self.broker, self.own, route, queues, content, charge, closed)
-        if self.confirming and self.broker.durable_changes.made != promises:
+        if self.confirming and self.broker.durable_changes.durable_ops != promises:
             self.await_disk(self.confirms.published + 1 if pending is None else pending.number)
         self.broker.apply_gate_transitions()  # The gate's closing is told before the blocks that come of it.
         for gate in closed:
@@ -285,8 +285,8 @@ class Producer(WaitingPublisher, Awaiting):
         unwritten.append(UnflushedConfirm(number, journal.open))
         journal.wait(self)
 
-    def written(self, group: Group) -> None:
-        """See `Awaiting.written`."""
+    def on_durable(self, group: JournalGroup) -> None:
+        """See `DurabilityListener.on_durable`."""
         unwritten = self.unflushed
         if unwritten and unwritten[0].group is group:
             unwritten.popleft()

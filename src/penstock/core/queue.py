@@ -39,9 +39,9 @@ from penstock.names import QUORUM_DELIVERY_LIMIT, Features
 if TYPE_CHECKING:
     from penstock.core.cursor import Cursor
     from penstock.core.dead_letters import DeadLetterPublisher
-    from penstock.core.group import Kept
+    from penstock.core.group import QueueStorage
     from penstock.core.length import Length
-    from penstock.core.pages import Pages
+    from penstock.core.pages import QueuePager
     from penstock.core.returning import Returning
     from penstock.core.rotation import Rotation
 
@@ -77,7 +77,7 @@ class Queue(QueueCounters):
         self.membership = Membership(self)
         self.tracks_removals: bool = False
         """Whether each message that leaves must be looked at: some count with their address too, or are stored."""
-        self.storage: Kept | None = None
+        self.storage: QueueStorage | None = None
         """What it is in the store; None where it does not outlive the broker."""
         self.reserved_messages: i64 = 0
         self.reserved_bytes: i64 = 0
@@ -115,7 +115,7 @@ class Queue(QueueCounters):
     ) -> None:
         """Take a message whose admission has been decided; may close the gate. `share` is its part in its address."""
         pages = self.pages
-        if pages is not None and pages.takes(charge):
+        if pages is not None and pages.pages_next(charge):
             if share is not None:
                 share.leave(now)  # What is on the disk counts with its address no more than with its virtual host.
             self.tail += 1
@@ -210,7 +210,7 @@ class Queue(QueueCounters):
 
     def covers(self, messages: i64, bytes: i64) -> bool:
         """Tell whether so much more does not pass the capacity, what is reserved included; or may go to the disk."""
-        return self.has_memory_for(messages, bytes) if self.pages is None else self.pages.cover(messages, bytes)
+        return self.has_memory_for(messages, bytes) if self.pages is None else self.pages.has_room(messages, bytes)
 
     def has_memory_for(self, messages: i64, bytes: i64) -> bool:
         """Tell whether so much more does not pass the capacity, what is reserved included."""
@@ -268,7 +268,7 @@ class Queue(QueueCounters):
         self.unacked_messages += messages
         self.unacked_bytes += bytes
         if self.pages is not None:
-            self.pages.look()
+            self.pages.request_pages()
 
     def requeue(self, message: Message, now: float) -> None:
         """Put a delivered message back where it was; one that has come back too often dies."""
@@ -278,7 +278,7 @@ class Queue(QueueCounters):
             self.dead_letter(message, DELIVERY_LIMIT, now)
             return
         if self.storage is not None and isinstance(message, StoredMessage):
-            self.storage.journal.came_back(message)
+            self.storage.journal.on_requeued(message)
         self.ready_queue.put_back(message)
         if self.length is not None:
             self.length.came_back(message, now)
@@ -299,12 +299,12 @@ class Queue(QueueCounters):
             if self.features.max_priority and self.available():
                 return  # What is next here need not be the oldest, so there might be no end to it.
 
-    def keep(self, kept: Kept) -> None:
+    def keep(self, kept: QueueStorage) -> None:
         """Be kept in the store, with the persistent messages that come from now on."""
         self.storage = kept
         self.tracks_removals = True
 
-    def enable_paging(self, pages: Pages) -> None:
+    def enable_paging(self, pages: QueuePager) -> None:
         """Have pages on the disk from now on, or be able to."""
         self.pages = pages
         self.tracks_removals = True
@@ -321,7 +321,7 @@ class Queue(QueueCounters):
         if kept is None and self.pages is not None:
             kept = self.pages.kept
         if kept is not None:
-            kept.let_go(messages, now)
+            kept.forget(messages, now)
         for message in messages:
             if isinstance(message, TrackedMessage) and message.share is not None:
                 message.share.leave(now)
@@ -398,7 +398,7 @@ class Queue(QueueCounters):
         if self.pages is not None:
             self.update_gate(now)
         if self.storage is not None:
-            self.storage.journal.promise()
+            self.storage.journal.require_flush()
         return int(messages + paged)
 
     # Thresholds
@@ -440,8 +440,8 @@ class Queue(QueueCounters):
         paging = False
         if self.pages is not None:
             paging = self.pages.messages > 0
-            self.recheck_on_settle = self.recheck_on_settle or paging or self.pages.told
-            self.pages.look()
+            self.recheck_on_settle = self.recheck_on_settle or paging or self.pages.finish_reported
+            self.pages.request_pages()
         self.fast_path_max_messages = NO_FAST_PATH
         self.fast_path_max_bytes = NO_FAST_PATH
         self.withheld_max_messages = NO_FAST_PATH

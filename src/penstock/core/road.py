@@ -34,8 +34,8 @@ def disk_gates(route: Route, queue: Queue, charge: i64) -> list[Gate]:
     if queue.deleted:
         return NO_GATES
     if kept is not None and route.envelope.persistent:
-        return kept.stock.gates
-    return NO_GATES if pages is None or not pages.takes(charge) else pages.kept.stock.gates
+        return kept.vhost_usage.gates
+    return NO_GATES if pages is None or not pages.pages_next(charge) else pages.kept.vhost_usage.gates
 
 
 def gates_of(queue: Queue) -> list[Gate]:
@@ -43,7 +43,7 @@ def gates_of(queue: Queue) -> list[Gate]:
     kept = queue.storage
     if kept is None and queue.pages is not None:
         kept = queue.pages.kept
-    return queue.gates if kept is None or queue.deleted else [*queue.gates, *kept.stock.gates]
+    return queue.gates if kept is None or queue.deleted else [*queue.gates, *kept.vhost_usage.gates]
 
 
 def first_closed_gate(own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float) -> Gate | None:

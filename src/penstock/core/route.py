@@ -104,7 +104,7 @@ class Route:
     def single_queue_for(self) -> Queue | None:
         """Return the one queue of a message that needs no more than that, whether it is stored or not."""
         queue = self.is_durable
-        if queue is not None and queue.storage is not None and not queue.storage.stock.all_open:
+        if queue is not None and queue.storage is not None and not queue.storage.vhost_usage.all_open:
             return None
         return self.single_queue if queue is None else queue
 

@@ -17,7 +17,7 @@ from penstock.core.leftovers import Leftovers
 from penstock.core.message import Message
 from penstock.core.queue import Queue
 from penstock.core.rotation import wake
-from penstock.core.storing import note_out
+from penstock.core.storing import record_delivery
 from penstock.errors import PreconditionFailed
 from penstock.flow.credit import Credit
 from penstock.flow.deadlines import NEVER
@@ -113,7 +113,7 @@ class Session:
         if queue.length is not None:
             queue.length.left_all(messages)
         if queue.storage is not None:
-            batch.waits_for_disk = note_out(queue.storage, messages)
+            batch.waits_for_disk = record_delivery(queue.storage, messages)
         count = batch.left
         self.next_tag += count
         consumer.delivered += count

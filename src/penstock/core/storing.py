@@ -17,36 +17,36 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.group import Kept
+from penstock.core.group import QueueStorage
 from penstock.core.message import Message, StoredMessage, TrackedMessage
 from penstock.core.queue import Queue
 
-AHEAD_MAX: Final = 65_536
+LOOKAHEAD_MAX: Final = 65_536
 """Sequences that may be announced without having been delivered."""
 AGAIN: Final = 4
 WAITS: Final = 16
 """Deliveries that wait, each within AGAIN groups of the one before, until the mark moves ahead."""
 
 
-def note_out(kept: Kept, messages: list[Message | None]) -> bool:
+def record_delivery(kept: QueueStorage, messages: list[Message | None]) -> bool:
     """Messages are about to go to a consumer; returns whether it must not see them before the open group is written."""
     delivered = kept.delivered
-    on_disk = kept.announced
+    on_disk = kept.redelivery_mark
     for message in messages:
         if message is not None:
             if message.sequence > delivered:
                 delivered = message.sequence
             if message.sequence > on_disk and _comes_back(message):
                 on_disk = message.sequence
-    if delivered == kept.delivered and on_disk == kept.announced:
+    if delivered == kept.delivered and on_disk == kept.redelivery_mark:
         return False
     kept.delivered = delivered
     journal = kept.journal
-    journal.touch(kept)
-    if on_disk > kept.announced:
+    journal.mark_progress(kept)
+    if on_disk > kept.redelivery_mark:
         _wait_less(kept, len(messages))
         return not journal.disk.is_failing()
-    if kept.ahead > 0 and kept.announced - delivered < kept.ahead // 2:
+    if kept.lookahead > 0 and kept.redelivery_mark - delivered < kept.lookahead // 2:
         journal.open.urgent = True  # In time, so that nobody waits.
     return False
 
@@ -58,22 +58,22 @@ def _comes_back(message: Message) -> bool:
     return message.group is not None and message.group.sealed
 
 
-def _wait_less(kept: Kept, messages: i64) -> None:
+def _wait_less(kept: QueueStorage, messages: i64) -> None:
     """A delivery of so many messages must wait: where that goes on and on, announce ahead."""
     group = kept.journal.open
     group.urgent = True
     kept.waits = kept.waits + 1 if group.number - kept.waited <= AGAIN else 1
     kept.waited = group.number
-    kept.ahead = min(2 * kept.ahead + messages, AHEAD_MAX) if kept.waits > WAITS else 0
+    kept.lookahead = min(2 * kept.lookahead + messages, LOOKAHEAD_MAX) if kept.waits > WAITS else 0
 
 
-def announce_exactly(queues: list[Queue]) -> None:
+def reset_lookahead(queues: list[Queue]) -> None:
     """The broker stops: what was announced ahead of deliveries is taken back."""
     for queue in queues:
         kept = queue.storage
-        if kept is not None and kept.announced != kept.delivered:
-            kept.ahead = 0
-            kept.journal.touch(kept)
+        if kept is not None and kept.redelivery_mark != kept.delivered:
+            kept.lookahead = 0
+            kept.journal.mark_progress(kept)
 
 
 def restore(queue: Queue, messages: list[StoredMessage], now: float) -> None:
@@ -88,7 +88,7 @@ def restore(queue: Queue, messages: list[StoredMessage], now: float) -> None:
         queue.messages += 1
         queue.bytes += message.charge
         if queue.storage is not None:
-            queue.storage.stock.add(message.charge, now)
+            queue.storage.vhost_usage.add(message.charge, now)
         if message.sequence > queue.tail:
             queue.tail = message.sequence
     if queue.length is not None:

@@ -12,7 +12,7 @@ from penstock.flow.turns import Turns
 
 if TYPE_CHECKING:
     from penstock.core.clearing import Clearing
-    from penstock.core.pages import Pages
+    from penstock.core.pages import QueuePager
     from penstock.core.returning import Returning
     from penstock.flow.chores import Chore
 
@@ -26,7 +26,7 @@ class QueueCounters(GateOwner):
         self.messages: i64 = 0
         self.bytes: i64 = 0
         """What is in memory."""
-        self.pages: Pages | None = None
+        self.pages: QueuePager | None = None
         """What of it is on the disk only; None where nothing ever was and the policy is not to page."""
         self.highest_messages: i64 = 0
         self.highest_bytes: i64 = 0

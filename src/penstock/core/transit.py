@@ -6,27 +6,27 @@ from typing import TYPE_CHECKING
 
 from mypy_extensions import i64, trait
 
-from penstock.core.group import Group, Run
+from penstock.core.group import JournalGroup, MessageRun
 
 if TYPE_CHECKING:
-    from penstock.core.pages import Pages
+    from penstock.core.pages import QueuePager
 
 
 @trait
-class Loading:
+class PageLoadListener:
     """Somebody who waits until messages of a queue are in memory again."""
 
-    def loaded(self) -> None:
+    def on_loaded(self) -> None:
         """Some are, or there are no more."""
         raise NotImplementedError
 
 
-class Read:
+class PageRead:
     """Pages that the store is asked for."""
 
     __slots__ = ("pages", "number", "first", "most")
 
-    def __init__(self, pages: Pages, number: int, first: int, most: int) -> None:
+    def __init__(self, pages: QueuePager, number: int, first: int, most: int) -> None:
         self.pages = pages
         self.number = number
         """The queue's."""
@@ -36,15 +36,15 @@ class Read:
         """Bytes of data; one page at least."""
 
 
-class Page:
+class PageWrite:
     """A page on its way to the disk."""
 
     __slots__ = ("pages", "group", "first", "lasting", "lasting_bytes", "gone")
 
-    def __init__(self, pages: Pages, number: i64, first: i64) -> None:
+    def __init__(self, pages: QueuePager, number: i64, first: i64) -> None:
         self.pages = pages
-        self.group = Group(number)
-        self.group.runs.append(Run(pages.kept, 0))
+        self.group = JournalGroup(number)
+        self.group.runs.append(MessageRun(pages.kept, 0))
         self.first: i64 = first
         self.lasting: i64 = 0
         self.lasting_bytes: i64 = 0

@@ -11,11 +11,11 @@ from penstock.core.dead_letters import DeadLetterPublisher
 from penstock.core.ending import BindingsEnd
 from penstock.core.equivalence import check_exchange, check_queue
 from penstock.core.exchange import Exchange, alternate_of, make_exchange
-from penstock.core.lasting import admit, forget, keep, lasts
+from penstock.core.lasting import check_writable, is_durable, persist, unpersist
 from penstock.core.length import limit
 from penstock.core.message import Envelope
 from penstock.core.metadata import COMPARED
-from penstock.core.paging import arrange, check
+from penstock.core.paging import check, enable_paging
 from penstock.core.queue import Queue
 from penstock.core.route import Route
 from penstock.core.routing import CONTROL_EXCHANGE, RouteLookup
@@ -130,13 +130,13 @@ class VirtualHost:
         check_flags(name, features, durable, auto_delete, owner is not None)
         settings = self.table.queue(self.name, name, read_arguments(name, arguments))
         check(name, settings, features, self.gates.broker.journal)
-        admit(self.gates.broker.journal, durable and owner is None)
+        check_writable(self.gates.broker.journal, durable and owner is None)
         queue = Queue(self.name, name, settings, self.turns, features)
         queue.arguments = arguments
         queue.durable = durable
         queue.auto_delete = auto_delete
         queue.owner = owner
-        keep(self.gates.broker.journal, queue)
+        persist(self.gates.broker.journal, queue)
         self.add_queue(queue)
         return queue
 
@@ -145,7 +145,7 @@ class VirtualHost:
         self.queues[queue.name] = queue
         queue.arguments_charge = self.gates.metadata.add(self.name, queue.arguments)
         if queue.settings.overflow.pages:
-            arrange(self.gates.broker, queue)
+            enable_paging(self.gates.broker, queue)
         self.gates.attach_queue(queue)
         self.setup_dead_lettering(queue)
         limit(self.gates.broker, queue)
@@ -188,7 +188,7 @@ class VirtualHost:
         if self.replies.pop(queue.name, None) is None:
             del self.queues[queue.name]
         self._end_bindings(QUEUE, queue.name, [])
-        forget(self.gates.broker.journal, queue)
+        unpersist(self.gates.broker.journal, queue)
         self.gates.metadata.give_back(self.name, queue.arguments_charge)
         queue.arguments_charge = 0
         self.epoch += 1
@@ -239,13 +239,13 @@ class VirtualHost:
         self.gates.metadata.admit(f"exchange '{name}' in vhost '{self.name}'", self.name, arguments)
         made.alternate = alternate_of(name, self.name, arguments)
         self.table.limits("address", name)  # What patterns say about it must be possible together.
-        admit(self.gates.broker.journal, durable)
+        check_writable(self.gates.broker.journal, durable)
         made.durable = durable
         made.auto_delete = auto_delete
         made.internal = internal
         made.arguments = arguments
         self.add_exchange(made)
-        keep(self.gates.broker.journal, made)
+        persist(self.gates.broker.journal, made)
         return made
 
     def add_exchange(self, exchange: Exchange) -> None:
@@ -282,7 +282,7 @@ class VirtualHost:
         self.epoch += 1
         self.gates.forget_address(self, exchange.name)
         exchange.deleted = True
-        forget(self.gates.broker.journal, exchange)
+        unpersist(self.gates.broker.journal, exchange)
         self._end_bindings(EXCHANGE, exchange.name, list(exchange.bindings.values()))
 
     # Bindings
@@ -324,11 +324,11 @@ class VirtualHost:
         if not from_store:
             thing = f"binding from exchange '{source}' to {binding.binding_key[0]} '{binding.binding_key[1]}' in vhost '{self.name}'"
             self.gates.metadata.admit(thing, self.name, arguments, times_kept(origin))
-        admit(self.gates.broker.journal, lasts(binding))
+        check_writable(self.gates.broker.journal, is_durable(binding))
         self.bindings.add(binding)
         binding.arguments_charge = self.gates.metadata.add(self.name, arguments, times_kept(origin))
         self.epoch += 1
-        keep(self.gates.broker.journal, binding)
+        persist(self.gates.broker.journal, binding)
         return binding
 
     def unbind(
@@ -345,7 +345,7 @@ class VirtualHost:
         self.gates.metadata.give_back(self.name, binding.arguments_charge)
         binding.arguments_charge = 0
         self.epoch += 1
-        forget(self.gates.broker.journal, binding)
+        unpersist(self.gates.broker.journal, binding)
 
     def _end_bindings(self, kind: str, name: str, bindings: list[Binding]) -> None:
         """Remove the bindings of a queue or an exchange that was deleted, those that lead to it included.

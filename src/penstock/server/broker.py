@@ -29,11 +29,11 @@ from penstock.errors import BrokerError, ConfigError, StartError, StoreError
 from penstock.flow.work import Steps
 from penstock.names import BROKER
 from penstock.server.flowlog import FlowLog
-from penstock.server.keeper import Keeper
+from penstock.server.keeper import StoreWriter
 from penstock.server.listener import Listener
 from penstock.server.machine import memory_bytes, open_files
 from penstock.server.opening import store_of, take_hold
-from penstock.server.shell import Shell
+from penstock.server.shell import EventLoop
 from penstock.server.transport import Transport
 from penstock.store.directory import DataDirectory
 
@@ -74,7 +74,7 @@ class Broker:
         place = data if data is not None else self.settings.data
         self._directory = None if place is None else DataDirectory(Path(place))
         self._standby = standby
-        self._keeper: Keeper | None = None
+        self._keeper: StoreWriter | None = None
         self._store = store_of(self.settings.store, self._directory)
         self.kept_in: str = "" if self._store is None else str(self._store)
         """Where what is durable outlives the broker; empty where nothing does."""
@@ -83,7 +83,7 @@ class Broker:
         self._reloading: asyncio.Task[None] | None = None
         self._reload_again: bool = False
         """Whether the settings file is to be read once more."""
-        self._shell: Shell | None = None
+        self._shell: EventLoop | None = None
         self.addresses: list[tuple[str, int]] = []
         """Where it accepts connections: host and port."""
         self.hub = self._make_hub()
@@ -114,8 +114,8 @@ class Broker:
                 self.hub.recorder.wall_offset = self.hub.control.wall_offset
             if self._store is not None:
                 await take_hold(self._store, self._standby)
-                self._keeper = Keeper(self._store, self.hub.broker)
-            self._shell = Shell(self.hub, loop, self._flow_log, self._keeper)
+                self._keeper = StoreWriter(self._store, self.hub.broker)
+            self._shell = EventLoop(self.hub, loop, self._flow_log, self._keeper)
             if self._keeper is not None:
                 await self._keeper.recover(self._shell)
             for host, port in self._listen:
@@ -260,7 +260,7 @@ class Broker:
         hub.node = f"penstock@{socket.gethostname()}"
         return hub
 
-    async def _serve_http(self, host: str, port: int, shell: Shell) -> None:
+    async def _serve_http(self, host: str, port: int, shell: EventLoop) -> None:
         """Serve the HTTP API; its libraries are imported only now, for they take longer than all the rest."""
         from penstock.server.http.serving import HttpListener
 
@@ -268,7 +268,7 @@ class Broker:
         self.http_addresses = await self._http.start(host, port)
         shell.listeners += [("http", *address) for address in self.http_addresses]
 
-    async def _bind(self, loop: asyncio.AbstractEventLoop, host: str, port: int, shell: Shell) -> None:
+    async def _bind(self, loop: asyncio.AbstractEventLoop, host: str, port: int, shell: EventLoop) -> None:
         listener = Listener(self.hub, loop, lambda: Transport(shell))
         addresses = await listener.start(host, port, "listen")
         self._servers.append(listener)

@@ -24,7 +24,7 @@ PART: Final = 4
 """This part of what is left to the nearest mark may be written between two looks."""
 
 
-class Gauge:
+class DiskSampler:
     """Of one store; `left` and `short` are set by the event loop, everything else is the writer's."""
 
     def __init__(self, store: Store) -> None:
@@ -46,7 +46,7 @@ class Gauge:
         if self._written * PART < self.left and time.monotonic() - self._looked < LOOK_S:
             return None
         if self.short:
-            self.store.tidy()
+            self.store.reclaim_space()
         return self.look()
 
     def look(self) -> Usage:

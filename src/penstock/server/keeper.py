@@ -25,7 +25,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from penstock.adapter.keeping.account import Account, summed_up
+from penstock.adapter.keeping.account import MessageAudit, summed_up
 from penstock.adapter.keeping.commits import encode_steps
 from penstock.adapter.keeping.loading import Loader
 from penstock.adapter.keeping.recovery import Recovery
@@ -33,17 +33,17 @@ from penstock.adapter.keeping.restore import restore_steps
 from penstock.adapter.keeping.walltimes import WallTimes
 from penstock.core.broker import Broker
 from penstock.core.journal import Journal
-from penstock.core.storing import announce_exactly
-from penstock.core.transit import Read
+from penstock.core.storing import reset_lookahead
+from penstock.core.transit import PageRead
 from penstock.errors import StoreError, StoreLost
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps
-from penstock.server.gauge import Gauge
-from penstock.store.commit import Commit, Row
+from penstock.server.gauge import DiskSampler
+from penstock.store.commit import MessageRow, StoreTransaction
 from penstock.store.store import Store, Usage
 
 if TYPE_CHECKING:
-    from penstock.server.shell import Shell
+    from penstock.server.shell import EventLoop
 
 LAZY_S: Final = 0.01
 """Seconds for which acknowledgements alone are gathered: nobody is told anything when they are on the disk."""
@@ -61,7 +61,7 @@ TOLD_EVERY: Final = 100_000
 log = logging.getLogger("penstock")
 
 
-class Keeper:
+class StoreWriter:
     """The store of one broker. Everything but `_run` is the event loop's."""
 
     def __init__(self, store: Store, broker: Broker) -> None:
@@ -70,13 +70,13 @@ class Keeper:
         self.lost: asyncio.Future[StoreError]
         """Done when nothing is written any more: another broker has taken the store over, or there is a fault of ours;
         made by `recover`."""
-        self._shell: Shell | None = None
-        self.gauge = Gauge(store)
-        self._encoding: Steps[Commit] | None = None
+        self._shell: EventLoop | None = None
+        self.gauge = DiskSampler(store)
+        self._encoding: Steps[StoreTransaction] | None = None
         """What is being put together for the writer: a share of work each turn."""
         self._wall_offset: float = 0.0
         """With which its rows are put together."""
-        self._writing: Commit | None = None
+        self._writing: StoreTransaction | None = None
         self._since: float = 0.0
         """When it was given to the writer: seconds of the loop's clock."""
         self._gathering: asyncio.TimerHandle | None = None
@@ -89,12 +89,12 @@ class Keeper:
         """Whether pages could not be read the last time."""
         self._loader = Loader()
         self._times = WallTimes(0.0)
-        self._jobs: queue.SimpleQueue[Commit | Read | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[StoreTransaction | PageRead | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="penstock-store", daemon=True)
 
     # Begin and end
 
-    async def recover(self, shell: Shell) -> None:
+    async def recover(self, shell: EventLoop) -> None:
         """Bring back what the store has, into a broker that has only what its configuration says; then begin to write.
 
         It may be cancelled between two steps: nothing has been written then. Raises StoreError.
@@ -108,7 +108,7 @@ class Keeper:
             shell.resting = False
         self._thread.start()
 
-    async def _recover(self, shell: Shell) -> None:
+    async def _recover(self, shell: EventLoop) -> None:
         hub = shell.hub
         broker = hub.broker
         self._shell = shell
@@ -125,8 +125,8 @@ class Keeper:
         recovery = Recovery(broker, self.journal, hub.control.wall_offset)
         for position in self.store.positions():
             recovery.position(position)
-        for note in self.store.notes():
-            recovery.note(note.number, note.data)
+        for note in self.store.settlements():
+            recovery.settlement(note.number, note.data)
         told = 0
         for index, row in enumerate(self.store.rows()):
             if index % ROWS_A_STEP == 0:
@@ -148,9 +148,9 @@ class Keeper:
 
     def _restore(self, told_of: list[str]) -> Steps[None]:
         assert self._shell is not None
-        told_of += yield from restore_steps(self._shell.hub, self.store.things())
+        told_of += yield from restore_steps(self._shell.hub, self.store.metadata())
 
-    def _refuse_damage(self, account: Account) -> None:
+    def _refuse_damage(self, account: MessageAudit) -> None:
         """A broker that serves what is left would forget what is lost, with every message that it writes."""
         damaged = self.store.damaged
         losses = account.losses(damaged)
@@ -169,9 +169,9 @@ class Keeper:
         if self._thread.is_alive() and not self.lost.done():
             assert self._shell is not None
             for vhost in self._shell.hub.broker.vhosts.values():
-                announce_exactly(list(vhost.queues.values()))
+                reset_lookahead(list(vhost.queues.values()))
             self._idle.clear()
-            self.turn()
+            self.run_once()
             try:
                 async with asyncio.timeout(LEAVE_S):
                     while not self.journal.is_idle():
@@ -190,9 +190,9 @@ class Keeper:
 
     # The event loop's side
 
-    def turn(self) -> None:
+    def run_once(self) -> None:
         """Have written what there is to write, at the end of a turn of the loop."""
-        self._ask()
+        self._request_pages()
         journal = self.journal
         if self._writing is not None or self.lost.done():
             return
@@ -206,7 +206,7 @@ class Keeper:
         else:
             self._idle.set()
 
-    def _ask(self) -> None:
+    def _request_pages(self) -> None:
         """Have the pages read that are wanted."""
         for read in self.journal.take_reads():
             self._jobs.put(read)
@@ -244,7 +244,7 @@ class Keeper:
             self._give(end.value)
         except Exception as error:  # A fault of ours. To go on could be to confirm what is not written.
             log.exception("what is to be kept could not be put together")
-            self._lose(
+            self._fail_permanently(
                 StoreError(
                     f"what is to be kept could not be put together ({type(error).__name__}: {error}), so nothing is "
                     "confirmed any more and the broker ends; what was confirmed is in the store: start it again"
@@ -253,21 +253,21 @@ class Keeper:
         finally:
             work.limit = UNLIMITED_WORK
 
-    def _give(self, commit: Commit) -> None:
+    def _give(self, commit: StoreTransaction) -> None:
         """Have a transaction written."""
         assert self._shell is not None
         if commit.rows:
             self._times.write(min(row.number for row in commit.rows), self._wall_offset)
         self._writing = commit
         self._since = self._shell.loop.time()
-        self._aim()
+        self._update_sampler()
         self._jobs.put(commit)
 
     def _written(self, failure: StoreError | None, usage: Usage | None) -> None:
         assert self._shell is not None
         hub = self._shell.hub
         if isinstance(failure, StoreLost):
-            self._lose(failure)
+            self._fail_permanently(failure)
             return
         if failure is not None:
             self._fails(str(failure))
@@ -298,7 +298,7 @@ class Keeper:
         """Tell whether, after `stop`, the writer still waits for its disk, and has the store to itself."""
         return self._thread.is_alive()
 
-    def _lose(self, failure: StoreError) -> None:
+    def _fail_permanently(self, failure: StoreError) -> None:
         """Nothing that happens here from now on is written: the broker must stop."""
         if not self.lost.done():
             self.lost.set_result(failure)
@@ -317,28 +317,28 @@ class Keeper:
         disk = hub.broker.gates.disk
         free = UNLIMITED if usage.free is None else usage.free
         disk.measured(usage.used, free, usage.total or 0, hub.broker.now, usage.needed)
-        self._aim()
+        self._update_sampler()
         self._shell.schedule()
 
-    def _aim(self) -> None:
+    def _update_sampler(self) -> None:
         """Let the writer know how near the marks are; they may have been set since it looked."""
         disk = self.journal.disk
         self.gauge.left = max(int(disk.left()), 0)
         self.gauge.short = disk.is_short()
 
-    def _loaded(self, read: Read, rows: list[Row]) -> None:
+    def _loaded(self, read: PageRead, rows: list[MessageRow]) -> None:
         """Pages that a queue wants back have been read."""
         assert self._shell is not None
         self._unreadable = False
         self._shell.hub.begin(self._shell.loop.time())
         for sentence in self._loader.load(read, rows, self._times):
             log.error("reading back: %s", sentence)
-        self._ask()  # At once: the next ones are read while these are on their way to consumers.
+        self._request_pages()  # At once: the next ones are read while these are on their way to consumers.
         self._shell.schedule()
 
-    def _not_loaded(self, read: Read, failure: StoreError) -> None:
+    def _not_loaded(self, read: PageRead, failure: StoreError) -> None:
         if isinstance(failure, StoreLost):
-            self._lose(failure)
+            self._fail_permanently(failure)
             return
         if not self._unreadable:
             log.error("what is paged cannot be read, and is tried again until it can: %s", failure)
@@ -352,16 +352,16 @@ class Keeper:
             try:
                 job = self._jobs.get(timeout=self.gauge.patience_s())
             except queue.Empty:
-                usage = self._rest()
+                usage = self._be_idle()
                 if usage is not None and not self._post(partial(self._measured, usage)):
                     return
                 continue
             if job is None:
                 return
-            if not self._post(self._read(job) if isinstance(job, Read) else self._commit(job)):
+            if not self._post(self._read(job) if isinstance(job, PageRead) else self._commit(job)):
                 return
 
-    def _commit(self, commit: Commit) -> Callable[[], None]:
+    def _commit(self, commit: StoreTransaction) -> Callable[[], None]:
         """Write a transaction, and look what room the store takes if it is time to."""
         try:
             self.store.commit(commit)
@@ -375,40 +375,40 @@ class Keeper:
         except StoreLost as error:
             return partial(self._written, error, None)
         except StoreError as error:
-            self._complain(error)
+            self._log_once(error)
             return partial(self._written, None, None)
 
-    def _read(self, read: Read) -> Callable[[], None]:
+    def _read(self, read: PageRead) -> Callable[[], None]:
         try:
             return partial(self._loaded, read, self.store.pages(read.number, read.first, read.most))
         except StoreError as error:
             return partial(self._not_loaded, read, error)
 
-    def _rest(self) -> Usage | None:
+    def _be_idle(self) -> Usage | None:
         """Nothing is to be written: let the store give back what it does not need, a little at a time."""
         assert self._shell is not None
         try:
-            self._tidy()
+            self._reclaim_space()
             return self.gauge.look()
         except StoreLost as error:
-            self._post(partial(self._lose, error))
+            self._post(partial(self._fail_permanently, error))
         except StoreError as error:
-            self._complain(error)
+            self._log_once(error)
         return None
 
-    def _tidy(self) -> None:
+    def _reclaim_space(self) -> None:
         """Tidy up until somebody has something to write. Raises StoreLost."""
         try:
-            while self._jobs.empty() and self.store.tidy():
+            while self._jobs.empty() and self.store.reclaim_space():
                 pass
         except StoreLost:
             raise
         except StoreError as error:  # Most likely the disk is full: just then it matters what room there is.
-            self._complain(error)
+            self._log_once(error)
         else:
             self._complained = ""
 
-    def _complain(self, error: StoreError) -> None:
+    def _log_once(self, error: StoreError) -> None:
         """Log that the store could not be looked after: once, for it is tried every second."""
         if str(error) != self._complained:
             self._complained = str(error)

@@ -6,22 +6,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.adapter.keeping.account import Loss
-from penstock.adapter.keeping.counting import Counting
-from penstock.store.commit import Commit
+from penstock.adapter.keeping.counting import StoreScanner
+from penstock.store.commit import StoreTransaction
 from penstock.store.directory import DataDirectory
 from penstock.store.repair import Saved, repair
 from penstock.store.sqlite import SqliteStore
 from penstock.store.store import Damage, Store
 
 
-class Found(NamedTuple):
+class CheckReport(NamedTuple):
     """What was found in a store."""
 
     damaged: list[Damage]
     losses: list[Loss]
 
 
-class Mended(NamedTuple):
+class RepairReport(NamedTuple):
     """What has become of a damaged data directory."""
 
     saved: Saved
@@ -32,28 +32,28 @@ class Mended(NamedTuple):
     """Queues that had lost their declaration and were declared anew, in words."""
 
 
-def look(store: Store) -> Found:
+def check_store(store: Store) -> CheckReport:
     """Read everything in a store that no broker is using. Raises StoreError, StartError."""
-    counting = Counting()
+    counting = StoreScanner()
     try:
         store.open()
         damaged = store.check(counting.take) + counting.damaged
     finally:
         store.close()
-    return Found(damaged, counting.account.losses(damaged))
+    return CheckReport(damaged, counting.account.losses(damaged))
 
 
-def look_in(path: Path) -> Found:
+def check_directory(path: Path) -> CheckReport:
     """Read everything in a data directory that no broker is using. Raises as `look`."""
     directory = DataDirectory(path)
     directory.hold()
     try:
-        return look(SqliteStore(path))
+        return check_store(SqliteStore(path))
     finally:
         directory.unlock()
 
 
-def save(source: Path, target: Path) -> Mended:
+def repair_directory(source: Path, target: Path) -> RepairReport:
     """Save what can be read of a data directory in another, and let that say how much it is. Raises as `repair`."""
     saved = repair(source, target)
     directory = DataDirectory(target)
@@ -63,19 +63,19 @@ def save(source: Path, target: Path) -> Mended:
     finally:
         directory.unlock()
     losses = counting.account.losses(saved.lost + counting.damaged)
-    return Mended(saved, counting.account.total(), losses, declared)
+    return RepairReport(saved, counting.account.total(), losses, declared)
 
 
-def _settle(store: Store) -> tuple[Counting, list[str]]:
+def _settle(store: Store) -> tuple[StoreScanner, list[str]]:
     """Count what was saved, write that, and declare the queues that have no declaration; returns these in words."""
-    counting = Counting()
+    counting = StoreScanner()
     try:
         store.open()
         counting.damaged += store.check(counting.take)
         names = counting.account.names
         before = set(names)
-        commit = Commit()
-        commit.things = counting.declarations()
+        commit = StoreTransaction()
+        commit.metadata = counting.declarations()
         commit.positions = counting.account.corrected(counting.positions)
         store.commit(commit)
     finally:

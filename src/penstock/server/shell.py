@@ -18,11 +18,11 @@ from penstock.adapter.amqp091.peer import CLOSED, Peer
 from penstock.adapter.hub import Hub
 from penstock.adapter.publication import Publication
 from penstock.adapter.refusals import HANDSHAKE
-from penstock.adapter.waking import InMemory, OnDisk
+from penstock.adapter.waking import DurableCallback, PageLoadCallback
 from penstock.core.lingering import ENDED
 from penstock.core.queue import Queue
 from penstock.server.flowlog import FlowLog
-from penstock.server.keeper import Keeper
+from penstock.server.keeper import StoreWriter
 from penstock.server.transport import Transport
 
 READ_BYTES: Final = 256 * 1024
@@ -46,7 +46,7 @@ may open and close a thousand times a second, and what is done for one line at a
 log = logging.getLogger("penstock")
 
 
-class Shell:
+class EventLoop:
     """All sockets of one broker, on one event loop."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Shell:
         hub: Hub,
         loop: asyncio.AbstractEventLoop,
         flow_log: FlowLog | None = None,
-        keeper: Keeper | None = None,
+        keeper: StoreWriter | None = None,
     ) -> None:
         self.hub = hub
         self.loop = loop
@@ -73,7 +73,7 @@ class Shell:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: float | None = None
         self._ticking = loop.call_later(TICK_S, self._tick)
-        self._gathering: asyncio.TimerHandle | None = None
+        self._log_batch_timer: asyncio.TimerHandle | None = None
         """Set for a moment after a log line has gone out."""
         self._lines: int = 0
         """Log lines that went out in that moment."""
@@ -155,9 +155,9 @@ class Shell:
         """Have a turn made in this pass of the loop, once."""
         if not self._scheduled:
             self._scheduled = True
-            self.loop.call_soon(self.turn)
+            self.loop.call_soon(self.run_once)
 
-    def turn(self) -> None:
+    def run_once(self) -> None:
         """Act on input that waits, let go on who may, write what there is to write, arm the timer."""
         self._scheduled = False
         if self.resting:
@@ -185,10 +185,10 @@ class Shell:
                 known.set_result(None)
         self._tell()
         if self.keeper is not None:
-            self.keeper.turn()
+            self.keeper.run_once()
         if hub.scheduler.begin_turn() or more or self._to_write:
             self.schedule()
-        self._arm()
+        self._arm_timer()
         end = self.loop.time()
         hub.scheduler.turn_times.end_turn(self._busy_s + end - start, end)
         self._busy_s = 0.0
@@ -208,7 +208,7 @@ class Shell:
         journal = self.hub.broker.journal
         if journal is not None:
             known = self.loop.create_future()
-            awaiting = OnDisk(partial(_wake, known))
+            awaiting = DurableCallback(partial(_wake, known))
             journal.wait(awaiting)
             self.schedule()
             try:
@@ -216,13 +216,13 @@ class Shell:
                     await known
             finally:
                 if known.cancelled() or not known.done():
-                    journal.wait_no_more(awaiting)
+                    journal.cancel_wait(awaiting)
 
     async def in_memory(self, queue: Queue) -> None:
         """Wait until the next message of a queue is in memory, if it has any."""
         while not queue.available() and queue.waiting() and queue.pages is not None:
             known = self.loop.create_future()
-            queue.pages.waiters.append(InMemory(partial(_wake, known)))
+            queue.pages.waiters.append(PageLoadCallback(partial(_wake, known)))
             self.schedule()
             await known
 
@@ -234,8 +234,8 @@ class Shell:
         """Hand log lines and the flow log's records over to those who write them."""
         if self._lines < LINES_AT_ONCE and self.hub.has_notes():
             self._log()
-            if self._gathering is None:
-                self._gathering = self.loop.call_later(GATHER_S, self._gathered)
+            if self._log_batch_timer is None:
+                self._log_batch_timer = self.loop.call_later(GATHER_S, self._gathered)
         if self.flow_log is not None:
             records = self.hub.take_records()
             if records:
@@ -253,10 +253,10 @@ class Shell:
 
     def _gathered(self) -> None:
         self._lines = 0
-        self._gathering = None
+        self._log_batch_timer = None
         self._tell()
-        if self.hub.has_notes() and self._gathering is None:
-            self._gathering = self.loop.call_later(GATHER_S, self._gathered)
+        if self.hub.has_notes() and self._log_batch_timer is None:
+            self._log_batch_timer = self.loop.call_later(GATHER_S, self._gathered)
 
     def _write(self, connection: Connection) -> None:
         transport = self.transports.get(connection.number)
@@ -282,7 +282,7 @@ class Shell:
             if connection.in_line:
                 self.schedule()
 
-    def _arm(self) -> None:
+    def _arm_timer(self) -> None:
         when = self.hub.next_deadline()
         if when == self._timer_at:
             return
@@ -294,7 +294,7 @@ class Shell:
     def _on_timer(self) -> None:
         self._timer = None
         self._timer_at = None
-        self.turn()
+        self.run_once()
 
     def _tick(self) -> None:
         self._ticking = self.loop.call_later(TICK_S, self._tick)
@@ -356,7 +356,7 @@ class Shell:
     async def finish_ends(self) -> None:
         """Make turns until every end that has begun is over: what went back to its queue counts in the store."""
         while self.hub.broker.endings.pending():
-            self.turn()
+            self.run_once()
             await asyncio.sleep(0)
 
     def stop(self) -> None:
@@ -368,8 +368,8 @@ class Shell:
         while self.hub.has_notes():
             self._log()
         self._ticking.cancel()
-        if self._gathering is not None:
-            self._gathering.cancel()
+        if self._log_batch_timer is not None:
+            self._log_batch_timer.cancel()
         if self._timer is not None:
             self._timer.cancel()
 

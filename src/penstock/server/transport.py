@@ -12,7 +12,7 @@ from penstock.adapter.amqp091.peer import CLOSED, Peer
 from penstock.core.lingering import ENDED, RESET
 
 if TYPE_CHECKING:
-    from penstock.server.shell import Shell
+    from penstock.server.shell import EventLoop
 
 WRITE_HIGH = 1024 * 1024
 WRITE_LOW = 256 * 1024
@@ -35,7 +35,7 @@ class Transport(asyncio.BufferedProtocol):
     It reads into the shell's one buffer, for a read is acted on before the next.
     """
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: EventLoop) -> None:
         self.shell = shell
         self.connection: Connection | None = None
         self.full = False

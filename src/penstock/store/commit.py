@@ -17,7 +17,7 @@ COMMITS: Final = "commits"
 """The name of the count of transactions, beside those of the tables."""
 
 
-class Row(NamedTuple):
+class MessageRow(NamedTuple):
     """Messages."""
 
     number: int
@@ -32,14 +32,14 @@ class Row(NamedTuple):
     """The sum of their charges, in bytes."""
 
 
-class Note(NamedTuple):
+class SettlementRecord(NamedTuple):
     """What has become of messages in rows."""
 
     number: int
     data: bytes
 
 
-class Thing(NamedTuple):
+class MetadataRecord(NamedTuple):
     """Something declared, as it is now."""
 
     kind: str
@@ -48,7 +48,7 @@ class Thing(NamedTuple):
     """None: it is no more."""
 
 
-class Position(NamedTuple):
+class QueuePosition(NamedTuple):
     """How far a queue has come."""
 
     queue: int
@@ -61,37 +61,46 @@ class Position(NamedTuple):
     """How many of its messages are in rows and settled by no note; UNKNOWN in a store of form 1."""
 
 
-class Commit:
+class StoreTransaction:
     """One transaction: all of it, or nothing. What is new is written first, then what is gone goes."""
 
-    __slots__ = ("notes", "notes_gone", "pages_gone", "positions", "positions_gone", "rows", "rows_gone", "things")
+    __slots__ = (
+        "settlements",
+        "settlements_gone",
+        "pages_gone",
+        "positions",
+        "positions_gone",
+        "rows",
+        "rows_gone",
+        "metadata",
+    )
 
     def __init__(self) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[MessageRow] = []
         self.rows_gone: list[int] = []
         """Numbers of rows that are not needed any more."""
         self.pages_gone: list[tuple[int, int, int]] = []
         """The number of a queue, and two sequences: its pages whose first message is one of these, both included."""
-        self.notes: list[Note] = []
-        self.notes_gone: list[int] = []
-        self.things: list[Thing] = []
+        self.settlements: list[SettlementRecord] = []
+        self.settlements_gone: list[int] = []
+        self.metadata: list[MetadataRecord] = []
         """In the order of their changes; see `latest`."""
-        self.positions: list[Position] = []
+        self.positions: list[QueuePosition] = []
         self.positions_gone: list[int] = []
         """Numbers of queues that are no more."""
 
-    def latest(self) -> list[Thing]:
+    def latest(self) -> list[MetadataRecord]:
         """Return the last state of each thing; what is new in the order in which it was first named.
 
         This is what is written, and not each change: to delete a thing, declare it and another, and to do so once more
         because nobody knows whether it was done, would else put the two in another order.
         """
-        return list({(thing.kind, thing.key): thing for thing in self.things}.values())
+        return list({(thing.kind, thing.key): thing for thing in self.metadata}.values())
 
     def size(self) -> int:
         """Return about how many bytes it writes."""
         return (
             sum(len(row.data) for row in self.rows)
-            + sum(len(note.data) for note in self.notes)
-            + sum(len(thing.data or b"") for thing in self.things)
+            + sum(len(note.data) for note in self.settlements)
+            + sum(len(thing.data or b"") for thing in self.metadata)
         )

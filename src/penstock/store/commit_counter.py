@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from penstock.errors import StoreError
-from penstock.store.commit import Commit
+from penstock.store.commit import StoreTransaction
 from penstock.store.directory import synchronise
 
 COUNTER_FILE: Final = "messages.commits"
@@ -41,7 +41,7 @@ class Count(NamedTuple):
     messages: int
     """How many messages these transactions brought, whether they are still there or not."""
 
-    def plus(self, commit: Commit) -> Count:
+    def plus(self, commit: StoreTransaction) -> Count:
         """Return the count with this transaction."""
         messages = self.messages + sum(row.messages for row in commit.rows)
         return Count(self.transactions + 1, min(messages, LARGEST))

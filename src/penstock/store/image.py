@@ -34,7 +34,7 @@ class Broken(Exception):
     """Octets that are no record."""
 
 
-class Image:
+class DatabaseImage:
     """The file and its log, as one state. Nothing is written. Raises OSError if they cannot be read at all."""
 
     def __init__(self, path: Path) -> None:
@@ -51,7 +51,7 @@ class Image:
             self.pages = min(self._log.frame(end).pages or self.pages, self.pages + end)
         self._free = self._find_free()
 
-    def __enter__(self) -> Image:
+    def __enter__(self) -> DatabaseImage:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

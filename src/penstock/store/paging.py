@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlite3
 from typing import Any, Final
 
-from penstock.store.commit import Row
+from penstock.store.commit import MessageRow
 from penstock.store.faults import is_damage
 from penstock.store.store import Damage
-from penstock.store.tables import ROWS, Unreadable, damage_of, read_row
+from penstock.store.tables import ROWS, ChecksumError, damage_of, read_row
 
 LISTED: Final = (
     "SELECT number, first FROM rows INDEXED BY pages "
@@ -21,16 +21,16 @@ INDEXED: Final = (
 )
 
 
-class Pages:
+class PageIndex:
     """One look for pages; what of them is damaged is in `damaged`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self.damaged: list[Damage] = []
 
-    def find(self, queue: int, first: int, most: int) -> list[Row]:
+    def find(self, queue: int, first: int, most: int) -> list[MessageRow]:
         """Return those from a first sequence on, of at most so many bytes, but at least one. Raises sqlite3.Error."""
-        found: list[Row] = []
+        found: list[MessageRow] = []
         room = most
         try:
             for number, begin in self._connection.execute(LISTED, (queue, first)):
@@ -72,15 +72,15 @@ class Pages:
         self.damaged.append(Damage(f"page {number} of queue number {queue}", why, queue, table=ROWS.name))
         return None
 
-    def _page(self, head: tuple[Any, ...], queue: int, first: int) -> Row | None:
+    def _page(self, head: tuple[Any, ...], queue: int, first: int) -> MessageRow | None:
         data = self._read(queue, head[0], DATA)
         if data is None:
             return None
         try:
             row = read_row((*head[:7], *data))
             if (row.queue, row.first) != (queue, first):
-                raise Unreadable("it is not what the index of pages says")
-        except Unreadable as why:
+                raise ChecksumError("it is not what the index of pages says")
+        except ChecksumError as why:
             self.damaged.append(damage_of(ROWS, head, str(why))._replace(queue=queue))
             return None
         return row

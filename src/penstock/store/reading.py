@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from penstock.store.faults import is_damage
 from penstock.store.store import STALE, Damage
-from penstock.store.tables import ROWS, Table, Unreadable, damage_of
+from penstock.store.tables import ROWS, ChecksumError, Table, damage_of
 
 WITHOUT_PAGES: Final = "CASE queue WHEN 0 THEN data END"
 """The data of a row, where it is no page."""
@@ -113,7 +113,7 @@ class Reading:
         self._reach(seal)
         try:
             record = self._table.read(columns)
-        except Unreadable as why:
+        except ChecksumError as why:
             self._meet(damage_of(self._table, columns, str(why)))
         else:
             yield record

@@ -7,16 +7,25 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from penstock.errors import StoreError
-from penstock.store.commit import COMMITS, Commit, Thing
+from penstock.store.commit import COMMITS, MetadataRecord, StoreTransaction
 from penstock.store.commit_counter import CommitCounter, Count
 from penstock.store.counted import lost_transactions
 from penstock.store.directory import DataDirectory
 from penstock.store.faults import refused
-from penstock.store.image import Columns, Image
+from penstock.store.image import Columns, DatabaseImage
 from penstock.store.reading import Sum, compare
 from penstock.store.sqlite import FILE, SqliteStore
 from penstock.store.store import Damage
-from penstock.store.tables import NOTES, POSITIONS, ROWS, TABLES, THINGS, Table, Unreadable, damage_of
+from penstock.store.tables import (
+    METADATA_RECORDS,
+    POSITIONS,
+    ROWS,
+    SETTLEMENTS,
+    TABLES,
+    ChecksumError,
+    Table,
+    damage_of,
+)
 
 COMMIT_BYTES: Final = 8 * 1024 * 1024
 """How much is saved in one transaction; so much of it is in memory."""
@@ -64,9 +73,9 @@ class _Repair:
         self._path = path
         self._directory = DataDirectory(target)
         self._store = SqliteStore(target)
-        self._commit = Commit()
+        self._commit = StoreTransaction()
         self._size = 0
-        self._things: list[tuple[int, Thing]] = []
+        self._things: list[tuple[int, MetadataRecord]] = []
         """With their places in the order of declarations, in which they are written at the end."""
         self._sums: dict[str, Sum] = {}
         self._found: dict[str, dict[int, int]] = {table.name: {} for table in TABLES}
@@ -76,7 +85,7 @@ class _Repair:
         self._counter = CommitCounter(path.parent)
 
     def run(self) -> Saved:
-        with Image(self._path) as image:
+        with DatabaseImage(self._path) as image:
             self._directory.lock()
             try:
                 self._store.open()
@@ -105,15 +114,15 @@ class _Repair:
             what = lost_transactions(known, Count(found.records, found.seals))
             yield Damage(what, "the log ends before them", messages=max(lost, 0), table=COMMITS)
 
-    def _save(self, image: Image) -> None:
+    def _save(self, image: DatabaseImage) -> None:
         for columns in image.records():
             table = _table_of(columns)
-            if table is THINGS and self._is_sum(columns):
+            if table is METADATA_RECORDS and self._is_sum(columns):
                 self._sums[columns[1].decode()] = Sum(*columns[2:])
             elif table is not None:
                 self._record(table, columns)
         for _, thing in sorted(self._things, key=lambda each: each[0]):
-            self._add(self._commit.things, thing, len(thing.data or b""))
+            self._add(self._commit.metadata, thing, len(thing.data or b""))
         self._store.commit(self._commit)
 
     def _is_sum(self, columns: Columns) -> bool:
@@ -128,25 +137,25 @@ class _Repair:
         found[columns[0]] = seal if type(seal) is int else 0
         try:
             if table is ROWS and columns[-1] is None:
-                raise Unreadable("not all of it is there")
+                raise ChecksumError("not all of it is there")
             record = table.read(columns)
-        except Unreadable as why:
+        except ChecksumError as why:
             self._lost.append(damage_of(table, columns, str(why)))
             return
         self._saved[table.name] += 1
-        if table is THINGS:
+        if table is METADATA_RECORDS:
             self._things.append((columns[0], record))
         elif table is POSITIONS:
             self._add(self._commit.positions, record, 0)
         else:
-            self._add(self._commit.rows if table is ROWS else self._commit.notes, record, len(record.data))
+            self._add(self._commit.rows if table is ROWS else self._commit.settlements, record, len(record.data))
 
     def _add(self, records: list[Any], record: object, size: int) -> None:
         records.append(record)
         self._size += size + RECORD_BYTES
         if self._size >= COMMIT_BYTES:
             self._store.commit(self._commit)
-            self._commit, self._size = Commit(), 0
+            self._commit, self._size = StoreTransaction(), 0
 
 
 def _table_of(columns: Columns) -> Table | None:
@@ -155,7 +164,7 @@ def _table_of(columns: Columns) -> Table | None:
         return POSITIONS  # Of form 1.
     if len(columns) == len(POSITIONS.columns) and isinstance(columns[1], int):
         return POSITIONS
-    for table in (ROWS, NOTES, THINGS):
+    for table in (ROWS, SETTLEMENTS, METADATA_RECORDS):
         if len(columns) == len(table.columns):
             return table
     return None

@@ -165,13 +165,13 @@ def make(path: Path) -> None:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        bring_up_to_date(connection, path)
+        migrate(connection, path)
         connection.execute("PRAGMA journal_mode = WAL")
     part.rename(path)
     synchronise(path.parent)
 
 
-def bring_up_to_date(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration] = MIGRATIONS) -> None:
+def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration] = MIGRATIONS) -> None:
     """Run the migrations that the file has not seen, and note who opened it; count that it was opened.
 
     Raises StoreError if it is too new.

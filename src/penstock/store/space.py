@@ -69,7 +69,7 @@ class Space:
         self._shrunk = False
         """Pages have been cut off, and the file system does not know yet."""
 
-    def tidy(self, connection: sqlite3.Connection) -> bool:
+    def reclaim(self, connection: sqlite3.Connection) -> bool:
         """Do one step; tells whether there is more to do. Raises sqlite3.Error."""
         free, pages, page_size = _pages(connection)
         free_bytes = free * page_size

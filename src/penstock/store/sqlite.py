@@ -23,17 +23,17 @@ from typing import Any, Final
 from penstock.errors import StoreError, StoreFull, StoreLost
 from penstock.store import schema
 from penstock.store.backup import copy
-from penstock.store.commit import Commit, Note, Position, Row, Thing
+from penstock.store.commit import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from penstock.store.commit_counter import CommitCounter, Count
 from penstock.store.counted import count_transaction, missing, read_count
 from penstock.store.directory import DataDirectory, Identity, identity_of
 from penstock.store.faults import fault, is_damage, refused
-from penstock.store.paging import Pages
+from penstock.store.paging import PageIndex
 from penstock.store.reading import Reading
 from penstock.store.reserve import Reserve
 from penstock.store.space import Space, log_bytes, measure
 from penstock.store.store import Damage, Store, Usage, ignore
-from penstock.store.tables import NOTES, POSITIONS, ROWS, TABLES, THINGS, Table
+from penstock.store.tables import METADATA_RECORDS, POSITIONS, ROWS, SETTLEMENTS, TABLES, Table
 from penstock.store.wal import judge, secure
 from penstock.store.writing import write
 
@@ -99,7 +99,7 @@ class SqliteStore(Store):
             connection = self._connect()
             try:
                 connection.execute(f"PRAGMA busy_timeout = {OPEN_S * 1000:.0f}")
-                schema.bring_up_to_date(connection, self.path)
+                schema.migrate(connection, self.path)
                 connection.execute("PRAGMA busy_timeout = 0")
                 (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
                 self._count, self._opening = read_count(connection)
@@ -177,19 +177,19 @@ class SqliteStore(Store):
 
     # Reading
 
-    def things(self) -> Iterator[Thing]:
+    def metadata(self) -> Iterator[MetadataRecord]:
         """Return everything declared, in the order in which it was first."""
-        return self._read(THINGS)
+        return self._read(METADATA_RECORDS)
 
-    def positions(self) -> Iterator[Position]:
+    def positions(self) -> Iterator[QueuePosition]:
         """Return the positions of the queues."""
         return self._read(POSITIONS)
 
-    def notes(self) -> Iterator[Note]:
+    def settlements(self) -> Iterator[SettlementRecord]:
         """Return the notes, oldest first."""
-        return self._read(NOTES)
+        return self._read(SETTLEMENTS)
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[MessageRow]:
         """Return the rows that are no pages, oldest first; of pages only what is known without their data (b"")."""
         met, pages, total = len(self.damaged), 0, 0
         for row in self._read(ROWS):
@@ -200,9 +200,9 @@ class SqliteStore(Store):
         if len(self.damaged) == met:
             self._mend_index(pages, total)
 
-    def pages(self, queue: int, first: int, most: int) -> list[Row]:
+    def pages(self, queue: int, first: int, most: int) -> list[MessageRow]:
         """Return the pages of a queue whose first sequence is this or a later one, in order."""
-        pages = Pages(self._connected())
+        pages = PageIndex(self._connected())
         try:
             return pages.find(queue, first, most)
         except sqlite3.Error as error:
@@ -210,7 +210,9 @@ class SqliteStore(Store):
         finally:
             self._remember(pages)
 
-    def check(self, take: Callable[[Thing | Position | Note | Row], None] = ignore) -> list[Damage]:
+    def check(
+        self, take: Callable[[MetadataRecord | QueuePosition | SettlementRecord | MessageRow], None] = ignore
+    ) -> list[Damage]:
         """Read everything, pages too, and return what is damaged. Raises StoreError for anything but damage."""
         connection = self._connected()
         damaged: list[Damage] = []
@@ -234,7 +236,7 @@ class SqliteStore(Store):
             raise fault(error, self.path, "read") from None
 
     def _mend_index(self, count: int, total: int) -> None:
-        pages = Pages(self._connected())
+        pages = PageIndex(self._connected())
         try:
             pages.mend(count, total)
         except sqlite3.Error as error:
@@ -242,12 +244,12 @@ class SqliteStore(Store):
         finally:
             self._remember(pages)
 
-    def _remember(self, pages: Pages) -> None:
+    def _remember(self, pages: PageIndex) -> None:
         self.damaged += [damage for damage in pages.damaged if damage not in self.damaged]  # A page is asked for again.
 
     # Writing
 
-    def commit(self, commit: Commit) -> None:
+    def commit(self, commit: StoreTransaction) -> None:
         """Write all of it; it is on the disk when this returns. Raises StoreFull or StoreError: it may be retried.
 
         Raises StoreLost if another broker uses the file.
@@ -259,7 +261,7 @@ class SqliteStore(Store):
                 raise
             self._commit(commit)
 
-    def _commit(self, commit: Commit) -> None:
+    def _commit(self, commit: StoreTransaction) -> None:
         self._keep()
         connection = self._connected()
         count = self._count.plus(commit)
@@ -351,11 +353,11 @@ class SqliteStore(Store):
             raise StoreError(f"the log '{self._log}' was removed, and another program still reads it")
         self._disconnect()
 
-    def tidy(self) -> bool:
+    def reclaim_space(self) -> bool:
         """Give back some of what is free; tells whether there is more. Raises StoreError, StoreLost."""
         self._keep()
         try:
-            more = self._space.tidy(self._connected())
+            more = self._space.reclaim(self._connected())
         except sqlite3.Error as error:
             failure = fault(error, self.path, "write")
             if isinstance(failure, StoreFull) and self._make_room() and self._space.take_smaller_steps():

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import ClassVar, Final, NamedTuple
 
-from penstock.store.commit import Commit, Note, Position, Row, Thing
+from penstock.store.commit import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 
 
 class Usage(NamedTuple):
@@ -42,7 +42,7 @@ class Damage(NamedTuple):
     """The table with what is missing; empty: nothing need be."""
 
 
-def ignore(record: Thing | Position | Note | Row) -> None:
+def ignore(record: MetadataRecord | QueuePosition | SettlementRecord | MessageRow) -> None:
     """Do nothing with a record."""
 
 
@@ -83,33 +83,33 @@ class Store(ABC):
         return "another broker"
 
     @abstractmethod
-    def things(self) -> Iterator[Thing]:
+    def metadata(self) -> Iterator[MetadataRecord]:
         """Return everything declared, in the order in which it was."""
 
     @abstractmethod
-    def positions(self) -> Iterator[Position]:
+    def positions(self) -> Iterator[QueuePosition]:
         """Return the positions of the queues."""
 
     @abstractmethod
-    def notes(self) -> Iterator[Note]:
+    def settlements(self) -> Iterator[SettlementRecord]:
         """Return the notes, oldest first."""
 
     @abstractmethod
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[MessageRow]:
         """Return the rows that are no pages, oldest first; of pages only what is known without their data (b"").
 
         Read to its end it also makes sure that `pages` finds all of them.
         """
 
     @abstractmethod
-    def pages(self, queue: int, first: int, most: int) -> list[Row]:
+    def pages(self, queue: int, first: int, most: int) -> list[MessageRow]:
         """Return the pages of a queue whose first sequence is this or a later one, in order.
 
         At most so many bytes of data, but at least one page, if there is one.
         """
 
     @abstractmethod
-    def commit(self, commit: Commit) -> None:
+    def commit(self, commit: StoreTransaction) -> None:
         """Write all of it; it is on the disk when this returns.
 
         Raises StoreFull for want of room, StoreError for anything else. Nothing of it counts then, and the same commit
@@ -118,14 +118,16 @@ class Store(ABC):
         """
 
     @abstractmethod
-    def tidy(self) -> bool:
+    def reclaim_space(self) -> bool:
         """Do a bounded piece of housekeeping; tells whether there is more to do. Raises StoreError.
 
         It gives room back that is free: call it while there is nothing else to do, until it returns False.
         """
 
     @abstractmethod
-    def check(self, take: Callable[[Thing | Position | Note | Row], None] = ignore) -> list[Damage]:
+    def check(
+        self, take: Callable[[MetadataRecord | QueuePosition | SettlementRecord | MessageRow], None] = ignore
+    ) -> list[Damage]:
         """Read everything, pages too, and return what is damaged. Raises StoreError for anything but damage.
 
         What is in order is given to `take`: things, positions, notes, then rows with their data.

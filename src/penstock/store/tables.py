@@ -12,17 +12,17 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from penstock.store.commit import UNKNOWN, Note, Position, Row, Thing
+from penstock.store.commit import UNKNOWN, MessageRow, MetadataRecord, QueuePosition, SettlementRecord
 from penstock.store.store import Damage
 
 ROW: Final = struct.Struct("<3s6q")
-NOTE: Final = struct.Struct("<4sq")
-THING: Final = struct.Struct("<5s3q")
+SETTLEMENT: Final = struct.Struct("<4sq")
+METADATA: Final = struct.Struct("<5s3q")
 POSITION: Final = struct.Struct("<8s3q")
 COUNTED: Final = struct.Struct("<8s4q")
 
 
-class Unreadable(Exception):
+class ChecksumError(Exception):
     """A record that is not what was written; the text says why."""
 
 
@@ -50,38 +50,38 @@ def decoded(octets: bytes) -> str:
     return octets.decode(errors="surrogateescape")
 
 
-def seal_row(row: Row, crc: int) -> int:
+def checksum_row(row: MessageRow, crc: int) -> int:
     """Return the seal of a row whose data has this checksum."""
     return zlib.crc32(ROW.pack(b"row", row.number, row.queue, row.first, row.messages, row.size, crc))
 
 
-def seal_note(note: Note) -> int:
+def checksum_settlement(note: SettlementRecord) -> int:
     """Return the seal of a note."""
-    return zlib.crc32(note.data, zlib.crc32(NOTE.pack(b"note", note.number)))
+    return zlib.crc32(note.data, zlib.crc32(SETTLEMENT.pack(b"note", note.number)))
 
 
-def seal_thing(number: int, kind: bytes, key: bytes, data: bytes) -> int:
+def checksum_metadata(number: int, kind: bytes, key: bytes, data: bytes) -> int:
     """Return the seal of a thing that stands at this number in the order of declarations."""
-    head = THING.pack(b"thing", number, len(kind), len(key))
+    head = METADATA.pack(b"thing", number, len(kind), len(key))
     return zlib.crc32(data, zlib.crc32(head + kind + key))
 
 
-def seal_position(position: Position) -> int:
+def checksum_position(position: QueuePosition) -> int:
     """Return the seal of a position; of one whose messages nobody has counted it is that of form 1."""
     if position.messages == UNKNOWN:
         return zlib.crc32(POSITION.pack(b"position", *position[:3]))
     return zlib.crc32(COUNTED.pack(b"position", *position))
 
 
-def read_head(columns: tuple[Any, ...]) -> Row:
+def read_head(columns: tuple[Any, ...]) -> MessageRow:
     """Return a row without its data, of all columns or all but the data. Raises Unreadable."""
     number, queue, first, messages, size, crc, seal = columns[:7]
-    row = Row(number, b"", queue, first, messages, size)
-    _judge(lambda: seal_row(row, crc) == seal)
+    row = MessageRow(number, b"", queue, first, messages, size)
+    _judge(lambda: checksum_row(row, crc) == seal)
     return row
 
 
-def read_row(columns: tuple[Any, ...]) -> Row:
+def read_row(columns: tuple[Any, ...]) -> MessageRow:
     """Return a row; its data is empty where none was read (None). Raises Unreadable."""
     head = read_head(columns)
     crc, data = columns[5], columns[7]
@@ -91,25 +91,25 @@ def read_row(columns: tuple[Any, ...]) -> Row:
     return head._replace(data=data)
 
 
-def read_note(columns: tuple[Any, ...]) -> Note:
+def read_settlement(columns: tuple[Any, ...]) -> SettlementRecord:
     """Return a note. Raises Unreadable."""
     number, seal, data = columns
-    note = Note(number, data)
-    _judge(lambda: seal_note(note) == seal)
+    note = SettlementRecord(number, data)
+    _judge(lambda: checksum_settlement(note) == seal)
     return note
 
 
-def read_thing(columns: tuple[Any, ...]) -> Thing:
+def read_metadata(columns: tuple[Any, ...]) -> MetadataRecord:
     """Return a thing. Raises Unreadable."""
     number, kind, key, seal, data = columns
-    _judge(lambda: seal_thing(number, kind, key, data) == seal)
-    return Thing(decoded(kind), decoded(key), data)
+    _judge(lambda: checksum_metadata(number, kind, key, data) == seal)
+    return MetadataRecord(decoded(kind), decoded(key), data)
 
 
-def read_position(columns: tuple[Any, ...]) -> Position:
+def read_position(columns: tuple[Any, ...]) -> QueuePosition:
     """Return a position, of form 1 too. Raises Unreadable."""
-    position = Position(*columns[:-1])
-    _judge(lambda: seal_position(position) == columns[-1])
+    position = QueuePosition(*columns[:-1])
+    _judge(lambda: checksum_position(position) == columns[-1])
     return position
 
 
@@ -119,18 +119,18 @@ def _judge(is_right: Callable[[], bool]) -> None:
             return
     except (TypeError, struct.error):
         pass  # A flipped bit has made a number of what was none, or the other way round.
-    raise Unreadable("its checksum is wrong")
+    raise ChecksumError("its checksum is wrong")
 
 
 ROWS: Final = Table(
     "rows", "row", "number", ("number", "queue", "first", "messages", "size", "crc", "seal", "data"), read_row
 )
-NOTES: Final = Table("notes", "note", "number", ("number", "seal", "data"), read_note)
-THINGS: Final = Table("things", "thing", "number", ("number", "kind", "key", "seal", "data"), read_thing)
+SETTLEMENTS: Final = Table("notes", "note", "number", ("number", "seal", "data"), read_settlement)
+METADATA_RECORDS: Final = Table("things", "thing", "number", ("number", "kind", "key", "seal", "data"), read_metadata)
 POSITIONS: Final = Table(
     "positions", "position", "queue", ("queue", "tail", "delivered", "messages", "seal"), read_position
 )
-TABLES: Final = (THINGS, POSITIONS, NOTES, ROWS)
+TABLES: Final = (METADATA_RECORDS, POSITIONS, SETTLEMENTS, ROWS)
 """In the order in which they are numbered in the table of sums; see schema.py."""
 
 
@@ -140,7 +140,7 @@ def damage_of(table: Table, columns: tuple[Any, ...], why: str) -> Damage:
         return Damage(f"{table.one} {columns[0]}", why, table=table.name)
     try:
         head = read_head(columns)
-    except Unreadable:
+    except ChecksumError:
         return Damage(f"row {columns[0]}", why, table=table.name)
     what = f"row {head.number}" if head.queue == 0 else f"page {head.number} of queue number {head.queue}"
     return Damage(what, why, head.queue, head.messages, table.name)

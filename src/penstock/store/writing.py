@@ -7,18 +7,18 @@ import zlib
 from collections.abc import Iterable
 from typing import Final
 
-from penstock.store.commit import Commit, Thing
+from penstock.store.commit import MetadataRecord, StoreTransaction
 from penstock.store.tables import (
-    NOTES,
+    METADATA_RECORDS,
     POSITIONS,
     ROWS,
-    THINGS,
+    SETTLEMENTS,
     Table,
+    checksum_metadata,
+    checksum_position,
+    checksum_row,
+    checksum_settlement,
     encoded,
-    seal_note,
-    seal_position,
-    seal_row,
-    seal_thing,
 )
 
 
@@ -30,28 +30,28 @@ def _insert(table: Table) -> str:
 
 
 INSERT_ROW: Final = _insert(ROWS)
-INSERT_NOTE: Final = _insert(NOTES)
-INSERT_THING: Final = _insert(THINGS)
+INSERT_NOTE: Final = _insert(SETTLEMENTS)
+INSERT_THING: Final = _insert(METADATA_RECORDS)
 INSERT_POSITION: Final = _insert(POSITIONS)
 DELETE_PAGES: Final = "DELETE FROM rows WHERE queue = ? AND queue > 0 AND first BETWEEN ? AND ?"
 
 
-def write(connection: sqlite3.Connection, commit: Commit) -> None:
+def write(connection: sqlite3.Connection, commit: StoreTransaction) -> None:
     """Do what a commit says, what is new first. Raises sqlite3.Error; the transaction is the caller's."""
     many = connection.executemany
     if commit.rows:
         sums = ((row, zlib.crc32(row.data)) for row in commit.rows)
-        many(INSERT_ROW, ((*row[:1], *row[2:], crc, seal_row(row, crc), row.data) for row, crc in sums))
-    if commit.notes:
-        many(INSERT_NOTE, ((note.number, seal_note(note), note.data) for note in commit.notes))
+        many(INSERT_ROW, ((*row[:1], *row[2:], crc, checksum_row(row, crc), row.data) for row, crc in sums))
+    if commit.settlements:
+        many(INSERT_NOTE, ((note.number, checksum_settlement(note), note.data) for note in commit.settlements))
     for thing in commit.latest():
         _declare(connection, thing)
     if commit.positions:
-        many(INSERT_POSITION, ((*position, seal_position(position)) for position in commit.positions))
+        many(INSERT_POSITION, ((*position, checksum_position(position)) for position in commit.positions))
     _delete(connection, ROWS, commit.rows_gone)
     if commit.pages_gone:
         many(DELETE_PAGES, commit.pages_gone)
-    _delete(connection, NOTES, commit.notes_gone)
+    _delete(connection, SETTLEMENTS, commit.settlements_gone)
     _delete(connection, POSITIONS, commit.positions_gone)
 
 
@@ -60,7 +60,7 @@ def _delete(connection: sqlite3.Connection, table: Table, keys: Iterable[int]) -
         connection.executemany(f"DELETE FROM {table.name} WHERE {table.key} = ?", ((key,) for key in keys))
 
 
-def _declare(connection: sqlite3.Connection, thing: Thing) -> None:
+def _declare(connection: sqlite3.Connection, thing: MetadataRecord) -> None:
     """Write or delete a thing; one that is there keeps its place in the order of declarations."""
     kind, key = encoded(thing.kind), encoded(thing.key)
     if thing.data is None:
@@ -69,5 +69,5 @@ def _declare(connection: sqlite3.Connection, thing: Thing) -> None:
     found = connection.execute("SELECT number FROM things WHERE kind = ? AND key = ?", (kind, key)).fetchone()
     if found is None:
         found = connection.execute("SELECT ifnull(max(number), 0) + 1 FROM things").fetchone()
-    seal = seal_thing(found[0], kind, key, thing.data)
+    seal = checksum_metadata(found[0], kind, key, thing.data)
     connection.execute(INSERT_THING, (found[0], kind, key, seal, thing.data))

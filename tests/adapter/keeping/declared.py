@@ -11,10 +11,10 @@ from penstock.adapter.origins import queue_settings, scope_settings
 from penstock.core.binding import Binding
 from penstock.core.exchange import Exchange
 from penstock.core.journal import Journal
-from penstock.core.lasting import lasts, number_of
+from penstock.core.lasting import is_durable, number_of
 from penstock.core.queue import Queue
 from penstock.core.vhost import VirtualHost
-from penstock.store.commit import Thing
+from penstock.store.commit import MetadataRecord
 from tests.adapter.dialogue import make_hub
 from tests.adapter.keeping.shelf import WALL, Shelf
 
@@ -40,9 +40,9 @@ class Declared:
         self.shelf.commit(encode(journal, journal.take(), WALL))
         journal.written()
 
-    def things(self) -> list[Thing]:
+    def things(self) -> list[MetadataRecord]:
         """Return what the store has, in the order in which it came."""
-        return [Thing(kind, key, data) for (kind, key), data in self.shelf.things.items()]
+        return [MetadataRecord(kind, key, data) for (kind, key), data in self.shelf.things.items()]
 
     def names(self) -> list[tuple[str, str]]:
         """Return kind and key of everything that the store has, in order, but for the numbers set aside."""
@@ -53,7 +53,7 @@ class Declared:
         position = self.shelf.positions.get(number_of(queue))
         return 0 if position is None else position.tail
 
-    def restored(self, order: list[Thing] | None = None) -> tuple[Hub, list[str]]:
+    def restored(self, order: list[MetadataRecord] | None = None) -> tuple[Hub, list[str]]:
         """Return a fresh hub with all of it, and what there was to say."""
         hub = journaled()
         told = restore(hub, self.things() if order is None else order)
@@ -73,9 +73,9 @@ def lasting(hub: Hub) -> list[object]:
         gate for gate in broker.gates.operator_gates.values() if not gate.gate.open and gate.scope != "connection"
     ]
     for vhost in broker.vhosts.values():
-        found += [queue for queue in vhost.queues.values() if lasts(queue)]
+        found += [queue for queue in vhost.queues.values() if is_durable(queue)]
         for exchange in vhost.exchanges.values():
-            found += [thing for thing in [exchange, *exchange.bindings.values()] if lasts(thing)]
+            found += [thing for thing in [exchange, *exchange.bindings.values()] if is_durable(thing)]
     return [*found, *hub.control.cursors.values()]
 
 
@@ -91,12 +91,12 @@ def view(hub: Hub) -> dict[str, object]:
     for vhost in broker.vhosts.values():
         found[f"vhost {vhost.name}"] = scope_settings(broker, "vhost", vhost.name)
         for exchange in vhost.exchanges.values():
-            bindings = [_binding(binding) for binding in exchange.bindings.values() if lasts(binding)]
+            bindings = [_binding(binding) for binding in exchange.bindings.values() if is_durable(binding)]
             found[f"bindings {vhost.name!r} {exchange.name!r}"] = sorted(bindings)
-            if lasts(exchange):
+            if is_durable(exchange):
                 found[f"exchange {vhost.name!r} {exchange.name!r}"] = _exchange(hub, exchange)
         for queue in vhost.queues.values():
-            if lasts(queue):
+            if is_durable(queue):
                 found[f"queue {vhost.name!r} {queue.name!r}"] = _queue(hub, queue)
     for (vhost_name, name), cursor in hub.control.cursors.items():
         positions: dict[str, tuple[object, ...]] = {}
@@ -132,7 +132,7 @@ def exported(hub: Hub) -> dict[str, list[str]]:
         found[section] = sorted(
             repr(definitions.exported([item], True))
             for item in definitions.window(hub, section, None, 0, 1_000_000).items
-            if not isinstance(item.thing, Queue | Exchange | Binding) or lasts(item.thing)
+            if not isinstance(item.thing, Queue | Exchange | Binding) or is_durable(item.thing)
         )
     return found
 

@@ -34,12 +34,12 @@ class Life:
         broker.begin(100.0)
         assert broker.journal is not None
         self.journal = broker.journal
-        self.told = restore(self.hub, self.store.things())
+        self.told = restore(self.hub, self.store.metadata())
         recovery = Recovery(broker, self.journal, WALL)
         for position in self.store.positions():
             recovery.position(position)
-        for note in self.store.notes():
-            recovery.note(note.number, note.data)
+        for note in self.store.settlements():
+            recovery.settlement(note.number, note.data)
         for row in self.store.rows():
             recovery.row(row)
         wanted = recovery.wanted()

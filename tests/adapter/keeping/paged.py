@@ -7,16 +7,16 @@ from penstock.adapter.keeping.loading import Loader
 from penstock.adapter.keeping.walltimes import WallTimes
 from penstock.core import changes
 from penstock.core.broker import Broker
-from penstock.core.group import Group
+from penstock.core.group import JournalGroup
 from penstock.core.holding import HoldBudget
 from penstock.core.journal import Journal
 from penstock.core.message import Message, StoredMessage
-from penstock.core.pages import Pages
+from penstock.core.pages import QueuePager
 from penstock.core.producer import Producer
 from penstock.core.queue import Queue
 from penstock.core.session import Session
 from penstock.core.settings import Defaults
-from penstock.core.transit import Read
+from penstock.core.transit import PageRead
 from penstock.flow.level import Level
 from penstock.names import read_settings
 from tests.adapter.keeping.shelf import WALL, Shelf
@@ -44,7 +44,7 @@ class PagedHouse:
             self.queues[name] = self.vhost.declare_queue(name, arguments, durable, False, None, None)
             self.producers[name] = self.producer(name)
         self.session = Session()
-        self.reads: list[Read] = []
+        self.reads: list[PageRead] = []
         self.failed: list[str] = []
         self._loader = Loader()
         self.times = WallTimes(WALL)
@@ -61,7 +61,7 @@ class PagedHouse:
         producer.confirming = confirming
         return producer
 
-    def pages(self, name: str) -> Pages:
+    def pages(self, name: str) -> QueuePager:
         pages = self.queues[name].pages
         assert pages is not None
         return pages
@@ -96,7 +96,7 @@ class PagedHouse:
 
     # The disk
 
-    def begin_write(self) -> list[Group]:
+    def begin_write(self) -> list[JournalGroup]:
         """Write what there is; nobody knows of it yet."""
         groups = self.journal.take()
         self.shelf.commit(encode(self.journal, groups, WALL))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.adapter.keeping.recovery import Recovery
 from penstock.core.broker import Broker
 from penstock.core.journal import Journal
-from penstock.store.commit import Commit, Position, Row, Thing
+from penstock.store.commit import MessageRow, MetadataRecord, QueuePosition, StoreTransaction
 
 WALL = 1_700_000_000.0
 """Wall time (seconds) at zero of every broker's clock."""
@@ -15,16 +15,16 @@ class Shelf:
     """Rows, notes, positions and things, as the transactions so far have left them."""
 
     def __init__(self) -> None:
-        self.rows: dict[int, Row] = {}
+        self.rows: dict[int, MessageRow] = {}
         self.notes: dict[int, bytes] = {}
-        self.positions: dict[int, Position] = {}
+        self.positions: dict[int, QueuePosition] = {}
         self.things: dict[tuple[str, str], bytes] = {}
 
-    def commit(self, commit: Commit) -> None:
+    def commit(self, commit: StoreTransaction) -> None:
         for row in commit.rows:
             assert row.number not in self.rows, "a row was written twice"
             self.rows[row.number] = row
-        for note in commit.notes:
+        for note in commit.settlements:
             self.notes[note.number] = note.data
         for position in commit.positions:
             self.positions[position.queue] = position
@@ -36,26 +36,26 @@ class Shelf:
             for page in self.pages(queue, first):
                 if page.first <= last:
                     del self.rows[page.number]
-        for number in commit.notes_gone:
+        for number in commit.settlements_gone:
             del self.notes[number]
         for number in commit.positions_gone:
             self.positions.pop(number, None)
 
-    def put(self, thing: Thing) -> None:
+    def put(self, thing: MetadataRecord) -> None:
         if thing.data is None:
             self.things.pop((thing.kind, thing.key), None)
         else:
             self.things[thing.kind, thing.key] = thing.data
 
-    def pages(self, queue: int, first: int) -> list[Row]:
+    def pages(self, queue: int, first: int) -> list[MessageRow]:
         """Return the pages of a queue from a first sequence on, in order."""
         return sorted(
             (row for row in self.rows.values() if row.queue == queue and row.first >= first), key=lambda row: row.first
         )
 
-    def some_pages(self, queue: int, first: int, most: int) -> list[Row]:
+    def some_pages(self, queue: int, first: int, most: int) -> list[MessageRow]:
         """As `Store.pages`."""
-        found: list[Row] = []
+        found: list[MessageRow] = []
         for row in self.pages(queue, first):
             most -= len(row.data)
             if found and most < 0:
@@ -69,7 +69,7 @@ class Shelf:
         for position in self.positions.values():
             recovery.position(position)
         for number, note in sorted(self.notes.items()):
-            recovery.note(number, note)
+            recovery.settlement(number, note)
         for _, row in sorted(self.rows.items()):
             recovery.row(row._replace(data=b"") if row.queue else row)
         wanted = recovery.wanted()

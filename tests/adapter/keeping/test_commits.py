@@ -61,7 +61,7 @@ def test_what_is_put_together_in_slices_is_what_is_put_together_at_once() -> Non
             break
     at_once = encode(other.journal, other.journal.take(), WALL)
     assert slices > MANY
-    assert in_slices.things == at_once.things
+    assert in_slices.things == at_once.metadata
     assert in_slices.positions == at_once.positions
 
 
@@ -80,4 +80,4 @@ def test_a_queue_that_is_deleted_while_it_is_put_together_is_gone_with_the_next_
     house.journal.written()
     then = encode(house.journal, house.journal.take(), WALL)
     assert [thing.data is None for thing in first.things if thing.key.endswith(f"q{MANY - 1}")] == [False]
-    assert [thing.data is None for thing in then.things if thing.key.endswith(f"q{MANY - 1}")] == [True]
+    assert [thing.data is None for thing in then.metadata if thing.key.endswith(f"q{MANY - 1}")] == [True]

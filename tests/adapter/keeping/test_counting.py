@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.adapter.keeping.counting import Counting
+from penstock.adapter.keeping.counting import StoreScanner
 from penstock.adapter.keeping.things import QUEUE
-from penstock.store.commit import Note, Position, Row
+from penstock.store.commit import MessageRow, QueuePosition, SettlementRecord
 from tests.adapter.keeping.declared import Declared, journaled
 
 
@@ -21,11 +21,11 @@ def stored() -> Declared:
 
 
 def test_a_queue_without_a_declaration_gets_the_name_that_a_binding_knows() -> None:
-    counting = Counting()
+    counting = StoreScanner()
     for thing in stored().things():
         counting.take(thing)
     for number in (1, 2, 3):
-        counting.take(Position(number, 9, 0, 5))
+        counting.take(QueuePosition(number, 9, 0, 5))
         counting.account.find(number, 5 if number < 3 else 0)
     names = {number: loss.queue for number, loss in ((each.number, each) for each in counting.account.losses([]))}
     assert names[1] == "a queue whose declaration is lost (number 1)"
@@ -35,8 +35,8 @@ def test_a_queue_without_a_declaration_gets_the_name_that_a_binding_knows() -> N
 
 
 def test_records_in_order_that_make_no_sense_are_damage() -> None:
-    counting = Counting()
-    counting.take(Row(7, b"\xff", 0, 0, 12, 300))
-    counting.take(Note(8, b"\x01"))
+    counting = StoreScanner()
+    counting.take(MessageRow(7, b"\xff", 0, 0, 12, 300))
+    counting.take(SettlementRecord(8, b"\x01"))
     told = [(damage.what, damage.messages, damage.table) for damage in counting.damaged]
     assert told == [("row 7", 12, "rows"), ("note 8", 0, "notes")]

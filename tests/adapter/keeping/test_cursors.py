@@ -6,10 +6,10 @@ import pytest
 
 from penstock.adapter.amqp091.content import make_content
 from penstock.adapter.hub import Hub
-from penstock.adapter.keeping.things import CURSOR, encode_thing
+from penstock.adapter.keeping.things import CURSOR, encode_metadata
 from penstock.core.consumer import Consumer
 from penstock.core.cursor import Cursor
-from penstock.core.group import Change
+from penstock.core.group import MetadataChange
 from penstock.core.journal import Journal
 from penstock.core.message import Envelope
 from penstock.core.queue import Queue
@@ -47,8 +47,8 @@ class Desk:
         """Return the kinds of things and the queues whose ends are written next."""
         journal = self.hub.broker.journal
         assert isinstance(journal, Journal)
-        things = [type(change.thing).__name__ for change in journal.open.changes]
-        queues = [kept.queue.name for kept in journal.open.touched]
+        things = [type(change.subject).__name__ for change in journal.open.changes]
+        queues = [kept.queue.name for kept in journal.open.progressed]
         self.store.write()
         return things, queues
 
@@ -160,7 +160,9 @@ def test_what_a_cursor_has_settled_does_not_come_back(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept"])
     desk.store.write()
     desk.ask("cursor.settle", end={"kept": 4})
-    desk.store.shelf.put(encode_thing(Change(desk.cursor(), False)))  # And died before the rest of it was written.
+    desk.store.shelf.put(
+        encode_metadata(MetadataChange(desk.cursor(), False))
+    )  # And died before the rest of it was written.
     hub, _ = desk.store.restored()
     assert hub.broker.journal is not None
     desk.store.shelf.recover(hub.broker, hub.broker.journal)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapter.keeping.account import Account, Loss, summed_up
+from penstock.adapter.keeping.account import Loss, MessageAudit, summed_up
 from penstock.errors import StoreError
-from penstock.server.mending import Found, Mended, look_in, save
+from penstock.server.mending import CheckReport, RepairReport, check_directory, repair_directory
 from penstock.store.commit import UNKNOWN
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE
@@ -37,7 +37,7 @@ class Patient:
         self.exact = 0
         """Of how many of those everything was told exactly."""
 
-    def suffer(self, *changes: Change) -> Mended:
+    def suffer(self, *changes: Change) -> RepairReport:
         octets = bytearray(self.octets)
         for change in changes:
             change(octets)
@@ -45,12 +45,12 @@ class Patient:
             shutil.rmtree(folder, ignore_errors=True)
         self.damaged.mkdir()
         (self.damaged / FILE).write_bytes(octets)
-        mended = save(self.damaged, self.target)
+        mended = repair_directory(self.damaged, self.target)
         left = {body for bodies in self._left().values() for body in bodies}
         lost = {number: len(set(bodies) - left) for number, bodies in enumerate(self.written.values(), 1)}
         self._judge(lost, mended.losses)
         try:
-            found = look_in(self.damaged)
+            found = check_directory(self.damaged)
         except StoreError:
             pass  # It cannot even be opened, and that is told.
         else:
@@ -77,7 +77,7 @@ class Patient:
             self.exact += all(n in told and told[n].least == told[n].most for n, count in lost.items() if count)
 
 
-def assert_told(lost: dict[int, int], found: Found) -> None:
+def assert_told(lost: dict[int, int], found: CheckReport) -> None:
     """What was lost when the rest was saved could be known before, though it may have looked worse."""
     told = {loss.number: loss for loss in found.losses}
     for number, count in lost.items():
@@ -182,7 +182,7 @@ POSITION = Damage("position 3", "its checksum is wrong", table="positions")
     ],
 )  # fmt: skip
 def test_what_is_said_of_a_queue(expected: int, found: int, damaged: list[Damage], said: str) -> None:
-    account = Account()
+    account = MessageAudit()
     account.name(1, "/", "q")
     account.expect(1, expected)
     account.find(1, found)
@@ -190,7 +190,7 @@ def test_what_is_said_of_a_queue(expected: int, found: int, damaged: list[Damage
 
 
 def test_of_many_queues_the_first_are_named() -> None:
-    account = Account()
+    account = MessageAudit()
     for number in range(1, 9):
         account.name(number, "/", f"q{number}")
         account.expect(number, 3)

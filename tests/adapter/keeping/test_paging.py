@@ -276,9 +276,9 @@ def test_a_purge_is_answered_when_it_is_on_the_disk_whether_anything_was_paged_o
     house = house_with()
     publish(house, 1, messages)
     house.settle()
-    before = house.broker.durable_changes.declared
+    before = house.broker.durable_changes.durable_declarations
     assert house.queues["q"].purge(house.now) == messages
-    assert house.broker.durable_changes.declared > before
+    assert house.broker.durable_changes.durable_declarations > before
     assert house.journal.has_urgent()
 
 

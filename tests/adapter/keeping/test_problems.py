@@ -16,7 +16,7 @@ from penstock.core import changes
 from penstock.core.lasting import number_of
 from penstock.core.settings import Settings
 from penstock.names import read_settings
-from penstock.store.commit import Thing
+from penstock.store.commit import MetadataRecord
 from tests.adapter.keeping.acts import furnish
 from tests.adapter.keeping.declared import Declared, journaled, queue_of
 from tests.profiles import examples
@@ -36,7 +36,7 @@ def say(hub: Hub, scope: str, pattern: str, by_file: bool = False, **settings: o
         changes.set_settings(hub.broker, scope, pattern, words)
 
 
-def kept(hub: Hub) -> list[Thing]:
+def kept(hub: Hub) -> list[MetadataRecord]:
     store = Declared(hub)
     store.write()
     return store.things()
@@ -157,8 +157,8 @@ def test_a_binding_leads_to_the_queue_that_was_bound_and_to_no_other_of_its_name
 def test_what_is_not_known_or_of_a_newer_version_is_told(hub: Hub) -> None:
     queue_of(hub.broker.vhosts["/"], "q")
     again = journaled()
-    newer = Thing(QUEUE, "%2F/new", bytes([VERSION + 1]))
-    assert restore(again, [Thing("dream", "a/b", b"\x01{}"), newer, *kept(hub)]) == [
+    newer = MetadataRecord(QUEUE, "%2F/new", bytes([VERSION + 1]))
+    assert restore(again, [MetadataRecord("dream", "a/b", b"\x01{}"), newer, *kept(hub)]) == [
         "dream 'a/b' in the store is of a kind that is not known here",
         "queue '%2F/new' in the store cannot be read: it has format 2; this version reads 1",
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter.keeping.commits import encode
-from penstock.core.journal import NOTES_MAX, PATIENCE
+from penstock.core.journal import PATIENCE, SETTLEMENT_RECORDS_MAX
 from penstock.core.queue import Queue
 from tests.adapter.keeping.shelf import WALL, Shelf
 from tests.adapter.keeping.test_recovery import House
@@ -85,10 +85,10 @@ def test_what_is_consumed_in_order_is_never_written_twice() -> None:
 def test_a_message_that_comes_back_again_and_again_does_not_pile_up_notes() -> None:
     broker = Written()
     broker.publish(b"poison", b"other")
-    for _ in range(4 * (NOTES_MAX + PATIENCE)):
+    for _ in range(4 * (SETTLEMENT_RECORDS_MAX + PATIENCE)):
         batch = broker.house.session.get(broker.plain, False, 100.0)
         assert batch is not None
         broker.house.session.requeue(batch.first, False, 100.0)
         broker.write()
-        assert len(broker.shelf.notes) <= NOTES_MAX + PATIENCE + 2
+        assert len(broker.shelf.notes) <= SETTLEMENT_RECORDS_MAX + PATIENCE + 2
     assert sorted(broker.recovered()) == [b"other", b"poison"]

@@ -32,7 +32,7 @@ def works_again(house: PagedHouse) -> None:
 
 def gathered(house: PagedHouse) -> int:
     house.step()
-    return int(house.journal.open.gathered())
+    return int(house.journal.open.pending_records())
 
 
 def settle_two(house: PagedHouse) -> None:

@@ -247,8 +247,8 @@ class Connection(Intake):
         return (answers is not None and answers.waiting > 0) or (deliveries is not None and deliveries.must_wait())
 
     def await_disk(self, declared: i64) -> None:
-        """Let the output wait if anything was declared or deleted since `Promises.declared` was so much."""
-        if self.broker.durable_changes.declared != declared and self.answers is not None:
+        """Let the output wait if anything was declared or deleted since `DurableChanges.durable_declarations` was so much."""
+        if self.broker.durable_changes.durable_declarations != declared and self.answers is not None:
             self.answers.wait()
 
     def await_deliveries(self) -> None:
@@ -341,7 +341,7 @@ class Connection(Intake):
 
     def control_request(self, channel: Channel, route: Route, content: bytes) -> None:
         """Hand a publish to the control exchange over to the broker's control operations."""
-        declared = self.broker.durable_changes.declared
+        declared = self.broker.durable_changes.durable_declarations
         self.hub.control.request(channel.vhost, self, route.envelope.routing_key, content)
         self.await_disk(declared)
 
@@ -349,7 +349,7 @@ class Connection(Intake):
 
     def on_method(self, number: int, payload: bytes) -> None:
         """See `Intake.on_method`."""
-        declared = self.broker.durable_changes.declared
+        declared = self.broker.durable_changes.durable_declarations
         try:
             method = self._decode(payload)
             if number == 0:

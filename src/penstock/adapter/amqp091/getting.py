@@ -14,7 +14,7 @@ from penstock.adapter.amqp091.raw import counted
 from penstock.core.consumer import Batch
 from penstock.core.lifetime import expire_slice, expire_steps
 from penstock.core.queue import Queue
-from penstock.core.transit import Loading
+from penstock.core.transit import PageLoadListener
 from penstock.errors import ResourceError, ResourceLocked
 from penstock.flow.work import Steps
 from penstock.wire.amqp091 import spec
@@ -79,7 +79,7 @@ def _answer(channel: Channel, queue: Queue, no_ack: bool) -> bool:
     return True
 
 
-class _Getting(Loading):
+class _Getting(PageLoadListener):
     """A request that waits for its message."""
 
     def __init__(self, channel: Channel, queue: Queue, no_ack: bool) -> None:
@@ -92,8 +92,8 @@ class _Getting(Loading):
         assert self.queue.pages is not None
         self.queue.pages.waiters.append(self)
 
-    def loaded(self) -> None:
-        """See `Loading.loaded`: others may have been quicker."""
+    def on_loaded(self) -> None:
+        """See `PageLoadListener.on_loaded`: others may have been quicker."""
         if self.channel.stands() and not _answer(self.channel, self.queue, self.no_ack):
             self.wait()
 

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.core.group import Awaiting, Group
+from penstock.core.group import DurabilityListener, JournalGroup
 from penstock.flow.deadlines import NEVER, TimerHandler
 
 if TYPE_CHECKING:
     from penstock.adapter.amqp091.connection import Connection
 
 
-class Answers(TimerHandler, Awaiting):
+class Answers(TimerHandler, DurabilityListener):
     """Answers that wait for the disk, of one connection."""
 
     def __init__(self, connection: Connection) -> None:
@@ -47,8 +47,8 @@ class Answers(TimerHandler, Awaiting):
         self.waiting += 1
         journal.wait(self)
 
-    def written(self, group: Group) -> None:
-        """See `Awaiting.written`."""
+    def on_durable(self, group: JournalGroup) -> None:
+        """See `DurabilityListener.on_durable`."""
         if self.waiting > 0:
             self.waiting -= 1
             self._since = self.connection.broker.now
@@ -78,10 +78,10 @@ class Answers(TimerHandler, Awaiting):
             broker = self.connection.broker
             broker.timers.drop(self)
             if broker.journal is not None:
-                broker.journal.wait_no_more(self)
+                broker.journal.cancel_wait(self)
 
 
-class Deliveries(Awaiting):
+class Deliveries(DurabilityListener):
     """Deliveries that wait for the disk, of one connection."""
 
     def __init__(self, connection: Connection) -> None:
@@ -95,8 +95,8 @@ class Deliveries(Awaiting):
             self.waiting += 1
             journal.wait(self)
 
-    def written(self, group: Group) -> None:
-        """See `Awaiting.written`."""
+    def on_durable(self, group: JournalGroup) -> None:
+        """See `DurabilityListener.on_durable`."""
         self.waiting -= 1
         self.connection.touch()
 

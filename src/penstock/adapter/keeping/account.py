@@ -1,6 +1,6 @@
 """How many messages each queue should have in a store, and how many it has: what damage cost.
 
-Theory of operation. The store says of each queue how many of its messages are there (`Position.messages`); what is
+Theory of operation. The store says of each queue how many of its messages are there (`QueuePosition.messages`); what is
 found of them is counted. While nothing is damaged the two are equal. Where rows are, what is missing is lost, exactly;
 unless what was settled may be there again, for that makes up for what is lost. Then, and where a queue's position
 itself is gone, there are bounds only: what the damaged rows held, where they still say so.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from penstock.store.commit import COMMITS, UNKNOWN, Position
+from penstock.store.commit import COMMITS, UNKNOWN, QueuePosition
 from penstock.store.store import STALE, Damage
 
 LISTED: Final = 5
@@ -48,7 +48,7 @@ class Loss(NamedTuple):
         return f"at least {self.least:,} and at most {self.most:,}{of or ' messages'}"
 
 
-class Account:
+class MessageAudit:
     """What queues should have and do have, by their numbers."""
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class Account:
         """Return how many messages are there of queues that are declared."""
         return sum(messages for number, messages in self.found.items() if number in self.names)
 
-    def corrected(self, positions: list[Position]) -> list[Position]:
+    def corrected(self, positions: list[QueuePosition]) -> list[QueuePosition]:
         """Return what is to be written of these positions for the store to say what was found."""
         return [
             position._replace(messages=self.found.get(position.queue, 0))
@@ -86,7 +86,7 @@ class Account:
 
     def losses(self, damaged: list[Damage]) -> list[Loss]:
         """Return what became of the messages of each queue that lost any, or may have, by all this damage."""
-        judge = _Judge(damaged)
+        judge = _LossEstimator(damaged)
         found: list[Loss] = []
         for number in sorted({*self.names, *self.expected}):
             name, had = self.names.get(number), self.expected.get(number, UNKNOWN)
@@ -112,7 +112,7 @@ def summed_up(losses: list[Loss]) -> str:
     return ", ".join(told)
 
 
-class _Judge:
+class _LossEstimator:
     """Judges queues by what is damaged."""
 
     def __init__(self, damaged: list[Damage]) -> None:

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from penstock.adapter.keeping.account import Account
+from penstock.adapter.keeping.account import MessageAudit
 from penstock.adapter.keeping.fields import Fields, pack, unpack
 from penstock.adapter.keeping.keys import key_of
-from penstock.adapter.keeping.notes import Fate, decode_note
-from penstock.adapter.keeping.reading import Source
+from penstock.adapter.keeping.notes import RowSettlements, decode_settlement
+from penstock.adapter.keeping.reading import RowContext
 from penstock.adapter.keeping.things import BINDING, CURSOR, QUEUE
 from penstock.core.broker import Broker
-from penstock.core.group import Group, Kept
+from penstock.core.group import JournalGroup, QueueStorage
 from penstock.core.journal import Journal
 from penstock.core.queue import Queue
 from penstock.core.settings import Defaults, resolve
 from penstock.errors import StoreError
 from penstock.names import Features
-from penstock.store.commit import Note, Position, Row, Thing
+from penstock.store.commit import MessageRow, MetadataRecord, QueuePosition, SettlementRecord
 from penstock.store.store import Damage
-from penstock.store.tables import NOTES, POSITIONS, ROWS, THINGS
+from penstock.store.tables import METADATA_RECORDS, POSITIONS, ROWS, SETTLEMENTS
 
 
-class Counting(Source):
+class StoreScanner(RowContext):
     """One pass through a store: things and positions, notes, then rows with their data."""
 
     def __init__(self) -> None:
         super().__init__(0.0, False, False)
-        self.account = Account()
-        self.positions: list[Position] = []
+        self.account = MessageAudit()
+        self.positions: list[QueuePosition] = []
         self.damaged: list[Damage] = []
         """What is in order for the store and makes no sense to us."""
         self._broker = Broker(Defaults())
@@ -37,18 +37,18 @@ class Counting(Source):
         self._hints: dict[int, tuple[str, str]] = {}
         """Virtual hosts and names of queues by what leads to them."""
         self._declared: set[tuple[str, str]] = set()
-        self._fates: dict[int, Fate] = {}
+        self._fates: dict[int, RowSettlements] = {}
 
-    def take(self, record: Thing | Position | Note | Row) -> None:
+    def take(self, record: MetadataRecord | QueuePosition | SettlementRecord | MessageRow) -> None:
         """Take the next record."""
         try:
-            if isinstance(record, Thing):
+            if isinstance(record, MetadataRecord):
                 self._thing(record)
-            elif isinstance(record, Position):
+            elif isinstance(record, QueuePosition):
                 self.positions.append(record)
                 self.account.expect(record.queue, record.messages)
-            elif isinstance(record, Note):
-                decode_note(record.number, record.data, self._fates)
+            elif isinstance(record, SettlementRecord):
+                decode_settlement(record.number, record.data, self._fates)
             else:
                 self._row(record)
         except StoreError as error:
@@ -62,17 +62,17 @@ class Counting(Source):
         found = self._queues.get(key)
         if found is None:
             found = Queue("", str(key), resolve("", {}, Defaults()), self._broker.turns, Features())
-            found.keep(Kept(self._journal, found, number))
+            found.keep(QueueStorage(self._journal, found, number))
             self._queues[key] = found
         return found
 
-    def declarations(self) -> list[Thing]:
+    def declarations(self) -> list[MetadataRecord]:
         """Return declarations for queues that have lost theirs and have messages; they count as declared now.
 
         Each has the name by which a binding or a cursor knows it, or else one that says its number, in vhost '/'; and
         none of its arguments.
         """
-        found: list[Thing] = []
+        found: list[MetadataRecord] = []
         for number, messages in sorted(self.account.found.items()):
             if number in self.account.names or messages == 0:
                 continue
@@ -83,10 +83,10 @@ class Counting(Source):
             self.account.name(number, vhost, name)
             fields: dict[str, object] = {"vhost": vhost, "name": name, "number": number, "auto_delete": False}
             fields["arguments"] = {}
-            found.append(Thing(QUEUE, key_of(vhost, name), pack(fields)))
+            found.append(MetadataRecord(QUEUE, key_of(vhost, name), pack(fields)))
         return found
 
-    def _thing(self, thing: Thing) -> None:
+    def _thing(self, thing: MetadataRecord) -> None:
         if thing.data is None:
             return
         fields = unpack(thing.data)
@@ -104,8 +104,8 @@ class Counting(Source):
         for name, (number, _, _, _) in fields.positions("positions"):
             self._hints.setdefault(number, (vhost, name))
 
-    def _row(self, row: Row) -> None:
-        group = Group(row.number)
+    def _row(self, row: MessageRow) -> None:
+        group = JournalGroup(row.number)
         self.orphans = 0
         self.read(group, row.data)
         self.account.strays += self.orphans
@@ -117,11 +117,11 @@ class Counting(Source):
             self.account.find(int(run.kept.number), len(left))
 
 
-def _damage_of(record: Thing | Position | Note | Row, why: str) -> Damage:
-    if isinstance(record, Row):
+def _damage_of(record: MetadataRecord | QueuePosition | SettlementRecord | MessageRow, why: str) -> Damage:
+    if isinstance(record, MessageRow):
         return Damage(f"row {record.number}", why, record.queue, record.messages, ROWS.name)
-    if isinstance(record, Note):
-        return Damage(f"note {record.number}", why, table=NOTES.name)
-    if isinstance(record, Thing):
-        return Damage(f"{record.kind} '{record.key}'", why, table=THINGS.name)
+    if isinstance(record, SettlementRecord):
+        return Damage(f"note {record.number}", why, table=SETTLEMENTS.name)
+    if isinstance(record, MetadataRecord):
+        return Damage(f"{record.kind} '{record.key}'", why, table=METADATA_RECORDS.name)
     return Damage(f"position {record.queue}", why, table=POSITIONS.name)

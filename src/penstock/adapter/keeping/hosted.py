@@ -8,7 +8,7 @@ from penstock.adapter.keeping.fields import Fields
 from penstock.adapter.keeping.terms import features_of, settings_of
 from penstock.core.cursor import Cursor, Position
 from penstock.core.exchange import Exchange, alternate_of, make_exchange
-from penstock.core.group import Kept
+from penstock.core.group import QueueStorage
 from penstock.core.lasting import number_of, numbers_end
 from penstock.core.queue import Queue
 from penstock.core.settings import Defaults, resolve
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.adapter.hub import Hub
 
 
-class Hosted:
+class VhostRestorer:
     """Everything of one restoring that is in virtual hosts.
 
     All of it raises StoreError for what cannot be read, BrokerError for what cannot come back; what is to be said
@@ -71,7 +71,7 @@ class Hosted:
         queue.auto_delete = auto_delete
         journal = self.broker.journal
         if journal is not None:
-            queue.keep(Kept(journal, queue, number))
+            queue.keep(QueueStorage(journal, queue, number))
             if number >= journal.next_queue:  # Whatever tells what the next number is was lost.
                 journal.next_queue = numbers_end(number + 1)
         vhost.add_queue(queue)

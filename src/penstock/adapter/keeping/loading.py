@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from penstock.adapter.keeping.reading import Source
+from penstock.adapter.keeping.reading import RowContext
 from penstock.adapter.keeping.walltimes import WallTimes
-from penstock.core.group import Group
+from penstock.core.group import JournalGroup
 from penstock.core.queue import Queue
-from penstock.core.transit import Read
+from penstock.core.transit import PageRead
 from penstock.errors import StoreError
-from penstock.store.commit import Row
+from penstock.store.commit import MessageRow
 
 
-class Loader(Source):
+class Loader(RowContext):
     """Loads the pages of one broker, of one queue after the other."""
 
     def __init__(self) -> None:
@@ -22,10 +22,10 @@ class Loader(Source):
         self._number: int = 0
 
     def queue(self, number: i64) -> Queue | None:
-        """See `Source.queue`."""
+        """See `RowContext.queue`."""
         return self._queue if number == self._number else None
 
-    def load(self, read: Read, rows: list[Row], times: WallTimes) -> list[str]:
+    def load(self, read: PageRead, rows: list[MessageRow], times: WallTimes) -> list[str]:
         """Put in what was asked for, as far as there is room; at least one page, if nothing is ready. Empties `rows`.
 
         Returns a sentence for everything that should be there and cannot be read.
@@ -36,9 +36,9 @@ class Loader(Source):
         pages.reading = None
         queue = pages.queue
         # Of the transaction that was written last nobody may have heard yet.
-        rows[:] = [row for row in reversed(rows) if pages.is_written(row.first)]
+        rows[:] = [row for row in reversed(rows) if pages.is_page_durable(row.first)]
         if not rows:
-            lost = int(pages.lose())
+            lost = int(pages.drop_missing())
             return [
                 f"{lost:,} messages of queue '{queue.name}' in vhost '{queue.vhost}' are lost: nothing is left of them"
             ]
@@ -49,23 +49,23 @@ class Loader(Source):
         while rows:
             row = rows.pop()
             if row.number in pages.journal.rows:  # Nothing of it came back, and it is on its way out of the store.
-                pages.skip(row.first)
+                pages.skip_page(row.first)
                 continue
-            group = Group(row.number)
+            group = JournalGroup(row.number)
             self.transient = row.number >= pages.journal.since
             self.wall_offset = times.of(row.number)
             try:
                 reader = self.read(group, row.data)
             except StoreError as error:
                 failed.append(f"page of queue '{queue.name}' in vhost '{queue.vhost}': {error}")
-                pages.skip(row.first)
+                pages.skip_page(row.first)
                 continue
             pages.has_read(len(row.data), group.size)
             if not pages.is_wanted(group.live, group.bytes):
-                pages.leave(group.live, group.bytes)
+                pages.defer_page(group.live, group.bytes)
                 break
             messages = group.runs[0].messages if group.runs else []
             pages.take_in(group, messages, reader.following())
         self._queue = None
-        pages.settle_down()
+        pages.finish_if_empty()
         return failed

@@ -6,14 +6,14 @@ from librt.strings import BytesWriter, read_i16_be, read_i32_be, read_i64_be, wr
 from mypy_extensions import i16, i32, i64
 
 from penstock.adapter.keeping.rows import FORMAT
-from penstock.core.group import Group, Settled
-from penstock.core.group import Note as Reference
+from penstock.core.group import JournalGroup, SettledRange
+from penstock.core.group import SettlementRecord as Reference
 from penstock.core.journal import PLACE_BITS, Journal
 from penstock.core.message import StoredMessage
 from penstock.errors import StoreError
 
 
-def encode_note(journal: Journal, group: Group) -> bytes:
+def encode_settlement(journal: Journal, group: JournalGroup) -> bytes:
     """Return a group's note about rows of which something is left; empty where there is nothing to say."""
     ranges = _settled(journal, group.settled)
     returned = _returned(journal, group.returned)
@@ -35,19 +35,19 @@ def encode_note(journal: Journal, group: Group) -> bytes:
         back = returned.get(number, [])
         write_i32_be(out, i32(len(back)))
         for message in back:
-            write_i32_be(out, i32(message.place))
+            write_i32_be(out, i32(message.index))
             write_i16_be(out, message.redeliveries)
     return out.getvalue()
 
 
-def _settled(journal: Journal, settled: list[Settled]) -> dict[int, list[int]]:
+def _settled(journal: Journal, settled: list[SettledRange]) -> dict[int, list[int]]:
     """Return for each row that is there still the places that were settled: first, count, first, count ..."""
     found: dict[int, list[int]] = {}
     ranges: list[int] = []
     row, end = 0, 0
     settled.sort(key=_where)
     for each in settled:
-        number, place, count = int(each.row), int(each.place), int(each.count)
+        number, place, count = int(each.row), int(each.index), int(each.count)
         if number not in journal.rows:
             continue
         if number != row:
@@ -61,8 +61,8 @@ def _settled(journal: Journal, settled: list[Settled]) -> dict[int, list[int]]:
     return found
 
 
-def _where(settled: Settled) -> tuple[int, int]:
-    return int(settled.row), int(settled.place)
+def _where(settled: SettledRange) -> tuple[int, int]:
+    return int(settled.row), int(settled.index)
 
 
 def _returned(journal: Journal, returned: set[int]) -> dict[int, list[StoredMessage]]:
@@ -78,19 +78,19 @@ def _returned(journal: Journal, returned: set[int]) -> dict[int, list[StoredMess
     return found
 
 
-class Fate:
+class RowSettlements:
     """What notes say of one row's messages."""
 
-    __slots__ = ("settled", "returns", "notes")
+    __slots__ = ("settled", "redeliveries", "notes")
 
     def __init__(self) -> None:
         self.settled: list[int] = []
         """First, count, first, count ..."""
-        self.returns: dict[int, int] = {}
+        self.redeliveries: dict[int, int] = {}
         """How often the message at a place came back."""
         self.notes: list[Reference] = []
 
-    def apply(self, group: Group) -> None:
+    def apply(self, group: JournalGroup) -> None:
         """Leave out of a group what was settled, and let the others know how often they came back."""
         ranges = self.settled
         for at in range(0, len(ranges), 2):
@@ -101,13 +101,13 @@ class Fate:
                     group.messages[place] = None
                     group.live -= 1
                     group.bytes -= message.charge
-        for place, returns in self.returns.items():
+        for place, returns in self.redeliveries.items():
             left = group.messages[place]
             if left is not None:
                 left.redeliveries = i16(returns)
 
 
-def decode_note(number: int, data: bytes, fates: dict[int, Fate]) -> None:
+def decode_settlement(number: int, data: bytes, fates: dict[int, RowSettlements]) -> None:
     """Add what a note says to the fates of rows. Raises StoreError for one that is not well formed."""
     try:
         _decode(Reference(number), data, fates)
@@ -115,7 +115,7 @@ def decode_note(number: int, data: bytes, fates: dict[int, Fate]) -> None:
         raise StoreError(f"note {number} of the store cannot be read: it is cut short") from None
 
 
-def _decode(reference: Reference, data: bytes, fates: dict[int, Fate]) -> None:
+def _decode(reference: Reference, data: bytes, fates: dict[int, RowSettlements]) -> None:
     if data[0] != FORMAT:
         raise StoreError(f"note {reference.number} of the store has format {data[0]}; this version reads {FORMAT}")
     rows: i64 = i64(read_i32_be(data, 1))
@@ -125,7 +125,7 @@ def _decode(reference: Reference, data: bytes, fates: dict[int, Fate]) -> None:
         number = int(read_i64_be(data, pos))
         fate = fates.get(number)
         if fate is None:
-            fate = Fate()
+            fate = RowSettlements()
             fates[number] = fate
         fate.notes.append(reference)
         ranges: i64 = i64(read_i32_be(data, pos + 8))
@@ -139,5 +139,5 @@ def _decode(reference: Reference, data: bytes, fates: dict[int, Fate]) -> None:
         pos += 4
         while back > 0:
             back -= 1
-            fate.returns[int(read_i32_be(data, pos))] = int(read_i16_be(data, pos + 4))
+            fate.redeliveries[int(read_i32_be(data, pos))] = int(read_i16_be(data, pos + 4))
             pos += 6

@@ -8,7 +8,7 @@ from librt.strings import read_i16_be, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from penstock.adapter.keeping.rows import ADDRESS, COPY, FORMAT, MESSAGE, NO_TTL, PASSING, QUEUE, TIME
-from penstock.core.group import Group, Kept, Run
+from penstock.core.group import JournalGroup, MessageRun, QueueStorage
 from penstock.core.message import BccEnvelope, Envelope, StoredMessage, TrackedMessage
 from penstock.core.queue import Queue
 from penstock.core.share import AddressShare
@@ -19,7 +19,7 @@ ADDRESSES_KEPT: Final = 4096
 """Addresses that are remembered; at the bound all are forgotten and made again."""
 
 
-class Source:
+class RowContext:
     """Where a row's messages belong."""
 
     def __init__(self, wall_offset: float, transient: bool, shares: bool) -> None:
@@ -54,10 +54,10 @@ class Source:
             self._addresses[octets] = found
         return found
 
-    def read(self, group: Group, data: bytes) -> RowReader:
+    def read(self, group: JournalGroup, data: bytes) -> RowDecoder:
         """Read a row into a group. Raises StoreError for one that is not well formed."""
         try:
-            reader = RowReader(self, group, data)
+            reader = RowDecoder(self, group, data)
             reader.read()
         except (IndexError, ValueError):
             raise StoreError(f"row {group.number} of the store cannot be read: it is cut short or damaged") from None
@@ -65,7 +65,7 @@ class Source:
         return reader
 
 
-def kept_of(queue: Queue) -> Kept:
+def storage_of(queue: Queue) -> QueueStorage:
     """Return what a queue is in the store; there is something of it there."""
     if queue.storage is not None:
         return queue.storage
@@ -73,10 +73,10 @@ def kept_of(queue: Queue) -> Kept:
     return queue.pages.kept
 
 
-class RowReader:
+class RowDecoder:
     """Reads one row into a group."""
 
-    def __init__(self, source: Source, group: Group, data: bytes) -> None:
+    def __init__(self, source: RowContext, group: JournalGroup, data: bytes) -> None:
         self.source = source
         self.group = group
         self.data = data
@@ -111,7 +111,7 @@ class RowReader:
                 self._queue = self.source.queue(read_i64_be(data, pos))
                 self._sequence = read_i64_be(data, pos + 8)
                 if self._queue is not None:
-                    run = Run(kept_of(self._queue), len(self.group.messages))
+                    run = MessageRun(storage_of(self._queue), len(self.group.messages))
                     self._run = run.messages
                     self.group.runs.append(run)
                 pos += 16
@@ -157,7 +157,7 @@ class RowReader:
             message = StoredMessage(address, content, charge, sequence, arrived)
             message.redeliveries = read_i16_be(data, pos + 1)
             message.group = group
-            message.place = place
+            message.index = place
             places.append(message)
             run.append(message)
             self._content = content
@@ -194,7 +194,7 @@ class RowReader:
             if returns:
                 message.redeliveries = returns
             message.group = self.group
-            message.place = len(places)
+            message.index = len(places)
             places.append(message)
             self._run.append(message)
             self._bytes += charge

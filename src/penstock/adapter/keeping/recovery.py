@@ -15,19 +15,19 @@ from typing import Final, NamedTuple
 
 from mypy_extensions import i64
 
-from penstock.adapter.keeping.account import Account
-from penstock.adapter.keeping.notes import Fate, decode_note
-from penstock.adapter.keeping.reading import Source
+from penstock.adapter.keeping.account import MessageAudit
+from penstock.adapter.keeping.notes import RowSettlements, decode_settlement
+from penstock.adapter.keeping.reading import RowContext
 from penstock.core.broker import Broker
-from penstock.core.cursor import let_go
-from penstock.core.group import Group, Note
+from penstock.core.cursor import trim_settled
+from penstock.core.group import JournalGroup, SettlementRecord
 from penstock.core.journal import Journal
 from penstock.core.message import Envelope, StoredMessage
-from penstock.core.paging import arrange
+from penstock.core.paging import enable_paging
 from penstock.core.queue import Queue
 from penstock.core.share import AddressShare, share_of
 from penstock.core.storing import restore
-from penstock.store.commit import Position, Row
+from penstock.store.commit import MessageRow, QueuePosition
 
 READ_BYTES: Final = 8 * 1024 * 1024
 """Bytes of pages that are read at once."""
@@ -41,7 +41,7 @@ class Wanted(NamedTuple):
     most: int
 
 
-class Recovery(Source):
+class Recovery(RowContext):
     """One recovery; `finish` ends it."""
 
     def __init__(self, broker: Broker, journal: Journal, wall_offset: float) -> None:
@@ -54,13 +54,13 @@ class Recovery(Source):
         """How many have come back."""
         self._queues: dict[int, Queue] = {}
         self._found: dict[int, list[StoredMessage]] = {}
-        self._fates: dict[int, Fate] = {}
-        self._pages: dict[int, deque[Row]] = {}
+        self._fates: dict[int, RowSettlements] = {}
+        self._pages: dict[int, deque[MessageRow]] = {}
         """By queue: those that are on the disk, in order, without their data."""
         self._upto: dict[int, int] = {}
         """By queue: up to which sequence messages are in memory."""
-        self.account = Account()
-        self._notes: list[Note] = []
+        self.account = MessageAudit()
+        self._notes: list[SettlementRecord] = []
         """Those about rows that are not there."""
         self._highest: int = 0
         for vhost in broker.vhosts.values():
@@ -70,7 +70,7 @@ class Recovery(Source):
                     self._found[int(queue.storage.number)] = []
                     self.account.name(int(queue.storage.number), queue.vhost, queue.name)
 
-    def position(self, position: Position) -> None:
+    def position(self, position: QueuePosition) -> None:
         """Take how far a queue had come."""
         number, tail, delivered, messages = position
         self.account.expect(number, messages)
@@ -78,14 +78,14 @@ class Recovery(Source):
         if queue is not None and queue.storage is not None:
             queue.tail = tail
             queue.storage.delivered = delivered
-            queue.storage.announced = delivered
+            queue.storage.redelivery_mark = delivered
 
-    def note(self, number: int, data: bytes) -> None:
+    def settlement(self, number: int, data: bytes) -> None:
         """Take a note. All of them come before the rows. Raises StoreError."""
-        decode_note(number, data, self._fates)
+        decode_settlement(number, data, self._fates)
         self._highest = max(self._highest, number)
 
-    def row(self, row: Row) -> None:
+    def row(self, row: MessageRow) -> None:
         """Take a row, or what is known of a page. Raises StoreError if it is damaged, with nothing of it taken."""
         number = row.number
         self._highest = max(self._highest, number)
@@ -110,7 +110,7 @@ class Recovery(Source):
                 return Wanted(number, pages[0].first, READ_BYTES)
         return None
 
-    def pages(self, wanted: Wanted, rows: list[Row]) -> None:
+    def pages(self, wanted: Wanted, rows: list[MessageRow]) -> None:
         """Take what the store returned. Raises StoreError."""
         pages, upto = self._pages[wanted.queue], self._upto[wanted.queue]
         there = {row.number: row for row in rows}
@@ -122,9 +122,9 @@ class Recovery(Source):
         if not pages:
             del self._pages[wanted.queue]
 
-    def _read(self, row: Row) -> None:
+    def _read(self, row: MessageRow) -> None:
         number = row.number
-        group = Group(number)
+        group = JournalGroup(number)
         if row.data:
             self.read(group, row.data)
         fate = self._fates.pop(number, None)
@@ -132,7 +132,7 @@ class Recovery(Source):
             if row.data:
                 fate.apply(group)
             for note in fate.notes:
-                group.notes.append(note)
+                group.settlement_records.append(note)
                 note.rows += 1
         for run in group.runs:
             self._found[int(run.kept.number)] += [message for message in run.messages if message.group is not None]
@@ -154,8 +154,8 @@ class Recovery(Source):
             self._leave_on_disk(queue, self._pages.get(number))
             assert queue.storage is not None
             queue.storage.rows = len(found)
-            self.account.find(number, int(queue.storage.stored()))
-            let_go(queue, broker.now)
+            self.account.find(number, int(queue.storage.has_stored()))
+            trim_settled(queue, broker.now)
             broker.watch_lifetime(queue)
             broker.schedule_delivery(queue)
         broker.apply_gate_transitions()
@@ -165,15 +165,15 @@ class Recovery(Source):
         return self._queues.get(int(number))
 
     def share(self, queue: Queue, address: Envelope, charge: i64) -> AddressShare | None:
-        """See `Source.share`."""
+        """See `RowContext.share`."""
         exchange = self.broker.vhosts[queue.vhost].exchanges.get(address.exchange)
         return None if exchange is None or not exchange.gates else share_of(exchange.gates, charge)
 
-    def _leave_on_disk(self, queue: Queue, pages: deque[Row] | None) -> None:
+    def _leave_on_disk(self, queue: Queue, pages: deque[MessageRow] | None) -> None:
         """Let a queue know its pages, whatever it does with them from now on."""
         if pages is None:
             return
-        arrange(self.broker, queue)
+        enable_paging(self.broker, queue)
         messages, size = sum(page.messages for page in pages), sum(page.size for page in pages)
         self.messages += messages
         assert queue.pages is not None

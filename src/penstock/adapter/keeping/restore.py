@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.adapter.keeping import things as kinds
 from penstock.adapter.keeping.fields import Fields, unpack
-from penstock.adapter.keeping.hosted import Hosted
+from penstock.adapter.keeping.hosted import VhostRestorer
 from penstock.adapter.keeping.keys import key_of
 from penstock.core import changes
 from penstock.core.lasting import number_of
@@ -20,29 +20,29 @@ from penstock.core.vhost import PREDECLARED, VirtualHost
 from penstock.errors import BrokerError, StoreError
 from penstock.flow.work import Steps, finish
 from penstock.names import SettingValue, read_pattern, read_settings
-from penstock.store.commit import Thing
+from penstock.store.commit import MetadataRecord
 
 if TYPE_CHECKING:
     from penstock.adapter.hub import Hub
 
 PREDECLARED_NAMES: Final = frozenset([name for name, _ in PREDECLARED])
-THINGS_A_STEP: Final = 200
+RECORDS_A_STEP: Final = 200
 """Things that are declared again in one step."""
 
 
-def restore(hub: Hub, things: Iterable[Thing]) -> list[str]:
+def restore(hub: Hub, things: Iterable[MetadataRecord]) -> list[str]:
     """Do `restore_steps` at once."""
     return finish(restore_steps(hub, things))
 
 
-def restore_steps(hub: Hub, things: Iterable[Thing]) -> Steps[list[str]]:
-    """Declare again what the store has; the journal hears nothing of it. A step is up to `THINGS_A_STEP` things.
+def restore_steps(hub: Hub, things: Iterable[MetadataRecord]) -> Steps[list[str]]:
+    """Declare again what the store has; the journal hears nothing of it. A step is up to `RECORDS_A_STEP` things.
 
     What the settings file says is in effect already, and its virtual hosts are there. Positions of queues and messages
     come afterwards. Returns a sentence for everything that is not as it was, for the log.
     """
     journal = hub.broker.journal
-    work = Restoring(hub)
+    work = MetadataRestorer(hub)
     if journal is not None:
         journal.recovering = True
     try:
@@ -63,21 +63,21 @@ class LeftBehind(StoreError):
     """A binding of an exchange or a queue that is no more: it was deleted, and its bindings were to follow."""
 
 
-class Restoring:
+class MetadataRestorer:
     """One restoring."""
 
     def __init__(self, hub: Hub) -> None:
         self.broker = hub.broker
         self.told: list[str] = []
         """A sentence for everything that is not as it was."""
-        self.left_behind: list[Thing] = []
+        self.left_behind: list[MetadataRecord] = []
         """Bindings of what is no more; nobody may find them when something of its name is declared again."""
         self._recorded: dict[str, set[str]] = {}
         """Keys of the exchanges and queues that the store has, whether or not they can come back."""
         self._said: list[changes.EntryBefore] = []
-        self._hosted = Hosted(hub, self.told)
+        self._hosted = VhostRestorer(hub, self.told)
 
-    def run(self, things: Iterable[Thing]) -> Steps[None]:
+    def run(self, things: Iterable[MetadataRecord]) -> Steps[None]:
         """Declare everything."""
         steps: dict[str, Callable[[Fields], None]] = {
             kinds.NUMBERS: self._numbers,
@@ -89,9 +89,9 @@ class Restoring:
             kinds.BINDING: self._binding,
             kinds.CURSOR: lambda fields: self._hosted.cursor(self._host(fields), fields),
         }
-        found: dict[str, list[Thing]] = {kind: [] for kind in steps}
+        found: dict[str, list[MetadataRecord]] = {kind: [] for kind in steps}
         for index, thing in enumerate(things):
-            if index % THINGS_A_STEP == 0:
+            if index % RECORDS_A_STEP == 0:
                 yield
             if thing.kind in found:
                 found[thing.kind].append(thing)
@@ -101,13 +101,13 @@ class Restoring:
             self._recorded[kind] = {thing.key for thing in found[kind]}
         for kind, step in steps.items():
             for index, thing in enumerate(found[kind]):
-                if index % THINGS_A_STEP == 0:
+                if index % RECORDS_A_STEP == 0:
                     yield
                 self._one(step, thing)
             if kind == kinds.SETTINGS:
                 self._say_again()
 
-    def _one(self, step: Callable[[Fields], None], thing: Thing) -> None:
+    def _one(self, step: Callable[[Fields], None], thing: MetadataRecord) -> None:
         if thing.data is None:
             return
         try:

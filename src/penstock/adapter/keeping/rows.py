@@ -14,7 +14,7 @@ from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i16, i32, i64
 
 from penstock.adapter.amqp091.delivery import short
-from penstock.core.group import Group
+from penstock.core.group import JournalGroup
 from penstock.core.message import BccEnvelope, Envelope, StoredMessage
 from penstock.flow.deadlines import NEVER
 
@@ -30,7 +30,7 @@ PASSING: Final = 6
 NO_TTL: Final = -1
 
 
-def encode_row(group: Group, wall_offset: float) -> bytes:
+def encode_row(group: JournalGroup, wall_offset: float) -> bytes:
     """Return a sealed group's messages; `wall_offset` makes seconds since the epoch of the broker's clock."""
     out = BytesWriter()
     out.append(FORMAT)

@@ -11,14 +11,14 @@ from penstock.core.binding import QUEUE as TO_QUEUE
 from penstock.core.binding import Binding
 from penstock.core.cursor import Cursor
 from penstock.core.exchange import Exchange
-from penstock.core.group import Change
+from penstock.core.group import MetadataChange
 from penstock.core.journal import Journal
 from penstock.core.lasting import number_of, numbers_end
 from penstock.core.operator import OperatorGate
 from penstock.core.queue import Queue
 from penstock.core.table import SettingsEntry
 from penstock.core.vhost import VirtualHost
-from penstock.store.commit import Thing
+from penstock.store.commit import MetadataRecord
 
 NUMBERS: Final = "numbers"
 """The first number of queues that has never been given, nor set aside."""
@@ -34,13 +34,13 @@ BINDING: Final = "binding"
 CURSOR: Final = "cursor"
 
 
-def encode_thing(change: Change) -> Thing:
+def encode_metadata(change: MetadataChange) -> MetadataRecord:
     """Return a change as the store has it: the thing as it is now, or that it is no more."""
-    thing = change.thing
-    if isinstance(thing, Thing):  # It is in the store only, and means nothing any more.
-        return Thing(thing.kind, thing.key, None)
+    thing = change.subject
+    if isinstance(thing, MetadataRecord):  # It is in the store only, and means nothing any more.
+        return MetadataRecord(thing.kind, thing.key, None)
     kind, key = name_of(thing)
-    return Thing(kind, key, None if change.gone else pack(_fields_of(thing)))
+    return MetadataRecord(kind, key, None if change.gone else pack(_fields_of(thing)))
 
 
 def name_of(thing: object) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from typing import Final
 from penstock.core.overflow.block import Block
 from penstock.core.overflow.drop_head import DropHead
 from penstock.core.overflow.drop_new import DropNew
-from penstock.core.overflow.page import Page, ReadBack
+from penstock.core.overflow.page import PagePolicy, ReadBack
 from penstock.core.overflow.policy import ACCEPT, HOLD, REFUSE, OverflowPolicy
 from penstock.core.overflow.reject import Reject
 from penstock.core.overflow.reject_dead_letter import RejectDeadLetter
@@ -22,13 +22,13 @@ POLICIES: Final[dict[str, OverflowPolicy]] = {
     "drop-new": DropNew(),
     "ring-strict": RingStrict(),
     "self-destruct": SelfDestruct(),
-    "page": Page(Block()),
+    "page": PagePolicy(Block()),
 }
 """The policies by the name in a queue's arguments; they hold no state of their own."""
 PAGE: Final[dict[str, OverflowPolicy]] = {
     "block": POLICIES["page"],
-    "reject": Page(Reject()),
-    "drop-new": Page(DropNew()),
+    "reject": PagePolicy(Reject()),
+    "drop-new": PagePolicy(DropNew()),
 }
 """The policy `page`, by what becomes of messages beyond the limit of the pages."""
 READ_BACK: Final[OverflowPolicy] = ReadBack()

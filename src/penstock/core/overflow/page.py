@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.core.queue import Queue
 
 
-class Page(OverflowPolicy):
+class PagePolicy(OverflowPolicy):
     """Have it written to the disk; `full` says what becomes of it when the queue's pages are at their limit."""
 
     name = "page"

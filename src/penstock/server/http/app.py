@@ -18,7 +18,7 @@ from penstock.server.http import clients, cursors, getting, messages, node, topo
 from penstock.server.http.ask import Ask, HttpError, Service, bad, login, not_found
 
 if TYPE_CHECKING:
-    from penstock.server.shell import Shell
+    from penstock.server.shell import EventLoop
 
 Handler = Callable[[Ask], Awaitable[Response]]
 Refusal = Callable[[Request, Exception], Awaitable[Response]]
@@ -162,7 +162,7 @@ FOR_EVERYBODY: Final[dict[str, tuple[str, ...]]] = {
 administrator."""
 
 
-def make_app(shell: Shell) -> ASGIApp:
+def make_app(shell: EventLoop) -> ASGIApp:
     """Return the application: the table, behind a login."""
     service = Service(shell)
     routes = [
@@ -197,12 +197,12 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
                 raise HttpError(503, "service_unavailable", "all connections of users are busy", BUSY)
             ask = Ask(request, service, user)
             promises = shell.hub.broker.durable_changes
-            declared = promises.declared
+            declared = promises.durable_declarations
             try:
                 answer = await handlers[method](ask)
             finally:
                 ask.end()
-            if promises.declared != declared:
+            if promises.durable_declarations != declared:
                 await _on_disk(shell)
             if not room:
                 answer.headers["Connection"] = "close"
@@ -234,7 +234,7 @@ def _after_login(service: Service, answer: Refusal) -> Refusal:
     return refuse
 
 
-async def _on_disk(shell: Shell) -> None:
+async def _on_disk(shell: EventLoop) -> None:
     """Wait until what was done is on the disk. Raises HttpError (503) after the broker's hold deadline."""
     try:
         await shell.on_disk()

@@ -27,7 +27,7 @@ from penstock.server.http.slices import Slices
 from penstock.server.transport import is_loopback
 
 if TYPE_CHECKING:
-    from penstock.server.shell import Shell
+    from penstock.server.shell import EventLoop
 
 Told = TypeVar("Told")
 
@@ -84,7 +84,7 @@ def not_found() -> HttpError:
 class Service:
     """What the requests of one broker share."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: EventLoop) -> None:
         self.shell = shell
         self.hub: Hub = shell.hub
         self.slices = Slices(shell.loop)
@@ -110,7 +110,7 @@ class Ask:
     def __init__(self, request: Request, service: Service, user: str) -> None:
         self.request = request
         self.service = service
-        self.shell: Shell = service.shell
+        self.shell: EventLoop = service.shell
         self.hub: Hub = service.hub
         self.user = user
         self.query = request.query_params

@@ -100,7 +100,7 @@ class Taking:
         batch = self._session.get(queue, False, self.ask.hub.broker.now)
         assert batch is not None
         if batch.waits_for_disk and queue.storage is not None:
-            queue.storage.journal.promise()
+            queue.storage.journal.require_flush()
         self._taken += 1
         return counted(oldest) if queue.counts_returns() else oldest
 

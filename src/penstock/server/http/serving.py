@@ -18,7 +18,7 @@ from penstock.adapter.refusals import HTTP
 from penstock.server.http.admission import Admission
 from penstock.server.http.app import make_app
 from penstock.server.listener import Listener
-from penstock.server.shell import Shell
+from penstock.server.shell import EventLoop
 
 logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # What strangers send is no news, line by line.
 
@@ -37,7 +37,7 @@ class BoundedProtocol(H11Protocol):
 
     cycle: RequestResponseCycle | None  # type: ignore[assignment]
 
-    def __init__(self, config: uvicorn.Config, state: ServerState, shell: Shell, admission: Admission) -> None:
+    def __init__(self, config: uvicorn.Config, state: ServerState, shell: EventLoop, admission: Admission) -> None:
         super().__init__(config, state, {}, shell.loop)
         self.app_state = {"socket": self}  # Requests find it in their state.
         self.shell = shell
@@ -109,7 +109,7 @@ class BoundedProtocol(H11Protocol):
 class HttpListener:
     """Serves the API of one broker at one address."""
 
-    def __init__(self, shell: Shell) -> None:
+    def __init__(self, shell: EventLoop) -> None:
         self.shell = shell
         self._config = uvicorn.Config(
             make_app(shell),

@@ -29,7 +29,7 @@ DEFAULTS: Final[dict[str, str | int | None]] = {
 """What is used of libpq's parameters where the URL says nothing."""
 
 
-class Address:
+class DatabaseAddress:
     """A URL that was understood; it may have a password, which nothing here shows."""
 
     def __init__(self, url: str) -> None:

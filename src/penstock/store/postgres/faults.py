@@ -8,7 +8,7 @@ from typing import Final
 import psycopg
 
 from penstock.errors import StoreError, StoreFull, StoreLost
-from penstock.store.postgres.address import Address
+from penstock.store.postgres.address import DatabaseAddress
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 FENCED: Final = "PN409"
@@ -64,7 +64,7 @@ def state_of(error: Failure) -> str:
     return (error.sqlstate or "") if isinstance(error, psycopg.Error) else ""
 
 
-def fault(error: Failure, address: Address, doing: str) -> StoreError:
+def fault(error: Failure, address: DatabaseAddress, doing: str) -> StoreError:
     """Return what to raise; `doing` is a verb, "open", "read" or "write"."""
     state = state_of(error)
     head = f"cannot {doing} the store in {address}: "
@@ -80,7 +80,7 @@ def fault(error: Failure, address: Address, doing: str) -> StoreError:
     return StoreError(head + reason)
 
 
-def unreachable(error: psycopg.Error, address: Address) -> StoreError:
+def unreachable(error: psycopg.Error, address: DatabaseAddress) -> StoreError:
     """Return what to raise when no session could be made."""
     said = _line(error)
     advice = next((f"; {what}" for sign, what in _CONNECTING if re.search(sign, said)), "")

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 import psycopg
 
 from penstock.errors import StoreBusy, StoreError, StoreLost
-from penstock.store.postgres.address import Address
+from penstock.store.postgres.address import DatabaseAddress
 from penstock.store.postgres.faults import LOCK_NOT_AVAILABLE
 from penstock.store.postgres.session import IDLE_S, SETTINGS, Session
 
@@ -65,7 +65,7 @@ class Holder(NamedTuple):
 class Lease:
     """The lease of one broker on one store. Raises psycopg.Error where nothing else is said."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: DatabaseAddress) -> None:
         self.address = address
         self.epoch = NEVER
         """That of this broker; `NEVER` as long as it never had the lease."""

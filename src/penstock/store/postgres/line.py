@@ -15,7 +15,7 @@ import socket
 import threading
 
 
-class Lines:
+class SessionSockets:
     """Those of one store. Any thread may call anything."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Lines:
             self._open.discard(line)
             line.close()
 
-    def cut(self) -> None:
+    def shutdown_all(self) -> None:
         """End all sessions, for good: whoever waits for the server in one is told that it is lost."""
         with self._lock:
             self.are_cut = True

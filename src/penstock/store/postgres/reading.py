@@ -14,11 +14,11 @@ from typing import Any, Final, Protocol
 
 import psycopg
 
-from penstock.store.commit import Row
+from penstock.store.commit import MessageRow
 from penstock.store.postgres.faults import DAMAGED, state_of
 from penstock.store.postgres.writing import PLACE
 from penstock.store.store import Damage
-from penstock.store.tables import ROWS, THINGS, Table, Unreadable, damage_of
+from penstock.store.tables import METADATA_RECORDS, ROWS, ChecksumError, Table, damage_of
 
 PIECE_RECORDS: Final = 4_000
 PIECE_BYTES: Final = 8 * 1024 * 1024
@@ -60,9 +60,9 @@ class Reading:
             if not found:
                 return
 
-    def pages(self, queue: int, first: int, most: int) -> list[Row]:
+    def pages(self, queue: int, first: int, most: int) -> list[MessageRow]:
         """Return the pages of a queue from a first sequence on, of at most so many bytes, but at least one."""
-        found: list[Row] = []
+        found: list[MessageRow] = []
         behind = -1
         while True:
             listed = self._ask(
@@ -147,8 +147,8 @@ class Reading:
     def _judged(self, table: Table, columns: Columns) -> Any:
         """Return the record; None if it is not what was written, which is remembered."""
         try:
-            return table.read((PLACE, *columns[1:]) if table is THINGS else columns)
-        except Unreadable as why:
+            return table.read((PLACE, *columns[1:]) if table is METADATA_RECORDS else columns)
+        except ChecksumError as why:
             self._meet(_damage(table, columns, str(why)))
             return None
 

@@ -16,7 +16,7 @@ from psycopg import sql
 import penstock
 from penstock.errors import StoreError
 from penstock.store.commit import UNKNOWN
-from penstock.store.postgres.address import Address
+from penstock.store.postgres.address import DatabaseAddress
 from penstock.store.postgres.lease import FENCE
 from penstock.store.postgres.session import Session
 
@@ -63,8 +63,8 @@ MIGRATIONS: Final[tuple[Migration, ...]] = (_first, _second)
 """The first makes version 1 of nothing, the second version 2 of version 1 ..."""
 
 
-def bring_up_to_date(
-    session: Session, address: Address, migrations: Sequence[Migration] = MIGRATIONS, makes: bool = True
+def migrate(
+    session: Session, address: DatabaseAddress, migrations: Sequence[Migration] = MIGRATIONS, makes: bool = True
 ) -> None:
     """Make the schema, if it `makes` one, or run the migrations that it has not seen, and note who opened it.
 
@@ -91,7 +91,7 @@ def bring_up_to_date(
             )  # fmt: skip
 
 
-def _version(session: Session, address: Address) -> int:
+def _version(session: Session, address: DatabaseAddress) -> int:
     """Return the schema's version; 0 for an empty one, which is made if it is not there. Raises StoreError."""
     found = session.ask("SELECT 1 FROM pg_namespace WHERE nspname = %s", address.schema)
     if not found:

@@ -19,16 +19,16 @@ import psycopg
 from psycopg import pq
 
 from penstock.errors import StoreError
-from penstock.store.postgres.address import Address
+from penstock.store.postgres.address import DatabaseAddress
 from penstock.store.postgres.faults import Disconnected, Refusal, unreachable
-from penstock.store.postgres.line import Lines
+from penstock.store.postgres.line import SessionSockets
 
 OLDEST: Final = 140_000
 """Version 14; idle_session_timeout is not there before."""
 DEAD_PEER_MS: Final = 5_000
 IDLE_S: Final = 30
 """Seconds after which the server ends a session that does nothing: a broker that is stopped, or sleeps with its
-machine, does not keep the lease for ever. One that runs asks something each second (`Store.tidy`)."""
+machine, does not keep the lease for ever. One that runs asks something each second (`Store.reclaim_space`)."""
 CLOSE_S: Final = 2.0
 """Seconds that the server gets to let go of what a session holds, when that is closed."""
 SETTINGS: Final = {
@@ -62,7 +62,7 @@ Call = tuple[Statement, list[bytes]]
 class Session:
     """A connection; one thread at a time uses it. Everything but the constructor raises psycopg.Error."""
 
-    def __init__(self, address: Address, lines: Lines) -> None:
+    def __init__(self, address: DatabaseAddress, lines: SessionSockets) -> None:
         """Connect, within a few seconds (`address.CONNECT_S`). Raises StoreError."""
         try:
             self.connection = psycopg.connect(address.conninfo, autocommit=True)
@@ -86,7 +86,7 @@ class Session:
         self.pid = self.connection.info.backend_pid
         """The number of the process that serves us, on the server's machine."""
 
-    def _prepare(self, address: Address) -> None:
+    def _prepare(self, address: DatabaseAddress) -> None:
         version = self.connection.info.server_version
         if version < OLDEST:
             raise StoreError(

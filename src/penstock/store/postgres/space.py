@@ -12,8 +12,8 @@ from typing import Final
 
 import psycopg
 
-from penstock.store.postgres.address import Address
-from penstock.store.postgres.line import Lines
+from penstock.store.postgres.address import DatabaseAddress
+from penstock.store.postgres.line import SessionSockets
 from penstock.store.postgres.session import Session
 from penstock.store.postgres.writing import Change
 from penstock.store.store import Usage
@@ -28,7 +28,7 @@ STEP_S: Final = 0.05
 class Space:
     """What is known of the bytes of data in the table of rows. Raises psycopg.Error."""
 
-    def __init__(self, address: Address, lines: Lines) -> None:
+    def __init__(self, address: DatabaseAddress, lines: SessionSockets) -> None:
         self.address = address
         self._lines = lines
         self.live = 0
@@ -60,7 +60,7 @@ class Space:
         self._look(session)
         return Usage(min(taken, self.live + self.deleted + other), taken, None)
 
-    def tidy(self, session: Session) -> bool:
+    def reclaim(self, session: Session) -> bool:
         """Have room made of what was deleted, where it pays; tells whether that goes on."""
         if self._vacuum is None:
             if self.deleted <= max(DELETED_LEAST, self.live // DELETED_SHARE):

@@ -15,18 +15,18 @@ from typing import Any, Final, TypeVar
 import psycopg
 
 from penstock.errors import StoreError, StoreLost
-from penstock.store.commit import Commit, Note, Position, Row, Thing
+from penstock.store.commit import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from penstock.store.postgres import schema
-from penstock.store.postgres.address import Address
+from penstock.store.postgres.address import DatabaseAddress
 from penstock.store.postgres.faults import ENDED, Disconnected, Failure, Refusal, fault, state_of
 from penstock.store.postgres.lease import NEVER, Holder, Lease
-from penstock.store.postgres.line import Lines
+from penstock.store.postgres.line import SessionSockets
 from penstock.store.postgres.reading import Reading
 from penstock.store.postgres.session import Session
 from penstock.store.postgres.space import Space
 from penstock.store.postgres.writing import calls_of, change_of
 from penstock.store.store import Damage, Store, Usage, ignore
-from penstock.store.tables import NOTES, POSITIONS, ROWS, TABLES, THINGS, Table
+from penstock.store.tables import METADATA_RECORDS, POSITIONS, ROWS, SETTLEMENTS, TABLES, Table
 
 OPEN_S: Final = 1.0
 """Seconds for which `open` waits for the lease: the server ends the session of a broker that was killed at once, but
@@ -45,12 +45,12 @@ class PostgresStore(Store):
 
     def __init__(self, url: str, makes: bool = True) -> None:
         """Take a URL; `makes` says whether a store that is not there is made. Raises ConfigError."""
-        self.address = Address(url)
+        self.address = DatabaseAddress(url)
         self._makes = makes
         self.damaged: list[Damage] = []
         self.holder: Holder | None = None
         """Who had the lease when `try_open` returned False; None if that is not known."""
-        self._lines = Lines()
+        self._lines = SessionSockets()
         self._space = Space(self.address, self._lines)
         self._lease = Lease(self.address)
         self._session: Session | None = None
@@ -87,7 +87,7 @@ class PostgresStore(Store):
             if not self._lease.lock(session, patience_s):
                 self.holder = self._lease.holder(session)
                 return False
-            schema.bring_up_to_date(session, self.address, makes=self._makes)
+            schema.migrate(session, self.address, makes=self._makes)
             self._lease.take(session)
             self._space.count(session)
             if session.ask("SHOW fsync") == [("off",)]:
@@ -117,35 +117,37 @@ class PostgresStore(Store):
 
     def interrupt(self) -> bool:
         """See `Store.interrupt`: a wait for a server that does not answer ends; the making of a session, in seconds."""
-        self._lines.cut()
+        self._lines.shutdown_all()
         return True
 
     # Reading
 
-    def things(self) -> Iterator[Thing]:
+    def metadata(self) -> Iterator[MetadataRecord]:
         """Return everything declared, in the order in which it was first."""
-        return self._read(THINGS)
+        return self._read(METADATA_RECORDS)
 
-    def positions(self) -> Iterator[Position]:
+    def positions(self) -> Iterator[QueuePosition]:
         """Return the positions of the queues."""
         return self._read(POSITIONS)
 
-    def notes(self) -> Iterator[Note]:
+    def settlements(self) -> Iterator[SettlementRecord]:
         """Return the notes, oldest first."""
-        return self._read(NOTES)
+        return self._read(SETTLEMENTS)
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[MessageRow]:
         """Return the rows that are no pages, oldest first; of pages only what is known without their data (b"")."""
         return self._read(ROWS)
 
-    def pages(self, queue: int, first: int, most: int) -> list[Row]:
+    def pages(self, queue: int, first: int, most: int) -> list[MessageRow]:
         """Return the pages of a queue whose first sequence is this or a later one, in order."""
         try:
             return Reading(self._ask, self.damaged).pages(queue, first, most)
         except (Disconnected, Refusal, psycopg.Error) as error:
             raise self._failure(error, "read") from None
 
-    def check(self, take: Callable[[Thing | Position | Note | Row], None] = ignore) -> list[Damage]:
+    def check(
+        self, take: Callable[[MetadataRecord | QueuePosition | SettlementRecord | MessageRow], None] = ignore
+    ) -> list[Damage]:
         """Read everything, pages too, and return what is damaged. Raises StoreError for anything but damage."""
         damaged: list[Damage] = []
         for table in TABLES:
@@ -164,7 +166,7 @@ class PostgresStore(Store):
 
     # Writing
 
-    def commit(self, commit: Commit) -> None:
+    def commit(self, commit: StoreTransaction) -> None:
         """Write all of it; it is on the server's disk when this returns.
 
         Raises StoreFull or StoreError, and it may be tried again; StoreLost if another broker has taken the lease: no
@@ -172,12 +174,12 @@ class PostgresStore(Store):
         """
         self._again(lambda: self._commit(commit), "write")
 
-    def _commit(self, commit: Commit) -> None:
+    def _commit(self, commit: StoreTransaction) -> None:
         session = self._connected()
         calls = calls_of(commit, self._lease.epoch)
         self._space.changed(change_of(commit, calls, session.run(calls)))
 
-    def tidy(self) -> bool:
+    def reclaim_space(self) -> bool:
         """Do a bounded piece of housekeeping; tells whether there is more to do. Raises StoreError, StoreLost.
 
         It also shows the server that we are there, and us that the lease is ours: call it each second or so while there
@@ -189,7 +191,7 @@ class PostgresStore(Store):
         session = self._connected()
         if not self._lease.is_ours(session):
             raise self._give_up()
-        return self._space.tidy(session)
+        return self._space.reclaim(session)
 
     def usage(self) -> Usage:
         """Return how much room it takes on the server now; how much is free there a client is not told."""

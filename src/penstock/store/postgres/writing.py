@@ -9,18 +9,18 @@ from typing import Final, NamedTuple
 
 from psycopg import pq
 
-from penstock.store.commit import Commit, Thing
+from penstock.store.commit import MetadataRecord, StoreTransaction
 from penstock.store.postgres.session import Call, Statement
 from penstock.store.tables import (
-    NOTES,
     POSITIONS,
     ROWS,
+    SETTLEMENTS,
     Table,
+    checksum_metadata,
+    checksum_position,
+    checksum_row,
+    checksum_settlement,
     encoded,
-    seal_note,
-    seal_position,
-    seal_row,
-    seal_thing,
 )
 
 INT8, BYTEA, INT8_ARRAY = 20, 17, 1016
@@ -50,7 +50,7 @@ def _delete(table: Table, returning: str = "") -> Statement:
 
 FENCE: Final = Statement(b"fence", "SELECT fence($1)", (INT8,))
 INSERT_ROW: Final = _insert(ROWS, "RETURNING xmax = 0")  # No transaction has deleted or changed it: it is new.
-INSERT_NOTE: Final = _insert(NOTES)
+INSERT_NOTE: Final = _insert(SETTLEMENTS)
 INSERT_POSITION: Final = _insert(POSITIONS)
 INSERT_THING: Final = Statement(
     b"insert_things",
@@ -64,7 +64,7 @@ DELETE_PAGES: Final = Statement(
     "DELETE FROM rows WHERE queue = $1 AND queue > 0 AND first BETWEEN $2 AND $3 RETURNING octet_length(data)::bigint",
     (INT8, INT8, INT8),
 )
-DELETE_NOTES: Final = _delete(NOTES)
+DELETE_NOTES: Final = _delete(SETTLEMENTS)
 DELETE_POSITIONS: Final = _delete(POSITIONS)
 DELETE_THING: Final = Statement(b"delete_thing", "DELETE FROM things WHERE kind = $1 AND key = $2", (BYTEA, BYTEA))
 
@@ -78,20 +78,20 @@ class Change(NamedTuple):
     deleted: int
 
 
-def calls_of(commit: Commit, epoch: int) -> list[Call]:
+def calls_of(commit: StoreTransaction, epoch: int) -> list[Call]:
     """Return what is to be run, behind the question whether it may."""
     calls: list[Call] = [(FENCE, [integer(epoch)])]
     for row in commit.rows:
         crc = zlib.crc32(row.data)
-        calls.append((INSERT_ROW, [*map(integer, (row.number, *row[2:], crc, seal_row(row, crc))), row.data]))
-    for note in commit.notes:
-        calls.append((INSERT_NOTE, [integer(note.number), integer(seal_note(note)), note.data]))
+        calls.append((INSERT_ROW, [*map(integer, (row.number, *row[2:], crc, checksum_row(row, crc))), row.data]))
+    for note in commit.settlements:
+        calls.append((INSERT_NOTE, [integer(note.number), integer(checksum_settlement(note)), note.data]))
     calls += [_declaration(thing) for thing in commit.latest()]
     for position in commit.positions:
-        calls.append((INSERT_POSITION, [*map(integer, position), integer(seal_position(position))]))
+        calls.append((INSERT_POSITION, [*map(integer, position), integer(checksum_position(position))]))
     for statement, keys in (
         (DELETE_ROWS, commit.rows_gone),
-        (DELETE_NOTES, commit.notes_gone),
+        (DELETE_NOTES, commit.settlements_gone),
         (DELETE_POSITIONS, commit.positions_gone),
     ):
         if keys:
@@ -100,7 +100,7 @@ def calls_of(commit: Commit, epoch: int) -> list[Call]:
     return calls
 
 
-def change_of(commit: Commit, calls: Sequence[Call], results: Iterable[pq.abc.PGresult]) -> Change:
+def change_of(commit: StoreTransaction, calls: Sequence[Call], results: Iterable[pq.abc.PGresult]) -> Change:
     """Return what was changed, from what the server gave for these calls."""
     replaced = deleted = 0
     rows = iter(commit.rows)
@@ -119,8 +119,8 @@ def array(numbers: Sequence[int]) -> bytes:
     return head + b"".join([b"\0\0\0\x08" + integer(number) for number in numbers])
 
 
-def _declaration(thing: Thing) -> Call:
+def _declaration(thing: MetadataRecord) -> Call:
     kind, key = encoded(thing.kind), encoded(thing.key)
     if thing.data is None:
         return DELETE_THING, [kind, key]
-    return INSERT_THING, [kind, key, integer(seal_thing(PLACE, kind, key, thing.data)), thing.data]
+    return INSERT_THING, [kind, key, integer(checksum_metadata(PLACE, kind, key, thing.data)), thing.data]
