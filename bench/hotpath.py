@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.peer import Peer
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.adapter.keeping.commits import encode
-from penstock.adapter.policy import Policy
+from penstock.adapter.policy import ConnectionLimits
 from penstock.adapter.users import Users
 from penstock.core.broker import Broker
 from penstock.core.journal import Journal
@@ -43,7 +43,7 @@ PERSISTENT = PUBLISH + frame(2, 1, encode_header(BODY_OCTETS, Properties(deliver
 class Bench:
     """A broker with one publisher's and one consumer's connection, and a queue."""
 
-    hub: Hub = field(default_factory=lambda: make_hub())
+    hub: BrokerDriver = field(default_factory=lambda: make_hub())
     delivered: int = 0
     acknowledged: int = 0
     message: bytes = MESSAGE
@@ -90,8 +90,8 @@ class Bench:
         hub = self.hub
         more = True
         while more:
-            more = hub.pump()
-            for connection in hub.take_touched():
+            more = hub.run_turn()
+            for connection in hub.take_pending_output():
                 connection.take_output()
                 if not connection.writable:
                     connection.drained()
@@ -135,11 +135,11 @@ class Bench:
             self.call(self.consumer, spec.BASIC_ACK, delivery_tag=self.acknowledged, multiple=True)
 
 
-def make_hub() -> Hub:
+def make_hub() -> BrokerDriver:
     """Make a broker as `penstock serve` does, with defaults."""
     broker = Broker(Defaults())
     broker.add_vhost("/")
-    return Hub(broker, Policy(), Users(), "seed", "0")
+    return BrokerDriver(broker, ConnectionLimits(), Users(), "seed", "0")
 
 
 def publish(bench: Bench, messages: int) -> None:

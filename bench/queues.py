@@ -81,7 +81,7 @@ def expiring(messages: int, step_s: float) -> float:
         now = max(now + step_s, hub.broker.next_deadline() or 0.0)
         hub.begin(now)
         begun = time.perf_counter()
-        hub.pump()
+        hub.run_turn()
         longest = max(longest, time.perf_counter() - begun)
     gc.unfreeze()
     return longest * 1000

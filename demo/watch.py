@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from penstock.client import ClientError, Connection, Control, Parameters
+from penstock.client import ClientError, Connection, ControlClient, Parameters
 
 SAMPLE_SECONDS = 0.05
 SAMPLES_KEPT = 100_000
@@ -37,7 +37,7 @@ class Watch(threading.Thread):
         """Connect. Raises `ClientError`."""
         super().__init__(daemon=True, name="watch")
         self._connection = Connection(Parameters.from_url(url))
-        self._control = Control(self._connection)
+        self._control = ControlClient(self._connection)
         self._queue = queue
         self._leave = threading.Event()
         self.samples: deque[Sample] = deque(maxlen=SAMPLES_KEPT)

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import penstock
 from penstock.client import Connection
-from penstock.client.control import Control
+from penstock.client.control import ControlClient
 
 T = TypeVar("T")
 
@@ -101,7 +101,7 @@ class BrokerProcess:
 
     def queue(self, name: str) -> dict[str, Any]:
         """Return a queue as `penstock why` sees it; the asking connection leaves no trace."""
-        with Connection(self.url) as connection, Control(connection) as control:
+        with Connection(self.url) as connection, ControlClient(connection) as control:
             return control.why(name)
 
     def why(self, name: str) -> str:

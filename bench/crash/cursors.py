@@ -15,7 +15,7 @@ from bench.crash.history import Copy, History, Settlement, now
 from bench.crash.judge import Found, Verdict
 from bench.crash.parties import Party
 from bench.crash.wire import PATIENCE_S
-from penstock.client import ClientError, Connection, Control, ControlError
+from penstock.client import ClientError, Connection, ControlClient, ControlError
 
 MOST_ROWS, MOST_OCTETS = 500, 16 << 20
 """Of one block."""
@@ -91,7 +91,7 @@ class Cursor:
                 "offset", f"{row.name} is at {row.offset} of {self.queue}, and {used} was in use before it was sent"
             )
 
-    def settle(self, control: Control, token: int, end: int, copies: list[Copy], history: History) -> None:
+    def settle(self, control: ControlClient, token: int, end: int, copies: list[Copy], history: History) -> None:
         """Settle messages that were read, up to an offset."""
         settlements = []
         for copy in copies:
@@ -119,14 +119,14 @@ class Reader(Party):
 
     def act(self) -> None:
         try:
-            with Connection(url_of(self.port)) as connection, Control(connection) as control:
+            with Connection(url_of(self.port)) as connection, ControlClient(connection) as control:
                 self._read(control)
         except ControlError as refused:
             self.history.blame("refused", f"{self.name} {type(self).__name__}: {refused}")
         except ClientError:
             return  # the broker is gone
 
-    def _read(self, control: Control) -> None:
+    def _read(self, control: ControlClient) -> None:
         cursor = self.cursor
         name, queue = cursor.name, cursor.queue
         attached = control.attach(name, [queue])
@@ -151,7 +151,7 @@ def url_of(port: int) -> str:
     return f"amqp://guest:guest@127.0.0.1:{port}/"
 
 
-def read_range(control: Control, cursor: Cursor, token: int, start: int, end: int) -> Iterator[Row]:
+def read_range(control: ControlClient, cursor: Cursor, token: int, start: int, end: int) -> Iterator[Row]:
     """Read all of (start, end], block by block."""
     while start < end:
         block = control.range(cursor.name, token, cursor.queue, start, end, rows=MOST_ROWS, bytes=MOST_OCTETS)
@@ -167,7 +167,7 @@ class CursorWitness:
 
     def __init__(self, port: int, history: History, cursors: Iterable[Cursor]) -> None:
         self._connection = Connection(url_of(port))
-        self._control = Control(self._connection)
+        self._control = ControlClient(self._connection)
         self._history = history
         self._cursors = list(cursors)
         self._tokens: dict[str, int] = {}

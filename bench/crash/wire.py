@@ -38,7 +38,7 @@ class Gone(Exception):
 
 
 class Refused(Exception):
-    """The broker closed the channel, with this code and text; `Link.reopen` opens another."""
+    """The broker closed the channel, with this code and text; `BrokerLink.reopen` opens another."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(f"{code} {text}")

@@ -142,9 +142,9 @@ async def _crossings(target: Target, queue: str) -> int:
 
 def _ask_crossings(url: str, queue: str) -> int:
     from penstock.client import Connection
-    from penstock.client.control import Control
+    from penstock.client.control import ControlClient
 
-    with Connection(url) as connection, Control(connection) as control:
+    with Connection(url) as connection, ControlClient(connection) as control:
         return int(control.why(queue)["gate"]["crossings"])
 
 

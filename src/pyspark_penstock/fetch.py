@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from penstock.client import ControlError
 from pyspark_penstock.blocks import Block, decode
 from pyspark_penstock.errors import BlockError
-from pyspark_penstock.links import Link, shared_link
+from pyspark_penstock.links import BrokerLink, shared_link
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.planner import refused
@@ -56,7 +56,7 @@ def record_batches(slice_: Slice, options: SourceOptions) -> Iterator["pa.Record
         _tidy(link)
 
 
-def _tidy(link: Link) -> None:
+def _tidy(link: BrokerLink) -> None:
     # Spark may stop reading early (a limit, a killed task): a reply under way must not meet the next question.
     if link.waiting:
         link.close()

@@ -18,7 +18,7 @@ from penstock.client import (
     ConnectError,
     Connection,
     ConnectionClosed,
-    Control,
+    ControlClient,
     Parameters,
     Timeout,
 )
@@ -37,14 +37,14 @@ LOST = (ChannelClosed, ConnectError, ConnectionClosed, Timeout)
 Result = TypeVar("Result")
 
 
-class Link:
+class BrokerLink:
     """Control operations over one connection, which is made when first needed and again whenever it is lost."""
 
     def __init__(self, access: Access, server: Address, retries: Retries) -> None:
         """Remember where to connect; nothing is connected yet."""
         self._access, self._server, self._retries = access, server, retries
         self._connection: Connection | None = None
-        self._control: Control | None = None
+        self._control: ControlClient | None = None
         self._pending: tuple[str, Mapping[str, object], str] | None = None
 
     def ask(self, operation: str, fields: Mapping[str, object]) -> dict[str, Any]:
@@ -107,10 +107,10 @@ class Link:
             self._connection.close()
         self._connection = self._control = None
 
-    def _open(self) -> Control:
+    def _open(self) -> ControlClient:
         if self._control is None:
             self._connection = connect(self._access, self._server)
-            self._control = Control(self._connection, timeout=ANSWER_SECONDS)
+            self._control = ControlClient(self._connection, timeout=ANSWER_SECONDS)
         return self._control
 
     def _retried(self, attempt: Callable[[], Result]) -> Result:
@@ -147,15 +147,15 @@ def retried(attempt: Callable[[], Result], drop: Callable[[], None], server: Add
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-_links: dict[tuple[object, ...], Link] = {}
+_links: dict[tuple[object, ...], BrokerLink] = {}
 _connections: dict[tuple[object, ...], Connection] = {}
 
 
-def shared_link(access: Access, server: Address, retries: Retries) -> Link:
+def shared_link(access: Access, server: Address, retries: Retries) -> BrokerLink:
     """Return this process's link to a broker, made new when there is none yet."""
     key = (server, access, retries, os.getpid())
     if key not in _links:
-        _links[key] = Link(access, server, retries)
+        _links[key] = BrokerLink(access, server, retries)
     return _links[key]
 
 

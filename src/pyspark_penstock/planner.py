@@ -17,7 +17,7 @@ from typing import Any
 
 from penstock.client import ControlError
 from pyspark_penstock.errors import CursorError
-from pyspark_penstock.links import Link
+from pyspark_penstock.links import BrokerLink
 from pyspark_penstock.offsets import Positions, Range, advanced, ahead, filled, key_of, lost
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address
@@ -63,7 +63,7 @@ class Planner:
             for server in options.access.servers
             for queue in options.queues
         }
-        self._links: dict[Address, Link] = {}
+        self._links: dict[Address, BrokerLink] = {}
         self._tokens: dict[Address, int] = {}
         self._turn = 0
         self._warned: set[Range] = set()
@@ -96,7 +96,7 @@ class Planner:
             start = {queue: start.get(queue, 0) for queue in options.queues}
         tokens: dict[Address, int] = {}
         for server in options.access.servers:
-            self._links[server] = Link(options.access, server, options.retries)
+            self._links[server] = BrokerLink(options.access, server, options.retries)
             reply = self._ask(server, "cursor.attach", queues=list(options.queues), starting=start)
             tokens[server] = reply["token"]
             self.initial |= self._keyed(server, reply["initial"])

@@ -27,7 +27,7 @@ from penstock.client import (
     Timeout,
 )
 from pyspark_penstock.errors import PublishFailed, SparkSourceError
-from pyspark_penstock.links import Link, drop_connection, shared_connection
+from pyspark_penstock.links import BrokerLink, drop_connection, shared_connection
 from pyspark_penstock.options import Retries, SinkOptions
 from pyspark_penstock.rows import Rows, rows_of
 
@@ -203,7 +203,7 @@ class Sender:
         )
         if self._options.queue is None:
             return text
-        link = Link(self._options.access, self._server, Retries(0, 1))
+        link = BrokerLink(self._options.access, self._server, Retries(0, 1))
         try:
             found = link.ask("why", {"queue": self._options.queue})
         except (ControlError, SparkSourceError) as error:

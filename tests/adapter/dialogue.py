@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from penstock.adapter.amqp091.peer import Peer
-from penstock.adapter.hub import Hub
-from penstock.adapter.policy import Policy
+from penstock.adapter.hub import BrokerDriver
+from penstock.adapter.policy import ConnectionLimits
 from penstock.adapter.users import Users
 from penstock.core.broker import Broker
 from penstock.core.settings import Defaults
@@ -16,10 +16,10 @@ Frame = tuple[int, int, bytes]
 """Kind, channel and payload."""
 
 
-def make_hub(policy: Policy | None = None) -> Hub:
+def make_hub(policy: ConnectionLimits | None = None) -> BrokerDriver:
     core = Broker(Defaults())
     core.add_vhost("/")
-    return Hub(core, policy or Policy(), Users(), "seed", "0")
+    return BrokerDriver(core, policy or ConnectionLimits(), Users(), "seed", "0")
 
 
 def cut(data: bytes) -> list[Frame]:
@@ -54,7 +54,7 @@ class Dialogue:
     """A connection that has been opened, with channel 1."""
 
     def __init__(
-        self, hub: Hub, frame_max: int = 131072, product: str = "", obeys: bool = False, heartbeat: int = 0
+        self, hub: BrokerDriver, frame_max: int = 131072, product: str = "", obeys: bool = False, heartbeat: int = 0
     ) -> None:
         self.hub = hub
         self.connection = hub.connect(Peer("127.0.0.1:1", True))
@@ -78,7 +78,7 @@ class Dialogue:
         """Let the broker make its turns, at a time if one is given, and return what comes."""
         if now is not None:
             self.hub.begin(now)
-        while self.hub.pump():
+        while self.hub.run_turn():
             pass
         return cut(self.connection.take_output())
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.adapter.amqp091.arriving import PIECE_BYTES
-from penstock.adapter.hub import Hub
-from penstock.adapter.policy import Policy
+from penstock.adapter.hub import BrokerDriver
+from penstock.adapter.policy import ConnectionLimits
 from penstock.core.gates import Gates
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.wire.amqp091 import spec
@@ -18,9 +18,9 @@ KIB = 1024
 MIB = 1024 * KIB
 
 
-def small_hub(connection: int = 300 * KIB, memory: int = 0) -> Hub:
+def small_hub(connection: int = 300 * KIB, memory: int = 0) -> BrokerDriver:
     """Return a hub whose messages have 128 KiB at most; of a connection so many bytes may arrive in pieces."""
-    policy = Policy()
+    policy = ConnectionLimits()
     policy.frame_max = 8 * KIB
     policy.message_bytes_max = 128 * KIB
     policy.arriving_bytes_max = connection
@@ -31,7 +31,7 @@ def small_hub(connection: int = 300 * KIB, memory: int = 0) -> Hub:
     return hub
 
 
-def talk(hub: Hub, channels: int = 4) -> Dialogue:
+def talk(hub: BrokerDriver, channels: int = 4) -> Dialogue:
     dialogue = Dialogue(hub, frame_max=8 * KIB)
     for number in range(2, channels + 1):
         assert dialogue.names(method_frame(number, spec.CHANNEL_OPEN)) == ["channel.open-ok"]
@@ -72,11 +72,11 @@ def test_pieces_count_with_their_connection_and_the_nodes_memory_as_they_come() 
     announced = int(dialogue.connection.arriving)
     assert announced < KIB, "what is announced and has not come is no memory"
     go_on(dialogue, 1, 40 * KIB)
-    assert int(dialogue.connection.arriving) == announced + 40 * KIB + 10 * PIECE_BYTES == hub.arrivals.bytes
+    assert int(dialogue.connection.arriving) == announced + 40 * KIB + 10 * PIECE_BYTES == hub.partial_messages.bytes
     before = counted(hub.broker.gates)
     assert before >= 40 * KIB
     go_on(dialogue, 1, 88 * KIB)
-    assert dialogue.connection.arriving == hub.arrivals.bytes == 0
+    assert dialogue.connection.arriving == hub.partial_messages.bytes == 0
     assert counted(hub.broker.gates) == 0
     assert hub.broker.vhosts["/"].queues["q"].messages == 1
 
@@ -107,7 +107,7 @@ def test_the_largest_message_always_fits_however_small_its_pieces_and_the_bound(
     assert begin(dialogue, 1) == []
     pieces = b"".join(frame(spec.FRAME_BODY, 1, bytes(64)) for _ in range(2 * KIB))
     assert closes(dialogue, pieces) == []
-    assert hub.arrivals.bytes == 0
+    assert hub.partial_messages.bytes == 0
 
 
 def test_large_content_headers_count_as_well() -> None:
@@ -120,7 +120,7 @@ def test_large_content_headers_count_as_well() -> None:
         data = method_frame(channel, spec.BASIC_PUBLISH, routing_key="q") + frame(spec.FRAME_HEADER, channel, header)
         closed += closes(dialogue, data)
     assert len(closed) > 30
-    assert dialogue.connection.arriving <= hub.arrivals.connection_most()
+    assert dialogue.connection.arriving <= hub.partial_messages.connection_most()
 
 
 def test_at_the_nodes_bound_the_connection_with_the_most_gives_way_to_others() -> None:
@@ -137,7 +137,7 @@ def test_at_the_nodes_bound_the_connection_with_the_most_gives_way_to_others() -
     assert "this connection has the most of them" in reason
     assert go_on(other, 1, 68 * KIB) == []
     assert hub.broker.vhosts["/"].queues["q"].messages == 1
-    assert hub.arrivals.bytes == 0
+    assert hub.partial_messages.bytes == 0
 
 
 def test_a_client_that_never_ends_its_messages_does_not_keep_others_from_publishing() -> None:
@@ -148,7 +148,7 @@ def test_a_client_that_never_ends_its_messages_does_not_keep_others_from_publish
         for channel in range(1, 13):
             begin(hog, channel)
             go_on(hog, channel, 100 * KIB)
-    assert hub.arrivals.bytes <= hub.arrivals.node_most()
+    assert hub.partial_messages.bytes <= hub.partial_messages.node_most()
     other = talk(hub, 1)
     for _ in range(10):
         begin(other, 1)
@@ -183,9 +183,9 @@ def test_what_pieces_count_with_is_given_back_exactly(steps: list[tuple[str, int
         elif what == "close channel" and not waiting:
             dialogue.say(method_frame(number, spec.CHANNEL_CLOSE))
         there = [each.arriving for one in dialogues for each in one.connection.channels.values()]
-        assert sum(there) == hub.arrivals.bytes == counted(hub.broker.gates)
-        assert sum(int(one.connection.arriving) for one in dialogues) == hub.arrivals.bytes
+        assert sum(there) == hub.partial_messages.bytes == counted(hub.broker.gates)
+        assert sum(int(one.connection.arriving) for one in dialogues) == hub.partial_messages.bytes
     for dialogue in dialogues:
         hub.disconnect(dialogue.connection)
-    assert hub.arrivals.bytes == counted(hub.broker.gates) == 0
-    assert hub.arrivals._connections == {}
+    assert hub.partial_messages.bytes == counted(hub.broker.gates) == 0
+    assert hub.partial_messages._connections == {}

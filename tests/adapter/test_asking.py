@@ -10,7 +10,7 @@ import pytest
 
 from penstock.adapter.amqp091.content import body_of
 from penstock.adapter.answering import text_steps
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.adapter.listing import consumers_steps, window
 from penstock.adapter.totals import totals_steps
 from penstock.core import changes
@@ -25,14 +25,14 @@ MOST_A_STEP = 300
 """Units by which the last step of a turn may pass the share."""
 
 
-def with_queues() -> Hub:
+def with_queues() -> BrokerDriver:
     hub = make_hub()
     for number in range(MANY):
         hub.broker.vhosts["/"].declare_queue(f"q{number}", {}, False, False, None, None)
     return hub
 
 
-def with_patterns() -> Hub:
+def with_patterns() -> BrokerDriver:
     hub = make_hub()
     said = [("queue", f"p{n}.#", read_settings("queue", f"p{n}.#", {"hold-deadline": 5})) for n in range(MANY)]
     changes.set_all(hub.broker, said)
@@ -44,13 +44,13 @@ def request(operation: str, **fields: object) -> bytes:
     return publish(operation, json.dumps(fields).encode(), properties=properties, exchange="penstock.control")
 
 
-def answers(hub: Hub) -> list[Any]:
+def answers(hub: BrokerDriver) -> list[Any]:
     """Return the answers so far."""
     queue = hub.broker.vhosts["/"].queues["answers"]
     return [json.loads(body_of(message.content)) for message in queue.ready_queue.messages()]
 
 
-def turns_until_answered(hub: Hub, data: bytes) -> list[int]:
+def turns_until_answered(hub: BrokerDriver, data: bytes) -> list[int]:
     """Ask; return the units of work that each turn took which told something."""
     hub.broker.vhosts["/"].declare_queue("answers", {}, False, False, None, None)
     client = Dialogue(hub)
@@ -60,12 +60,12 @@ def turns_until_answered(hub: Hub, data: bytes) -> list[int]:
     while not answers(hub):
         assert client.connection.busy
         before = int(hub.broker.work.done)
-        hub.pump()
+        hub.run_turn()
         found.append(int(hub.broker.work.done) - before)
     return found
 
 
-def costs(hub: Hub, steps: Steps[Any]) -> tuple[list[int], Any]:
+def costs(hub: BrokerDriver, steps: Steps[Any]) -> tuple[list[int], Any]:
     """Do steps a share a turn; return the units of each turn, and what came of it."""
     work = hub.broker.work
     found: list[int] = []
@@ -89,7 +89,7 @@ def costs(hub: Hub, steps: Steps[Any]) -> tuple[list[int], Any]:
     ],
 )
 def test_an_answer_of_very_many_things_is_made_a_share_a_turn(
-    make: Callable[[], Hub], operation: str, fields: dict[str, object], least: int
+    make: Callable[[], BrokerDriver], operation: str, fields: dict[str, object], least: int
 ) -> None:
     hub = make()
     turns = turns_until_answered(hub, request(operation, **fields))
@@ -115,7 +115,7 @@ def test_who_asks_for_the_status_does_not_wait_for_a_change_of_thousands_of_queu
     while not answers(hub):
         assert first.connection.busy
         assert second.connection.busy
-        hub.pump()
+        hub.run_turn()
     assert "turns" in answers(hub)[0]
 
 

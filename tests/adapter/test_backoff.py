@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.peer import CLOSED, THIS_MACHINE, Peer
 from penstock.adapter.backoff import REMEMBERED, USER_WAITING_MOST, WAITING_MOST, Backoff
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.sasl import plain_response
@@ -19,7 +19,7 @@ def fail(backoff: Backoff, times: int, user: str = "ada", address: str = HERE, n
     return [backoff.failed(user, address, now) for _ in range(times)]
 
 
-def log_in(hub: Hub, password: str, address: str = "127.0.0.1") -> Connection:
+def log_in(hub: BrokerDriver, password: str, address: str = "127.0.0.1") -> Connection:
     connection = hub.connect(Peer(f"{address}:1", address.startswith("127.")))
     login = plain_response("guest", password)
     connection.receive(GREETING + method_frame(0, spec.CONNECTION_START_OK, mechanism="PLAIN", response=login))
@@ -121,10 +121,10 @@ def test_a_wrong_password_is_answered_at_its_time_and_a_right_one_at_once() -> N
     assert hub.next_deadline() == 0.5
     assert log_in(hub, "guest").logged_in
     hub.begin(0.4)
-    hub.pump()
+    hub.run_turn()
     assert late.state != CLOSED
     hub.begin(0.5)
-    hub.pump()
+    hub.run_turn()
     assert late.state == CLOSED
     assert hub.backoff.waits() == 0
 
@@ -149,7 +149,7 @@ def test_an_address_that_guesses_has_a_few_guesses_a_second_and_the_rest_is_not_
     for tick in range(600):  # A minute, 10 attempts each tenth of a second.
         now = tick / 10
         hub.begin(now)
-        hub.pump()
+        hub.run_turn()
         for each in [each for each in open_ones if each.state == CLOSED]:
             open_ones.remove(each)
             hub.disconnect(each)

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.adapter.amqp091.content import body_of, make_content, properties_of
-from penstock.adapter.amqp091.copies import copies_of, may_name_copies, without_blind_copies
-from penstock.adapter.publication import Publication
+from penstock.adapter.amqp091.copies import copies_of, may_have_cc, without_blind_copies
+from penstock.adapter.publication import SinglePublish
 from penstock.core.message import BCC_KEY_OVERHEAD, BCC_OVERHEAD
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
@@ -26,7 +26,7 @@ def test_neither_is_overlooked_and_without_bcc_all_else_is_as_it_was(
 ) -> None:
     made.headers = headers
     content = make_content(made, body)
-    named = may_name_copies(content, 19, len(content) - len(body))
+    named = may_have_cc(content, 19, len(content) - len(body))
     assert named or not {"CC", "BCC"} & set(headers)
     value = headers.get("CC")
     assert copies_of(content) == (value if isinstance(value, list) else [])
@@ -82,7 +82,7 @@ def test_a_message_without_a_channel_has_them_too() -> None:
     dialogue = Dialogue(hub)
     bound(dialogue, "a", "b", "c")
     vhost = hub.broker.vhosts["/"]
-    Publication(hub, "guest", "here").send(
+    SinglePublish(hub, "guest", "here").send(
         vhost, "amq.direct", "a", Properties(headers={"CC": ["b"], "BCC": ["c"]}), b"x"
     )
     assert [int(vhost.queues[name].messages) for name in "abc"] == [1, 1, 1]

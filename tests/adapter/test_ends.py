@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from penstock.adapter.amqp091.connection import OUTPUT_FULL
 from penstock.adapter.amqp091.peer import Peer
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.core.broker import CONSUMERS_OF_A_CHANNEL
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.work import SHARE
@@ -54,7 +54,7 @@ def heard(client: Dialogue) -> list[str]:
     return [decode_method(payload).name for kind, _, payload in frames if kind == spec.FRAME_METHOD]
 
 
-def logs_in(hub: Hub) -> bool:
+def logs_in(hub: BrokerDriver) -> bool:
     """Tell whether a newcomer is let in without a turn being made."""
     connection = hub.connect(Peer("127.0.0.1:1", True))
     connection.receive(b"AMQP\x00\x00\x09\x01")
@@ -76,7 +76,7 @@ def turns_until_over(client: Dialogue) -> int:
     broker = client.hub.broker
     while broker.turns.chores.pending():
         before = broker.work.done
-        client.hub.pump()
+        client.hub.run_turn()
         turns += 1
         assert broker.work.done - before <= UNITS_A_TURN + 400
     return turns
@@ -149,7 +149,7 @@ def test_a_lost_connection_with_many_channels_ends_over_turns_while_others_come_
     left, newcomers = [len(passing.consumers)], 0
     while hub.broker.turns.chores.pending():
         newcomers += logs_in(hub)
-        hub.pump()
+        hub.run_turn()
         left.append(len(passing.consumers))
     assert newcomers >= 3, "others log in meanwhile"
     assert max(before - after for before, after in pairwise(left)) <= UNITS_A_TURN
@@ -228,7 +228,7 @@ def test_queues_of_different_channels_have_equal_shares_of_one_connection_that_r
     counts = dict.fromkeys((f"q{channel}{each}" for channel in (1, 2, 3) for each in "ab"), 0)
     queues = hub.broker.vhosts["/"].queues
     for _ in range(36):
-        hub.pump()
+        hub.run_turn()
         client.connection.take_output()
         client.connection.drained()
     for name in counts:

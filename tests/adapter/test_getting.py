@@ -39,7 +39,7 @@ class Old:
     def turn(self) -> int:
         """Make a turn; return its units of work."""
         before = int(self.hub.broker.work.done)
-        self.hub.pump()
+        self.hub.run_turn()
         return int(self.hub.broker.work.done) - before
 
     def answers(self) -> list[str]:

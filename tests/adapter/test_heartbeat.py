@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.adapter.dialogue import Dialogue, make_hub, publish
 
 
-def beating(hub: Hub, interval_s: int) -> Dialogue:
+def beating(hub: BrokerDriver, interval_s: int) -> Dialogue:
     """A client that has agreed on an interval, at 100 s."""
     hub.begin(100.0)
     return Dialogue(hub, heartbeat=interval_s)
@@ -53,7 +53,7 @@ def test_a_peer_that_is_silent_for_two_intervals_is_given_up_and_no_earlier(inte
     beats(client, 100.0 + 2 * interval_s - 0.001, says=False)
     assert hub.take_silent() == []
     hub.begin(100.0 + 2 * interval_s)
-    assert not hub.pump()
+    assert not hub.run_turn()
     assert hub.take_silent() == [client.connection]
     hub.disconnect(client.connection)
     assert hub.next_deadline() is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.adapter.profiles import PROFILES, UNKNOWN, profile_of
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, decode_method, method_frame
@@ -21,11 +21,11 @@ def flows(frames: list[Frame]) -> list[object]:
     return [method.args["active"] for method in methods(frames) if method.id == spec.CHANNEL_FLOW]
 
 
-def drain(hub: Hub, queue: str) -> None:
+def drain(hub: BrokerDriver, queue: str) -> None:
     hub.broker.vhosts["/"].queues[queue].purge(hub.broker.now)
 
 
-def blocked_publisher(**who: object) -> tuple[Hub, Dialogue, list[Frame]]:
+def blocked_publisher(**who: object) -> tuple[BrokerDriver, Dialogue, list[Frame]]:
     """A client that has just published what closes the gate of queue q (stop 1)."""
     hub = make_hub()
     hub.begin(100.0)
@@ -54,7 +54,7 @@ def test_who_goes_on_within_the_enforcement_time_is_heard_and_after_it_closed() 
     assert (closed.name, unblocked.name) == ("channel.close", "connection.unblocked")
     assert closed.args["reply_code"] == 506
     assert "channel.flow was requested" in str(closed.args["reply_text"])
-    assert [note.text for note in hub.take_notes() if "CHN-1012" in note.text]
+    assert [note.text for note in hub.take_log_lines() if "CHN-1012" in note.text]
     assert hub.broker.vhosts["/"].queues["q"].messages == 3, "what was published in time is in the queue"
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from penstock.adapter import definitions
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.adapter.listing import KINDS, window
 from tests.adapter.dialogue import Dialogue, make_hub
 
 
 @pytest.fixture
-def hub() -> Hub:
+def hub() -> BrokerDriver:
     hub = make_hub()
     other = hub.broker.add_vhost("other")
     for vhost, count in ((hub.broker.vhosts["/"], 7), (other, 5)):
@@ -26,7 +26,7 @@ def hub() -> Hub:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
-def test_windows_one_after_the_other_are_the_whole_list(hub: Hub, kind: str, size: int) -> None:
+def test_windows_one_after_the_other_are_the_whole_list(hub: BrokerDriver, kind: str, size: int) -> None:
     whole = window(hub, kind, None, 0, 1000)
     found = []
     after: int | None = 0
@@ -41,7 +41,7 @@ def test_windows_one_after_the_other_are_the_whole_list(hub: Hub, kind: str, siz
     assert len(found) == whole.total
 
 
-def test_a_list_of_one_virtual_host_has_its_own_things(hub: Hub) -> None:
+def test_a_list_of_one_virtual_host_has_its_own_things(hub: BrokerDriver) -> None:
     other = hub.broker.vhosts["other"]
     assert [item.name for item in window(hub, "queues", other, 0, 99).items] == [f"q{number}" for number in range(5)]
     assert window(hub, "bindings", other, 0, 1).total == 5 + 5
@@ -49,7 +49,7 @@ def test_a_list_of_one_virtual_host_has_its_own_things(hub: Hub) -> None:
     assert window(hub, "channels", hub.broker.vhosts["/"], 0, 99).total == 3
 
 
-def test_an_export_leaves_out_what_is_predeclared_or_exclusive_wherever_a_window_ends(hub: Hub) -> None:
+def test_an_export_leaves_out_what_is_predeclared_or_exclusive_wherever_a_window_ends(hub: BrokerDriver) -> None:
     vhost = hub.broker.vhosts["/"]
     owner = Dialogue(hub).connection
     vhost.bind("x", vhost.declare_queue("own", {}, False, False, owner, None), None, "k", {})

@@ -6,8 +6,8 @@ import gc
 
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.peer import Peer, place_of
-from penstock.adapter.hub import Hub
-from penstock.adapter.policy import Policy
+from penstock.adapter.hub import BrokerDriver
+from penstock.adapter.policy import ConnectionLimits
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from penstock.wire.sasl import plain_response
@@ -17,7 +17,7 @@ GREETING = b"AMQP\x00\x00\x09\x01"
 CLOSES = {"authentication_failure_close": True}
 
 
-def stranger(hub: Hub, address: str = "10.0.0.1") -> Connection:
+def stranger(hub: BrokerDriver, address: str = "10.0.0.1") -> Connection:
     return hub.connect(Peer(f"{address}:1", address.startswith("127.")))
 
 
@@ -39,8 +39,8 @@ def closed_with(connection: Connection) -> tuple[int, str]:
     return int(str(method.args["reply_code"])), str(method.args["reply_text"])
 
 
-def lines(hub: Hub) -> list[str]:
-    return [note.text for note in hub.take_notes()]
+def lines(hub: BrokerDriver) -> list[str]:
+    return [note.text for note in hub.take_log_lines()]
 
 
 def test_a_frame_above_4096_octets_during_the_handshake_is_501() -> None:
@@ -55,7 +55,7 @@ def test_the_bound_of_the_handshake_is_seen_at_the_first_octets_of_a_frame() -> 
     connection = stranger(make_hub())
     connection.receive(GREETING + b"\x01\x00\x00\x00\x01\x00\x00\x00")
     assert closed_with(connection)[0] == 501
-    assert connection.rest == b""
+    assert connection.unparsed == b""
 
 
 def test_a_frame_of_4096_octets_is_taken_during_the_handshake() -> None:
@@ -95,13 +95,13 @@ def test_nothing_is_left_in_memory_of_a_failed_login() -> None:
         for _ in range(10):
             connection = stranger(hub, "127.0.0.1")
             connection.receive(GREETING + start_ok("wrong", product="x" * 2000) + bytes(100))
-            hub.pump()
+            hub.run_turn()
             connection.take_output()
-            hub.take_touched()
+            hub.take_pending_output()
             hub.disconnect(connection)
             del connection
         hub.begin(10.0)
-        hub.pump()  # The delays of their answers are over.
+        hub.run_turn()  # The delays of their answers are over.
         left = [each for each in gc.get_objects() if isinstance(each, Connection)]
     finally:
         gc.enable()
@@ -114,14 +114,14 @@ def test_a_connection_that_is_lost_keeps_nothing_of_its_input() -> None:
     hub = make_hub()
     connection = stranger(hub)
     connection.receive(GREETING + start_ok("guest", product="x" * 2000)[:-20])
-    assert len(connection.rest) > 2000
+    assert len(connection.unparsed) > 2000
     hub.disconnect(connection)
-    assert connection.rest == b""
+    assert connection.unparsed == b""
     assert len(connection.out) == 0
 
 
 def test_sockets_of_an_address_that_do_not_log_in_are_bounded_and_the_newest_is_turned_away() -> None:
-    policy = Policy()
+    policy = ConnectionLimits()
     policy.handshakes_address_max = 3
     hub = make_hub(policy)
     first = [stranger(hub) for _ in range(3)]
@@ -135,7 +135,7 @@ def test_sockets_of_an_address_that_do_not_log_in_are_bounded_and_the_newest_is_
 
 
 def test_who_has_been_there_longer_than_a_login_takes_gives_way_to_a_newcomer() -> None:
-    policy = Policy()
+    policy = ConnectionLimits()
     policy.handshakes_address_max = 3
     hub = make_hub(policy)
     first = [stranger(hub) for _ in range(3)]
@@ -146,7 +146,7 @@ def test_who_has_been_there_longer_than_a_login_takes_gives_way_to_a_newcomer() 
 
 
 def test_where_all_places_are_taken_the_address_with_the_most_gives_one_up() -> None:
-    policy = Policy()
+    policy = ConnectionLimits()
     policy.handshakes_max = 5
     hub = make_hub(policy)
     crowd = [stranger(hub, "10.0.0.9") for _ in range(5)]
@@ -157,7 +157,7 @@ def test_where_all_places_are_taken_the_address_with_the_most_gives_one_up() -> 
 
 
 def test_strangers_elsewhere_leave_the_places_of_this_machine_alone() -> None:
-    policy = Policy()
+    policy = ConnectionLimits()
     policy.handshakes_max = 2
     hub = make_hub(policy)
     for index in range(20):
@@ -170,7 +170,7 @@ def test_strangers_elsewhere_leave_the_places_of_this_machine_alone() -> None:
 
 
 def test_who_has_logged_in_or_is_lost_takes_no_place_any_more() -> None:
-    policy = Policy()
+    policy = ConnectionLimits()
     policy.handshakes_address_max = 2
     hub = make_hub(policy)
     for _ in range(10):
@@ -190,7 +190,7 @@ def test_addresses_of_one_ipv6_network_count_as_one() -> None:
 
 
 def test_the_line_about_too_many_sockets_names_the_address_and_the_setting() -> None:
-    policy = Policy()
+    policy = ConnectionLimits()
     policy.handshakes_address_max = 1
     hub = make_hub(policy)
     for _ in range(100):

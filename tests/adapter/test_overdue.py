@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.core.changes import set_settings
 from penstock.names import read_settings
 from penstock.wire.amqp091 import spec
@@ -26,7 +26,7 @@ def names(frames: list[Frame]) -> list[str]:
     return [method.name for method in methods(frames)]
 
 
-def consumer(hub: Hub, no_ack: bool = False, prefetch: int = 0, **arguments: object) -> Dialogue:
+def consumer(hub: BrokerDriver, no_ack: bool = False, prefetch: int = 0, **arguments: object) -> Dialogue:
     """A client that consumes from queue q, at 100 seconds."""
     hub.begin(100.0)
     peer = Dialogue(hub)
@@ -50,7 +50,7 @@ def test_half_an_hour_is_what_a_delivery_has_and_then_its_channel_is_closed() ->
     (closed,) = methods(peer.listen(100.0 + HALF_AN_HOUR))
     assert (closed.name, closed.args["reply_code"]) == ("channel.close", 406)
     assert closed.args["reply_text"] == TOLD.format(1_800_000)
-    assert any("delivery acknowledgement on channel 1 timed out" in note.text for note in hub.take_notes())
+    assert any("delivery acknowledgement on channel 1 timed out" in note.text for note in hub.take_log_lines())
     peer.say(method_frame(1, spec.CHANNEL_CLOSE_OK))
     peer.names(method_frame(1, spec.CHANNEL_OPEN))
     (got,) = methods(peer.say(method_frame(1, spec.BASIC_GET, queue="q")))

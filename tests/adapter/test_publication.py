@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from penstock.adapter.hub import Hub
-from penstock.adapter.publication import Publication
+from penstock.adapter.hub import BrokerDriver
+from penstock.adapter.publication import SinglePublish
 from penstock.wire.amqp091.codec import Properties
 from tests.adapter.dialogue import Dialogue, make_hub
 
 
-def send(hub: Hub) -> Publication:
-    publication = Publication(hub, "guest", "here")
+def send(hub: BrokerDriver) -> SinglePublish:
+    publication = SinglePublish(hub, "guest", "here")
     publication.send(hub.broker.vhosts["/"], "", "q", Properties(), b"x")
     return publication
 
 
-def at(hub: Hub, now: float) -> None:
+def at(hub: BrokerDriver, now: float) -> None:
     hub.begin(now)
-    hub.pump()
+    hub.run_turn()
 
 
 def test_a_loop_of_single_messages_does_not_fill_the_zone_of_a_gate_that_stays_closed() -> None:
@@ -37,6 +37,6 @@ def test_a_loop_of_single_messages_does_not_fill_the_zone_of_a_gate_that_stays_c
     assert [publication.refusal for publication in (first, second, third)] == [""] * 3
     assert (fourth.retriable, "refused after its hold deadline of 5 s" in fourth.refusal) == (True, True)
     queue.purge(hub.broker.now)
-    hub.pump()
+    hub.run_turn()
     fifth = send(hub)
     assert (queue.messages, len(fifth.outbox)) == (1, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.adapter.refused import KEPT, TOLD
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, frame, method_frame
@@ -25,7 +25,7 @@ def mandatory(body: bytes, queue: str = "q", channel: int = 1) -> bytes:
     return out + frame(spec.FRAME_HEADER, channel, properties) + frame(spec.FRAME_BODY, channel, body)
 
 
-def stopped(hub: Hub, product: str = "", **arguments: object) -> Dialogue:
+def stopped(hub: BrokerDriver, product: str = "", **arguments: object) -> Dialogue:
     """Return a client with confirms that has closed the gate of q, and has waited a whole hold deadline."""
     hub.begin(100.0)
     peer = Dialogue(hub, product=product)
@@ -36,9 +36,9 @@ def stopped(hub: Hub, product: str = "", **arguments: object) -> Dialogue:
     return peer
 
 
-def lines(hub: Hub, number: str) -> list[str]:
+def lines(hub: BrokerDriver, number: str) -> list[str]:
     hub.tick()
-    return [note.text for note in hub.take_notes() if number in note.text]
+    return [note.text for note in hub.take_log_lines() if number in note.text]
 
 
 def test_a_mandatory_message_that_is_refused_comes_back_with_the_reason_before_its_nack() -> None:
@@ -146,7 +146,7 @@ def test_what_is_refused_of_a_connection_that_is_gone_is_kept_nowhere() -> None:
     peer.say(method_frame(1, spec.CHANNEL_CLOSE))
     hub.disconnect(peer.connection)
     hub.begin(106.0)
-    hub.pump()
+    hub.run_turn()
     assert len(lines(hub, "PST-1015")) == 1
     assert hub.refused.of(1) == []
 

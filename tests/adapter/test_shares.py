@@ -2,10 +2,10 @@
 
 import json
 
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.adapter.overview import of_everything_steps
 from penstock.adapter.recording import Recorder
-from penstock.adapter.request import Request
+from penstock.adapter.request import ControlRequest
 from penstock.adapter.why import answer
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import SHARE, TURN, finish
@@ -18,12 +18,12 @@ def declarations(count: int, name: str) -> bytes:
     return b"".join(method_frame(1, spec.QUEUE_DECLARE, queue=f"{name}{n}", no_wait=True) for n in range(count))
 
 
-def turn(hub: Hub) -> int:
+def turn(hub: BrokerDriver) -> int:
     """Make a turn as the shell does; returns the units of work that clients' input took."""
     before = hub.broker.work.done
     hub.scheduler.serve()
     took = hub.broker.work.done - before
-    hub.pump()
+    hub.run_turn()
     hub.scheduler.begin_turn()
     return int(took)
 
@@ -35,7 +35,7 @@ def test_a_thousand_declarations_in_one_read_are_acted_on_share_by_share() -> No
     hub.scheduler.receive(hog.connection, declarations(1000, "hog"))
     assert 0 < len(queues) <= SHARE // 16 + 1
     turns = 0
-    while hog.connection.must_drain:
+    while hog.connection.input_paused:
         assert turn(hub) < TURN + 2 * SHARE
         turns += 1
     assert len(queues) == 1000
@@ -55,7 +55,7 @@ def test_a_publish_overtakes_what_waits_of_another_connection() -> None:
     assert queue.messages == 1 or victim.connection.in_line
     turn(hub)
     assert queue.messages == 1
-    assert all(hog.connection.must_drain for hog in hogs)
+    assert all(hog.connection.input_paused for hog in hogs)
 
 
 def test_octets_that_wait_for_their_share_are_acted_on_in_the_order_in_which_they_came() -> None:
@@ -106,7 +106,7 @@ def test_the_longest_turn_names_the_connection_that_cost_most() -> None:
     assert hub.scheduler.turn_times.longest.seconds == 0.004
 
 
-def queues_of(hub: Hub, count: int) -> None:
+def queues_of(hub: BrokerDriver, count: int) -> None:
     vhost = hub.broker.vhosts["/"]
     for number in range(count):
         vhost.declare_queue(f"q{number}", {}, False, False, None, None)
@@ -132,7 +132,7 @@ def test_settings_for_twenty_thousand_queues_take_many_turns_and_nobody_waits_fo
     while operator.connection.busy:
         hub.scheduler.receive(victim.connection, publish("victim", b"now") if turns < 3 else b"")
         hub.scheduler.serve()
-        hub.pump()
+        hub.run_turn()
         hub.scheduler.begin_turn()
         assert hub.broker.work.done - before < TURN + 2 * SHARE
         before = hub.broker.work.done
@@ -169,7 +169,7 @@ def test_a_connection_that_ends_while_its_settings_are_applied_leaves_them_in_ef
     hub.scheduler.receive(operator.connection, request("settings.set", **settings))
     turn(hub)
     hub.disconnect(operator.connection)
-    while hub.pump():
+    while hub.run_turn():
         hub.scheduler.begin_turn()
     assert {queue.settings.hold_deadline_s for queue in hub.broker.vhosts["/"].queues.values()} == {7}
 
@@ -180,12 +180,12 @@ def test_a_connection_whose_input_waits_most_of_the_time_is_told_of_as_slowed_by
     hog, quiet = Dialogue(hub), Dialogue(hub)
     hub.begin(1.0)
     hub.tick()
-    hub.take_notes()
+    hub.take_log_lines()
     hub.scheduler.receive(hog.connection, declarations(3000, "q"))
     hub.scheduler.receive(quiet.connection, declarations(1, "other"))
     hub.begin(2.0)
     hub.tick()
-    told = [note for note in hub.take_notes() if note.fields.get("kind") == "work"]
+    told = [note for note in hub.take_log_lines() if note.fields.get("kind") == "work"]
     assert [note.fields["gate"] for note in told] == [hog.connection.name()]
     assert "PST-1016 : Slowed By Its Own Work" in told[0].text
     said = why(hub, quiet, connection=str(hog.connection.number))
@@ -193,19 +193,19 @@ def test_a_connection_whose_input_waits_most_of_the_time_is_told_of_as_slowed_by
     assert not any("own work" in line for line in why(hub, hog, connection=str(quiet.connection.number)))
     (everything,) = why(hub, quiet)
     assert everything == said[0]
-    while hog.connection.must_drain:
+    while hog.connection.input_paused:
         turn(hub)
     for now in (3.0, 4.0):
         hub.begin(now)
         hub.tick()
-    assert [note.fields["id"] for note in hub.take_notes() if note.fields.get("kind") == "work"] == ["PST-1017"]
+    assert [note.fields["id"] for note in hub.take_log_lines() if note.fields.get("kind") == "work"] == ["PST-1017"]
     events = [(record["event"], record["id"]) for record in hub.take_records() if record.get("kind") == "work"]
     assert events == [("blocked", "PST-1016"), ("unblocked", "PST-1017")]
 
 
-def why(hub: Hub, asker: Dialogue, **subject: str) -> list[str]:
+def why(hub: BrokerDriver, asker: Dialogue, **subject: str) -> list[str]:
     vhost = hub.broker.vhosts["/"]
-    request = Request(vhost, asker.connection, None, None, json.dumps(subject).encode())
+    request = ControlRequest(vhost, asker.connection, None, None, json.dumps(subject).encode())
     answered = answer(request, hub) if subject else finish(of_everything_steps(hub, vhost.name))
     sentences = answered["sentences"]
     assert isinstance(sentences, list)

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.adapter import telling
-from penstock.adapter.hub import Hub
-from penstock.adapter.telling import Note
-from penstock.adapter.words import words_of
+from penstock.adapter.hub import BrokerDriver
+from penstock.adapter.telling import LogLine
+from penstock.adapter.words import text_of
 from penstock.core.rates import RateGate
 from penstock.core.share import AddressDepth
 from penstock.flow.gate import Gate, GateTransition
@@ -40,8 +40,8 @@ OPERATIONS = st.tuples(st.sampled_from(WHAT), st.integers(0, 2), st.sampled_from
 """What happens, to which producer (or how often, or how long), and where."""
 
 
-def texts(hub: Hub) -> list[str]:
-    return [note.text for note in hub.take_notes()]
+def texts(hub: BrokerDriver) -> list[str]:
+    return [note.text for note in hub.take_log_lines()]
 
 
 class Play:
@@ -112,7 +112,7 @@ def test_every_crossing_is_told_once_and_in_turn(operations: list[tuple[str, int
     for told in channels.values():
         assert told == ["CHN-1005", "CHN-1006"] * (len(told) // 2) + ["CHN-1005"] * (len(told) % 2)
     blocked = [name for name, told in channels.items() if len(told) % 2]
-    now_blocked = [peer for peer in play.producers if peer.connection.to_tell]
+    now_blocked = [peer for peer in play.producers if peer.connection.blocked_count]
     assert len(blocked) == len(now_blocked)
 
 
@@ -147,10 +147,10 @@ def test_a_client_that_stops_and_starts_its_deliveries_is_told_of_once_each() ->
 
 def test_a_line_carries_what_it_says_as_fields_that_logging_takes() -> None:
     play = Play()
-    notes: list[Note] = []
+    notes: list[LogLine] = []
     for _ in range(4):
         play.producers[0].say(publish("orders", b"x"))
-        notes += play.hub.take_notes()
+        notes += play.hub.take_log_lines()
     closed, blocked = notes
     gate = {"kind": "queue", "gate": "orders", "vhost": "/", "queue": "orders"}
     assert closed.fields == {"id": "QUE-1003", **gate, "messages": 4, "bytes": 972}
@@ -235,7 +235,7 @@ SPOKEN = {
 @pytest.mark.parametrize("kind", SPOKEN)
 def test_each_kind_of_gate_has_its_own_words(kind: str) -> None:
     gate = gates()[kind]
-    words = words_of(gate)
+    words = text_of(gate)
     line, label, reason = SPOKEN[kind]
     assert telling.crossed(GateTransition(gate, True, 9, 900, 10.0)).text == line
     assert words.label(gate) == label
@@ -247,7 +247,7 @@ def test_each_kind_of_gate_has_its_own_words(kind: str) -> None:
 
 
 def test_how_far_a_depth_can_pass_its_capacity_is_said_with_what_it_comes_from() -> None:
-    overshoot = {kind: words_of(gate).overshoot(gate) for kind, gate in gates().items()}
+    overshoot = {kind: text_of(gate).overshoot(gate) for kind, gate in gates().items()}
     assert {kind: said["bytes"] for kind, said in overshoot.items()} == {
         "vhost": 0, "memory": 128, "address": 0, "operator": 0, "rate": 0, "new": 0
     }  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.adapter.amqp091.content import body_of
 from penstock.adapter.hosting import DELETION_WORK, declare_vhost, find_vhost
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.errors import NotAllowed, NotFound, ResourceLocked
 from penstock.flow.work import SHARE, Steps
 from penstock.wire.amqp091.codec import Properties
@@ -21,7 +21,7 @@ class Deletion:
     """The deletion of a virtual host `large`, which a client of / has asked for."""
 
     def __init__(self) -> None:
-        self.hub: Hub = make_hub()
+        self.hub: BrokerDriver = make_hub()
         declare_vhost(self.hub, "large")
         self.large = self.hub.broker.vhosts["large"]
         for number in range(MANY):
@@ -37,7 +37,7 @@ class Deletion:
     def turn(self) -> int:
         """Make a turn; return its units of work."""
         before = int(self.hub.broker.work.done)
-        self.hub.pump()
+        self.hub.run_turn()
         return int(self.hub.broker.work.done) - before
 
     def finish(self) -> list[int]:
@@ -90,7 +90,7 @@ def test_others_are_served_between_the_steps_of_a_deletion() -> None:
     assert 0 < len(deletion.large.queues) < left
 
 
-def asked_for(hub: Hub) -> Steps[None]:
+def asked_for(hub: BrokerDriver) -> Steps[None]:
     """Delete a queue in one step, in the line of those who ask."""
     hub.broker.delete_queue(hub.broker.vhosts["/"].queues["second"])
     yield

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
@@ -30,7 +30,7 @@ class Scene:
     def at(self, now: float) -> None:
         """Let time pass."""
         self.hub.begin(now)
-        while self.hub.pump():
+        while self.hub.run_turn():
             pass
 
     def join(self, confirms: bool = True) -> Dialogue:
@@ -43,7 +43,7 @@ class Scene:
         return list(asked(self.hub, **subject)["sentences"])
 
 
-def asked(hub: Hub, **subject: str) -> dict:
+def asked(hub: BrokerDriver, **subject: str) -> dict:
     """Ask `why` as any client may, and return the answer, which is left in the reply queue."""
     asker = Dialogue(hub)
     asker.declare("replies")

@@ -14,7 +14,7 @@ import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.client import Connection
-from penstock.client.control import Control
+from penstock.client.control import ControlClient
 from tests.brokers import BrokerProcess, eventually
 
 FIXED = 242
@@ -135,7 +135,7 @@ class Board:
     def __init__(self, broker: BrokerProcess, vhost: str = "/"):
         self.broker = broker
         self.connection = Connection(url_of(broker, vhost))
-        self.control = Control(self.connection)
+        self.control = ControlClient(self.connection)
         self.keeper = self.connection.channel()
 
     def view(self, queue: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from penstock.client import (
     ChannelClosed,
     ClientError,
     Connection,
-    Control,
+    ControlClient,
     ControlError,
     Properties,
     Publisher,
@@ -50,7 +50,7 @@ class ControlPeer(Peer):
         self.deliver(data, Properties(content_type=content_type, correlation_id=correlation_id))
 
 
-def asking(script: Callable[[ControlPeer], None], use: Callable[[Control], None]) -> None:
+def asking(script: Callable[[ControlPeer], None], use: Callable[[ControlClient], None]) -> None:
     def whole(peer: Peer) -> None:
         control = ControlPeer(peer.socket)
         control.open_control()
@@ -58,7 +58,7 @@ def asking(script: Callable[[ControlPeer], None], use: Callable[[Control], None]
         control.hear_goodbye()
 
     with played(whole) as where, Connection(where) as connection:
-        use(Control(connection, timeout=20))
+        use(ControlClient(connection, timeout=20))
 
 
 def test_a_request_is_json_and_so_is_its_answer() -> None:
@@ -80,7 +80,7 @@ def test_answers_find_their_questions_in_any_order() -> None:
         for correlation_id in reversed(ids):
             peer.answer(correlation_id, {"to": correlation_id})
 
-    def use(control: Control) -> None:
+    def use(control: ControlClient) -> None:
         ids = [control.send("status", {}) for _ in range(3)]
         assert [control.receive(each) for each in ids] == [{"to": each} for each in ids]
 
@@ -92,7 +92,7 @@ def test_a_refusal_is_an_error_with_its_code_name_and_text() -> None:
         refusal = {"code": 409, "name": "fenced", "text": "A newer holder took over."}
         peer.answer(peer.expect_request()[2], refusal, ERROR_TYPE)
 
-    def use(control: Control) -> None:
+    def use(control: ControlClient) -> None:
         with pytest.raises(ControlError) as caught:
             control.settle("c", 1, {"q": 5})
         assert (caught.value.code, caught.value.name) == (409, "fenced")
@@ -111,7 +111,7 @@ def test_a_block_comes_as_a_view_and_several_may_be_on_their_way() -> None:
         peer.answer(first[2], b"PSB1 one", BLOCK_TYPE)
         peer.answer(second[2], b"PSB1 two", BLOCK_TYPE)
 
-    def use(control: Control) -> None:
+    def use(control: ControlClient) -> None:
         first = control.send_range("c", 7, "q", 0, 10, rows=5, bytes=100)
         second = control.send_range("c", 7, "q", 5, 10, rows=5, bytes=100)
         assert bytes(control.receive_block(first)) == b"PSB1 one"
@@ -131,7 +131,7 @@ def test_a_plan_may_take_as_long_as_it_was_told_to_wait() -> None:
         )
         peer.answer(correlation_id, {"end": {"q": 5}, "tail": {"q": 9}, "rows": 4, "bytes": 400, "later": "field"})
 
-    def use(control: Control) -> None:
+    def use(control: ControlClient) -> None:
         plan = control.plan("c", 7, {"q": 1}, settle={"q": 1}, wait_ms=1500)
         assert plan == ({"q": 5}, {"q": 9}, 4, 400)
 
@@ -144,7 +144,7 @@ def test_after_a_time_out_the_answer_may_be_waited_for_again_or_forgotten() -> N
         for correlation_id in ids:
             peer.answer(correlation_id, {"to": correlation_id})
 
-    def use(control: Control) -> None:
+    def use(control: ControlClient) -> None:
         first, second = control.send("status", {}), control.send("status", {})
         with pytest.raises(Timeout, match=f"no answer to control request {first}"):
             control.receive(first, 0)
@@ -158,7 +158,7 @@ def test_after_a_time_out_the_answer_may_be_waited_for_again_or_forgotten() -> N
 
 
 def test_requests_without_an_answer_are_bounded() -> None:
-    def use(control: Control) -> None:
+    def use(control: ControlClient) -> None:
         for _ in range(OUTSTANDING_MAX):
             control.send("status", {})
         with pytest.raises(ClientError, match="64 control requests"):
@@ -172,7 +172,7 @@ def test_a_broker_without_the_control_exchange_is_told_at_once() -> None:
         peer.expect_request()
         peer.say(spec.CHANNEL_CLOSE, reply_code=404, reply_text="NOT_FOUND - no exchange 'penstock.control'")
 
-    def use(control: Control) -> None:
+    def use(control: ControlClient) -> None:
         with pytest.raises(ChannelClosed, match=r"penstock\.control"):
             control.status()
 
@@ -184,7 +184,7 @@ def test_a_reply_queue_that_is_gone_is_told_at_once() -> None:
         peer.expect_request()
         peer.say(spec.BASIC_CANCEL, consumer_tag="c")
 
-    def use(control: Control) -> None:
+    def use(control: ControlClient) -> None:
         with pytest.raises(ChannelClosed, match="the reply queue replies is gone"):
             control.status()
 
@@ -198,7 +198,7 @@ def test_an_answer_of_the_wrong_kind_is_refused(content_type: str, what: str) ->
     def script(peer: ControlPeer) -> None:
         peer.answer(peer.expect_request()[2], b"<html>", content_type)
 
-    def use(control: Control) -> None:
+    def use(control: ControlClient) -> None:
         with pytest.raises(ClientError, match=what):
             control.status()
 
@@ -221,7 +221,7 @@ def test_a_cursor_is_attached_planned_read_settled_and_deleted(penstock_connecti
     publisher = Publisher(penstock_connection, "", queue)
     publisher.publish(b"%d" % number for number in range(100))
     assert publisher.wait(20).done
-    control = Control(penstock_connection)
+    control = ControlClient(penstock_connection)
     try:
         attached = control.attach("test.client", [queue])
         assert (attached.created, attached.initial, attached.tail) == (True, {queue: 0}, {queue: 100})
@@ -245,7 +245,7 @@ def test_a_cursor_is_attached_planned_read_settled_and_deleted(penstock_connecti
 def test_why_and_status_answer_for_a_real_queue(penstock_connection: Connection) -> None:
     channel = penstock_connection.channel()
     queue, _, _ = channel.queue_declare(exclusive=True)
-    with Control(penstock_connection) as control:
+    with ControlClient(penstock_connection) as control:
         why = control.why(queue)
         assert why["queue"] == queue
         assert why["sentences"]
@@ -253,12 +253,12 @@ def test_why_and_status_answer_for_a_real_queue(penstock_connection: Connection)
 
 
 def test_a_queue_that_is_none_is_not_found(penstock_connection: Connection) -> None:
-    with Control(penstock_connection) as control:
+    with ControlClient(penstock_connection) as control:
         with pytest.raises(ControlError) as caught:
             control.why("test.client.no-such-queue")
         assert (caught.value.code, caught.value.name) == (404, "not-found")
 
 
 def test_an_operation_that_is_none_is_refused(penstock_connection: Connection) -> None:
-    with Control(penstock_connection) as control, pytest.raises(ControlError, match=r"no\.such\.operation"):
+    with ControlClient(penstock_connection) as control, pytest.raises(ControlError, match=r"no\.such\.operation"):
         control.request("no.such.operation", {})

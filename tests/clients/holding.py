@@ -27,7 +27,7 @@ from pathlib import Path
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
-from penstock.adapter.policy import Policy
+from penstock.adapter.policy import ConnectionLimits
 from tests.brokers import PATIENCE, BrokerProcess, eventually, serving, some_name
 
 HOLD_S = float(os.environ.get("PENSTOCK_HOLD_S", "3"))
@@ -213,7 +213,7 @@ def count_for(way: str) -> int:
     """
     if way == "confirms":
         return 12
-    policy = Policy()
+    policy = ConnectionLimits()
     pulses = int(policy.pulsing_s(DEADLINE_S) / policy.pulse_s) + 1
     octets = kernel_bound("tcp_rmem") + kernel_bound("tcp_wmem") + policy.hold_bytes + pulses * policy.pulse_bytes
     return octets // SIZE + CAPACITY + 10

@@ -15,7 +15,7 @@ from pamqp import commands
 from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.client import Connection
-from penstock.client.control import Control
+from penstock.client.control import ControlClient
 from tests.brokers import BrokerProcess, eventually, serving, some_name
 from tests.clients.holding import take
 from tests.server.peer import Peer, open_peer, publish_frames
@@ -54,7 +54,7 @@ for number in range({sent}):
 
 def bound(broker: BrokerProcess, queue: str, deadline_s: int = 60) -> None:
     """Say what a queue may hold that its client declares without arguments."""
-    with Connection(broker.url) as connection, Control(connection) as control:
+    with Connection(broker.url) as connection, ControlClient(connection) as control:
         settings = {"capacity-messages": CAPACITY, "hold-deadline": deadline_s}
         control.request("settings.set", {"scope": "queue", "pattern": queue, "settings": settings})
 
@@ -75,7 +75,7 @@ def run(program: str, **words: object) -> None:
 
 def held_by_gone(broker: BrokerProcess) -> int:
     """Return how many publishes are in line whose connection has ended."""
-    with Connection(broker.url) as connection, Control(connection) as control:
+    with Connection(broker.url) as connection, ControlClient(connection) as control:
         return int(control.status()["lingering"]["messages"])
 
 

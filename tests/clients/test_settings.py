@@ -13,7 +13,7 @@ import pytest
 from pika.exceptions import ChannelClosedByBroker
 
 from penstock.client import Connection
-from penstock.client.control import Control
+from penstock.client.control import ControlClient
 from penstock.client.errors import ControlError
 from penstock.core.settings import DEFAULT_CAPACITY_BYTES
 from penstock.names.words import SCOPES
@@ -32,8 +32,8 @@ def tuned(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture
-def control(tuned: BrokerProcess) -> Iterator[Control]:
-    with Connection(tuned.url) as connection, Control(connection) as control:
+def control(tuned: BrokerProcess) -> Iterator[ControlClient]:
+    with Connection(tuned.url) as connection, ControlClient(connection) as control:
         yield control
 
 
@@ -74,7 +74,7 @@ def make(tuned: BrokerProcess) -> Iterator[Callable[..., Publisher]]:
             each.connection.close()
 
 
-def depth_of(control: Control, queue: str) -> Callable[[], int]:
+def depth_of(control: ControlClient, queue: str) -> Callable[[], int]:
     return lambda: int(control.why(queue)["depth"]["messages"])
 
 
@@ -93,7 +93,7 @@ def refusal(broker: BrokerProcess, *words: str) -> str:
 
 
 def test_raising_lowering_and_removing_a_threshold_while_a_producer_is_blocked(
-    make: Callable[..., Publisher], tuned: BrokerProcess, control: Control
+    make: Callable[..., Publisher], tuned: BrokerProcess, control: ControlClient
 ) -> None:
     publisher = make(tuned, "orders.eu")
     depth = depth_of(control, "orders.eu")
@@ -120,7 +120,7 @@ def test_raising_lowering_and_removing_a_threshold_while_a_producer_is_blocked(
     ("scope", "pattern"), [("vhost", "/"), ("vhost", "#"), ("address", "amq.fanout"), ("address", "amq.*")]
 )
 def test_a_bound_of_a_virtual_host_or_an_address_comes_and_goes_while_messages_flow(
-    make: Callable[..., Publisher], tuned: BrokerProcess, control: Control, scope: str, pattern: str
+    make: Callable[..., Publisher], tuned: BrokerProcess, control: ControlClient, scope: str, pattern: str
 ) -> None:
     publisher = make(tuned, "orders")
     publisher.channel.queue_bind("orders", "amq.fanout")
@@ -140,7 +140,9 @@ def test_a_bound_of_a_virtual_host_or_an_address_comes_and_goes_while_messages_f
     eventually(lambda: depth() == 5, "nothing bounds it any more")
 
 
-def test_confirms_that_were_withheld_come_when_the_threshold_is_raised(tuned: BrokerProcess, control: Control) -> None:
+def test_confirms_that_were_withheld_come_when_the_threshold_is_raised(
+    tuned: BrokerProcess, control: ControlClient
+) -> None:
     control.set("queue", "#", {"stop-messages": 0, "resume-messages": 0, "hold-deadline": 0, "capacity-messages": 10})
     with Connection(tuned.url) as connection:
         channel = connection.channel()
@@ -288,7 +290,7 @@ def test_what_cannot_be_meant_is_refused_in_one_sentence(
 
 
 def test_a_contradiction_names_both_sources_and_changes_nothing(
-    make: Callable[..., Publisher], tuned: BrokerProcess, control: Control
+    make: Callable[..., Publisher], tuned: BrokerProcess, control: ControlClient
 ) -> None:
     publisher = make(tuned, "q", **{"x-max-length": 100, "x-overflow": "block"})
     with pytest.raises(ControlError, match=r"stop-messages=101 \(pattern '#', set by command\)") as caught:
@@ -326,7 +328,7 @@ def reload(broker: BrokerProcess, file: Path, text: str, told: str) -> str:
 
 
 def test_a_reload_is_in_effect_at_once_while_a_producer_is_blocked(
-    make: Callable[..., Publisher], tuned: BrokerProcess, control: Control, tmp_path: Path
+    make: Callable[..., Publisher], tuned: BrokerProcess, control: ControlClient, tmp_path: Path
 ) -> None:
     file = tmp_path / "penstock.toml"
     publisher = make(tuned, "orders.eu")
@@ -362,7 +364,7 @@ def test_a_reload_is_in_effect_at_once_while_a_producer_is_blocked(
     ],
 )
 def test_a_file_that_cannot_be_meant_leaves_the_old_settings_and_its_line_is_logged(
-    make: Callable[..., Publisher], tuned: BrokerProcess, control: Control, tmp_path: Path, text: str, said: str
+    make: Callable[..., Publisher], tuned: BrokerProcess, control: ControlClient, tmp_path: Path, text: str, said: str
 ) -> None:
     file = tmp_path / "penstock.toml"
     make(tuned, "q", **{"capacity-messages": 100})
@@ -375,7 +377,7 @@ def test_a_file_that_cannot_be_meant_leaves_the_old_settings_and_its_line_is_log
 
 
 def test_what_was_set_by_command_survives_a_reload_and_beats_the_file(
-    make: Callable[..., Publisher], tuned: BrokerProcess, control: Control, tmp_path: Path
+    make: Callable[..., Publisher], tuned: BrokerProcess, control: ControlClient, tmp_path: Path
 ) -> None:
     file = tmp_path / "penstock.toml"
     make(tuned, "q")

@@ -12,7 +12,7 @@ from demo import data
 from demo.children import Children
 from demo.clients import CLIENTS
 from demo.report import ledger
-from penstock.client import Connection, Control, Parameters
+from penstock.client import Connection, ControlClient, Parameters
 
 FEW = 3_000
 CAPACITY = 64 * 1024
@@ -29,7 +29,7 @@ def url(tmp_path: Path) -> Iterator[str]:
 def consumed(url: str, queue: str, count: int, found: list[bytes]) -> None:
     """Consume, but not before somebody is blocked."""
     with Connection(Parameters.from_url(url)) as connection:
-        with Control(connection) as control:
+        with ControlClient(connection) as control:
             while not control.why(queue)["blocked"]:
                 time.sleep(0.01)  # nobody tells when
         channel = connection.channel()
@@ -47,7 +47,7 @@ def test_a_client_that_is_held_again_and_again_loses_and_doubles_nothing(url: st
     _columns, lines = data.read()
     told: list[tuple[int, int]] = []
     found: list[bytes] = []
-    with Connection(Parameters.from_url(url)) as connection, Control(connection) as control:
+    with Connection(Parameters.from_url(url)) as connection, ControlClient(connection) as control:
         connection.channel().queue_declare("q", arguments={"capacity-bytes": CAPACITY, "hold-deadline": 0})
         consumer = threading.Thread(target=consumed, args=(url, "q", FEW, found), daemon=True)
         consumer.start()

@@ -14,7 +14,7 @@ import pytest
 
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.peer import CLOSED, CLOSING, RUNNING, Peer
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from penstock.wire.amqp091.spec import PROTOCOL_HEADER
@@ -35,7 +35,7 @@ CLIENTS = 4
 class Client:
     """One connection, what it has been told to close, and input that was cut in the middle."""
 
-    def __init__(self, hub: Hub, octets: Octets) -> None:
+    def __init__(self, hub: BrokerDriver, octets: Octets) -> None:
         self.connection: Connection = hub.connect(Peer("127.0.0.1:1", True))
         self.octets = octets
         self.answers: list[bytes] = []
@@ -113,23 +113,23 @@ class World:
     def turn(self) -> None:
         """Let everybody go on who may, and read all that is written."""
         for _ in range(TURNS):
-            more = self.hub.pump()
+            more = self.hub.run_turn()
             for client in self.clients:
                 connection = client.connection
                 client.hear(connection.take_output())
                 if not connection.writable:
                     connection.drained()
                     more = True
-                if connection.must_drain:
-                    connection.go_on()
+                if connection.input_paused:
+                    connection.resume_input()
                     more = True
             if not more:
                 break
         else:
             raise AssertionError(f"there is always more to do after {TURNS} turns")
-        self.hub.take_touched()
+        self.hub.take_pending_output()
         self.hub.notifier.take_unblocked()
-        self.hub.take_notes()
+        self.hub.take_log_lines()
 
     def leave(self, client: Client) -> None:
         """A client goes away, in good order or not."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.adapter import why
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.adapter.recording import Recorder
 from penstock.core.lingering import RESET
 from penstock.core.queue import Queue
@@ -17,14 +17,14 @@ CAPACITY = 20
 SENT = 40
 
 
-def recording_hub() -> Hub:
+def recording_hub() -> BrokerDriver:
     hub = make_hub()
     hub.recorder = Recorder(hub.broker)
     hub.begin(100.0)
     return hub
 
 
-def publisher(hub: Hub, sent: int = SENT, confirms: bool = False, deadline_s: int = 10) -> Dialogue:
+def publisher(hub: BrokerDriver, sent: int = SENT, confirms: bool = False, deadline_s: int = 10) -> Dialogue:
     """A client that has sent more than its queue takes; the rest is held."""
     client = Dialogue(hub)
     client.declare("q", capacity_messages=CAPACITY, hold_deadline=deadline_s)
@@ -35,19 +35,19 @@ def publisher(hub: Hub, sent: int = SENT, confirms: bool = False, deadline_s: in
     return client
 
 
-def queue_of(hub: Hub) -> Queue:
+def queue_of(hub: BrokerDriver) -> Queue:
     return hub.broker.vhosts["/"].queues["q"]
 
 
-def end(hub: Hub, client: Dialogue) -> None:
+def end(hub: BrokerDriver, client: Dialogue) -> None:
     """The peer closes its side of the socket, and then the socket is gone."""
     client.connection.hung_up()
-    assert not hub.pump()
+    assert not hub.run_turn()
     hub.disconnect(client.connection)
-    assert not hub.pump()
+    assert not hub.run_turn()
 
 
-def take_all(hub: Hub, now: float) -> list[bytes]:
+def take_all(hub: BrokerDriver, now: float) -> list[bytes]:
     """Consume and acknowledge until nothing comes any more, at this time; returns the bodies."""
     reader = Dialogue(hub)
     bodies: list[bytes] = []
@@ -64,11 +64,11 @@ def take_all(hub: Hub, now: float) -> list[bytes]:
     return bodies
 
 
-def lines(hub: Hub, number: str) -> list[str]:
-    return [note.text for note in hub.take_notes() if number in note.text]
+def lines(hub: BrokerDriver, number: str) -> list[str]:
+    return [note.text for note in hub.take_log_lines() if number in note.text]
 
 
-def refusals(hub: Hub) -> list[tuple[object, object]]:
+def refusals(hub: BrokerDriver) -> list[tuple[object, object]]:
     """Cause and count of each record of the flow log about refused publishes."""
     hub.tick()
     return [(record["cause"], record["count"]) for record in hub.take_records() if record["event"] == "refused"]
@@ -105,7 +105,7 @@ def test_what_is_held_when_the_peer_resets_its_socket_is_lost_counted_logged_and
     client.say(method_frame(2, spec.CHANNEL_OPEN))
     client.say(b"".join(publish("q", b"more", channel=2) for _ in range(5)))
     hub.disconnect(client.connection, RESET)
-    assert not hub.pump()
+    assert not hub.run_turn()
     assert take_all(hub, 105.0) == [b"%d" % number for number in range(CAPACITY)]
     assert queue_of(hub).refused == SENT - CAPACITY + 5
     assert sorted(refusals(hub), key=str) == [("reset", 20), ("reset", 5)], "one for each producer"
@@ -121,10 +121,10 @@ def test_what_has_waited_for_its_deadline_is_lost_with_the_gate_that_stopped_it_
     hub = recording_hub()
     end(hub, publisher(hub))
     hub.begin(109.9)
-    assert not hub.pump()
+    assert not hub.run_turn()
     assert (lines(hub, "PST-1019"), hub.broker.closed_session_budget.messages) == ([], SENT - CAPACITY)
     hub.begin(110.1)
-    assert not hub.pump()
+    assert not hub.run_turn()
     assert hub.broker.closed_session_budget.messages == 0
     (line,) = lines(hub, "PST-1019")
     assert "20 held until their deadline; publish to " in line
@@ -198,7 +198,7 @@ def test_a_publisher_without_confirms_that_is_held_gets_one_line_that_says_what_
 def notices(client: Dialogue, data: bytes) -> float:
     """Send octets, and return for how long a notice is to wait of which the output is made."""
     client.connection.receive(data)
-    assert not client.hub.pump()
+    assert not client.hub.run_turn()
     assert client.connection.notice is not None
     return client.connection.notice.waits(client.hub.broker.now)
 
@@ -243,7 +243,7 @@ def test_what_lingers_when_the_broker_stops_is_counted_and_logged() -> None:
     hub = recording_hub()
     end(hub, publisher(hub))
     hub.end_lingering()
-    assert not hub.pump()
+    assert not hub.run_turn()
     assert (hub.broker.closed_session_budget.messages, queue_of(hub).refused) == (0, SENT - CAPACITY)
     (line,) = lines(hub, "PST-1019")
     assert "20 held when the broker stopped, or ended the channel or the connection" in line

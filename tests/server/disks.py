@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.client import Connection
-from penstock.client.control import Control
+from penstock.client.control import ControlClient
 from tests.brokers import BrokerProcess, penstock_command, serving
 from tests.faults import Disk
 from tests.server.test_durability import Client
@@ -31,7 +31,7 @@ def set_broker(broker: BrokerProcess, *settings: str) -> None:
 
 def status(broker: BrokerProcess) -> dict[str, Any]:
     """Return what the broker says of its disk."""
-    with Connection(broker.url) as connection, Control(connection) as control:
+    with Connection(broker.url) as connection, ControlClient(connection) as control:
         found = control.status()["disk"]
         assert isinstance(found, dict)
         return found

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client import Connection, Control
+from penstock.client import Connection, ControlClient
 from tests.brokers import PATIENCE, BrokerProcess, eventually, penstock_command
 
 
@@ -121,7 +121,7 @@ def test_what_may_be_missing_is_deleted_all_the_same(broker: BrokerProcess, name
 def test_cursors_are_listed_and_deleted(broker: BrokerProcess, name: str) -> None:
     run(broker, "declare", "queue", name)
     run(broker, "publish", name, "one", "two", "three")
-    with Connection(broker.url) as connection, Control(connection) as control:
+    with Connection(broker.url) as connection, ControlClient(connection) as control:
         token = control.attach(name, [name]).token
         end = control.plan(name, token, {name: 0}, rows=2).end
         control.settle(name, token, end)

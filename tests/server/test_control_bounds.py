@@ -8,7 +8,7 @@ import pytest
 
 from penstock.adapter.request import IMPORT_OCTETS, REQUEST_OCTETS
 from penstock.client import Connection
-from penstock.client.control import Control
+from penstock.client.control import ControlClient
 from penstock.client.errors import ControlError
 from penstock.wire.amqp091.codec import Properties
 from tests.adapter.dialogue import Dialogue, make_hub, publish
@@ -26,7 +26,7 @@ from tests.brokers import BrokerProcess
 def test_a_request_that_is_too_large_is_refused_with_its_size_and_the_bound(
     broker: BrokerProcess, operation: str, field: str, size: int, bound: str
 ) -> None:
-    with Connection(broker.url) as connection, Control(connection) as control:
+    with Connection(broker.url) as connection, ControlClient(connection) as control:
         with pytest.raises(ControlError, match=f"for '{operation}' has {size + len(field) + 7:,} octets; .* {bound}"):
             control.request(operation, {field: "x" * size})
         assert control.status()["version"]
@@ -34,12 +34,12 @@ def test_a_request_that_is_too_large_is_refused_with_its_size_and_the_bound(
 
 def test_a_request_of_many_values_is_refused(broker: BrokerProcess) -> None:
     too_many = pytest.raises(ControlError, match=r"about 20,00\d values; the most is 10,000")
-    with Connection(broker.url) as connection, Control(connection) as control, too_many:
+    with Connection(broker.url) as connection, ControlClient(connection) as control, too_many:
         control.request("list", {"kind": [0] * 20_000})
 
 
 def test_definitions_in_a_request_that_cannot_be_meant_are_refused(broker: BrokerProcess) -> None:
-    with Connection(broker.url) as connection, Control(connection) as control:
+    with Connection(broker.url) as connection, ControlClient(connection) as control:
         for definitions, reason in ((7, "must be a string"), ("{", "line 1"), ('{"queues":[7]}', "queues.0.")):
             with pytest.raises(ControlError, match=reason):
                 control.request("definitions.import", {"definitions": definitions})
@@ -59,7 +59,7 @@ def test_what_an_export_lists_is_counted_as_work_so_that_few_are_done_in_a_turn(
     hub.scheduler.receive(client.connection, request * 100)
     answered = int(vhost.queues["answers"].waiting())
     assert 1 <= answered < 10
-    assert client.connection.must_drain
+    assert client.connection.input_paused
 
 
 def test_the_body_of_a_request_that_is_too_large_for_any_is_not_kept_while_it_comes() -> None:
@@ -76,8 +76,8 @@ def test_the_body_of_a_request_that_is_too_large_for_any_is_not_kept_while_it_co
     most = 0
     for start in range(0, len(request), 131072):
         hub.scheduler.receive(client.connection, request[start : start + 131072])
-        hub.pump()
+        hub.run_turn()
         hub.scheduler.begin_turn()
-        most = max(most, int(hub.arrivals.bytes))
+        most = max(most, int(hub.partial_messages.bytes))
     assert most < 131072
     assert int(hub.broker.vhosts["/"].queues["answers"].waiting()) == 1

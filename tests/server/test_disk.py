@@ -13,7 +13,7 @@ import pika
 import pytest
 
 from penstock.client import Connection
-from penstock.client.control import Control
+from penstock.client.control import ControlClient
 from tests.brokers import BrokerProcess, eventually, in_background, penstock_command, serving
 from tests.faults import Disk
 from tests.server.disks import closed, crossings, kept, set_broker, take
@@ -154,7 +154,7 @@ def test_while_the_disk_is_slow_the_event_loop_is_not(tmp_path: Path, disk: Disk
         with (
             in_background(lambda: writer.publish("q", "a", "b", "c")),
             Connection(broker.url) as connection,
-            Control(connection) as control,
+            ControlClient(connection) as control,
         ):
             while time.monotonic() - began < 2 * SLOW_S:
                 client.publish("passing", "x", properties=LOST)

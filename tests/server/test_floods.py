@@ -108,9 +108,9 @@ def test_declares_without_end_meet_a_bound_that_names_itself(broker: BrokerProce
 
 def queues_of(broker: BrokerProcess) -> int:
     from penstock.client import Connection
-    from penstock.client.control import Control
+    from penstock.client.control import ControlClient
 
-    with Connection(broker.url) as connection, Control(connection) as control:
+    with Connection(broker.url) as connection, ControlClient(connection) as control:
         return int(control.status()["queue_count"])
 
 

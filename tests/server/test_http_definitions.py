@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.client import Connection
-from penstock.client.control import Control
+from penstock.client.control import ControlClient
 from tests.brokers import BrokerProcess, eventually, serving
 from tests.server.web import Web
 
@@ -62,7 +62,7 @@ def test_what_was_imported_is_exported_and_imported_again_without_a_change(alone
     assert declared(its) == TOPOLOGY
     its.do("POST", "/definitions", its.get("/definitions"))
     assert declared(its) == TOPOLOGY
-    with Connection(alone.url) as connection, Control(connection) as control:
+    with Connection(alone.url) as connection, ControlClient(connection) as control:
         shown = {each["setting"]: each["value"] for each in control.show("queue", "orders")}
         assert control.export_definitions() == its.get("/definitions")
     assert shown["hold-deadline"] == 7

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.adapter.defined import ENTRIES_MOST
 from penstock.adapter.importing import ENTRY_WORK
 from penstock.client import Connection
-from penstock.client.control import Control
+from penstock.client.control import ControlClient
 from penstock.flow.work import SHARE
 from tests.brokers import BrokerProcess, in_process
 from tests.server.test_http_slices import steps_of
@@ -40,7 +40,7 @@ async def test_an_import_over_amqp_is_cut_as_well_and_is_answered_at_its_end() -
         answers: list[dict[str, Any]] = []
 
         def ask() -> None:
-            with Connection(broker.url) as connection, Control(connection) as control:
+            with Connection(broker.url) as connection, ControlClient(connection) as control:
                 answers.append(control.import_definitions(topology().decode()))
 
         steps = await steps_of(lambda: len(queues), ask)

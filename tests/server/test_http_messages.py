@@ -222,10 +222,10 @@ def test_a_users_rate_counts_all_that_comes_by_http(tmp_path: Path) -> None:
 
 def test_an_operator_holds_publishes_by_http_too(served: BrokerProcess, web: Web, name: str) -> None:
     from penstock.client import Connection
-    from penstock.client.control import Control
+    from penstock.client.control import ControlClient
 
     declare(web, name, **{"hold-deadline": 20})
-    with Connection(served.url) as connection, Control(connection) as control:
+    with Connection(served.url) as connection, ControlClient(connection) as control:
         control.block("queue", name, "stocktaking")
         with in_background(lambda: web.publish(name)):  # type: ignore[arg-type,return-value]
             held = eventually(lambda: [each for each in web.get(f"/penstock/why?queue={name}")["sentences"]

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from penstock.client import Connection, Control
+from penstock.client import Connection, ControlClient
 from tests.brokers import BrokerProcess, eventually
 from tests.server.web import Web
 
@@ -182,7 +182,7 @@ def test_a_vhost_comes_and_goes_with_all_that_is_in_it(served: BrokerProcess, we
 
 def test_cursors_are_shown_and_deleted(served: BrokerProcess, web: Web, name: str) -> None:
     web.do("PUT", f"/queues/%2F/{name}", {}, status=201)
-    with Connection(served.url) as connection, Control(connection) as control:
+    with Connection(served.url) as connection, ControlClient(connection) as control:
         control.attach(name, [name])
     shown = web.get(f"/penstock/cursors/%2F/{name}")
     assert shown["queues"] == [{"queue": name, "settled": 0, "planned": 0, "tail": 0, "deleted": False}]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.client import Connection
-from penstock.client.control import Control
+from penstock.client.control import ControlClient
 from penstock.client.errors import ControlError
 from tests.brokers import BrokerProcess, penstock_command, serving, some_name
 from tests.server.web import Web
@@ -53,7 +53,7 @@ def test_a_control_operation_needs_the_tag_administrator(
 ) -> None:
     with (
         Connection(as_user(shared, "bob", "b")) as connection,
-        Control(connection) as control,
+        ControlClient(connection) as control,
         pytest.raises(ControlError) as refused,
     ):
         control.request(operation, arguments)
@@ -63,7 +63,7 @@ def test_a_control_operation_needs_the_tag_administrator(
 
 @pytest.mark.parametrize(("user", "password"), [("ada", "a"), ("guest", "guest")])
 def test_the_first_user_and_guest_on_this_machine_may_use_them(shared: BrokerProcess, user: str, password: str) -> None:
-    with Connection(as_user(shared, user, password)) as connection, Control(connection) as control:
+    with Connection(as_user(shared, user, password)) as connection, ControlClient(connection) as control:
         control.block("queue", "orders", "a test")
         assert control.status()["queues"]
         control.unblock("queue", "orders")
@@ -71,7 +71,7 @@ def test_the_first_user_and_guest_on_this_machine_may_use_them(shared: BrokerPro
 
 def test_every_user_may_read_queues_by_cursor(shared: BrokerProcess) -> None:
     name = some_name("q")
-    with Connection(as_user(shared, "bob", "b")) as connection, Control(connection) as control:
+    with Connection(as_user(shared, "bob", "b")) as connection, ControlClient(connection) as control:
         channel = connection.channel()
         channel.queue_declare(name)
         channel.publish(b"one", routing_key=name)
@@ -133,5 +133,5 @@ def test_wrong_passwords_by_http_count_with_those_of_amqp(tmp_path: Path) -> Non
         statuses = [Web(broker.http, "guest", "wrong").ask("GET", "/whoami").status for _ in range(5)]
         assert statuses == [401] * 5
         assert Web(broker.http).ask("GET", "/whoami").status == 200
-        with Connection(broker.url) as connection, Control(connection) as control:
+        with Connection(broker.url) as connection, ControlClient(connection) as control:
             assert control.status()["queues"] is not None

@@ -12,7 +12,7 @@ import pytest
 from pamqp import commands
 
 from penstock.client import Connection
-from penstock.client.control import Control
+from penstock.client.control import ControlClient
 from penstock.client.errors import ControlError
 from tests.brokers import BrokerProcess, eventually, penstock_command, serving
 from tests.server.peer import Peer, open_peer, publish_frames
@@ -21,8 +21,8 @@ PRODUCERS = 30
 
 
 @pytest.fixture
-def control(own_broker: BrokerProcess) -> Iterator[Control]:
-    with Connection(own_broker.url) as connection, Control(connection) as control:
+def control(own_broker: BrokerProcess) -> Iterator[ControlClient]:
+    with Connection(own_broker.url) as connection, ControlClient(connection) as control:
         yield control
 
 
@@ -44,7 +44,7 @@ def refused(broker: BrokerProcess, *words: str) -> str:
 
 
 def test_a_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_consumers_lack(
-    own_broker: BrokerProcess, control: Control
+    own_broker: BrokerProcess, control: ControlClient
 ) -> None:
     with open_peer(own_broker, properties={}) as peer:
         declare(peer, "orders", capacity_messages=4, stop_messages=2, resume_messages=0)
@@ -86,7 +86,7 @@ def test_a_connection_a_channel_and_a_user_say_what_blocks_them_and_what_their_c
 
 
 def test_the_reason_of_connection_blocked_is_what_why_says_and_until_when(
-    own_broker: BrokerProcess, control: Control
+    own_broker: BrokerProcess, control: ControlClient
 ) -> None:
     with open_peer(own_broker) as peer:
         declare(peer, "orders", capacity_messages=4, stop_messages=2)
@@ -114,7 +114,7 @@ def test_an_answer_is_bounded_names_who_waits_longest_and_counts_the_others(own_
         assert len(sentences) == 10
         assert rest == f"and {PRODUCERS - 10} more blocks"
         assert waits == "queue orders has no consumer"
-        with Connection(own_broker.url) as connection, Control(connection) as control:
+        with Connection(own_broker.url) as connection, ControlClient(connection) as control:
             answer = control.why(user="guest")
             assert (len(answer["connections"]), answer["more_connections"]) == (20, PRODUCERS - 20)
             assert control.why("orders")["gate"]["blocked"] == PRODUCERS
@@ -134,7 +134,7 @@ def test_a_paused_connection_says_so(own_broker: BrokerProcess) -> None:
         )
 
 
-def test_what_is_not_there_is_named(own_broker: BrokerProcess, control: Control) -> None:
+def test_what_is_not_there_is_named(own_broker: BrokerProcess, control: ControlClient) -> None:
     assert "no queue 'orders' in vhost '/'" in refused(own_broker, "orders")
     assert "no connection '77'; of 2 there are con:1(guest@" in refused(own_broker, "--connection", "77")
     assert "con:1(guest@" in refused(own_broker, "--channel", "con:1/ch:9")
@@ -153,7 +153,7 @@ def test_what_is_not_there_is_named(own_broker: BrokerProcess, control: Control)
 
 
 def test_why_without_a_name_says_who_is_blocked_everywhere_and_what_to_do(
-    own_broker: BrokerProcess, control: Control
+    own_broker: BrokerProcess, control: ControlClient
 ) -> None:
     assert said(own_broker) == ["nobody is blocked"]
     with open_peer(own_broker, properties={}) as peer:
@@ -172,7 +172,7 @@ def test_why_without_a_name_says_who_is_blocked_everywhere_and_what_to_do(
 
 
 def test_the_operators_gate_and_a_rate_are_spoken_of_in_their_own_words(
-    own_broker: BrokerProcess, control: Control
+    own_broker: BrokerProcess, control: ControlClient
 ) -> None:
     with open_peer(own_broker, properties={}) as peer:
         declare(peer, "orders")

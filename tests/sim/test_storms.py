@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.adapter.policy import Policy
+from penstock.adapter.policy import ConnectionLimits
 from tests.sim.client import Client
 from tests.sim.loop import SimLoop, simulate
 from tests.sim.world import SlowConsumer, World, stream
@@ -50,7 +50,7 @@ def unfairness(order: list[str], names: list[str], messages: int) -> int:
 
 
 async def storm(loop: SimLoop) -> tuple[str, SlowConsumer]:
-    policy = Policy()
+    policy = ConnectionLimits()
     policy.hold_bytes = 2048  # Those who publish without confirms are paused, and read in pulses.
     world = World(loop, policy)
     first = world.client("first")
@@ -100,7 +100,7 @@ def test_in_a_storm_of_a_thousand_producers_nothing_is_lost_overrun_or_left_wait
 
 async def storm_with_disconnects(loop: SimLoop) -> str:
     """Clients are cut off in the middle of anything, or say goodbye while held; the consumer comes and goes."""
-    policy = Policy()
+    policy = ConnectionLimits()
     policy.hold_bytes = 2048
     world = World(loop, policy)
     first = world.client("first")

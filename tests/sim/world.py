@@ -6,8 +6,8 @@ import asyncio
 import hashlib
 from collections import Counter
 
-from penstock.adapter.hub import Hub
-from penstock.adapter.policy import Policy
+from penstock.adapter.hub import BrokerDriver
+from penstock.adapter.policy import ConnectionLimits
 from penstock.adapter.users import Users
 from penstock.core.broker import Broker
 from penstock.core.queue import Queue
@@ -23,13 +23,13 @@ from tests.sim.network import connect
 class World:
     """One broker with one bounded queue, in one loop."""
 
-    def __init__(self, loop: SimLoop, policy: Policy | None = None) -> None:
+    def __init__(self, loop: SimLoop, policy: ConnectionLimits | None = None) -> None:
         self.loop = loop
         self.core = Broker(Defaults())
         self.core.add_vhost("/")
-        policy = policy or Policy()
+        policy = policy or ConnectionLimits()
         policy.handshakes_address_max = 10_000  # A thousand clients of one address log in at the same moment.
-        self.hub = Hub(self.core, policy, Users(), "seed", "simulated")
+        self.hub = BrokerDriver(self.core, policy, Users(), "seed", "simulated")
         self.shell = EventLoop(self.hub, loop)
         self.queue: Queue
         self.capacity = 0

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from penstock.client import Connection, Control, ControlError, Parameters
+from penstock.client import Connection, ControlClient, ControlError, Parameters
 from pyspark_penstock.errors import BrokerUnreachable, CursorError
 from pyspark_penstock.options import source_options
 from pyspark_penstock.reader import PenstockStreamReader
@@ -194,7 +194,7 @@ def test_a_second_query_with_the_cursor_fences_the_first(broker, reader_of):
 def test_a_question_that_waits_when_another_query_attaches_is_answered_at_once(broker):
     queue = broker.declare()
     host, port = broker.address.split(":")
-    with Connection(Parameters(host, int(port))) as connection, Control(connection) as control:
+    with Connection(Parameters(host, int(port))) as connection, ControlClient(connection) as control:
         token = control.attach("app", [queue]).token
         request = {"cursor": "app", "token": token, "start": {queue: 0}, "wait_ms": 60_000}
         waiting = control.send("cursor.plan", request)

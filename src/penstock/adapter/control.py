@@ -19,7 +19,7 @@ from penstock.adapter.amqp091.content import body_of, make_content, properties_o
 from penstock.adapter.answering import OCTETS_A_UNIT, text_steps
 from penstock.adapter.blocks import CONTENT_TYPE, encode_block
 from penstock.adapter.importing import answer_import
-from penstock.adapter.request import IMPORT_OCTETS, REQUEST_OCTETS, Request
+from penstock.adapter.request import IMPORT_OCTETS, REQUEST_OCTETS, ControlRequest
 from penstock.adapter.status import answer_status
 from penstock.adapter.users import ADMINISTRATOR
 from penstock.core.broker import Broker
@@ -43,7 +43,7 @@ from penstock.wire.amqp091.codec import CodecError, Properties
 
 if TYPE_CHECKING:
     from penstock.adapter.amqp091.connection import Connection
-    from penstock.adapter.hub import Hub
+    from penstock.adapter.hub import BrokerDriver
 
 WAIT_MS_MAX: Final = 60_000
 """Longest that a plan may wait for messages."""
@@ -67,7 +67,7 @@ CURSORS_MAX: Final = 10_000
 class WaitingPlan(TimerHandler):
     """A plan that found nothing yet."""
 
-    def __init__(self, control: Control, request: Request, cursor: Cursor) -> None:
+    def __init__(self, control: ControlApi, request: ControlRequest, cursor: Cursor) -> None:
         super().__init__()
         self.control = control
         self.request = request
@@ -79,10 +79,10 @@ class WaitingPlan(TimerHandler):
         return NEVER
 
 
-class Control:
+class ControlApi:
     """The operations by name, and the cursors by virtual host."""
 
-    def __init__(self, hub: Hub, broker: Broker, version: str) -> None:
+    def __init__(self, hub: BrokerDriver, broker: Broker, version: str) -> None:
         self.hub = hub
         self.broker = broker
         self.version = version
@@ -91,7 +91,7 @@ class Control:
         self.cursors: dict[tuple[str, str], Cursor] = {}
         """By virtual host and name."""
         self._waiting: dict[tuple[str, str], WaitingPlan] = {}
-        self._operations: dict[str, Callable[[Request], dict[str, object] | None]] = {
+        self._operations: dict[str, Callable[[ControlRequest], dict[str, object] | None]] = {
             "cursor.attach": self._attach,
             "cursor.plan": self._plan,
             "cursor.range": self._range,
@@ -104,14 +104,14 @@ class Control:
             "vhost.declare": self._declare_vhost,
             "why": self._why,
         }
-        self._in_steps: dict[str, Callable[[Request], Steps[dict[str, object]]]] = {
+        self._in_steps: dict[str, Callable[[ControlRequest], Steps[dict[str, object]]]] = {
             "settings.set": lambda request: tuning.set_settings(hub, request),
             "settings.unset": lambda request: tuning.unset_settings(hub, request),
             "vhost.delete": self._delete_vhost,
             IMPORT: lambda request: answer_import(hub, request),
         }
         """Those that change much, one after the other, in as many turns as it takes."""
-        self._asking: dict[str, Callable[[Request], Steps[dict[str, object]]]] = {
+        self._asking: dict[str, Callable[[ControlRequest], Steps[dict[str, object]]]] = {
             "list": lambda request: listing.answer_steps(hub, request),
             "settings.list": lambda request: tuning.list_settings(hub, request),
             "status": lambda request: answer_status(hub, request),
@@ -128,7 +128,7 @@ class Control:
             self.broker.work.done += REQUEST_WORK + size // OCTETS_A_UNIT
             _check_size(operation, size)
             body = body_of(content)
-            request = Request(vhost, connection, properties.reply_to, properties.correlation_id, b"{}")
+            request = ControlRequest(vhost, connection, properties.reply_to, properties.correlation_id, b"{}")
             if operation == IMPORT:
                 request.unread = body
             else:
@@ -146,7 +146,7 @@ class Control:
             if answer is not None:
                 self._answer(request, answer)
         except (BrokerError, CodecError) as error:
-            self._fail(Request(vhost, connection, properties.reply_to, properties.correlation_id, b"{}"), error)
+            self._fail(ControlRequest(vhost, connection, properties.reply_to, properties.correlation_id, b"{}"), error)
 
     def _admit(self, connection: Connection, operation: str) -> None:
         """Raise NotFound (404) or AccessRefused (403) for an operation that a connection's user may not ask for."""
@@ -159,13 +159,13 @@ class Control:
                 "does not have"
             )
 
-    def _answer(self, request: Request, answer: dict[str, object]) -> None:
+    def _answer(self, request: ControlRequest, answer: dict[str, object]) -> None:
         """Reply with an object; making its text is work as well."""
         body = json.dumps(answer).encode()
         self.broker.work.done += len(body) // OCTETS_A_UNIT
         self._reply(request, "application/json", body)
 
-    def _answer_in_steps(self, request: Request, steps: Steps[dict[str, object]]) -> Steps[None]:
+    def _answer_in_steps(self, request: ControlRequest, steps: Steps[dict[str, object]]) -> Steps[None]:
         """Do an operation step by step, and reply."""
         declared = self.broker.durable_changes.durable_declarations
         try:
@@ -203,7 +203,7 @@ class Control:
 
     # Operations
 
-    def _attach(self, request: Request) -> dict[str, object]:
+    def _attach(self, request: ControlRequest) -> dict[str, object]:
         name = request.text("cursor")
         if not name:
             raise PreconditionFailed("a cursor needs a name")
@@ -237,7 +237,7 @@ class Control:
             "tail": {position.queue.name: int(position.queue.tail) for position in positions},
         }
 
-    def _plan(self, request: Request) -> dict[str, object] | None:
+    def _plan(self, request: ControlRequest) -> dict[str, object] | None:
         cursor = self._held_cursor(request)
         self._answer_waiting(cursor)
         self._settle_up(cursor, request.offsets("settle"))
@@ -252,7 +252,7 @@ class Control:
         self.broker.timers.add(waiting, self.broker.now + wait_ms / 1000)
         return None
 
-    def _planned(self, request: Request, cursor: Cursor) -> tuple[dict[str, object], bool]:
+    def _planned(self, request: ControlRequest, cursor: Cursor) -> tuple[dict[str, object], bool]:
         """Plan all queues: each gets an equal share of the rows and bytes first, then what others left over."""
         start, upto = request.offsets("start"), request.offsets("upto")
         rows, size = request.amount("rows", UNLIMITED), request.amount("bytes", UNLIMITED)
@@ -273,7 +273,7 @@ class Control:
             planned_bytes += int(charge)
         return {"end": end, "tail": tail, "rows": planned_rows, "bytes": planned_bytes}, planned_rows > 0
 
-    def _range(self, request: Request) -> None:
+    def _range(self, request: ControlRequest) -> None:
         cursor = self._held_cursor(request)
         queue = request.text("queue")
         rows = max(min(request.amount("rows", BLOCK_ROWS_MAX), BLOCK_ROWS_MAX), 1)
@@ -281,7 +281,7 @@ class Control:
         messages = cursor.read(queue, request.number("lo"), request.number("hi"), rows, size)
         self._reply(request, CONTENT_TYPE, encode_block(queue, messages, self.wall_offset))
 
-    def _settle(self, request: Request) -> dict[str, object]:
+    def _settle(self, request: ControlRequest) -> dict[str, object]:
         cursor = self._held_cursor(request)
         return {"settled": self._settle_up(cursor, request.offsets("end"))}
 
@@ -296,7 +296,7 @@ class Control:
                 self._keep(cursor)
         return settled
 
-    def _delete(self, request: Request) -> dict[str, object]:
+    def _delete(self, request: ControlRequest) -> dict[str, object]:
         self.delete_cursor(request.vhost, request.text("cursor"))
         return {}
 
@@ -311,10 +311,10 @@ class Control:
         """Delete a cursor, whoever holds it; its queues go back to ordinary use. Raises NotFound (404)."""
         self._drop(self.cursor(vhost, name))
 
-    def _declare_vhost(self, request: Request) -> dict[str, object]:
+    def _declare_vhost(self, request: ControlRequest) -> dict[str, object]:
         return {"created": hosting.declare_vhost(self.hub, request.text("name"))}
 
-    def _delete_vhost(self, request: Request) -> Steps[dict[str, object]]:
+    def _delete_vhost(self, request: ControlRequest) -> Steps[dict[str, object]]:
         if request.text("name") == request.vhost.name:
             raise ResourceLocked(f"vhost '{request.vhost.name}' is the one that asks; ask from another one")
         yield from hosting.delete_vhost_steps(self.hub, request.text("name"))
@@ -326,7 +326,7 @@ class Control:
             if cursor.vhost == vhost:
                 self._drop(cursor)
 
-    def _why(self, request: Request) -> dict[str, object] | None:
+    def _why(self, request: ControlRequest) -> dict[str, object] | None:
         if overview.is_named(request):
             return why.answer(request, self.hub)
         steps = overview.of_everything_steps(self.hub, request.vhost.name)
@@ -335,14 +335,14 @@ class Control:
 
     # Help
 
-    def _cursor(self, request: Request) -> Cursor:
+    def _cursor(self, request: ControlRequest) -> Cursor:
         name = request.text("cursor")
         cursor = self.cursors.get((request.vhost.name, name))
         if cursor is None:
             raise NotFound(f"no cursor '{name}' in vhost '{request.vhost.name}'; attach it first")
         return cursor
 
-    def _held_cursor(self, request: Request) -> Cursor:
+    def _held_cursor(self, request: ControlRequest) -> Cursor:
         cursor = self._cursor(request)
         cursor.check(request.number("token"), self.broker.now)
         return cursor
@@ -388,13 +388,13 @@ class Control:
         if waiting is not None:
             self.broker.timers.drop(waiting)
 
-    def _fail(self, request: Request, error: BrokerError | CodecError) -> None:
+    def _fail(self, request: ControlRequest, error: BrokerError | CodecError) -> None:
         code = int(error.code)
         name = error.reply if isinstance(error, BrokerError) else error.code.name
         body = {"code": code, "name": name.lower().replace("_", "-"), "text": str(error)}
         self._reply(request, "application/vnd.penstock.error+json", json.dumps(body).encode())
 
-    def _reply(self, request: Request, content_type: str, body: bytes) -> None:
+    def _reply(self, request: ControlRequest, content_type: str, body: bytes) -> None:
         """Put a reply into the asker's queue.
 
         The broker never waits for room: without it the reply is dropped and logged.
@@ -406,7 +406,7 @@ class Control:
         content = make_content(properties, body)
         charge = len(body) + OVERHEAD
         if not queue.fits(charge):
-            self.hub.note(f"reply of {len(body)} bytes to queue '{queue.name}' dropped: it is at its capacity")
+            self.hub.log(f"reply of {len(body)} bytes to queue '{queue.name}' dropped: it is at its capacity")
             return
         queue.enqueue(Envelope("", queue.name), content, charge, self.broker.now)
         self.broker.schedule_delivery(queue)

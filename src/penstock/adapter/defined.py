@@ -129,7 +129,7 @@ class Entry:
         return value if isinstance(value, dict) else {}
 
 
-class Defined:
+class ParsedDefinitions:
     """What a file defines, in the order of the file, and what of it is read over; read in steps."""
 
     def __init__(self, data: bytes, vhost: str | None) -> None:
@@ -219,7 +219,7 @@ class Defined:
         return reader.line(place) + line_of(entry, path[2:]) - 1
 
 
-def _entry(found: Defined, section: str, index: int, fields: object, vhost: str | None) -> Entry:
+def _entry(found: ParsedDefinitions, section: str, index: int, fields: object, vhost: str | None) -> Entry:
     known = SECTIONS[section]
     place: list[str | int] = [section, index]
     if not isinstance(fields, dict):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.adapter.listing import COLLECTED_A_UNIT, ITEM_WORK, PAGE_MOST, Item, Window
 from penstock.adapter.policies import regex_of
-from penstock.adapter.request import Request
+from penstock.adapter.request import ControlRequest
 from penstock.adapter.shapes import API_VERSION, Shape, plain
 from penstock.core.binding import Binding
 from penstock.core.exchange import Exchange
@@ -18,12 +18,12 @@ from penstock.errors import PreconditionFailed
 from penstock.names import SettingValue
 
 if TYPE_CHECKING:
-    from penstock.adapter.hub import Hub
+    from penstock.adapter.hub import BrokerDriver
 
 SECTIONS: Final = ("vhosts", "policies", "queues", "exchanges", "bindings")
 
 
-def head(hub: Hub, everywhere: bool) -> Shape:
+def head(hub: BrokerDriver, everywhere: bool) -> Shape:
     """Return what an export says about itself, of all virtual hosts or of one.
 
     Users and permissions are in the settings file, not here.
@@ -46,7 +46,7 @@ def head(hub: Hub, everywhere: bool) -> Shape:
     }
 
 
-def window(hub: Hub, section: str, only: VirtualHost | None, after: int, count: int) -> Window:
+def window(hub: BrokerDriver, section: str, only: VirtualHost | None, after: int, count: int) -> Window:
     """Return a window of a section of an export, to be made plain by `plainly`; some of it may not be exported."""
     found = Window(after, count)
     said = [each for each in hub.broker.table.entries() if each.scope == "queue" and each.command]
@@ -126,7 +126,7 @@ def definition(words: dict[str, SettingValue]) -> Shape:
     return {word.alias: plain(word.raw) for word in words.values()}
 
 
-def answer_export(hub: Hub, request: Request) -> Shape:
+def answer_export(hub: BrokerDriver, request: ControlRequest) -> Shape:
     """definitions.export {section, after, everywhere}: the head, where no section is named; else a page of it."""
     only = None if request.fields.get("everywhere") is True else request.vhost
     if request.fields.get("section") is None:

@@ -9,7 +9,7 @@ from penstock.errors import NotFound, PreconditionFailed, ResourceError, Resourc
 from penstock.flow.work import Steps, finish
 
 if TYPE_CHECKING:
-    from penstock.adapter.hub import Hub
+    from penstock.adapter.hub import BrokerDriver
 
 VHOSTS_MAX: Final = 1000
 """How many there may be: each has its predeclared exchanges and its gates, some 10 KiB."""
@@ -19,7 +19,7 @@ NAME_OCTETS: Final = 255
 """Longest name: connection.open carries it as a short string (AMQP 0-9-1 section 1.4.2.7)."""
 
 
-def declare_vhost(hub: Hub, name: str) -> bool:
+def declare_vhost(hub: BrokerDriver, name: str) -> bool:
     """Make a virtual host; returns whether it is new.
 
     Raises PreconditionFailed (406), ResourceError (506), ResourceLocked (405) while one of that name is deleted.
@@ -38,16 +38,16 @@ def declare_vhost(hub: Hub, name: str) -> bool:
     vhost = hub.broker.add_vhost(name)
     if hub.broker.journal is not None:
         hub.broker.journal.change(vhost)
-    hub.note(f"[vh({name})] created")
+    hub.log(f"[vh({name})] created")
     return True
 
 
-def delete_vhost(hub: Hub, name: str) -> None:
+def delete_vhost(hub: BrokerDriver, name: str) -> None:
     """Do `delete_vhost_steps` at once."""
     finish(delete_vhost_steps(hub, name))
 
 
-def delete_vhost_steps(hub: Hub, name: str) -> Steps[None]:
+def delete_vhost_steps(hub: BrokerDriver, name: str) -> Steps[None]:
     """Delete a virtual host with all that is in it; its connections are closed (320). Raises NotFound (404).
 
     It may have very many queues: a share of them goes in each turn, and meanwhile nobody gets in.
@@ -76,10 +76,10 @@ def delete_vhost_steps(hub: Hub, name: str) -> Steps[None]:
     del broker.vhosts[name]
     if broker.journal is not None:
         broker.journal.forget(vhost)
-    hub.note(f"[vh({name})] deleted")
+    hub.log(f"[vh({name})] deleted")
 
 
-def find_vhost(hub: Hub, name: str) -> VirtualHost:
+def find_vhost(hub: BrokerDriver, name: str) -> VirtualHost:
     """Return a virtual host. Raises NotFound (404)."""
     vhost = hub.broker.vhosts.get(name)
     if vhost is None or vhost.deleting:

@@ -15,22 +15,22 @@ import hashlib
 from typing import Final
 
 from penstock.adapter import telling
-from penstock.adapter.amqp091.arriving import Arrivals
+from penstock.adapter.amqp091.arriving import PartialMessages
 from penstock.adapter.amqp091.channel import Channel, ChannelProducer
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.deaths import XDeathCodec
 from penstock.adapter.amqp091.peer import Peer
 from penstock.adapter.backoff import Backoff
-from penstock.adapter.control import Control
+from penstock.adapter.control import ControlApi
 from penstock.adapter.logins import PendingLogins
 from penstock.adapter.notifier import Notifier
-from penstock.adapter.policy import Policy
-from penstock.adapter.publication import Publication
+from penstock.adapter.policy import ConnectionLimits
+from penstock.adapter.publication import SinglePublish
 from penstock.adapter.recording import Record, Recorder
 from penstock.adapter.refusals import Refusals
 from penstock.adapter.refused import RefusedPublishes
 from penstock.adapter.scheduler import Scheduler
-from penstock.adapter.telling import Note
+from penstock.adapter.telling import LogLine
 from penstock.adapter.users import Users
 from penstock.core.broker import Broker
 from penstock.core.consumer import Batch
@@ -59,27 +59,27 @@ LINE_MOST: Final = 4096
 """Letters of a log line that are kept: what clients call themselves may be 100 KiB long."""
 
 
-class Hub:
+class BrokerDriver:
     """All connections of one broker."""
 
-    def __init__(self, broker: Broker, policy: Policy, users: Users, seed: str, version: str) -> None:
+    def __init__(self, broker: Broker, policy: ConnectionLimits, users: Users, seed: str, version: str) -> None:
         self.broker = broker
         self.policy = policy
         self.users = users
         self.backoff = Backoff(users.names())
         """What delays the answers to wrong passwords."""
-        self.control = Control(self, broker, version)
+        self.control = ControlApi(self, broker, version)
         broker.dead_letters.writer = XDeathCodec(self.control)
         self.connections: dict[int, Connection] = {}
         self.scheduler = Scheduler(broker, self.connections)
         self.notifier = Notifier(self)
-        self.arrivals = Arrivals(self)
+        self.partial_messages = PartialMessages(self)
         """What has come of messages that arrive in pieces."""
         self.logins = PendingLogins(self)
         """Connections that have not logged in."""
         self.node: str = "penstock@localhost"
         """What this process is called among others; the shell knows the machine's name."""
-        self.publications: list[Publication] = []
+        self.publications: list[SinglePublish] = []
         """Single messages, published by somebody who has no channel, of which it is known what has become of them."""
         self.published = HoldBudget(PUBLICATIONS_BYTES)
         """What waits of such messages."""
@@ -109,7 +109,7 @@ class Hub:
         """Connections whose peers have not sent heartbeats; the shell gives them up."""
         self.recorder: Recorder | None = None
         """Makes the flow log's records; None where there is no flow log."""
-        self._notes: list[Note] = []
+        self._notes: list[LogLine] = []
         self._without_effect: set[str] = set()
         self._notes_dropped: int = 0
         self._refusals = Refusals()
@@ -131,7 +131,7 @@ class Hub:
 
     def disconnect(self, connection: Connection, cause: str = ENDED) -> None:
         """Forget a connection whose socket is gone; `cause` is what is said of what is lost with it."""
-        connection.lost(cause)
+        connection.on_disconnect(cause)
         self.connections.pop(connection.number, None)
         self.refused.forget(connection.number)
         self.scheduler.slowed.forget(connection.number)
@@ -141,22 +141,22 @@ class Hub:
         for producer in list(self.broker.closed_session_budget.producers.values()):
             producer.abort()
 
-    def pump(self) -> bool:
+    def run_turn(self) -> bool:
         """Make a turn: let everybody go on who may; returns whether there is more to do at once."""
         self.scheduler.run_jobs()
         more = self.broker.run(TURNS)
         if self.deliver():
             more = True
-        self.notifier.tell()
+        self.notifier.dispatch_effects()
         for producer in self.broker.take_confirming():
             if isinstance(producer, ChannelProducer):
                 producer.channel.write_confirms()
             else:
-                assert isinstance(producer, Publication)
+                assert isinstance(producer, SinglePublish)
                 producer.tell_outcome()
         return more or self.scheduler.has_jobs() or self.broker.pending()
 
-    def take_touched(self) -> list[Connection]:
+    def take_pending_output(self) -> list[Connection]:
         """Take the connections that have something to write."""
         touched = self.touched
         self.touched = []
@@ -169,7 +169,7 @@ class Hub:
             self.silent = []
         return silent
 
-    def take_publications(self) -> list[Publication]:
+    def take_publications(self) -> list[SinglePublish]:
         """Take the single messages of which it is known what has become of them."""
         done = self.publications
         if done:
@@ -185,18 +185,18 @@ class Hub:
             self.broker.gates.add_connection(origin)
         return origin
 
-    def take_notes(self, most: int = NOTES_KEPT) -> list[Note]:
+    def take_log_lines(self, most: int = NOTES_KEPT) -> list[LogLine]:
         """Take log lines, the oldest first and at most so many."""
         notes = self._notes[:most]
         del self._notes[:most]
         if self._notes_dropped and not self._notes:
-            dropped = Note(f"{self._notes_dropped} log lines were dropped: too many at once", {})
+            dropped = LogLine(f"{self._notes_dropped} log lines were dropped: too many at once", {})
             dropped.now = self.broker.now
             notes.append(dropped)
             self._notes_dropped = 0
         return notes
 
-    def has_notes(self) -> bool:
+    def has_log_lines(self) -> bool:
         """Tell whether there are log lines to be taken."""
         return len(self._notes) > 0
 
@@ -211,17 +211,17 @@ class Hub:
             queue = losing.pop()
             assert isinstance(queue, Queue)
             if queue.unreported.dropped or queue.unreported.refused:
-                self.note(telling.dropped(queue))
+                self.log(telling.dropped(queue))
             if queue.unreported.letters:
-                self.note(telling.letters_lost(queue))
+                self.log(telling.letters_lost(queue))
             if self.recorder is not None:
                 self.recorder.lost(queue)
             queue.unreported.told()
         for told in self.refused.take():
-            self.note(told)
+            self.log(told)
         self._tell_slowed()
         for line in self._refusals.take(self.broker.now):
-            self.note(line)
+            self.log(line)
         if self.recorder is not None:
             self.recorder.tick()
 
@@ -229,9 +229,9 @@ class Hub:
         """Tell of connections that began, or ceased, to be slowed by their own work."""
         began, ceased = self.scheduler.slowed.look(self.broker.now)
         for wait in began:
-            self.note(telling.slowed(wait, self.broker.now))
+            self.log(telling.slowed(wait, self.broker.now))
         for wait in ceased:
-            self.note(telling.slowed_no_more(wait))
+            self.log(telling.slowed_no_more(wait))
         if self.recorder is not None:
             self.recorder.slowed(began, ceased)
 
@@ -241,10 +241,10 @@ class Hub:
 
     # For connections
 
-    def note(self, line: Note | str) -> None:
+    def log(self, line: LogLine | str) -> None:
         """Write a log line; one of the templates, or free text."""
         if len(self._notes) < NOTES_KEPT:
-            note = Note(line, {}) if isinstance(line, str) else line
+            note = LogLine(line, {}) if isinstance(line, str) else line
             note.text = printable(note.text[:LINE_MOST])
             note.now = self.broker.now
             self._notes.append(note)
@@ -254,17 +254,17 @@ class Hub:
     def note_refusal(self, kind: str, text: str) -> None:
         """Log that a stranger was refused: at most one line a second of each kind (`refusals`), the others counted."""
         if self._refusals.admit(kind, text, self.broker.now):
-            self.note(text)
+            self.log(text)
 
     def note_without_effect(self, argument: str) -> None:
         """Say in the log that an argument of a declaration means nothing here, once for each."""
         if argument not in self._without_effect:
             self._without_effect.add(argument)
-            self.note(f"argument {argument} of a queue is accepted and has no effect: queues are stored in one way")
+            self.log(f"argument {argument} of a queue is accepted and has no effect: queues are stored in one way")
 
     def note_setting(self, thing: str, change: str) -> None:
         """Log and record a change of the settings of something, while the broker runs: what, and by whom."""
-        self.note(f"settings of {thing} {change}")
+        self.log(f"settings of {thing} {change}")
         if self.recorder is not None:
             self.recorder.setting(thing, change)
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from penstock.adapter import hosting
-from penstock.adapter.defined import NOTHING_IMPORTED, PARSE_WORK, Defined, Entry
+from penstock.adapter.defined import NOTHING_IMPORTED, PARSE_WORK, Entry, ParsedDefinitions
 from penstock.adapter.json_reader import JsonError, JsonReader
 from penstock.adapter.policies import FOR_QUEUES, NO_MATTER, pattern_of
-from penstock.adapter.request import Request
+from penstock.adapter.request import ControlRequest
 from penstock.adapter.shapes import Shape
 from penstock.core import changes
 from penstock.core.binding import Binding
@@ -29,7 +29,7 @@ from penstock.names.values import shown
 from penstock.wire.amqp091.codec import CodecError, encode_table
 
 if TYPE_CHECKING:
-    from penstock.adapter.hub import Hub
+    from penstock.adapter.hub import BrokerDriver
 
 ENTRY_WORK: Final = 80
 """Units of work of an entry, made or taken back; a policy counts what it looks at."""
@@ -40,7 +40,7 @@ Undo = Callable[[], str]
 """Takes something back; returns what it is if it stays because somebody uses it, else ""."""
 
 
-def import_steps(hub: Hub, data: bytes, vhost: str | None) -> Steps[Shape]:
+def import_steps(hub: BrokerDriver, data: bytes, vhost: str | None) -> Steps[Shape]:
     """Import a file step by step; `vhost` is the one that entries are for which do not say it. Returns what was made.
 
     Raises PreconditionFailed (406) with line and key, having taken back what was made.
@@ -54,7 +54,7 @@ def import_steps(hub: Hub, data: bytes, vhost: str | None) -> Steps[Shape]:
     return {"made": dict(work.made), "not_imported": dict(work.defined.read_over)}
 
 
-def answer_import(hub: Hub, request: Request) -> Steps[Shape]:
+def answer_import(hub: BrokerDriver, request: ControlRequest) -> Steps[Shape]:
     """definitions.import {definitions, everywhere}: the text of a file; see `import_steps`."""
     reader = JsonReader(request.unread or b"{}")
     try:
@@ -75,9 +75,9 @@ def answer_import(hub: Hub, request: Request) -> Steps[Shape]:
 class Import:
     """One import: what it has made so far, so that it can be taken back."""
 
-    def __init__(self, hub: Hub, data: bytes, vhost: str | None) -> None:
+    def __init__(self, hub: BrokerDriver, data: bytes, vhost: str | None) -> None:
         self.hub = hub
-        self.defined = Defined(data, vhost)
+        self.defined = ParsedDefinitions(data, vhost)
         self.made: dict[str, int] = {}
         self._undo: list[Undo] = []
         self._put: list[tuple[str, dict[str, SettingValue]]] = []
@@ -140,10 +140,10 @@ class Import:
     def _tell(self) -> None:
         hub = self.hub
         told = ", ".join(f"{count} {name}" for name, count in self.made.items()) or "nothing new"
-        hub.note(f"definitions imported: {told}")
+        hub.log(f"definitions imported: {told}")
         if any(self.defined.read_over.values()):
             listed = ", ".join(f"{count} {name}" for name, count in self.defined.read_over.items())
-            hub.note(f"definitions: not imported were {listed}")
+            hub.log(f"definitions: not imported were {listed}")
 
     # Entries
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.adapter import shapes
 from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.connection import Connection
-from penstock.adapter.request import Request
+from penstock.adapter.request import ControlRequest
 from penstock.adapter.shapes import SUMMED_A_UNIT, Shape
 from penstock.core.binding import EXCHANGE, QUEUE, Binding
 from penstock.core.consumer import Consumer
@@ -25,7 +25,7 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.work import Steps, finish
 
 if TYPE_CHECKING:
-    from penstock.adapter.hub import Hub
+    from penstock.adapter.hub import BrokerDriver
 
 KINDS: Final = ("queues", "exchanges", "bindings", "connections", "channels", "consumers", "cursors", "vhosts")
 PAGE_MOST: Final = 500
@@ -86,7 +86,7 @@ def name_of(thing: object) -> str:
     return thing.name() if isinstance(thing, Connection) else ""
 
 
-def consumers_steps(hub: Hub, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
+def consumers_steps(hub: BrokerDriver, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
     """Return a window of the consumers of one virtual host or of all (None), queue by queue."""
     found = Window(after, count)
     work = hub.broker.work
@@ -102,7 +102,7 @@ def consumers_steps(hub: Hub, vhost: VirtualHost | None, after: int, count: int)
     return found
 
 
-def window_steps(hub: Hub, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
+def window_steps(hub: BrokerDriver, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
     """Return a window of all of a kind; that of consumers is cut into steps, for all queues are looked at."""
     if kind == "consumers":
         return (yield from consumers_steps(hub, vhost, after, count))
@@ -111,7 +111,7 @@ def window_steps(hub: Hub, kind: str, vhost: VirtualHost | None, after: int, cou
     return found
 
 
-def window(hub: Hub, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Window:
+def window(hub: BrokerDriver, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Window:
     """Return a window of all of a kind, of one virtual host or of all (None), in the order in which they were made."""
     if kind == "consumers":
         return finish(consumers_steps(hub, vhost, after, count))
@@ -152,7 +152,7 @@ def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None
     return found + [Item(binding.source.name, vhost, binding) for binding in leading]
 
 
-def shape(hub: Hub, item: Item) -> Shape:
+def shape(hub: BrokerDriver, item: Item) -> Shape:
     """Return one thing of a list as plain data. A queue among bindings stands for its binding to the default one."""
     thing = item.thing
     vhost = item.vhost
@@ -175,13 +175,13 @@ def shape(hub: Hub, item: Item) -> Shape:
     return shapes.connection_of(thing, hub)
 
 
-def shape_binding(hub: Hub, item: Item) -> Shape:
+def shape_binding(hub: BrokerDriver, item: Item) -> Shape:
     """Return one item of `bindings` as plain data."""
     thing = item.thing
     return shapes.default_binding(thing) if isinstance(thing, Queue) else shape(hub, item)
 
 
-def answer_steps(hub: Hub, request: Request) -> Steps[dict[str, object]]:
+def answer_steps(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
     """list {kind, after, count, everywhere}: a page of a list, and where the next one begins (null: that was all).
 
     The connection that asks, and what is its own alone, is left out. The page begins `after` so many things; what is
@@ -218,7 +218,7 @@ def _is_gone(item: Item) -> bool:
     return isinstance(queue, Queue) and queue.deleted
 
 
-def _of_asker(item: Item, request: Request) -> bool:
+def _of_asker(item: Item, request: ControlRequest) -> bool:
     """Tell whether it is the connection that asks, or belongs to it: the queue for its answers, its channel."""
     asker = request.connection
     thing = item.thing

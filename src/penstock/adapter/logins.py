@@ -19,7 +19,7 @@ from penstock.adapter.refusals import SOCKET
 
 if TYPE_CHECKING:
     from penstock.adapter.amqp091.connection import Connection
-    from penstock.adapter.hub import Hub
+    from penstock.adapter.hub import BrokerDriver
 
 LOGIN_S: Final = 2.0
 """Seconds after which a connection gives way to a newcomer of its address: some round trips, also around the world."""
@@ -28,7 +28,7 @@ LOGIN_S: Final = 2.0
 class PendingLogins:
     """Counted from connect until the right password was given, or the connection is lost."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: BrokerDriver) -> None:
         self._hub = hub
         self._places: dict[str, dict[int, Connection]] = {}
         """By place, then by number: the oldest first."""

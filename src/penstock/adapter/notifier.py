@@ -10,7 +10,7 @@ from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.peer import RUNNING
 from penstock.adapter.amqp091.returning import write_return
 from penstock.adapter.losses import LOST_BY
-from penstock.adapter.publication import Publication
+from penstock.adapter.publication import SinglePublish
 from penstock.adapter.words import because
 from penstock.core.blockable import Blockable
 from penstock.core.effects import (
@@ -34,20 +34,20 @@ from penstock.flow.gate import Gate
 from penstock.wire.amqp091 import spec
 
 if TYPE_CHECKING:
-    from penstock.adapter.hub import Hub
+    from penstock.adapter.hub import BrokerDriver
 
 
 class Notifier:
     """Tells the broker's effects; what could not be told yet waits here."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: BrokerDriver) -> None:
         self.hub = hub
         self.broker = hub.broker
         self._unblocked: list[Connection] = []
         self._losing: dict[int, Connection] = {}
         """Connections that have lost publishes, which has not been told."""
 
-    def tell(self) -> None:
+    def dispatch_effects(self) -> None:
         """Tell everybody what has happened to them, in order; at the end of a turn, and before a channel's close-ok."""
         blocking: dict[int, Connection] = {}
         effects = self.broker.effects()
@@ -76,7 +76,7 @@ class Notifier:
         if self.hub.recorder is not None:
             self.hub.recorder.record(effect)
         if isinstance(effect, GateChanged):
-            self.hub.note(telling.crossed(effect.transition))
+            self.hub.log(telling.crossed(effect.transition))
         elif isinstance(effect, Blocked):
             self._count_blocking(effect.producer, effect.gate, 1, blocking)
         elif isinstance(effect, Unblocked):
@@ -84,13 +84,13 @@ class Notifier:
         elif isinstance(effect, PublishRefused):
             self._note_turned_away(effect)
         elif isinstance(effect, Stopped):
-            self.hub.note(telling.stopped(effect.producer, effect.gate, effect.patience_s))
+            self.hub.log(telling.stopped(effect.producer, effect.gate, effect.patience_s))
         elif isinstance(effect, CloseSession):
             self._refuse(effect)
         elif isinstance(effect, Departed):
             self._depart(effect.producer)
         elif isinstance(effect, Returned):
-            if isinstance(effect.producer, Publication):
+            if isinstance(effect.producer, SinglePublish):
                 effect.producer.routed = False
             else:
                 assert isinstance(effect.producer, ChannelProducer)
@@ -101,9 +101,9 @@ class Notifier:
             session = effect.consumer.session
             assert isinstance(session, Channel)
             name = session.producer.name
-            self.hub.note(telling.slow(effect.consumer.tag, name, effect.rate, effect.least, effect.cancelled))
+            self.hub.log(telling.slow(effect.consumer.tag, name, effect.rate, effect.least, effect.cancelled))
         elif isinstance(effect, Paging):
-            self.hub.note(telling.paging(effect))
+            self.hub.log(telling.paging(effect))
         elif isinstance(effect, QueueChanged):
             self.hub.control.look_again(effect.queue)
 
@@ -119,13 +119,13 @@ class Notifier:
     def _refuse(self, effect: CloseSession) -> None:
         """Close the channel of a producer, for a publish that cannot be; a single message is answered."""
         producer = effect.producer
-        self.hub.note(f"[{producer.name}] {effect.error.reply_text}")
-        if isinstance(producer, Publication):
+        self.hub.log(f"[{producer.name}] {effect.error.reply_text}")
+        if isinstance(producer, SinglePublish):
             producer.tell_error(effect.error)
             return
         assert isinstance(producer, ChannelProducer)
         channel = producer.channel
-        if channel.stands():
+        if channel.is_open():
             channel.connection.on_error(int(channel.number), effect.error)
 
     def _depart(self, producer: Producer) -> None:
@@ -145,29 +145,29 @@ class Notifier:
         """Log what a connection has lost, once nothing that it held is left in line; of an open one at once."""
         losses = connection.losses
         if connection.state == RUNNING or losses.are_known():
-            self.hub.note(telling.lost(connection.name(), losses))
+            self.hub.log(telling.lost(connection.name(), losses))
             losses.clear()
 
     def _count_blocking(self, producer: Blockable, gate: Gate, by: int, blocking: dict[int, Connection]) -> None:
         if not isinstance(producer, ChannelProducer):  # Dead letters, single messages: nobody but the log is told.
-            self.hub.note(telling.blocked(producer, gate) if by > 0 else telling.unblocked(producer, gate))
+            self.hub.log(telling.blocked(producer, gate) if by > 0 else telling.unblocked(producer, gate))
             return
         connection = producer.channel.connection
         connection.blocking += by
         if not gate.frequent:
-            connection.to_tell += by
+            connection.blocked_count += by
             self._note_enforced(producer, gate, by)
         blocking[connection.number] = connection
 
     def _note_enforced(self, producer: ChannelProducer, gate: Gate, by: int) -> None:
         """Log a channel's first gate, and that none is left: once each, however many there are (as Broker-J does)."""
         if by > 0 and producer.enforced == 0:
-            self.hub.note(telling.blocked(producer, gate))
-            producer.channel.ask_to_stop(gate)
+            self.hub.log(telling.blocked(producer, gate))
+            producer.channel.send_flow_stop(gate)
         producer.enforced += by
         if producer.enforced == 0:
-            self.hub.note(telling.unblocked(producer, gate))
-            producer.channel.ask_to_go_on()
+            self.hub.log(telling.unblocked(producer, gate))
+            producer.channel.send_flow_start()
 
     def reason(self, connection: Connection) -> str:
         """Return why a connection is blocked, as its client is told; empty if it is not."""
@@ -183,5 +183,5 @@ class Notifier:
         channel = effect.consumer.session
         assert isinstance(channel, Channel)
         channel.forget_consumer(effect.consumer.tag)
-        if channel.connection.capabilities.get("consumer_cancel_notify") is True and channel.stands():
+        if channel.connection.capabilities.get("consumer_cancel_notify") is True and channel.is_open():
             channel.send(spec.BASIC_CANCEL, {"consumer_tag": effect.consumer.tag, "no_wait": True})

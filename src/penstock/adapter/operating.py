@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.adapter.request import Request
+from penstock.adapter.request import ControlRequest
 from penstock.core.operator import ADDRESS, CONNECTION, QUEUE, SCOPES, VHOST
 from penstock.errors import NotFound, PreconditionFailed
 
 if TYPE_CHECKING:
-    from penstock.adapter.hub import Hub
+    from penstock.adapter.hub import BrokerDriver
 
 
-def block(hub: Hub, request: Request) -> dict[str, object]:
+def block(hub: BrokerDriver, request: ControlRequest) -> dict[str, object]:
     """Hold every publish to, or of, the named thing until `unblock`, or each one's deadline. Raises NotFound (404)."""
     scope, vhost, name = _what(hub, request, True)
     reason = request.fields.get("reason")
@@ -20,7 +20,7 @@ def block(hub: Hub, request: Request) -> dict[str, object]:
     return {"blocked": gate.gate.name, "reason": gate.reason}
 
 
-def unblock(hub: Hub, request: Request) -> dict[str, object]:
+def unblock(hub: BrokerDriver, request: ControlRequest) -> dict[str, object]:
     """Let them go on, in turn; what is blocked need not be there any more.
 
     Raises NotFound (404) for what is not blocked by the operator.
@@ -30,7 +30,7 @@ def unblock(hub: Hub, request: Request) -> dict[str, object]:
     return {"unblocked": gate.gate.name}
 
 
-def _what(hub: Hub, request: Request, there: bool) -> tuple[str, str, str]:
+def _what(hub: BrokerDriver, request: ControlRequest, there: bool) -> tuple[str, str, str]:
     """Return scope, virtual host and name of what the request is about; `there`: a queue or address must exist."""
     given = [scope for scope in SCOPES if scope in request.fields]
     if len(given) != 1:
@@ -52,7 +52,7 @@ def _what(hub: Hub, request: Request, there: bool) -> tuple[str, str, str]:
     return scope, "", name  # A user may be blocked before the first login.
 
 
-def _connection(hub: Hub, name: str) -> str:
+def _connection(hub: BrokerDriver, name: str) -> str:
     """Return a connection's number, given that or its whole name: con:2(guest@127.0.0.1:40312/)."""
     for connection in hub.connections.values():
         if name in (str(connection.number), f"con:{connection.number}", connection.name()):

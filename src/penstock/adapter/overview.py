@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.adapter import views, why
-from penstock.adapter.request import Request
-from penstock.adapter.words import words_of
+from penstock.adapter.request import ControlRequest
+from penstock.adapter.words import text_of
 from penstock.core.disk import FreeSpaceGate, QuotaGate
 from penstock.core.operator import OperatorGate
 from penstock.core.queue import Queue
@@ -20,7 +20,7 @@ from penstock.flow.gate import Gate
 from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
-    from penstock.adapter.hub import Hub
+    from penstock.adapter.hub import BrokerDriver
     from penstock.core.broker import Broker
 
 GATES_TOLD: Final = 20
@@ -53,12 +53,12 @@ class Blocked:
         return self.first is not None and id(self.gate) in self.first.gates
 
 
-def is_named(request: Request) -> bool:
+def is_named(request: ControlRequest) -> bool:
     """Tell whether a request for `why` names a queue, connection, channel or user."""
     return any(request.fields.get(subject) is not None for subject in why.SUBJECTS)
 
 
-def of_everything_steps(hub: Hub, vhost: str) -> Steps[dict[str, object]]:
+def of_everything_steps(hub: BrokerDriver, vhost: str) -> Steps[dict[str, object]]:
     """Return the gates that block somebody, the longest block first, then connections slowed by their own work.
 
     Advice names other virtual hosts than this.
@@ -126,7 +126,7 @@ def _plain(blocked: Blocked, broker: Broker) -> dict[str, object]:
     first = blocked.first
     return {
         **views.gate_view(blocked.gate, broker.now),
-        "vhost": words_of(blocked.gate).vhost(blocked.gate),
+        "vhost": text_of(blocked.gate).vhost(blocked.gate),
         "blocked": blocked.senders,
         "blocked_for_s": broker.now - blocked.since,
         "longest": None if first is None else first.name,
@@ -144,13 +144,13 @@ def _sentences(blocked: Blocked, broker: Broker, vhost: str) -> list[str]:
         told.append(f"and {more:,} more {'producer is' if more == 1 else 'producers are'} blocked by {_name(gate)}")
     told += why.waits_of(gate, broker)
     said = advice(gate)
-    of = words_of(gate).vhost(gate)
+    of = text_of(gate).vhost(gate)
     elsewhere = f", in vhost {of}" if of is not None and of != vhost else ""
     return [*told, f"advice{elsewhere}: {said}"] if said else told
 
 
 def _name(gate: Gate) -> str:
-    return words_of(gate).name(gate)
+    return text_of(gate).name(gate)
 
 
 def advice(gate: Gate) -> str:

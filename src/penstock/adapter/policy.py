@@ -10,7 +10,7 @@ CHARGE_PER_OCTET: Final = 7
 """What an octet on the wire may be charged: the shortest publish is 39 octets and charged OVERHEAD and a little."""
 
 
-class Policy:
+class ConnectionLimits:
     """Bounds of connections. Set once at start; read by adapters and the shell."""
 
     def __init__(self) -> None:

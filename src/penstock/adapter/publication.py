@@ -15,7 +15,7 @@ from penstock.adapter.amqp091.claims import REPLY_TO
 from penstock.adapter.amqp091.content import header_payload, make_content
 from penstock.adapter.amqp091.copies import BCC, route_with_copies, without_blind_copies
 from penstock.adapter.amqp091.header import FIXED_OCTETS
-from penstock.adapter.amqp091.particulars import variant_of
+from penstock.adapter.amqp091.particulars import route_variant
 from penstock.core import road
 from penstock.core.holding import Held
 from penstock.core.message import OVERHEAD
@@ -28,22 +28,22 @@ from penstock.flow.deadlines import NEVER
 from penstock.wire.amqp091.codec import CodecError, Properties
 
 if TYPE_CHECKING:
-    from penstock.adapter.hub import Hub
+    from penstock.adapter.hub import BrokerDriver
 
-WAITS: Final = ""
+PENDING: Final = ""
 """`refusal` of a message that is in its queues, or of which nothing is known yet."""
 
 
-class Publication(Producer):
+class SinglePublish(Producer):
     """One message on its way; `hub.publications` gets it when it is known what has become of it."""
 
-    def __init__(self, hub: Hub, user: str, peer: str) -> None:
+    def __init__(self, hub: BrokerDriver, user: str, peer: str) -> None:
         super().__init__(hub.broker, f"http({user}@{peer})", hub.published, hub.origin_without_connection(user))
         self.hub = hub
         self.confirming = True
         self.routed: bool = True
         """Whether it reached a queue."""
-        self.refusal: str = WAITS
+        self.refusal: str = PENDING
         """Why it is in no queue and never will be."""
         self.retriable: bool = False
         """Whether it may go in later: the gate was closed for too long."""
@@ -73,7 +73,7 @@ class Publication(Producer):
         headers = headers_of(content)
         route = vhost.route(exchange, key, True)
         vhost.resolve(route, headers)
-        route = variant_of(route, content, 0)
+        route = route_variant(route, content, 0)
         copied = route_with_copies(route, headers)
         if copied is not None:
             route = copied

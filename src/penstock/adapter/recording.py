@@ -13,7 +13,7 @@ from typing import Final
 
 from penstock.adapter.slowed import KIND, Wait
 from penstock.adapter.telling import gate_fields
-from penstock.adapter.words import words_of
+from penstock.adapter.words import text_of
 from penstock.core.blockable import Blockable
 from penstock.core.broker import Broker
 from penstock.core.effects import (
@@ -79,7 +79,7 @@ class Recorder:
 
     def _cross(self, crossing: GateTransition) -> None:
         record = self._of_gate("gate-closed" if crossing.closed else "gate-opened", crossing.gate, crossing.now)
-        record["id"] = words_of(crossing.gate).line(crossing)[0]
+        record["id"] = text_of(crossing.gate).log_line(crossing)[0]
         record["messages"] = int(crossing.messages)
         record["bytes"] = int(crossing.bytes)
         self._keep(record)

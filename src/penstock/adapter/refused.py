@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.adapter.telling import Note, gate_fields
+from penstock.adapter.telling import LogLine, gate_fields
 from penstock.core import road
 from penstock.core.effects import PublishRefused
 from penstock.core.queue import Queue
@@ -60,11 +60,11 @@ class Refusal:
             "seconds_ago": now - self.now,
         }
 
-    def note(self) -> Note:
+    def note(self) -> LogLine:
         """Return the log line (PST-1015)."""
         text = f"Publishes Refused : {self.count:,} messages, {self.bytes:,} bytes : {self.reason}"
         fields = {"id": "PST-1015", "producer": self.producer, **self.fields, "cause": self.cause, "count": self.count}
-        return Note(f"[{self.producer}] PST-1015 : {text}", fields)
+        return LogLine(f"[{self.producer}] PST-1015 : {text}", fields)
 
 
 class RefusedPublishes:
@@ -101,11 +101,11 @@ class RefusedPublishes:
         """Forget a connection that is gone."""
         self._last.pop(connection, None)
 
-    def take(self) -> list[Note]:
+    def take(self) -> list[LogLine]:
         """Take the log lines of this second."""
         notes = [refusal.note() for refusal in self._untold.values()]
         if self._more:
-            notes.append(Note(f"{self._more:,} more publishes were refused in this second", {}))
+            notes.append(LogLine(f"{self._more:,} more publishes were refused in this second", {}))
         self._untold.clear()
         self._more = 0
         return notes

@@ -18,7 +18,7 @@ IMPORT_OCTETS: Final = 8 * 1024 * 1024
 """Octets of a request with definitions, which are a text in it: quotes are escaped."""
 
 
-class Request:
+class ControlRequest:
     """The fields are those of the JSON object in the body.
 
     All readers raise PreconditionFailed (406) naming the field.

@@ -53,7 +53,7 @@ class Scheduler:
 
     def go_on(self, connection: Connection) -> None:
         """Let a connection whose input was left alone have its share again, unless it must wait for something else."""
-        waits = connection.must_drain and not connection.busy and not connection.output_is_full()
+        waits = connection.input_paused and not connection.busy and not connection.output_is_full()
         if waits and not connection.in_line:
             self.slowed.enter(connection, self.broker.now)
             self.line.enter(connection)
@@ -76,7 +76,7 @@ class Scheduler:
         line = self.line
         line.begin(connection)
         if data is None:
-            connection.go_on()
+            connection.resume_input()
         else:
             connection.receive(data)
         cost = line.end(connection)

@@ -26,7 +26,7 @@ from penstock.core.routing import CONTROL_EXCHANGE
 from penstock.core.vhost import VirtualHost
 
 if TYPE_CHECKING:
-    from penstock.adapter.hub import Hub
+    from penstock.adapter.hub import BrokerDriver
 
 Shape = dict[str, object]
 
@@ -54,7 +54,7 @@ def plain(value: object) -> object:
     return str(value)  # A timestamp or a decimal.
 
 
-def virtual_host(vhost: VirtualHost, hub: Hub) -> Shape:
+def virtual_host(vhost: VirtualHost, hub: BrokerDriver) -> Shape:
     """Return a virtual host, with the sums over its queues."""
     ready, unacked, total = depths(vhost.queues.values())
     return {
@@ -80,7 +80,7 @@ def depths(queues: Iterable[Queue]) -> tuple[int, int, int]:
     return total - unacked, unacked, total
 
 
-def queue_of(queue: Queue, hub: Hub) -> Shape:
+def queue_of(queue: Queue, hub: BrokerDriver) -> Shape:
     """Return a queue, as a listing has it."""
     consumers = queue.consumers
     exclusive = next(iter(consumers)).tag if has_exclusive(queue) else None
@@ -118,7 +118,7 @@ def queue_of(queue: Queue, hub: Hub) -> Shape:
     return found
 
 
-def queue_in_full(queue: Queue, hub: Hub) -> Shape:
+def queue_in_full(queue: Queue, hub: BrokerDriver) -> Shape:
     """Return a queue with its consumers, as a question about this one has it."""
     found = queue_of(queue, hub)
     found["consumer_details"] = [consumer_of(consumer, hub) for consumer in islice(queue.consumers, CONSUMERS_DETAILED)]
@@ -175,7 +175,7 @@ def properties_key(key: str, arguments: dict[str, object]) -> str:
     return f"{quote_plus(key)}~{binascii.crc32(told):08x}"
 
 
-def consumer_of(consumer: Consumer, hub: Hub) -> Shape:
+def consumer_of(consumer: Consumer, hub: BrokerDriver) -> Shape:
     """Return a consumer, with what keeps messages from it."""
     channel = consumer.session
     assert isinstance(channel, Channel)
@@ -196,7 +196,7 @@ def consumer_of(consumer: Consumer, hub: Hub) -> Shape:
     }
 
 
-def cursor_of(cursor: Cursor, hub: Hub) -> Shape:
+def cursor_of(cursor: Cursor, hub: BrokerDriver) -> Shape:
     """Return a cursor: how far it has come in each of its queues, and when its holder asked last."""
     queues: list[Shape] = []
     unsettled = 0
@@ -223,7 +223,7 @@ def cursor_of(cursor: Cursor, hub: Hub) -> Shape:
     }
 
 
-def connection_of(connection: Connection, hub: Hub) -> Shape:
+def connection_of(connection: Connection, hub: BrokerDriver) -> Shape:
     """Return a connection. Its name is the one that the log and `penstock why` have for it."""
     host, port = _split(connection.peer.address)
     ours, at = _split(connection.peer.local)
@@ -265,7 +265,7 @@ def _state(connection: Connection) -> str:
     return connection.state
 
 
-def channel_of(channel: Channel, hub: Hub) -> Shape:
+def channel_of(channel: Channel, hub: BrokerDriver) -> Shape:
     """Return a channel."""
     producer = channel.producer
     connection = channel.connection
@@ -300,7 +300,7 @@ def channel_of(channel: Channel, hub: Hub) -> Shape:
     return found
 
 
-def channel_in_full(channel: Channel, hub: Hub) -> Shape:
+def channel_in_full(channel: Channel, hub: BrokerDriver) -> Shape:
     """Return a channel with its consumers."""
     found = channel_of(channel, hub)
     consumers = islice(channel.consumers.values(), CONSUMERS_DETAILED)
@@ -316,7 +316,7 @@ def exchange_types() -> list[Shape]:
     ]
 
 
-def _channel_details(channel: Channel, hub: Hub) -> Shape:
+def _channel_details(channel: Channel, hub: BrokerDriver) -> Shape:
     host, port = _split(channel.connection.peer.address)
     return {
         "name": channel.producer.name,

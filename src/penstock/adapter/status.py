@@ -6,12 +6,12 @@ import itertools
 from typing import TYPE_CHECKING, Final
 
 from penstock.adapter import views
-from penstock.adapter.request import Request
+from penstock.adapter.request import ControlRequest
 from penstock.core.queue import Queue
 from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
-    from penstock.adapter.hub import Hub
+    from penstock.adapter.hub import BrokerDriver
 
 STATUS_MOST: Final = 500
 """Queues, and connections, in a status; `list` gives all, page by page."""
@@ -21,7 +21,7 @@ VIEW_WORK: Final = 10
 """Units of work of a queue or connection that is shown."""
 
 
-def answer_status(hub: Hub, request: Request) -> Steps[dict[str, object]]:
+def answer_status(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
     """status {}: the broker, and up to `STATUS_MOST` connections and queues, without the queue for the answer."""
     broker, vhost = hub.broker, request.vhost
     hidden = _own_queue(request)
@@ -60,7 +60,7 @@ def answer_status(hub: Hub, request: Request) -> Steps[dict[str, object]]:
     }
 
 
-def _own_queue(request: Request) -> Queue | None:
+def _own_queue(request: ControlRequest) -> Queue | None:
     """Return the queue for the answers of the connection that asks, if it alone may use that."""
     queue = request.vhost.queues.get(request.reply_to or "")
     own = queue is not None and request.connection is not None and queue.owner is request.connection

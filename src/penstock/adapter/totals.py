@@ -8,7 +8,7 @@ from penstock.adapter.shapes import SUMMED_A_UNIT, Shape, depths
 from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
-    from penstock.adapter.hub import Hub
+    from penstock.adapter.hub import BrokerDriver
 
 QUEUES_AT_ONCE: Final = 500
 """Queues that are summed up between two looks at the share."""
@@ -16,7 +16,7 @@ CHANNELS_A_UNIT: Final = 5
 """Channels whose consumers are counted with one unit of work."""
 
 
-def totals_steps(hub: Hub) -> Steps[Shape]:
+def totals_steps(hub: BrokerDriver) -> Steps[Shape]:
     """Return how much there is of everything, in the shape of RabbitMQ's overview."""
     broker = hub.broker
     work = broker.work

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.adapter.in_effect import settings_in_effect
 from penstock.adapter.origins import queue_settings
-from penstock.adapter.request import Request
+from penstock.adapter.request import ControlRequest
 from penstock.core import changes
 from penstock.core.table import COMMAND, FILE
 from penstock.errors import PreconditionFailed
@@ -17,14 +17,14 @@ from penstock.names.values import shown
 from penstock.names.words import SCOPES
 
 if TYPE_CHECKING:
-    from penstock.adapter.hub import Hub
+    from penstock.adapter.hub import BrokerDriver
     from penstock.core.broker import Broker
 
 ENTRY_WORK: Final = 3
 """Units of work of a pattern that is listed, besides one for each of its settings."""
 
 
-def set_settings(hub: Hub, request: Request) -> Steps[dict[str, object]]:
+def set_settings(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
     """settings.set {scope, pattern, settings}: all of them or none, in effect when it is answered.
 
     Raises PreconditionFailed (406) for what cannot be meant, ResourceError (506) at the bound of patterns.
@@ -47,7 +47,7 @@ def set_settings(hub: Hub, request: Request) -> Steps[dict[str, object]]:
     return {**_answer(hub.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": said}
 
 
-def unset_settings(hub: Hub, request: Request) -> Steps[dict[str, object]]:
+def unset_settings(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
     """settings.unset {scope, pattern, names}: take back what was set by command; names null is all of it.
 
     Raises NotFound (404) for what was not set by command, PreconditionFailed (406) if the rest cannot be meant then.
@@ -66,7 +66,7 @@ def unset_settings(hub: Hub, request: Request) -> Steps[dict[str, object]]:
     return {**_answer(hub.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": said}
 
 
-def list_settings(hub: Hub, request: Request) -> Steps[dict[str, object]]:
+def list_settings(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
     """settings.list: everything that was said, pattern by pattern; at most as much as there are patterns."""
     found: list[dict[str, object]] = []
     work = hub.broker.work
@@ -85,7 +85,7 @@ def list_settings(hub: Hub, request: Request) -> Steps[dict[str, object]]:
     return {"settings": found}
 
 
-def show(hub: Hub, request: Request) -> dict[str, object]:
+def show(hub: BrokerDriver, request: ControlRequest) -> dict[str, object]:
     """show {queue} or {another scope}: what is in effect, value by value with where it comes from."""
     given = [scope for scope in SCOPES if scope in request.fields]
     if len(given) != 1:
@@ -104,7 +104,7 @@ def show(hub: Hub, request: Request) -> dict[str, object]:
     return {"scope": scope, "name": name, "settings": settings_in_effect(hub.broker, scope, name)}
 
 
-def _place(request: Request) -> tuple[str, str]:
+def _place(request: ControlRequest) -> tuple[str, str]:
     scope = request.text("scope")
     check_scope(scope)
     pattern = request.fields.get("pattern")

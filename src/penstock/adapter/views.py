@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from penstock.adapter.amqp091.channel import Channel
-from penstock.adapter.words import measure, words_of
+from penstock.adapter.words import measure, text_of
 from penstock.core.consumer import Consumer
 from penstock.core.disk import Disk, DiskGate
 from penstock.core.producer import Producer
@@ -95,7 +95,7 @@ def gate_state(gate: Gate, now: float) -> dict[str, object]:
         "open": gate.open,
         "waiting": len(gate.waiters),
         **gate.stats.summary(now),
-        "overshoot": words_of(gate).overshoot(gate),
+        "overshoot": text_of(gate).overshoot(gate),
     }
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.adapter import views
 from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.refused import Refusal
-from penstock.adapter.words import amount, because, words_of
+from penstock.adapter.words import amount, because, text_of
 from penstock.core.broker import Broker
 from penstock.core.consumer import Consumer
 from penstock.core.cursor import Cursor
@@ -29,8 +29,8 @@ from penstock.flow.pool import SharedLimit
 
 if TYPE_CHECKING:
     from penstock.adapter.amqp091.connection import Connection
-    from penstock.adapter.hub import Hub
-    from penstock.adapter.request import Request
+    from penstock.adapter.hub import BrokerDriver
+    from penstock.adapter.request import ControlRequest
 
 SAID_MOST: Final = 10
 REFUSALS_SAID: Final = 3
@@ -44,7 +44,7 @@ LARGEST: Final = 3
 SUBJECTS: Final = ("queue", "connection", "channel", "user")
 
 
-def answer(request: Request, hub: Hub) -> dict[str, object]:
+def answer(request: ControlRequest, hub: BrokerDriver) -> dict[str, object]:
     """Return the answer to a request for one of `SUBJECTS`.
 
     Raises PreconditionFailed (406) for none or several, NotFound (404) for what is not there.
@@ -70,7 +70,7 @@ def answer(request: Request, hub: Hub) -> dict[str, object]:
     return of_user(name, connections, hub)
 
 
-def _connection(hub: Hub, name: str) -> Connection:
+def _connection(hub: BrokerDriver, name: str) -> Connection:
     """Find a connection by its number (2 or con:2), its whole name, as the log shows it, what its client calls it
     (`connection_name` of its properties), or its client's address or port (40312)."""
     digits = name.removeprefix("con:")
@@ -85,7 +85,7 @@ def _connection(hub: Hub, name: str) -> Connection:
     raise NotFound(f"no connection '{name}'; of {len(hub.connections):,} there are {known}")
 
 
-def _channel(hub: Hub, name: str) -> Channel:
+def _channel(hub: BrokerDriver, name: str) -> Channel:
     """Find a channel by connection and number (2/1 or con:2/ch:1) or its whole name, as the log shows it."""
     of, slash, number = name.rpartition("/")
     number = number.removeprefix("ch:")
@@ -127,7 +127,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     return view
 
 
-def of_connection(connection: Connection, hub: Hub) -> dict[str, object]:
+def of_connection(connection: Connection, hub: BrokerDriver) -> dict[str, object]:
     """Return a connection: what blocks its producers, and what keeps messages from its consumers."""
     broker = hub.broker
     view = views.connection_view(connection, broker.now)
@@ -147,7 +147,7 @@ def of_channel(channel: Channel, broker: Broker) -> dict[str, object]:
     return view
 
 
-def of_user(user: str, connections: list[Connection], hub: Hub) -> dict[str, object]:
+def of_user(user: str, connections: list[Connection], hub: BrokerDriver) -> dict[str, object]:
     """Return a user's connections; there is at least one."""
     shown = connections[: views.CONNECTIONS_SHOWN]
     return {
@@ -186,13 +186,13 @@ def _of_gate(gate: Gate, now: float) -> list[str]:
     told: list[str] = []
     for key, block in blocks.items():
         if len(told) == SAID_MOST:
-            told.append(f"and {len(blocks) - SAID_MOST:,} more producers are blocked by {words_of(gate).name(gate)}")
+            told.append(f"and {len(blocks) - SAID_MOST:,} more producers are blocked by {text_of(gate).name(gate)}")
             break
         producer = gate.blocked.get(key)
         if isinstance(producer, WaitingPublisher):
             told.append(blocked_by(producer, gate, block, now))
     if not told and not gate.open:
-        told.append(f"{words_of(gate).reason(gate, now)}; nobody is blocked by it now")
+        told.append(f"{text_of(gate).reason(gate, now)}; nobody is blocked by it now")
     return told
 
 
@@ -202,7 +202,7 @@ def _refused_of_gone(gate: Gate) -> list[str]:
     if not gone:
         return []
     count, last = sum(block.refused for block in gone), gone[-1].producer
-    return [f"{words_of(gate).name(gate)} has refused {count:,} of publishers that have gone, the last of them {last}"]
+    return [f"{text_of(gate).name(gate)} has refused {count:,} of publishers that have gone, the last of them {last}"]
 
 
 def blocked_by(producer: WaitingPublisher, gate: Gate, block: BlockStats, now: float) -> str:
@@ -242,7 +242,7 @@ def _refusals(refusals: list[Refusal], now: float) -> list[str]:
     return _first([refusal.sentence(now) for refusal in refusals], "kinds of refusals", REFUSALS_SAID)
 
 
-def _of_connections(connections: list[Connection], hub: Hub) -> list[str]:
+def _of_connections(connections: list[Connection], hub: BrokerDriver) -> list[str]:
     broker = hub.broker
     paused = [
         f"{connection.name()} is paused: it only publishes, and {connection.holding.messages:,} publishes "
@@ -251,9 +251,9 @@ def _of_connections(connections: list[Connection], hub: Hub) -> list[str]:
         if connection.may_pause()
     ]
     unsaid = [
-        f"{connection.name()}: {_answers(connection.answers.waiting)} for the disk, and what comes after"
+        f"{connection.name()}: {_answers(connection.durable_replies.waiting)} for the disk, and what comes after"
         for connection in connections
-        if connection.answers is not None and connection.answers.waiting
+        if connection.durable_replies is not None and connection.durable_replies.waiting
     ]
     channels = [channel for connection in connections for channel in connection.channels.values()]
     waits = [(connection, hub.scheduler.slowed.of(connection)) for connection in connections]
@@ -362,7 +362,7 @@ def slowest_cursor(queue: Queue) -> Cursor:
 
 def _largest(gate: Gate, broker: Broker) -> str:
     """Say which queues hold most of what is counted in a sum."""
-    of_vhost = words_of(gate).vhost(gate)
+    of_vhost = text_of(gate).vhost(gate)
     queues = [
         queue
         for vhost in broker.vhosts.values()
@@ -372,4 +372,4 @@ def _largest(gate: Gate, broker: Broker) -> str:
     ]
     queues.sort(key=lambda queue: queue.bytes, reverse=True)
     names = ", ".join(f"{queue.name} with {amount(queue.bytes)} bytes" for queue in queues[:LARGEST])
-    return f"the largest of {len(queues):,} queues that count in {words_of(gate).name(gate)}: {names}"
+    return f"the largest of {len(queues):,} queues that count in {text_of(gate).name(gate)}: {names}"

@@ -47,7 +47,7 @@ def measure(gate: Gate) -> Measure | None:
     return None
 
 
-class Words:
+class GateText:
     """What can be said of any gate. Ids are without the subject, as Broker-J's templates are."""
 
     def subject(self, gate: Gate) -> str:
@@ -62,7 +62,7 @@ class Words:
         """Return the gate's name in CHN-1005: Queue orders."""
         return f"{gate.kind.capitalize()} {gate.name}"
 
-    def line(self, crossing: GateTransition) -> tuple[str, str]:
+    def log_line(self, crossing: GateTransition) -> tuple[str, str]:
         """Return id and text of the log line of a crossing."""
         return "PST-1007", "Closed" if crossing.closed else "Opened"
 
@@ -84,15 +84,15 @@ class Words:
         return None
 
 
-class DepthWords(Words):
+class DepthText(GateText):
     """Gates that are judged by a depth."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
         """Of the ids: QUE for queues, as in Broker-J."""
 
-    def line(self, crossing: GateTransition) -> tuple[str, str]:
-        """See `Words.line`: QUE-1003 and QUE-1004. What they call capacity is the threshold that was crossed."""
+    def log_line(self, crossing: GateTransition) -> tuple[str, str]:
+        """See `GateText.log_line`: QUE-1003 and QUE-1004. What they call capacity is the threshold that was crossed."""
         judged = measure(crossing.gate)
         if judged is None:  # Its bound was lifted, and the gate opened for good.
             return f"{self.prefix}-1004", "Underfull : its bound was lifted"
@@ -112,7 +112,7 @@ class DepthWords(Words):
         )
 
     def cause(self, gate: Gate, now: float) -> str:
-        """See `Words.cause`: each unit that is above its stop threshold, or has not come down to resume."""
+        """See `GateText.cause`: each unit that is above its stop threshold, or has not come down to resume."""
         judged = measure(gate)
         if judged is None:
             return ""
@@ -127,7 +127,7 @@ class DepthWords(Words):
         return "; ".join(marks)
 
     def overshoot(self, gate: Gate) -> dict[str, object]:
-        """See `Words.overshoot`."""
+        """See `GateText.overshoot`."""
         told = "0 by construction: a message goes in only where the depth, its charge included, is within the capacity"
         owner = gate.owner
         if not isinstance(owner, SharedLimit) or owner.reserve == 0:
@@ -138,15 +138,15 @@ class DepthWords(Words):
         return {"messages": 0, "bytes": int(owner.reserve), "from": told}
 
 
-class QueueWords(DepthWords):
+class QueueText(DepthText):
     """The gate of a queue."""
 
     def subject(self, gate: Gate) -> str:
-        """See `Words.subject`."""
+        """See `GateText.subject`."""
         return f"[vh(/{(self.vhost(gate) or '').removeprefix('/')})/qu({gate.name})]"
 
     def cause(self, gate: Gate, now: float) -> str:
-        """See `Words.cause`: a queue that pages has no room on the disk, or the disk is slow."""
+        """See `GateText.cause`: a queue that pages has no room on the disk, or the disk is slow."""
         owner = gate.owner
         if gate.open and isinstance(owner, Queue) and owner.pages is not None and owner.pages.messages > 0:
             pages = owner.pages
@@ -160,83 +160,83 @@ class QueueWords(DepthWords):
         return super().cause(gate, now)
 
     def vhost(self, gate: Gate) -> str | None:
-        """See `Words.vhost`."""
+        """See `GateText.vhost`."""
         owner = gate.owner
         assert isinstance(owner, Queue)
         return owner.vhost
 
 
-class VhostWords(DepthWords):
+class VhostText(DepthText):
     """The sum of a virtual host's queues."""
 
     def subject(self, gate: Gate) -> str:
-        """See `Words.subject`."""
+        """See `GateText.subject`."""
         return f"[vh(/{gate.name.removeprefix('/')})]"
 
     def vhost(self, gate: Gate) -> str | None:
-        """See `Words.vhost`."""
+        """See `GateText.vhost`."""
         return gate.name
 
 
-class OperatorWords(Words):
+class OperatorText(GateText):
     """What the operator holds by hand."""
 
-    def line(self, crossing: GateTransition) -> tuple[str, str]:
-        """See `Words.line`."""
+    def log_line(self, crossing: GateTransition) -> tuple[str, str]:
+        """See `GateText.log_line`."""
         if crossing.closed:
             return "PST-1005", f"Blocked by the operator{_because(crossing.gate)}"
         return "PST-1006", "Unblocked by the operator"
 
     def name(self, gate: Gate) -> str:
-        """See `Words.name`."""
+        """See `GateText.name`."""
         return f"the operator, who holds {gate.name}"
 
     def cause(self, gate: Gate, now: float) -> str:
-        """See `Words.cause`: the operator's own words."""
+        """See `GateText.cause`: the operator's own words."""
         owner = gate.owner
         return owner.reason if isinstance(owner, OperatorGate) else ""
 
     def vhost(self, gate: Gate) -> str | None:
-        """See `Words.vhost`."""
+        """See `GateText.vhost`."""
         owner = gate.owner
         return owner.vhost or None if isinstance(owner, OperatorGate) else None
 
 
-class RateWords(Words):
+class RateText(GateText):
     """So many a second."""
 
     def name(self, gate: Gate) -> str:
-        """See `Words.name`."""
+        """See `GateText.name`."""
         return f"its rate: {gate.name}"
 
     def reason(self, gate: Gate, now: float) -> str:
-        """See `Words.reason`: not since when, for it comes and goes with every message."""
+        """See `GateText.reason`: not since when, for it comes and goes with every message."""
         owner = gate.owner
         if not isinstance(owner, RateGate):
             return self.name(gate)
         return f"{self.name(gate)}, the next message in {max(owner.ready_at(now) - now, 0.0) * 1000:.0f} ms"
 
 
-class DiskWords(Words):
+class DiskText(GateText):
     """What stands before the disk, in the words of Broker-J's message stores (MST) and virtual hosts (VHT)."""
 
     def subject(self, gate: Gate) -> str:
-        """See `Words.subject`: the store (Broker-J's ms) of a virtual host, or of all."""
+        """See `GateText.subject`: the store (Broker-J's ms) of a virtual host, or of all."""
         owner = gate.owner
         if isinstance(owner, QuotaGate) and owner.vhost:
             return f"[vh(/{owner.vhost.removeprefix('/')})/ms(store)]"
         return "[ms(store)]"
 
     def name(self, gate: Gate) -> str:
-        """See `Words.name`."""
+        """See `GateText.name`."""
         return f"the disk ({gate.name})"
 
     def label(self, gate: Gate) -> str:
-        """See `Words.label`."""
+        """See `GateText.label`."""
         return f"Disk {gate.name}"
 
-    def line(self, crossing: GateTransition) -> tuple[str, str]:
-        """See `Words.line`: MST-1008 and MST-1009 of quotas, VHT-1006 and VHT-1007 of the free room."""
+    def log_line(self, crossing: GateTransition) -> tuple[str, str]:
+        """See `GateText.log_line`: MST-1008 and MST-1009 of quotas, VHT-1006 and VHT-1007 of the free room."""
         gate = crossing.gate
         owner = gate.owner
         if isinstance(owner, FreeSpaceGate) or (owner is None and gate.name == "room"):
@@ -253,12 +253,12 @@ class DiskWords(Words):
         return "MST-1009", "Store overfull condition cleared"
 
     def cause(self, gate: Gate, now: float) -> str:
-        """See `Words.cause`."""
+        """See `GateText.cause`."""
         owner = gate.owner
         return owner.describe() if isinstance(owner, DiskGate) else ""
 
     def overshoot(self, gate: Gate) -> dict[str, object]:
-        """See `Words.overshoot`."""
+        """See `GateText.overshoot`."""
         owner = gate.owner
         if isinstance(owner, QuotaGate) and owner.vhost:
             told = "the one publish or transaction that closed it, which is taken whole"
@@ -269,31 +269,31 @@ class DiskWords(Words):
         return {"messages": 0, "bytes": 0 if isinstance(owner, StoreFailureGate) else None, "from": told}
 
     def vhost(self, gate: Gate) -> str | None:
-        """See `Words.vhost`."""
+        """See `GateText.vhost`."""
         owner = gate.owner
         return owner.vhost or None if isinstance(owner, QuotaGate) else None
 
 
-WORDS: Final[dict[str, Words]] = {
-    "queue": QueueWords("QUE"),
-    "vhost": VhostWords("PST"),
-    "memory": DepthWords("PST"),
-    "address": DepthWords("PST"),
-    "operator": OperatorWords(),
-    "rate": RateWords(),
-    "disk": DiskWords(),
+TEXTS: Final[dict[str, GateText]] = {
+    "queue": QueueText("QUE"),
+    "vhost": VhostText("PST"),
+    "memory": DepthText("PST"),
+    "address": DepthText("PST"),
+    "operator": OperatorText(),
+    "rate": RateText(),
+    "disk": DiskText(),
 }
-ANY: Final = Words()
+ANY: Final = GateText()
 
 
-def words_of(gate: Gate) -> Words:
+def text_of(gate: Gate) -> GateText:
     """Return the words for a gate, by its kind."""
-    return WORDS.get(gate.kind, ANY)
+    return TEXTS.get(gate.kind, ANY)
 
 
 def because(producer: WaitingPublisher, gate: Gate, now: float) -> str:
     """Return by what a producer is blocked, in one sentence: by a closed gate, by want of room, or by its turn."""
-    words = words_of(gate)
+    words = text_of(gate)
     if not gate.open or producer.gate is not gate or not producer.outbox:
         return words.reason(gate, now)
     if producer.obstacle() is gate:

@@ -19,7 +19,7 @@ from penstock.names.escapes import printable, printable_json
 
 if TYPE_CHECKING:
     from penstock.client.connection import Connection
-    from penstock.client.control import Control
+    from penstock.client.control import ControlClient
 
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 NUMBER = re.compile(r"-?\d{1,18}")
@@ -56,7 +56,7 @@ class Commands(click.Group):
 
     def main(self, *args: Any, **options: Any) -> Any:
         """See `click.JournalGroup.main`, which writes help as well."""
-        with one_sentence():
+        with report_errors():
             try:
                 return super().main(*args, **options)
             except OSError as error:
@@ -127,7 +127,7 @@ def pairs(words: tuple[str, ...]) -> dict[str, object]:
     return found
 
 
-def tell(as_json: bool, answer: dict[str, object], sentence: str) -> None:
+def print_result(as_json: bool, answer: dict[str, object], sentence: str) -> None:
     """Print what was done: a sentence for people, or the answer for programs."""
     if as_json:
         say_json(answer)
@@ -147,11 +147,11 @@ def percent(value: float | None) -> str:
 
 
 @contextlib.contextmanager
-def asking(url: str) -> Iterator[Control]:
+def control_session(url: str) -> Iterator[ControlClient]:
     """Connect to a broker for control operations."""
-    from penstock.client.control import Control
+    from penstock.client.control import ControlClient
 
-    with connected(url) as connection, Control(connection) as control:
+    with connected(url) as connection, ControlClient(connection) as control:
         yield control
 
 
@@ -161,7 +161,7 @@ def connected(url: str) -> Iterator[Connection]:
     from penstock.client.connection import Connection
     from penstock.client.parameters import Parameters
 
-    with one_sentence():
+    with report_errors():
         try:
             where = Parameters.from_url(url)
         except ValueError as error:
@@ -171,7 +171,7 @@ def connected(url: str) -> Iterator[Connection]:
 
 
 @contextlib.contextmanager
-def one_sentence() -> Iterator[None]:
+def report_errors() -> Iterator[None]:
     """Turn an error that was foreseen into one sentence and exit code 1."""
     try:
         yield

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.asking import counted, main, one_sentence, say
+from penstock.cli.asking import counted, main, report_errors, say
 from penstock.errors import StoreError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def backup(target: Path, data: Path | None, store: str | None) -> None:
     from penstock.store.backup import copy
     from penstock.store.sqlite import FILE
 
-    with one_sentence():
+    with report_errors():
         _refuse_database(store, "backed up with pg_dump, which may run while brokers use it")
         copy(_directory(data) / FILE, target, _progress("copied"))
         say(f"backed up to {target}: {(target / FILE).stat().st_size:,} bytes")
@@ -61,7 +61,7 @@ def check(data: Path | None, store: str | None) -> None:
 
     if data is not None and store is not None:
         raise click.UsageError("--data and --store say what is checked: give one of them")
-    with one_sentence():
+    with report_errors():
         place, found, advice = _look_in_folder(_directory(data)) if store is None else _look_in_database(store)
         if found.damaged:
             _tell(found.damaged, found.losses)
@@ -83,7 +83,7 @@ def repair(target: Path, data: Path | None, store: str | None) -> None:
     from penstock.adapter.keeping.account import summed_up
     from penstock.server.mending import repair_directory
 
-    with one_sentence():
+    with report_errors():
         _refuse_database(store, "restored from a backup with pg_restore")
         saved, messages, losses, declared = repair_directory(_directory(data), target)
         _tell(saved.lost, losses)

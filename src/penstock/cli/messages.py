@@ -14,7 +14,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.asking import JSON, URL, connected, counted, main, one_sentence, pairs, say, say_json, tell, writing
+from penstock.cli.asking import (
+    JSON,
+    URL,
+    connected,
+    counted,
+    main,
+    pairs,
+    print_result,
+    report_errors,
+    say,
+    say_json,
+    writing,
+)
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -69,7 +81,7 @@ def publish(
     from penstock.client.publisher import Publisher
     from penstock.wire.amqp091.codec import Properties
 
-    with one_sentence(), _interruptible():
+    with report_errors(), _interruptible():
         if bodies and (file is not None or whole):
             raise ConfigError("give bodies or a file, not both")
         properties = Properties(content_type=content_type, headers=pairs(headers) or None)
@@ -99,7 +111,7 @@ def publish(
         sentence += f"; {progress.nacked:,} refused ({refusal or '`penstock why` says what is at its capacity'})"
     if progress.returned:
         sentence += f"; {progress.returned:,} reached no queue ({lost[0].text})" if lost else ""
-    tell(as_json, answer, sentence)
+    print_result(as_json, answer, sentence)
     if progress.nacked or progress.returned:
         sys.exit(1)
 
@@ -196,7 +208,7 @@ def consume(queue: str, count: int | None, ack: bool, timeout: float | None, as_
     penstock consume orders --ack --count 10
     """
     most = count if ack else min(count or SHOWN_MOST, SHOWN_MOST)
-    with one_sentence(), _interruptible(), connected(url) as connection:
+    with report_errors(), _interruptible(), connected(url) as connection:
         channel = connection.channel()
         channel.qos(min(most or SHOWN_MOST, SHOWN_MOST))
         tag = channel.consume(queue)
@@ -232,7 +244,7 @@ def get(queue: str, count: int, ack: bool, as_json: bool, url: str) -> None:
 
     Without --ack they go back to the queue. Ends with 1 if there is none. For example: penstock get orders --count 3
     """
-    with one_sentence(), _interruptible(), connected(url) as connection:
+    with report_errors(), _interruptible(), connected(url) as connection:
         channel = connection.channel()
         found = 0
         while found < count:

@@ -6,7 +6,19 @@ from typing import Any
 
 import click
 
-from penstock.cli.asking import JSON, URL, asking, counted, limits, main, one_sentence, percent, say, say_json, table
+from penstock.cli.asking import (
+    JSON,
+    URL,
+    control_session,
+    counted,
+    limits,
+    main,
+    percent,
+    report_errors,
+    say,
+    say_json,
+    table,
+)
 
 CONNECTIONS_LISTED = 100
 """Connections that `penstock status` names; the others are counted."""
@@ -29,7 +41,7 @@ def why(
     """
     if sum(subject is not None for subject in (queue, connection, channel, user)) > 1:
         raise click.UsageError("give only one of QUEUE, --connection, --channel and --user")
-    with asking(url) as control:
+    with control_session(url) as control:
         answer = control.why(queue, connection=connection, channel=channel, user=user)
         if as_json:
             say_json(answer, indent=2)
@@ -51,7 +63,7 @@ def block(scope: str, name: str, reason: str, url: str) -> None:
 
     Consumers go on. What is held longer than its hold deadline is refused, as with any other gate.
     """
-    with asking(url) as control:
+    with control_session(url) as control:
         control.block(scope, name, reason)
         say(f"{scope} {name} is blocked; `penstock unblock {scope} {name}` lets it go on")
 
@@ -62,7 +74,7 @@ def block(scope: str, name: str, reason: str, url: str) -> None:
 @URL
 def unblock(scope: str, name: str, url: str) -> None:
     """Let go on what `penstock block` holds."""
-    with asking(url) as control:
+    with control_session(url) as control:
         control.unblock(scope, name)
         say(f"{scope} {name} is not blocked any more")
 
@@ -82,7 +94,7 @@ def status(as_json: bool, url: str) -> None:
 
     For example: penstock status
     """
-    with asking(url) as control:
+    with control_session(url) as control:
         answer = control.status()
     if as_json:
         say_json(answer, indent=2)
@@ -146,7 +158,7 @@ def set_(scope: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
     """
     from penstock.errors import ConfigError
 
-    with one_sentence():
+    with report_errors():
         pattern, given = ("", words) if scope == "broker" else (words[0], words[1:])
         settings: dict[str, object] = {}
         if not given:
@@ -158,7 +170,7 @@ def set_(scope: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
             if name in settings:
                 raise ConfigError(f"{name} is given twice")
             settings[name] = value
-        with asking(url) as control:
+        with control_session(url) as control:
             _tell_settings(control.set(scope, pattern, settings), as_json)
 
 
@@ -171,11 +183,11 @@ def unset(scope: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
     """Take back what `penstock set` said for PATTERN: the named settings, or all of them."""
     from penstock.errors import ConfigError
 
-    with one_sentence():
+    with report_errors():
         if scope != "broker" and not words:
             raise ConfigError(f"scope {scope} needs the pattern that was set")
         pattern, names = ("", words) if scope == "broker" else (words[0], words[1:])
-        with asking(url) as control:
+        with control_session(url) as control:
             _tell_settings(control.unset(scope, pattern, names or None), as_json)
 
 
@@ -194,7 +206,7 @@ def _tell_settings(answer: dict[str, Any], as_json: bool) -> None:
 @URL
 def settings(as_json: bool, url: str) -> None:
     """List what was set, by command and by the settings file, pattern by pattern."""
-    with asking(url) as control:
+    with control_session(url) as control:
         found = control.settings()
     if as_json:
         say_json(found)
@@ -218,7 +230,7 @@ def show(scope: str, name: str, as_json: bool, url: str) -> None:
 
     For example: penstock show queue orders, or penstock show broker
     """
-    with asking(url) as control:
+    with control_session(url) as control:
         found = control.show(scope, name)
     if as_json:
         say_json(found)

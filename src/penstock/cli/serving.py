@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.asking import main, one_sentence, writing
+from penstock.cli.asking import main, report_errors, writing
 
 if TYPE_CHECKING:
     from penstock.config import Settings
@@ -77,7 +77,7 @@ def serve(
     from penstock.server.logs import logging_to_stderr
     from penstock.store.directory import default_directory
 
-    with one_sentence():
+    with report_errors():
         settings = Settings() if config is None else load(config)
         if listen:
             settings = replace(settings, listen=list(listen))

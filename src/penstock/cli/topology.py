@@ -13,19 +13,19 @@ import click
 from penstock.cli.asking import (
     JSON,
     URL,
-    asking,
     cell,
     connected,
+    control_session,
     counted,
     limits,
     main,
-    one_sentence,
     pairs,
     percent,
+    print_result,
+    report_errors,
     say,
     say_json,
     table,
-    tell,
     writing,
 )
 from penstock.errors import ConfigError
@@ -53,14 +53,14 @@ def declare_queue(name: str, words: tuple[str, ...], durable: bool, auto_delete:
 
     For example: penstock declare queue orders --durable capacity-bytes=64MiB hold-deadline=10
     """
-    with one_sentence():
+    with report_errors():
         arguments = pairs(words)
         with connected(url) as connection:
             queue, messages, consumers = connection.channel().queue_declare(
                 name, durable=durable, auto_delete=auto_delete, arguments=arguments
             )
         answer: dict[str, object] = {"queue": queue, "messages": messages, "consumers": consumers}
-        tell(
+        print_result(
             as_json,
             answer,
             f"queue {queue} is declared; it has {counted(messages, 'message')} and {counted(consumers, 'consumer')}",
@@ -90,13 +90,13 @@ def declare_exchange(
 
     For example: penstock declare exchange logs --type topic --durable
     """
-    with one_sentence():
+    with report_errors():
         arguments = pairs(words)
         with connected(url) as connection:
             connection.channel().exchange_declare(
                 name, kind, durable=durable, auto_delete=auto_delete, internal=internal, arguments=arguments
             )
-        tell(as_json, {"exchange": name, "type": kind}, f"exchange {name} ({kind}) is declared")
+        print_result(as_json, {"exchange": name, "type": kind}, f"exchange {name} ({kind}) is declared")
 
 
 @declare.command("vhost")
@@ -108,9 +108,11 @@ def declare_vhost(name: str, as_json: bool, url: str) -> None:
 
     For example: penstock declare vhost staging
     """
-    with asking(url) as control:
+    with control_session(url) as control:
         created = control.declare_vhost(name)
-        tell(as_json, {"vhost": name, "created": created}, f"vhost {name} {'is made' if created else 'was there'}")
+        print_result(
+            as_json, {"vhost": name, "created": created}, f"vhost {name} {'is made' if created else 'was there'}"
+        )
 
 
 KEY = click.option("--key", default="", help="The binding key; for a topic with * and #.")
@@ -133,7 +135,7 @@ def bind(
     For example: penstock bind logs orders --key 'eu.#'. A binding to a headers exchange has arguments: penstock bind
     papers orders x-match=any format=pdf
     """
-    with one_sentence():
+    with report_errors():
         arguments = pairs(words)
         with connected(url) as connection:
             channel = connection.channel()
@@ -141,7 +143,9 @@ def bind(
                 channel.exchange_bind(target, source, key, arguments)
             else:
                 channel.queue_bind(target, source, key, arguments)
-        tell(as_json, _binding(source, target, key, arguments, to_exchange), f"{target} is bound to {source}{_by(key)}")
+        print_result(
+            as_json, _binding(source, target, key, arguments, to_exchange), f"{target} is bound to {source}{_by(key)}"
+        )
 
 
 @main.command()
@@ -159,7 +163,7 @@ def unbind(
 
     For example: penstock unbind logs orders --key 'eu.#'
     """
-    with one_sentence():
+    with report_errors():
         arguments = pairs(words)
         with connected(url) as connection:
             channel = connection.channel()
@@ -168,7 +172,7 @@ def unbind(
             else:
                 channel.queue_unbind(target, source, key, arguments)
         answer = _binding(source, target, key, arguments, to_exchange)
-        tell(as_json, answer, f"{target} is not bound to {source}{_by(key)} any more")
+        print_result(as_json, answer, f"{target} is not bound to {source}{_by(key)} any more")
 
 
 def _binding(source: str, target: str, key: str, arguments: dict[str, object], to_exchange: bool) -> dict[str, object]:
@@ -197,7 +201,9 @@ def purge(queue: str, as_json: bool, url: str) -> None:
     """
     with connected(url) as connection:
         count = connection.channel().queue_purge(queue)
-        tell(as_json, {"queue": queue, "purged": count}, f"queue {queue} is purged of {counted(count, 'message')}")
+        print_result(
+            as_json, {"queue": queue, "purged": count}, f"queue {queue} is purged of {counted(count, 'message')}"
+        )
 
 
 @main.group()
@@ -218,11 +224,11 @@ def _deleted(as_json: bool, kind: str, name: str, if_exists: bool, act: Callable
     except (ChannelClosed, ControlError) as error:
         if error.code != NOT_FOUND or not if_exists:
             raise
-        tell(as_json, {kind: name, "deleted": False}, f"{kind} {name} is not there")
+        print_result(as_json, {kind: name, "deleted": False}, f"{kind} {name} is not there")
         return
     messages = answer.get("messages")
     with_them = f" with {counted(messages, 'message')}" if isinstance(messages, int) else ""
-    tell(as_json, {kind: name, "deleted": True, **answer}, f"{kind} {name} is deleted{with_them}")
+    print_result(as_json, {kind: name, "deleted": True, **answer}, f"{kind} {name} is deleted{with_them}")
 
 
 @delete.command("queue")
@@ -279,7 +285,7 @@ def delete_cursor(name: str, if_exists: bool, as_json: bool, url: str) -> None:
 
     What it has not settled stays in them. For example: penstock delete cursor billing
     """
-    with asking(url) as control:
+    with control_session(url) as control:
 
         def act() -> dict[str, object]:
             control.delete_cursor(name)
@@ -298,7 +304,7 @@ def delete_vhost(name: str, if_exists: bool, as_json: bool, url: str) -> None:
 
     For example: penstock delete vhost staging
     """
-    with asking(url) as control:
+    with control_session(url) as control:
 
         def act() -> dict[str, object]:
             control.delete_vhost(name)
@@ -361,7 +367,7 @@ def list_(kind: str, everywhere: bool, as_json: bool, url: str) -> None:
 
     For example: penstock list queues
     """
-    with asking(url) as control:
+    with control_session(url) as control:
         found = list(control.listed(kind, everywhere))
         if kind in BY_NAME:
             found.sort(key=lambda item: str(item["queue"]["name"] if kind == "consumers" else item["name"]))
@@ -395,7 +401,7 @@ def export(file: Path, here: bool, url: str) -> None:
 
     For example: penstock definitions export broker.json
     """
-    with asking(url) as control:
+    with control_session(url) as control:
         found = control.export_definitions(everywhere=not here)
         text = printable_json(json.dumps(found, indent=2, ensure_ascii=False)) + "\n"
         if str(file) == "-":
@@ -420,7 +426,7 @@ def import_(file: Path, here: bool, as_json: bool, url: str) -> None:
     What is there already stays; where it is not as FILE says, that is an error. Users, permissions and parameters in
     FILE are passed over. For example: penstock definitions import broker.json
     """
-    with asking(url) as control:
+    with control_session(url) as control:
         try:
             text = sys.stdin.read() if str(file) == "-" else file.read_text()
         except OSError as error:
@@ -431,7 +437,7 @@ def import_(file: Path, here: bool, as_json: bool, url: str) -> None:
         sentence = f"{_counted(answer['made'])} made"
         if any(answer["not_imported"].values()):
             sentence += f"; {_counted(answer['not_imported'])} not imported"
-        tell(as_json, answer, sentence)
+        print_result(as_json, answer, sentence)
 
 
 def _counted(counts: dict[str, int]) -> str:

@@ -23,7 +23,7 @@ UNROUTABLE = (312, 313)
 _WITH_CONTENT: Final = (spec.BASIC_DELIVER, spec.BASIC_GET_OK, spec.BASIC_RETURN)
 
 
-class Arrivals:
+class ChannelReceiver:
     """The receiving half of a channel; `Connection` gives it the channel's frames in the order of their arrival."""
 
     def __init__(self, connection: Connection, number: int) -> None:

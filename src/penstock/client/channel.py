@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from penstock.client.arrivals import Arrivals
+from penstock.client.arrivals import ChannelReceiver
 from penstock.client.confirms import Confirms
 from penstock.client.content import Delivery
 from penstock.client.errors import ChannelClosed, Timeout
@@ -13,7 +13,7 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, Properties, encode_header, frame, method_frame
 
 
-class Channel(Arrivals):
+class Channel(ChannelReceiver):
     """Opened by `Connection.channel`. Every call may raise `ChannelClosed`, `ConnectionClosed` and `Timeout`.
 
     After a `Timeout` of a call that waits for an answer the channel is closed: a late answer would be taken for the

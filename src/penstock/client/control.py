@@ -57,7 +57,7 @@ class Plan(NamedTuple):
     bytes: int
 
 
-class Control:
+class ControlClient:
     """Asks the broker over a channel of its own on `connection`; give up to it with `close`.
 
     `timeout` is what every operation waits for its answer, in seconds, unless it is told otherwise. Every operation may
@@ -130,7 +130,7 @@ class Control:
         """Close the channel; the reply queue goes with it."""
         self._channel.close()
 
-    def __enter__(self) -> Control:
+    def __enter__(self) -> ControlClient:
         return self
 
     def __exit__(self, *exc_info: object) -> None:

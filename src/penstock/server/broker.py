@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from penstock import __version__
-from penstock.adapter.hub import Hub
-from penstock.adapter.policy import Policy
+from penstock.adapter.hub import BrokerDriver
+from penstock.adapter.policy import ConnectionLimits
 from penstock.adapter.recording import Recorder
 from penstock.adapter.users import Users
 from penstock.config import NO_FLOW_LOG, Settings, changed_at_start, load
@@ -228,7 +228,7 @@ class Broker:
             return None
         return FlowLog(place, settings.flow_log_files, settings.flow_log_file_bytes)
 
-    def _make_hub(self) -> Hub:
+    def _make_hub(self) -> BrokerDriver:
         settings = self.settings
         core = Core(
             Defaults(settings.capacity_bytes, settings.stop_percent, settings.resume_percent, settings.hold_deadline_s)
@@ -244,7 +244,7 @@ class Broker:
             replace_file(core, settings.said)
         except BrokerError as error:
             raise ConfigError(f"'{settings.file}': {error}") from None
-        policy = Policy()
+        policy = ConnectionLimits()
         policy.frame_max = settings.frame_max
         policy.channel_max = settings.channel_max
         policy.heartbeat_s = settings.heartbeat_s
@@ -256,7 +256,9 @@ class Broker:
         policy.hold_bytes = settings.hold_bytes
         policy.transaction_bytes = settings.transaction_bytes
         policy.message_bytes_max = settings.message_bytes_max
-        hub = Hub(core, policy, Users(settings.users, settings.user_tags), secrets.token_urlsafe(12), __version__)
+        hub = BrokerDriver(
+            core, policy, Users(settings.users, settings.user_tags), secrets.token_urlsafe(12), __version__
+        )
         hub.node = f"penstock@{socket.gethostname()}"
         return hub
 

@@ -290,8 +290,8 @@ class StoreWriter:
         hub.begin(self._shell.loop.time())
         hub.broker.gates.disk_fails(reason)
         for connection in hub.connections.values():
-            if connection.deliveries is not None and connection.deliveries.waiting:
-                connection.touch()
+            if connection.durable_deliveries is not None and connection.durable_deliveries.waiting:
+                connection.request_flush()
         self._shell.schedule()
 
     def is_stuck(self) -> bool:

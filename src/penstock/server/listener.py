@@ -15,7 +15,7 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.adapter.refusals import SOCKET
 from penstock.errors import StartError
 
@@ -33,7 +33,9 @@ PAUSE_S: Final = 0.1
 class Listener:
     """The sockets of one address, each accepted one given to a protocol."""
 
-    def __init__(self, hub: Hub, loop: asyncio.AbstractEventLoop, make: Callable[[], asyncio.BaseProtocol]) -> None:
+    def __init__(
+        self, hub: BrokerDriver, loop: asyncio.AbstractEventLoop, make: Callable[[], asyncio.BaseProtocol]
+    ) -> None:
         self._hub = hub
         self._loop = loop
         self._make = make

@@ -15,8 +15,8 @@ from typing import Final
 
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.amqp091.peer import CLOSED, Peer
-from penstock.adapter.hub import Hub
-from penstock.adapter.publication import Publication
+from penstock.adapter.hub import BrokerDriver
+from penstock.adapter.publication import SinglePublish
 from penstock.adapter.refusals import HANDSHAKE
 from penstock.adapter.waking import DurableCallback, PageLoadCallback
 from penstock.core.lingering import ENDED
@@ -51,7 +51,7 @@ class EventLoop:
 
     def __init__(
         self,
-        hub: Hub,
+        hub: BrokerDriver,
         loop: asyncio.AbstractEventLoop,
         flow_log: FlowLog | None = None,
         keeper: StoreWriter | None = None,
@@ -169,15 +169,15 @@ class EventLoop:
             transport = self.transports.get(connection.number)
             if transport is not None:
                 transport.after_reading()
-        more = hub.pump()
-        self._to_write.extend(hub.take_touched())
+        more = hub.run_turn()
+        self._to_write.extend(hub.take_pending_output())
         for _ in range(min(len(self._to_write), WRITTEN_AT_ONCE)):
             self._write(self._to_write.popleft())
         for connection in hub.take_silent():
             self._give_up(connection)
         for connection in hub.notifier.take_unblocked():
             transport = self.transports.get(connection.number)
-            if transport is not None and not connection.must_drain and not connection.may_pause():
+            if transport is not None and not connection.input_paused and not connection.may_pause():
                 transport.resume()
         for publication in hub.take_publications():
             known = self._publishing.pop(id(publication), None)
@@ -193,7 +193,7 @@ class EventLoop:
         hub.scheduler.turn_times.end_turn(self._busy_s + end - start, end)
         self._busy_s = 0.0
 
-    def when_published(self, publication: Publication) -> asyncio.Future[None]:
+    def when_published(self, publication: SinglePublish) -> asyncio.Future[None]:
         """Return a future that is done when it is known what has become of a single message; `forget` it afterwards."""
         known: asyncio.Future[None] = self.loop.create_future()
         self._publishing[id(publication)] = known
@@ -226,13 +226,13 @@ class EventLoop:
             self.schedule()
             await known
 
-    def forget(self, publication: Publication) -> None:
+    def forget(self, publication: SinglePublish) -> None:
         """Nobody waits for this one any more."""
         self._publishing.pop(id(publication), None)
 
     def _tell(self) -> None:
         """Hand log lines and the flow log's records over to those who write them."""
-        if self._lines < LINES_AT_ONCE and self.hub.has_notes():
+        if self._lines < LINES_AT_ONCE and self.hub.has_log_lines():
             self._log()
             if self._log_batch_timer is None:
                 self._log_batch_timer = self.loop.call_later(GATHER_S, self._gathered)
@@ -243,7 +243,7 @@ class EventLoop:
 
     def _log(self) -> None:
         enabled = log.isEnabledFor(logging.INFO)
-        for note in self.hub.take_notes(LINES_A_TURN):
+        for note in self.hub.take_log_lines(LINES_A_TURN):
             self._lines += 1
             if enabled:  # As log.info, but with the time at which it happened.
                 record = log.makeRecord(log.name, logging.INFO, __file__, 0, note.text, (), None, extra=note.fields)
@@ -255,7 +255,7 @@ class EventLoop:
         self._lines = 0
         self._log_batch_timer = None
         self._tell()
-        if self.hub.has_notes() and self._log_batch_timer is None:
+        if self.hub.has_log_lines() and self._log_batch_timer is None:
             self._log_batch_timer = self.loop.call_later(GATHER_S, self._gathered)
 
     def _write(self, connection: Connection) -> None:
@@ -365,7 +365,7 @@ class EventLoop:
             transport.abort()
         self.hub.tick()
         self._tell()
-        while self.hub.has_notes():
+        while self.hub.has_log_lines():
             self._log()
         self._ticking.cancel()
         if self._log_batch_timer is not None:

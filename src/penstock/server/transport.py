@@ -124,7 +124,7 @@ class Transport(asyncio.BufferedProtocol):
         if connection.state == CLOSED:
             return
         self._stop_pulsing()
-        if connection.must_drain:
+        if connection.input_paused:
             self._pause()
         elif connection.may_pause():
             if not self._pulsing:

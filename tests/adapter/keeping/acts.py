@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from penstock.adapter import hosting
 from penstock.adapter.amqp091.content import make_content
 from penstock.adapter.amqp091.peer import Peer
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.core import changes
 from penstock.core.consumer import Consumer
 from penstock.core.message import Envelope
@@ -22,7 +22,7 @@ from penstock.names import read_settings
 from penstock.wire.amqp091.codec import Properties
 from tests.wire.strategies import tables
 
-Act = Callable[[Hub], None]
+Act = Callable[[BrokerDriver], None]
 
 hosts = st.sampled_from(["/", "/", "/", "a/b", "%2F\n"])
 names = st.sampled_from(["a", "b/q", "größe", "\x00.\n"])
@@ -66,8 +66,8 @@ settings = st.one_of(
 )  # fmt: skip
 
 
-def _within(vhost: str, act: Callable[[Hub, VirtualHost], object]) -> Act:
-    def run(hub: Hub) -> None:
+def _within(vhost: str, act: Callable[[BrokerDriver, VirtualHost], object]) -> Act:
+    def run(hub: BrokerDriver) -> None:
         found = hub.broker.vhosts.get(vhost)
         if found is not None:
             act(hub, found)
@@ -75,7 +75,7 @@ def _within(vhost: str, act: Callable[[Hub, VirtualHost], object]) -> Act:
     return run
 
 
-def ask(hub: Hub, vhost: VirtualHost, operation: str, /, **fields: object) -> None:
+def ask(hub: BrokerDriver, vhost: VirtualHost, operation: str, /, **fields: object) -> None:
     """Ask the broker for a control operation; whatever it answers."""
     connection = hub.connect(Peer("127.0.0.1:1", True))
     connection.user = "guest"
@@ -89,7 +89,7 @@ def _bind(vhost: VirtualHost, source: str, to_queue: bool, name: str, key: str, 
     (vhost.unbind if undo else vhost.bind)(source, queue, target, key, arguments)
 
 
-def _consume_once(hub: Hub, vhost: VirtualHost, name: str) -> None:
+def _consume_once(hub: BrokerDriver, vhost: VirtualHost, name: str) -> None:
     session = Session()
     hub.broker.consume(session, Consumer("c", session, vhost.queue(name), False, False, 0))
     hub.broker.cancel(session, "c")
@@ -101,11 +101,11 @@ def _publish(vhost: VirtualHost, name: str, count: int) -> None:
         queue.enqueue(Envelope("", name), b"", 10, 0.0)
 
 
-def _unset(hub: Hub, scope: str, pattern: str) -> None:
+def _unset(hub: BrokerDriver, scope: str, pattern: str) -> None:
     changes.remove(hub.broker, scope, pattern, [])
 
 
-def _move(hub: Hub, vhost: VirtualHost, name: str, operation: str, share: float) -> None:
+def _move(hub: BrokerDriver, vhost: VirtualHost, name: str, operation: str, share: float) -> None:
     """Plan or settle so much of what a cursor's queues have."""
     cursor = hub.control.cursors.get((vhost.name, name))
     if cursor is None:
@@ -172,7 +172,7 @@ acts: st.SearchStrategy[Act] = st.one_of(
 )
 
 
-def furnish(hub: Hub) -> None:
+def furnish(hub: BrokerDriver) -> None:
     """Declare something to begin with, so that few acts are about nothing."""
     for name in ("/", "a/b"):
         hosting.declare_vhost(hub, name)
@@ -186,7 +186,7 @@ def furnish(hub: Hub) -> None:
         ask(hub, vhost, "cursor.attach", cursor="b/q", queues=["b/q"])
 
 
-def attempt(hub: Hub, act: Act) -> bool:
+def attempt(hub: BrokerDriver, act: Act) -> bool:
     """Carry out an act; returns whether the broker let it."""
     try:
         act(hub)

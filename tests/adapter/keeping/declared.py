@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.adapter import definitions
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.adapter.keeping.commits import encode
 from penstock.adapter.keeping.restore import restore
 from penstock.adapter.keeping.things import NUMBERS, name_of
@@ -19,7 +19,7 @@ from tests.adapter.dialogue import make_hub
 from tests.adapter.keeping.shelf import WALL, Shelf
 
 
-def journaled() -> Hub:
+def journaled() -> BrokerDriver:
     """Return a hub with a journal, and the virtual host of the settings file."""
     hub = make_hub()
     hub.broker.journal = Journal(hub.broker.durable_changes, hub.broker.gates.disk)
@@ -29,7 +29,7 @@ def journaled() -> Hub:
 class Declared:
     """What is declared in one broker, and the store that has it."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: BrokerDriver) -> None:
         self.hub = hub
         self.shelf = Shelf()
 
@@ -53,7 +53,7 @@ class Declared:
         position = self.shelf.positions.get(number_of(queue))
         return 0 if position is None else position.tail
 
-    def restored(self, order: list[MetadataRecord] | None = None) -> tuple[Hub, list[str]]:
+    def restored(self, order: list[MetadataRecord] | None = None) -> tuple[BrokerDriver, list[str]]:
         """Return a fresh hub with all of it, and what there was to say."""
         hub = journaled()
         told = restore(hub, self.things() if order is None else order)
@@ -64,7 +64,7 @@ class Declared:
         return hub, told
 
 
-def lasting(hub: Hub) -> list[object]:
+def lasting(hub: BrokerDriver) -> list[object]:
     """Return everything that the store must have, and nothing else."""
     broker = hub.broker
     found: list[object] = [vhost for name, vhost in broker.vhosts.items() if name != "/"]
@@ -79,12 +79,12 @@ def lasting(hub: Hub) -> list[object]:
     return [*found, *hub.control.cursors.values()]
 
 
-def names(hub: Hub) -> list[tuple[str, str]]:
+def names(hub: BrokerDriver) -> list[tuple[str, str]]:
     """Return kind and key of everything that the store must have, in order; each must be there once."""
     return sorted(name_of(thing) for thing in lasting(hub))
 
 
-def view(hub: Hub) -> dict[str, object]:
+def view(hub: BrokerDriver) -> dict[str, object]:
     """Return everything that anybody can see of what lasts; values of tables as texts that tell their types apart."""
     broker = hub.broker
     found: dict[str, object] = {}
@@ -125,7 +125,7 @@ def differences(before: dict[str, object], after: dict[str, object]) -> dict[str
     }
 
 
-def exported(hub: Hub) -> dict[str, list[str]]:
+def exported(hub: BrokerDriver) -> dict[str, list[str]]:
     """Return what an export of the definitions says of what lasts."""
     found: dict[str, list[str]] = {}
     for section in definitions.SECTIONS:
@@ -137,7 +137,7 @@ def exported(hub: Hub) -> dict[str, list[str]]:
     return found
 
 
-def _exchange(hub: Hub, exchange: Exchange) -> tuple[object, ...]:
+def _exchange(hub: BrokerDriver, exchange: Exchange) -> tuple[object, ...]:
     return (
         exchange.vhost,
         exchange.kind,
@@ -152,7 +152,7 @@ def _exchange(hub: Hub, exchange: Exchange) -> tuple[object, ...]:
     )
 
 
-def _queue(hub: Hub, queue: Queue) -> tuple[object, ...]:
+def _queue(hub: BrokerDriver, queue: Queue) -> tuple[object, ...]:
     features = queue.features
     return (
         number_of(queue),

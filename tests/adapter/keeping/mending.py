@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.adapter.keeping.commits import encode
 from penstock.adapter.keeping.loading import Loader
 from penstock.adapter.keeping.recovery import Recovery
@@ -29,7 +29,7 @@ class Life:
     def __init__(self, path: Path) -> None:
         self.store = SqliteStore(path)
         self.store.open()
-        self.hub: Hub = journaled()
+        self.hub: BrokerDriver = journaled()
         broker = self.hub.broker
         broker.begin(100.0)
         assert broker.journal is not None

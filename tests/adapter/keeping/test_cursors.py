@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.adapter.amqp091.content import make_content
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.adapter.keeping.things import CURSOR, encode_metadata
 from penstock.core.consumer import Consumer
 from penstock.core.cursor import Cursor
@@ -25,7 +25,7 @@ class Desk:
     """A hub with a durable and a transient queue of five messages each, and what the store has of it."""
 
     def __init__(self) -> None:
-        self.hub: Hub = journaled()
+        self.hub: BrokerDriver = journaled()
         self.vhost: VirtualHost = self.hub.broker.vhosts["/"]
         self.store = Declared(self.hub)
         self.kept: Queue = queue_of(self.vhost, "kept")
@@ -96,7 +96,7 @@ def test_a_plan_that_waited_writes_what_it_found(desk: Desk) -> None:
     desk.store.write()
     desk.kept.enqueue(Envelope("", "kept"), b"", 10, 0.0)
     desk.hub.broker.schedule_delivery(desk.kept)
-    while desk.hub.pump():
+    while desk.hub.run_turn():
         pass
     assert desk.cursor().position("kept").planned == 6
     assert desk.written() == (["Cursor"], ["kept"])
@@ -110,7 +110,7 @@ def test_a_plan_that_finds_nothing_writes_the_end_of_a_queue_that_it_tells(desk:
     for things in (["Cursor"], []):
         desk.ask("cursor.plan", upto={"kept": 0}, wait_ms=wait_ms)
         desk.hub.broker.schedule_delivery(desk.kept)
-        while desk.hub.pump():
+        while desk.hub.run_turn():
             pass
         if wait_ms:
             assert desk.written()[0] == [], "nobody was told anything yet"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.adapter.keeping.restore import restore
 from penstock.adapter.keeping.things import BINDING
 from penstock.core.journal import CHANGES_A_GROUP
@@ -33,18 +33,18 @@ def write_the_first(declared: Declared) -> None:
     declared.write()
 
 
-def bindings(hub: Hub) -> list[str]:
+def bindings(hub: BrokerDriver) -> list[str]:
     vhost = hub.broker.vhosts["/"]
     return [binding.key for exchange in vhost.exchanges.values() for binding in exchange.bindings.values()]
 
 
-def restored(declared: Declared) -> tuple[Hub, list[str]]:
+def restored(declared: Declared) -> tuple[BrokerDriver, list[str]]:
     """Return a fresh broker with what the store has, and what there was to say."""
     hub = journaled()
     return hub, restore(hub, declared.things())
 
 
-def written(hub: Hub, declared: Declared) -> Declared:
+def written(hub: BrokerDriver, declared: Declared) -> Declared:
     """Return the broker that came back, beside the store that it came back from, with all that it wrote at once."""
     again = Declared(hub)
     again.shelf = declared.shelf

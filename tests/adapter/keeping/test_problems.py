@@ -8,7 +8,7 @@ from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 
 from penstock.adapter import hosting
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.adapter.keeping.fields import VERSION
 from penstock.adapter.keeping.restore import restore
 from penstock.adapter.keeping.things import BINDING, QUEUE
@@ -23,11 +23,11 @@ from tests.profiles import examples
 
 
 @pytest.fixture
-def hub() -> Hub:
+def hub() -> BrokerDriver:
     return journaled()
 
 
-def say(hub: Hub, scope: str, pattern: str, by_file: bool = False, **settings: object) -> None:
+def say(hub: BrokerDriver, scope: str, pattern: str, by_file: bool = False, **settings: object) -> None:
     given = {name.replace("_", "-"): value for name, value in settings.items()}
     words = read_settings(scope, pattern, given)
     if by_file:
@@ -36,17 +36,17 @@ def say(hub: Hub, scope: str, pattern: str, by_file: bool = False, **settings: o
         changes.set_settings(hub.broker, scope, pattern, words)
 
 
-def kept(hub: Hub) -> list[MetadataRecord]:
+def kept(hub: BrokerDriver) -> list[MetadataRecord]:
     store = Declared(hub)
     store.write()
     return store.things()
 
 
-def of(hub: Hub, queue: str) -> Settings:
+def of(hub: BrokerDriver, queue: str) -> Settings:
     return hub.broker.vhosts["/"].queues[queue].settings
 
 
-def test_a_queue_that_the_settings_file_contradicts_comes_back_with_its_own_arguments(hub: Hub) -> None:
+def test_a_queue_that_the_settings_file_contradicts_comes_back_with_its_own_arguments(hub: BrokerDriver) -> None:
     queue_of(hub.broker.vhosts["/"], "q", capacity_messages=10)
     queue_of(hub.broker.vhosts["/"], "r")
     again = journaled()
@@ -62,7 +62,7 @@ def test_a_queue_that_the_settings_file_contradicts_comes_back_with_its_own_argu
     assert of(again, "q").thresholds.stop.messages == 5
 
 
-def test_a_queue_whose_arguments_need_what_is_not_said_any_more_has_the_brokers_values(hub: Hub) -> None:
+def test_a_queue_whose_arguments_need_what_is_not_said_any_more_has_the_brokers_values(hub: BrokerDriver) -> None:
     say(hub, "queue", "q", dead_letter_exchange="x")
     queue_of(hub.broker.vhosts["/"], "q", dead_letter_routing_key="k")
     again = journaled()
@@ -73,7 +73,7 @@ def test_a_queue_whose_arguments_need_what_is_not_said_any_more_has_the_brokers_
     assert again.broker.vhosts["/"].queues["q"].arguments == {"dead-letter-routing-key": "k"}
 
 
-def test_a_queue_of_arguments_that_are_not_known_any_more_comes_back(hub: Hub) -> None:
+def test_a_queue_of_arguments_that_are_not_known_any_more_comes_back(hub: BrokerDriver) -> None:
     queue = queue_of(hub.broker.vhosts["/"], "q")
     queue.arguments = {"stop-massages": 1, "x-max-priority": 300}
     again = journaled()
@@ -85,7 +85,7 @@ def test_a_queue_of_arguments_that_are_not_known_any_more_comes_back(hub: Hub) -
     assert number_of(again.broker.vhosts["/"].queues["q"]) == number_of(queue)
 
 
-def test_a_virtual_host_that_left_the_settings_file_comes_back_for_what_is_in_it(hub: Hub) -> None:
+def test_a_virtual_host_that_left_the_settings_file_comes_back_for_what_is_in_it(hub: BrokerDriver) -> None:
     vhost = hub.broker.add_vhost("old")  # As the settings file does.
     queue_of(vhost, "q")
     queue_of(vhost, "r")
@@ -99,7 +99,7 @@ def test_a_virtual_host_that_left_the_settings_file_comes_back_for_what_is_in_it
     assert [thing for thing in kept(again) if thing.data is not None] == []
 
 
-def test_limits_that_contradict_the_settings_file_are_not_in_effect(hub: Hub) -> None:
+def test_limits_that_contradict_the_settings_file_are_not_in_effect(hub: BrokerDriver) -> None:
     hosting.declare_vhost(hub, "v")
     hub.broker.vhosts["/"].declare_exchange("x", "topic", {}, True, False, False)
     say(hub, "vhost", "v", stop_messages=50)
@@ -119,7 +119,7 @@ def test_limits_that_contradict_the_settings_file_are_not_in_effect(hub: Hub) ->
     assert "stop-messages" in again.broker.table.entries_of("vhost", "w", "command")
 
 
-def test_a_virtual_host_whose_limits_contradict_each_other_comes_back_without(hub: Hub) -> None:
+def test_a_virtual_host_whose_limits_contradict_each_other_comes_back_without(hub: BrokerDriver) -> None:
     hosting.declare_vhost(hub, "v")
     again = journaled()
     given: list[tuple[str, dict[str, object]]] = [("v.#", {"capacity-messages": 10}), ("v", {"stop-messages": 50})]
@@ -129,7 +129,7 @@ def test_a_virtual_host_whose_limits_contradict_each_other_comes_back_without(hu
     assert "v" not in again.broker.gates.vhosts
 
 
-def test_settings_that_are_not_known_any_more_leave_the_others_in_effect(hub: Hub) -> None:
+def test_settings_that_are_not_known_any_more_leave_the_others_in_effect(hub: BrokerDriver) -> None:
     say(hub, "queue", "a", stop_messages=5, capacity_messages=10)
     things = [
         thing._replace(data=(thing.data or b"").replace(b'"stop-messages"', b'"stop-massages"')) for thing in kept(hub)
@@ -141,7 +141,7 @@ def test_settings_that_are_not_known_any_more_leave_the_others_in_effect(hub: Hu
     assert list(again.broker.table.entries_of("queue", "a", "command")) == ["capacity-messages"]
 
 
-def test_a_binding_leads_to_the_queue_that_was_bound_and_to_no_other_of_its_name(hub: Hub) -> None:
+def test_a_binding_leads_to_the_queue_that_was_bound_and_to_no_other_of_its_name(hub: BrokerDriver) -> None:
     vhost = hub.broker.vhosts["/"]
     vhost.bind("amq.direct", queue_of(vhost, "q"), None, "k", {})
     bound = [thing for thing in kept(hub) if thing.kind == BINDING]
@@ -154,7 +154,7 @@ def test_a_binding_leads_to_the_queue_that_was_bound_and_to_no_other_of_its_name
     assert again.broker.vhosts["/"].exchanges["amq.direct"].bindings == {}
 
 
-def test_what_is_not_known_or_of_a_newer_version_is_told(hub: Hub) -> None:
+def test_what_is_not_known_or_of_a_newer_version_is_told(hub: BrokerDriver) -> None:
     queue_of(hub.broker.vhosts["/"], "q")
     again = journaled()
     newer = MetadataRecord(QUEUE, "%2F/new", bytes([VERSION + 1]))

@@ -21,7 +21,7 @@ def test_what_lasts_comes_back_as_it_was_in_whatever_order(steps: list[tuple[Act
         attempt(hub, act)
         if write:
             store.write()
-    while hub.pump():
+    while hub.run_turn():
         pass
     store.write()
     assert store.names() == names(hub), "what was deleted left something behind, or what lasts was not kept"

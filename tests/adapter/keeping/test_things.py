@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.adapter import hosting
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.adapter.importing import import_steps
 from penstock.adapter.keeping.things import BINDING, BLOCK, EXCHANGE, QUEUE, SETTINGS, VHOST
 from penstock.core import changes
@@ -24,17 +24,17 @@ from tests.adapter.keeping.declared import Declared, journaled, queue_of
 
 
 @pytest.fixture
-def hub() -> Hub:
+def hub() -> BrokerDriver:
     return journaled()
 
 
 @pytest.fixture
-def vhost(hub: Hub) -> VirtualHost:
+def vhost(hub: BrokerDriver) -> VirtualHost:
     return hub.broker.vhosts["/"]
 
 
 @pytest.fixture
-def store(hub: Hub) -> Declared:
+def store(hub: BrokerDriver) -> Declared:
     return Declared(hub)
 
 
@@ -43,12 +43,12 @@ def kinds(store: Declared) -> list[str]:
     return [kind for kind, _ in store.names()]
 
 
-def say(hub: Hub, scope: str, pattern: str, **settings: object) -> None:
+def say(hub: BrokerDriver, scope: str, pattern: str, **settings: object) -> None:
     given = {name.replace("_", "-"): value for name, value in settings.items()}
     changes.set_settings(hub.broker, scope, pattern, read_settings(scope, pattern, given))
 
 
-def imported(hub: Hub, text: str) -> None:
+def imported(hub: BrokerDriver, text: str) -> None:
     """Import definitions to the end."""
     finish(import_steps(hub, text.encode(), None))
 
@@ -111,7 +111,7 @@ def test_numbers_go_on_above_the_highest_where_the_next_one_was_lost(vhost: Virt
     assert number_of(queue_of(hub.broker.vhosts["/"], "c")) > 2
 
 
-def test_queues_that_end_with_the_broker_have_no_number(hub: Hub, vhost: VirtualHost, store: Declared) -> None:
+def test_queues_that_end_with_the_broker_have_no_number(hub: BrokerDriver, vhost: VirtualHost, store: Declared) -> None:
     transient = vhost.declare_queue("transient", {}, False, False, None, None)
     exclusive = vhost.declare_queue("exclusive", {}, True, False, hub, hub)
     replies = vhost.create_reply_queue("replies")
@@ -122,7 +122,9 @@ def test_queues_that_end_with_the_broker_have_no_number(hub: Hub, vhost: Virtual
     assert kinds(store) == []
 
 
-def test_a_durable_queue_that_the_broker_named_is_kept_and_an_exclusive_one_is_not(hub: Hub, store: Declared) -> None:
+def test_a_durable_queue_that_the_broker_named_is_kept_and_an_exclusive_one_is_not(
+    hub: BrokerDriver, store: Declared
+) -> None:
     client = Dialogue(hub)
     client.say(method_frame(1, spec.QUEUE_DECLARE, durable=True))
     client.say(method_frame(1, spec.QUEUE_DECLARE, durable=True, exclusive=True))
@@ -139,7 +141,7 @@ def test_an_auto_deleted_queue_waits_for_its_next_consumer_to_leave(vhost: Virtu
     store.write()
     again, _ = store.restored()
     back = again.broker.vhosts["/"].queues["q"]
-    again.pump()
+    again.run_turn()
     assert not back.deleted
     again.broker.consume(session, Consumer("c", session, back, False, False, 0))
     again.broker.cancel(session, "c")
@@ -156,7 +158,7 @@ def test_the_time_that_a_queue_may_be_unused_counts_anew_from_the_restart(vhost:
     queue = again.broker.vhosts["/"].queues["q"]
     for now, there in ((4.9, True), (5.1, False)):
         again.begin(now)
-        again.pump()
+        again.run_turn()
         assert queue.deleted is not there
     store.hub = again
     assert kinds(store) == []
@@ -173,7 +175,7 @@ def test_without_a_journal_nothing_is_kept(vhost: VirtualHost) -> None:
 # Exchanges and bindings
 
 
-def test_only_a_binding_between_what_lasts_is_kept(hub: Hub, vhost: VirtualHost, store: Declared) -> None:
+def test_only_a_binding_between_what_lasts_is_kept(hub: BrokerDriver, vhost: VirtualHost, store: Declared) -> None:
     durable, transient = queue_of(vhost, "d"), vhost.declare_queue("t", {}, False, False, None, None)
     lasting = vhost.declare_exchange("x", "fanout", {}, True, False, False)
     passing = vhost.declare_exchange("y", "fanout", {}, False, False, False)
@@ -213,7 +215,9 @@ def test_an_exchange_takes_the_bindings_of_both_directions_with_it(vhost: Virtua
 # Virtual hosts
 
 
-def test_a_virtual_host_of_the_settings_file_is_not_kept_and_one_that_was_made_is(hub: Hub, store: Declared) -> None:
+def test_a_virtual_host_of_the_settings_file_is_not_kept_and_one_that_was_made_is(
+    hub: BrokerDriver, store: Declared
+) -> None:
     assert hosting.declare_vhost(hub, "/") is False
     assert kinds(store) == []
     hosting.declare_vhost(hub, "made")
@@ -225,7 +229,7 @@ def test_a_virtual_host_of_the_settings_file_is_not_kept_and_one_that_was_made_i
     assert kinds(store) == []
 
 
-def test_a_virtual_host_takes_everything_with_it(hub: Hub, store: Declared) -> None:
+def test_a_virtual_host_takes_everything_with_it(hub: BrokerDriver, store: Declared) -> None:
     hosting.declare_vhost(hub, "made")
     vhost = hub.broker.vhosts["made"]
     queue = queue_of(vhost, "q")
@@ -239,11 +243,11 @@ def test_a_virtual_host_takes_everything_with_it(hub: Hub, store: Declared) -> N
     assert len(kinds(store)) == 9
     hosting.delete_vhost(hub, "made")
     assert kinds(store) == []
-    hub.pump()
+    hub.run_turn()
     assert hub.broker.gates.operator_gates == {}
 
 
-def test_an_import_that_is_taken_back_leaves_nothing(hub: Hub, store: Declared) -> None:
+def test_an_import_that_is_taken_back_leaves_nothing(hub: BrokerDriver, store: Declared) -> None:
     text = """{"vhosts": [{"name": "new"}],
       "exchanges": [{"name": "x", "vhost": "new", "type": "topic", "durable": true}],
       "queues": [{"name": "q", "vhost": "new", "durable": true}],
@@ -257,7 +261,7 @@ def test_an_import_that_is_taken_back_leaves_nothing(hub: Hub, store: Declared) 
 # Settings and what is blocked
 
 
-def test_what_is_set_by_command_is_kept_and_what_the_file_says_is_not(hub: Hub, store: Declared) -> None:
+def test_what_is_set_by_command_is_kept_and_what_the_file_says_is_not(hub: BrokerDriver, store: Declared) -> None:
     words = read_settings("queue", "a", {"capacity-messages": 5, "overflow": "reject"})
     changes.replace_file(hub.broker, [("queue", "a", words)])
     assert kinds(store) == []
@@ -274,7 +278,7 @@ def test_what_is_set_by_command_is_kept_and_what_the_file_says_is_not(hub: Hub, 
     assert kinds(store) == [SETTINGS]
 
 
-def test_settings_that_are_refused_are_not_kept(hub: Hub, vhost: VirtualHost, store: Declared) -> None:
+def test_settings_that_are_refused_are_not_kept(hub: BrokerDriver, vhost: VirtualHost, store: Declared) -> None:
     queue_of(vhost, "q", capacity_messages=5)
     say(hub, "queue", "q", stop_messages=4)
     store.write()
@@ -285,7 +289,9 @@ def test_settings_that_are_refused_are_not_kept(hub: Hub, vhost: VirtualHost, st
     assert again.broker.vhosts["/"].queues["q"].thresholds.stop.messages == 4
 
 
-def test_what_the_operator_blocked_stays_blocked_with_his_reason(hub: Hub, vhost: VirtualHost, store: Declared) -> None:
+def test_what_the_operator_blocked_stays_blocked_with_his_reason(
+    hub: BrokerDriver, vhost: VirtualHost, store: Declared
+) -> None:
     queue_of(vhost, "q")
     ask(hub, vhost, "block", queue="q", reason="the mill is being cleaned")
     ask(hub, vhost, "block", user="alice")
@@ -300,14 +306,18 @@ def test_what_the_operator_blocked_stays_blocked_with_his_reason(hub: Hub, vhost
     assert kinds(store) == [BLOCK, BLOCK, QUEUE]
 
 
-def test_a_blocked_connection_is_another_after_a_restart(hub: Hub, vhost: VirtualHost, store: Declared) -> None:
+def test_a_blocked_connection_is_another_after_a_restart(
+    hub: BrokerDriver, vhost: VirtualHost, store: Declared
+) -> None:
     client = Dialogue(hub)
     ask(hub, vhost, "block", connection=str(client.connection.number))
     assert len(hub.broker.gates.operator_gates) == 1
     assert kinds(store) == []
 
 
-def test_what_is_blocked_and_not_there_any_more_can_be_unblocked(hub: Hub, vhost: VirtualHost, store: Declared) -> None:
+def test_what_is_blocked_and_not_there_any_more_can_be_unblocked(
+    hub: BrokerDriver, vhost: VirtualHost, store: Declared
+) -> None:
     vhost.declare_queue("t", {}, False, False, None, None)
     ask(hub, vhost, "block", queue="t")
     store.write()

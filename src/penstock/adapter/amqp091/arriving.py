@@ -21,7 +21,7 @@ from penstock.wire.amqp091.spec import BASIC_PUBLISH
 if TYPE_CHECKING:
     from penstock.adapter.amqp091.channel import Channel
     from penstock.adapter.amqp091.connection import Connection
-    from penstock.adapter.hub import Hub
+    from penstock.adapter.hub import BrokerDriver
 
 PIECE_BYTES: Final = 48
 """What a frame that is kept as it came takes besides its payload."""
@@ -31,10 +31,10 @@ NODE_BYTES: Final = 1024 * 1024 * 1024
 """The same, where the node's memory is not bounded."""
 
 
-class Arrivals:
+class PartialMessages:
     """Those of all connections."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: BrokerDriver) -> None:
         self._hub = hub
         self.bytes: i64 = 0
         """What has come of all messages that are not whole."""

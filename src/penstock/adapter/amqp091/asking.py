@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from penstock.adapter.amqp091.channel import Channel
 
 
-class Asking(TimerHandler):
+class ChannelFlow(TimerHandler):
     """What a channel's client has been asked; it begins with not having been asked to stop.
 
     What such a client does not publish it holds itself, and nobody would ever tell its caller. So it is asked to go on
@@ -45,7 +45,7 @@ class Asking(TimerHandler):
             self._note(False)
             self.channel.producer.forbidden_from = NEVER
             self.channel.broker.timers.drop(self)
-            if self.channel.stands():
+            if self.channel.is_open():
                 self.channel.send(spec.CHANNEL_FLOW, {"active": True})
 
     def end(self) -> None:

@@ -9,15 +9,15 @@ from mypy_extensions import i64
 
 from penstock.adapter import telling
 from penstock.adapter.amqp091.arriving import PIECE_BYTES
-from penstock.adapter.amqp091.asking import Asking
-from penstock.adapter.amqp091.claims import CLAIMS, check_claims
+from penstock.adapter.amqp091.asking import ChannelFlow
+from penstock.adapter.amqp091.claims import CLAIMS, check_user_id_and_reply_to
 from penstock.adapter.amqp091.content import header_end
-from penstock.adapter.amqp091.copies import BCC, may_name_copies, route_with_copies, without_blind_copies
+from penstock.adapter.amqp091.copies import BCC, may_have_cc, route_with_copies, without_blind_copies
 from penstock.adapter.amqp091.delivery import DeliveryHead, write_confirm, write_content, write_deliveries
 from penstock.adapter.amqp091.header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, flags_of
-from penstock.adapter.amqp091.overdue import Overdue
-from penstock.adapter.amqp091.particulars import particulars_of, variant_of
-from penstock.adapter.amqp091.raw import counted
+from penstock.adapter.amqp091.overdue import AckTimeout
+from penstock.adapter.amqp091.particulars import property_mask, route_variant
+from penstock.adapter.amqp091.raw import with_delivery_count
 from penstock.adapter.request import IMPORT_OCTETS
 from penstock.core.broker import Broker
 from penstock.core.consumer import Batch
@@ -68,7 +68,7 @@ class ChannelProducer(Producer):
         if self.broker.now < self.forbidden_from or self.closing is not None:
             super()._publish_slow_path(route, content, charge)
             return
-        self.channel.connection.hub.note(telling.ignored(self.name))
+        self.channel.connection.hub.log(telling.ignored(self.name))
         self.close(ResourceError("channel.flow was requested, but the client went on publishing"))
 
     def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
@@ -79,7 +79,7 @@ class ChannelProducer(Producer):
         notice = self.channel.connection.notice
         if notice is not None and not notice.held_unconfirmed:
             notice.held_unconfirmed = True
-            self.channel.connection.hub.note(telling.held_unconfirmed(self.name, held.deadline - self.broker.now))
+            self.channel.connection.hub.log(telling.held_unconfirmed(self.name, held.deadline - self.broker.now))
 
 
 class Channel(Session):
@@ -101,11 +101,11 @@ class Channel(Session):
         """Nothing more is published, or told, on it."""
         self.transaction: ChannelTransaction | None = None
         """The channel's transactional mode (tx.select); None while it has none."""
-        self.quick_ack: i64 = ACK_FRAME
+        self.ack_frame_size: i64 = ACK_FRAME
         """Octets of an acknowledgement that is acted on where it is read; 0 in a transaction: none is."""
-        self.asking: Asking | None = None
+        self.channel_flow: ChannelFlow | None = None
         """What its client has been asked by channel.flow; None while it never was."""
-        self.overdue: Overdue | None = None
+        self.ack_timeout: AckTimeout | None = None
         """Looks whether deliveries are acknowledged in time; None while none had to be."""
         self.prefetch: i64 = 0
         self.prefetch_bytes: i64 = 0
@@ -121,7 +121,7 @@ class Channel(Session):
         self._content_route: Route | None = None
         self._content_size: i64 = 0
         self.arriving: i64 = 0
-        """What has come of the message counts with so much; see `Arrivals`."""
+        """What has come of the message counts with so much; see `ChannelReceiver`."""
         self._loose = BytesWriter()
         self._passes_over: bool = False
         """The message that comes in pieces is a control request too large to be read: its body is not kept."""
@@ -129,7 +129,7 @@ class Channel(Session):
         self._heads: dict[str, DeliveryHead] = {}
         self.producer = ChannelProducer(self, connection.channel_name(number))
 
-    def stands(self) -> bool:
+    def is_open(self) -> bool:
         """Tell whether its peer may still be told something on it: it is not closed, and its number not another's."""
         if self.closing or self.connection.leaving:
             return False
@@ -161,35 +161,35 @@ class Channel(Session):
             self._heads[tag] = head
         messages = batch.messages
         if batch.consumer.queue.counts_returns():
-            messages = [None if message is None else counted(message) for message in messages]
+            messages = [None if message is None else with_delivery_count(message) for message in messages]
         write_deliveries(connection.out, head, messages, batch.first, connection.frame_max)
         if batch.waits_for_disk:
             connection.await_deliveries()
         if not batch.consumer.no_ack:
             self.await_settlement(batch)
-        connection.touch()
+        connection.request_flush()
 
     def await_settlement(self, batch: Batch) -> None:
         """Deliveries went out that must be acknowledged, within the timeout of their queue."""
-        if self.overdue is None:
-            self.overdue = Overdue(self)
-        self.overdue.delivered(batch)
+        if self.ack_timeout is None:
+            self.ack_timeout = AckTimeout(self)
+        self.ack_timeout.delivered(batch)
 
     def forget_consumer(self, tag: str) -> None:
         """Drop what was kept for writing to a consumer."""
         self._heads.pop(tag, None)
 
-    def ask_to_stop(self, gate: Gate) -> None:
+    def send_flow_stop(self, gate: Gate) -> None:
         """Ask a client that is known to obey to stop publishing, because of a gate. Confirms hold by themselves."""
-        if self.connection.profile.obeys_flow and not self.producer.confirming and self.stands():
-            if self.asking is None:
-                self.asking = Asking(self)
-            self.asking.stop(gate)
+        if self.connection.profile.obeys_flow and not self.producer.confirming and self.is_open():
+            if self.channel_flow is None:
+                self.channel_flow = ChannelFlow(self)
+            self.channel_flow.stop(gate)
 
-    def ask_to_go_on(self) -> None:
+    def send_flow_start(self) -> None:
         """Ask a client that was asked to stop to go on."""
-        if self.asking is not None:
-            self.asking.go_on()
+        if self.channel_flow is not None:
+            self.channel_flow.go_on()
 
     # Publishes that come in pieces
 
@@ -219,7 +219,7 @@ class Channel(Session):
         if body < 0 or body > most:
             self._drop_content()
             raise PreconditionFailed(f"message size {int(body) % (1 << 64)} is larger than configured max size {most}")
-        self.connection.hub.arrivals.add(self, size + PIECE_BYTES)
+        self.connection.hub.partial_messages.add(self, size + PIECE_BYTES)
         self._content.append(frame)
         self._content_size = size - FIXED_OCTETS + body
         self.content_left = body
@@ -242,7 +242,7 @@ class Channel(Session):
             if self.content_left == 0:
                 self._finish_content()
             return
-        self.connection.hub.arrivals.add(self, size if size < SMALL_PIECE else size + PIECE_BYTES)
+        self.connection.hub.partial_messages.add(self, size if size < SMALL_PIECE else size + PIECE_BYTES)
         loose = self._loose
         if len(loose) or (size < SMALL_PIECE and self.content_left):
             loose.write(frame[7 : 7 + size])
@@ -259,8 +259,8 @@ class Channel(Session):
         charge = self._content_size + OVERHEAD
         route = self._drop_content()
         self.vhost.refresh_route(route)
-        if flags_of(content) & (CLAIMS | particulars_of(route) | HEADERS_FLAG):
-            self.publish_looking(route, content, charge)
+        if flags_of(content) & (CLAIMS | property_mask(route) | HEADERS_FLAG):
+            self.publish_with_properties(route, content, charge)
         elif route.single_queue is not None:
             self.producer.publish(route, content, charge)
         else:
@@ -269,7 +269,7 @@ class Channel(Session):
     def _drop_content(self) -> Route:
         route = self._content_route
         assert route is not None
-        self.connection.hub.arrivals.give_back(self)
+        self.connection.hub.partial_messages.give_back(self)
         self._content_route = None
         self._content = []
         self._loose.truncate(0)
@@ -301,7 +301,7 @@ class Channel(Session):
         self.broker.work.done += octets // HEADER_OCTETS_A_UNIT
         return headers_of(content)
 
-    def publish_looking(self, route: Route, content: bytes, charge: i64) -> None:
+    def publish_with_properties(self, route: Route, content: bytes, charge: i64) -> None:
         """Take a publish with properties to look into.
 
         Claims, a priority or expiration, or headers that may name more routing keys (CC, BCC).
@@ -310,12 +310,12 @@ class Channel(Session):
         """
         flags = flags_of(content)
         if flags & CLAIMS:
-            checked = check_claims(self, content)
+            checked = check_user_id_and_reply_to(self, content)
             charge += len(checked) - len(content)
             content = checked
-        if flags & particulars_of(route):
-            route = variant_of(route, content, 0)
-        if flags & HEADERS_FLAG and may_name_copies(content, FLAGS_AT, header_end(content)):
+        if flags & property_mask(route):
+            route = route_variant(route, content, 0)
+        if flags & HEADERS_FLAG and may_have_cc(content, FLAGS_AT, header_end(content)):
             self._publish_copies(route, content, charge)
         elif route.single_queue is not None:
             self.producer.publish(route, content, charge)
@@ -346,7 +346,7 @@ class Channel(Session):
         out: BytesWriter = self.connection.out
         for outcome in self.producer.confirms.take():
             write_confirm(out, self.number, outcome.last, outcome.last > outcome.first, outcome.confirmed)
-        self.connection.touch()
+        self.connection.request_flush()
 
     def end(self, graceful: bool) -> None:
         """It is closed: what is not committed is rolled back. Its consuming side ends by itself (`ChannelEnd`)."""
@@ -355,10 +355,10 @@ class Channel(Session):
         if self.transaction is not None:
             self.transaction.end()
             self.connection.review_hold_bound()
-        if self.asking is not None:
-            self.asking.end()
-        if self.overdue is not None:
-            self.broker.timers.drop(self.overdue)
+        if self.channel_flow is not None:
+            self.channel_flow.end()
+        if self.ack_timeout is not None:
+            self.broker.timers.drop(self.ack_timeout)
         if graceful:
             self.producer.close_gracefully()
         else:
@@ -373,7 +373,7 @@ class Channel(Session):
         out: BytesWriter = self.connection.out
         out.write(method)
         write_content(out, content, self.number, self.connection.frame_max)
-        self.connection.touch()
+        self.connection.request_flush()
 
 
 def headers_of(content: bytes) -> dict[str, object]:

@@ -25,7 +25,7 @@ _USER_ID: Final = 11
 """Places in the order of the flags."""
 
 
-def check_claims(channel: Channel, content: bytes) -> bytes:
+def check_user_id_and_reply_to(channel: Channel, content: bytes) -> bytes:
     """Return a content as it is to be taken; its header was found to be well formed.
 
     Raises PreconditionFailed (406) for a user_id that is not the connection's user, and where a direct reply is wanted

@@ -21,13 +21,13 @@ from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.dispatching import channel_method, connection_method
 from penstock.adapter.amqp091.ending import ChannelEnd, ConnectionOutlet, leave, settle_end
 from penstock.adapter.amqp091.heartbeat import Heartbeat
-from penstock.adapter.amqp091.intake import Intake
+from penstock.adapter.amqp091.intake import FrameReader
 from penstock.adapter.amqp091.malformed import Malformed
-from penstock.adapter.amqp091.notice import Notice
+from penstock.adapter.amqp091.notice import BlockedNotice
 from penstock.adapter.amqp091.peer import CLOSED, CLOSING, HEADER, RUNNING, START, TUNE, Peer
-from penstock.adapter.amqp091.unsaid import Answers, Deliveries
+from penstock.adapter.amqp091.unsaid import DurableDeliveries, DurableReplies
 from penstock.adapter.losses import Losses
-from penstock.adapter.policy import Policy
+from penstock.adapter.policy import ConnectionLimits
 from penstock.adapter.profiles import UNKNOWN, Profile
 from penstock.adapter.refusals import HANDSHAKE
 from penstock.core.broker import Broker
@@ -43,17 +43,17 @@ from penstock.wire.amqp091.codec import CodecError, Method, decode_method, metho
 
 if TYPE_CHECKING:
     from penstock.adapter.amqp091.handshake import LateRefusal
-    from penstock.adapter.hub import Hub
+    from penstock.adapter.hub import BrokerDriver
 
 OUTPUT_FULL: Final = 256 * 1024
 """Bytes of output at which deliveries to the connection wait for the next flush."""
 
 
-class Connection(Intake):
+class Connection(FrameReader):
     """One client."""
 
-    def __init__(self, hub: Hub, number: int, peer: Peer) -> None:
-        self.policy: Policy = hub.policy
+    def __init__(self, hub: BrokerDriver, number: int, peer: Peer) -> None:
+        self.policy: ConnectionLimits = hub.policy
         super().__init__(self.policy.initial_frame_max, hub.broker.work)
         self.hub = hub
         self.broker: Broker = hub.broker
@@ -79,7 +79,7 @@ class Connection(Intake):
         self.origin: ConnectionGates | None = None
         """The connection as the gates know it; None until it is open."""
         self.arriving: i64 = 0
-        """What messages that arrive in pieces hold; see `Arrivals`."""
+        """What messages that arrive in pieces hold; see `ChannelReceiver`."""
         self.paused_at: float = 0.0
         self.losses = Losses()
         self.asked: int = 0
@@ -98,14 +98,14 @@ class Connection(Intake):
         self.goodbye: bool = False
         """The client has closed it, and waits for close-ok."""
         self.touched: bool = False
-        self.notice: Notice | None = None
-        self.answers: Answers | None = None
-        self.deliveries: Deliveries | None = None
+        self.notice: BlockedNotice | None = None
+        self.durable_replies: DurableReplies | None = None
+        self.durable_deliveries: DurableDeliveries | None = None
         """What waits for the disk; nothing is sent meanwhile but heartbeats. None until it is open, and at its end."""
         self.heartbeat: Heartbeat | None = None
         self.blocking: int = 0
         """How many (producer, gate) pairs of this connection are blocked."""
-        self.to_tell: int = 0
+        self.blocked_count: int = 0
         """How many of them the client is told of: all but those at a rate, which come and go with every message."""
         self.opened_at: float = self.broker.now
         self.last_received: float = self.broker.now
@@ -128,13 +128,13 @@ class Connection(Intake):
 
     def _act_on(self, data: bytes) -> None:
         if self.state == HEADER:
-            self.must_drain = False
-            data = handshake.protocol_header(self, self.rest + data)
+            self.input_paused = False
+            data = handshake.protocol_header(self, self.unparsed + data)
             if not data:
                 return
         if self.state == CLOSED:
-            self.rest = b""
-            self.must_drain = False
+            self.unparsed = b""
+            self.input_paused = False
         else:
             self.feed(data)
 
@@ -158,10 +158,10 @@ class Connection(Intake):
             if self.outlet is not None:
                 self.outlet.look()
 
-    def go_on(self) -> bool:
+    def resume_input(self) -> bool:
         """Act on input that was left alone; returns whether all of it has been acted on."""
         self._act_on(b"")
-        return not self.must_drain
+        return not self.input_paused
 
     def tick(self) -> bool:
         """Look at time-outs; called about once a second. Returns false when the peer must be given up."""
@@ -178,11 +178,11 @@ class Connection(Intake):
         That is as good an end as connection.close, but nothing more reaches it.
         """
         if self.state == RUNNING:
-            self.hub.notifier.tell()
+            self.hub.notifier.dispatch_effects()
             leave(self, graceful=True)
         self.end()
 
-    def lost(self, cause: str = ENDED) -> None:
+    def on_disconnect(self, cause: str = ENDED) -> None:
         """The socket is gone: leave no trace of the connection, when its end is over.
 
         `cause` is why it loses what it holds, unless that has been decided.
@@ -193,10 +193,10 @@ class Connection(Intake):
         if self.late_refusal is not None:
             self.late_refusal.end()
             self.late_refusal = None
-        if self.answers is not None:
-            self.answers.end()
-        self.answers = None
-        self.deliveries = None
+        if self.durable_replies is not None:
+            self.durable_replies.end()
+        self.durable_replies = None
+        self.durable_deliveries = None
         if self.heartbeat is not None:
             self.heartbeat.end()
         self.heartbeat = None
@@ -243,27 +243,27 @@ class Connection(Intake):
 
     def waits_for_disk(self) -> bool:
         """Tell whether its output waits until what it says is true on the disk."""
-        answers, deliveries = self.answers, self.deliveries
+        answers, deliveries = self.durable_replies, self.durable_deliveries
         return (answers is not None and answers.waiting > 0) or (deliveries is not None and deliveries.must_wait())
 
     def await_disk(self, declared: i64) -> None:
         """Let the output wait if anything was declared or deleted since `DurableChanges.durable_declarations` was so much."""
-        if self.broker.durable_changes.durable_declarations != declared and self.answers is not None:
-            self.answers.wait()
+        if self.broker.durable_changes.durable_declarations != declared and self.durable_replies is not None:
+            self.durable_replies.wait()
 
     def await_deliveries(self) -> None:
         """Let the output wait until everything that has happened is on the disk: it has deliveries that must not go."""
-        if self.deliveries is not None:
-            self.deliveries.wait()
+        if self.durable_deliveries is not None:
+            self.durable_deliveries.wait()
 
-    def give_up_answers(self, why: str) -> None:
+    def fail_pending_replies(self, why: str) -> None:
         """Say nothing of what waits for the disk, but that the connection ends, and why (541)."""
         self.out.truncate(0)
         self.close(541, f"INTERNAL_ERROR - {why}")
 
     # Output
 
-    def touch(self) -> None:
+    def request_flush(self) -> None:
         """Note that there is something to write."""
         if not self.touched:
             self.touched = True
@@ -274,7 +274,7 @@ class Connection(Intake):
     def send(self, number: i64, method: int, args: dict[str, object]) -> None:
         """Write a method frame."""
         self.out.write(method_frame(int(number), method, **args))
-        self.touch()
+        self.request_flush()
 
     def lose(self, loss: Loss, origin: ConnectionGates | None) -> None:
         """Count publishes that it has lost; `origin` is itself as the gates know it, or knew it."""
@@ -318,13 +318,13 @@ class Connection(Intake):
     # Routes and frames (Intake)
 
     def frame_bound(self) -> str:
-        """See `Intake.frame_bound`."""
+        """See `FrameReader.frame_bound`."""
         if self.state in (START, TUNE):
             return f"the {self.frame_max} octets that it may have before connection.tune-ok"
         return f"the agreed frame_max of {self.frame_max}"
 
     def route_of(self, channel: Channel, payload: bytes) -> Route:
-        """See `Intake.route_of`."""
+        """See `FrameReader.route_of`."""
         method = self._decode(payload)
         if arg.flag(method.args, "immediate"):
             raise NotImplementedHere("immediate=true")
@@ -335,7 +335,7 @@ class Connection(Intake):
         return route
 
     def find_again(self, route: Route) -> None:
-        """See `Intake.find_again`."""
+        """See `FrameReader.find_again`."""
         assert self.vhost is not None
         self.vhost.refresh_route(route)
 
@@ -348,7 +348,7 @@ class Connection(Intake):
     # Methods
 
     def on_method(self, number: int, payload: bytes) -> None:
-        """See `Intake.on_method`."""
+        """See `FrameReader.on_method`."""
         declared = self.broker.durable_changes.durable_declarations
         try:
             method = self._decode(payload)
@@ -369,11 +369,11 @@ class Connection(Intake):
 
     # Errors and ends
 
-    def say_goodbye(self) -> None:
+    def on_client_close(self) -> None:
         """The client closes the connection; it is answered when its end is over."""
         if not self.leaving:
             self.hub.deliver()
-            self.hub.notifier.tell()
+            self.hub.notifier.dispatch_effects()
             self.state = CLOSING
             self.discarding = True
             self.closed_at = self.broker.now
@@ -382,7 +382,7 @@ class Connection(Intake):
         settle_end(self)
 
     def on_error(self, number: int, error: BrokerError, method: int = 0) -> None:
-        """See `Intake.on_error`."""
+        """See `FrameReader.on_error`."""
         if self.leaving:
             return  # Whatever is wrong with a channel, its end is under way already.
         code = error.reply_code() if isinstance(error, Malformed) else error.code
@@ -390,14 +390,14 @@ class Connection(Intake):
             channel = self.channels[number]
             if not channel.closing:
                 channel.closing = True
-                self.forget_last()
+                self.reset_publish_cache()
                 self.end_channel(channel, graceful=False)
                 self.send(number, spec.CHANNEL_CLOSE, _reason(code, error.reply_text, method))
             return
         self.close(code, error.reply_text, method)
 
     def on_frame_error(self, error: BrokerError, method: int = 0) -> None:
-        """See `Intake.on_frame_error`."""
+        """See `FrameReader.on_frame_error`."""
         self.on_error(0, error, method)
 
     def close(self, code: int, text: str, method: int = 0) -> None:
@@ -409,7 +409,7 @@ class Connection(Intake):
         if not self.logged_in:
             self.hub.note_refusal(HANDSHAKE, line)
         else:
-            self.hub.note(line)
+            self.hub.log(line)
         self.state = CLOSING
         self.discarding = True
         self.closed_at = self.broker.now
@@ -420,7 +420,7 @@ class Connection(Intake):
         self.state = CLOSED
         self.discarding = True
         self.closed_at = self.broker.now
-        self.touch()
+        self.request_flush()
 
     def end_channel(self, channel: Channel, graceful: bool) -> None:
         """A channel is closed; `graceful` if its client wanted it."""
@@ -434,7 +434,7 @@ class Connection(Intake):
         channel.ended = True
         if channel.producer.confirms.ready():
             channel.write_confirms()  # Nothing may come on this channel after its close or close-ok.
-        self.forget_last()
+        self.reset_publish_cache()
         channel.end(graceful)
 
 

@@ -12,7 +12,7 @@ from mypy_extensions import i64
 
 from penstock.adapter.amqp091.content import header_end, properties_of
 from penstock.adapter.amqp091.header import FLAGS_AT
-from penstock.adapter.amqp091.raw import Rewriting
+from penstock.adapter.amqp091.raw import HeaderRewriter
 from penstock.core.message import BccEnvelope
 from penstock.core.route import Route
 from penstock.core.values import type_name
@@ -26,7 +26,7 @@ COPIES_MAX: Final = 1_000
 _MARK: Final = b"CC"
 
 
-def may_name_copies(data: bytes, start: i64, end: i64) -> bool:
+def may_have_cc(data: bytes, start: i64, end: i64) -> bool:
     """Tell whether there may be a header CC or BCC in these octets of a property list: names go with their length.
 
     This is all that a message with headers and without either pays. It may be wrong in saying yes, never in saying no.
@@ -73,7 +73,7 @@ def route_with_copies(route: Route, headers: dict[str, object]) -> Route | None:
 
 def copies_of(content: bytes) -> list[str]:
     """Return the routing keys in the CC of a message that has been taken; empty where there are none."""
-    if not may_name_copies(content, FLAGS_AT, header_end(content)):
+    if not may_have_cc(content, FLAGS_AT, header_end(content)):
         return []
     try:
         value = (properties_of(content).headers or {}).get(CC)
@@ -84,6 +84,6 @@ def copies_of(content: bytes) -> list[str]:
 
 def without_blind_copies(content: bytes) -> bytes:
     """Return a message without its BCC, every other octet as it was. Raises CodecError."""
-    message = Rewriting(content)
+    message = HeaderRewriter(content)
     message.headers.pop(BCC, None)
     return message.written({})

@@ -14,8 +14,8 @@ from mypy_extensions import i64
 
 from penstock.adapter.amqp091.content import properties_of
 from penstock.adapter.amqp091.copies import CC, copies_of
-from penstock.adapter.amqp091.raw import EXPIRATION, Rewriting
-from penstock.adapter.control import Control
+from penstock.adapter.amqp091.raw import EXPIRATION, HeaderRewriter
+from penstock.adapter.control import ControlApi
 from penstock.core.letters import DeathHeaderCodec, DeathRecord
 from penstock.wire.amqp091.codec import CodecError
 from penstock.wire.amqp091.fields import EPOCH, FieldReader
@@ -35,13 +35,13 @@ Entry = dict[str, object]
 class XDeathCodec(DeathHeaderCodec):
     """Writes and reads them; `control` knows what time it is."""
 
-    def __init__(self, control: Control) -> None:
+    def __init__(self, control: ControlApi) -> None:
         self.control = control
 
     def write(self, content: bytes, death: DeathRecord) -> bytes | None:
         """See `DeathHeaderCodec.write`; None: the headers cannot be read, or what is written would not fit into a frame."""
         try:
-            message = Rewriting(content)
+            message = HeaderRewriter(content)
             deaths = _deaths(message.headers)
         except CodecError:
             return None
@@ -60,7 +60,7 @@ class XDeathCodec(DeathHeaderCodec):
     def deaths(self, content: bytes) -> list[tuple[str, str]]:
         """See `DeathHeaderCodec.deaths`."""
         try:
-            found = _deaths(Rewriting(content).headers)
+            found = _deaths(HeaderRewriter(content).headers)
         except CodecError:
             return []
         return [(str(entry.get("queue")), str(entry.get("reason"))) for entry in found]

@@ -34,12 +34,12 @@ def address_tail(address: Envelope, redelivered: bool) -> bytes:
 class DeliveryHead:
     """The beginning of every basic.deliver to one consumer, for the address of the last message."""
 
-    __slots__ = ("channel", "tag", "told", "redelivered", "head", "tail")
+    __slots__ = ("channel", "tag", "encoded", "redelivered", "head", "tail")
 
     def __init__(self, channel: i64, tag: str) -> None:
         self.channel: i64 = channel
         self.tag = short(tag)
-        self.told: EncodedAddress | None = None
+        self.encoded: EncodedAddress | None = None
         """What the last message's address is told as."""
         self.redelivered: bool = False
         self.head: bytes = b""
@@ -47,7 +47,7 @@ class DeliveryHead:
 
     def fit(self, message: Message) -> None:
         """Make head and tail those of a message."""
-        self.told = message.envelope.encoded
+        self.encoded = message.envelope.encoded
         self.redelivered = message.redeliveries > 0
         self.tail = address_tail(message.envelope, message.redeliveries > 0)
         method = b"\x00\x3c\x00\x3c" + self.tag
@@ -59,7 +59,7 @@ def write_deliveries(
     out: BytesWriter, head: DeliveryHead, messages: list[Message | None], tag: i64, frame_max: i64
 ) -> None:
     """Write messages as basic.deliver with consecutive tags."""
-    told = head.told
+    told = head.encoded
     start = head.head
     tail = head.tail
     redelivered = head.redelivered
@@ -68,7 +68,7 @@ def write_deliveries(
         assert message is not None
         if message.envelope.encoded is not told or (message.redeliveries > 0) != redelivered:
             head.fit(message)
-            told = head.told
+            told = head.encoded
             start = head.head
             tail = head.tail
             redelivered = head.redelivered

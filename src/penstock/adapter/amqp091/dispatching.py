@@ -28,7 +28,7 @@ def connection_method(connection: Connection, method: Method) -> None:
     """Act on a method that came on channel 0. Raises BrokerError."""
     state = connection.state
     if method.id == spec.CONNECTION_CLOSE:
-        connection.say_goodbye()
+        connection.on_client_close()
     elif method.id == spec.CONNECTION_CLOSE_OK and state == CLOSING:
         connection.end()
     elif connection.discarding:
@@ -109,7 +109,7 @@ def _close(connection: Connection, channel: Channel) -> None:
         connection.send(int(channel.number), spec.CHANNEL_CLOSE_OK, {})
         return
     connection.hub.deliver()
-    connection.hub.notifier.tell()  # What has happened on the channel comes before its close-ok.
+    connection.hub.notifier.dispatch_effects()  # What has happened on the channel comes before its close-ok.
     channel.closing = True
     channel.leaving = True
     connection.end_channel(channel, graceful=True)

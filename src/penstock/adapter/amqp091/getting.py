@@ -10,7 +10,7 @@ from penstock.adapter.amqp091 import arguments as arg
 from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.declaring import named_queue
 from penstock.adapter.amqp091.delivery import short, write_u16
-from penstock.adapter.amqp091.raw import counted
+from penstock.adapter.amqp091.raw import with_delivery_count
 from penstock.core.consumer import Batch
 from penstock.core.lifetime import expire_slice, expire_steps
 from penstock.core.queue import Queue
@@ -47,7 +47,7 @@ def get(channel: Channel, args: dict[str, object]) -> None:
 def _get_fresh(channel: Channel, queue: Queue, no_ack: bool) -> Steps[None]:
     """Answer when nothing that is too old is left, which may take many turns."""
     yield from expire_steps(channel.broker, queue)
-    if channel.stands():
+    if channel.is_open():
         if queue.deleted or queue.cursors:  # Since it was asked.
             channel.send(spec.BASIC_GET_EMPTY, {})
         else:
@@ -72,7 +72,7 @@ def _answer(channel: Channel, queue: Queue, no_ack: bool) -> bool:
         channel.await_settlement(batch)
     message = batch.messages[0]
     assert message is not None
-    told = counted(message) if queue.counts_returns() else message
+    told = with_delivery_count(message) if queue.counts_returns() else message
     channel.send_content(_get_ok(channel, batch), told.content)
     if batch.waits_for_disk:
         channel.connection.await_deliveries()
@@ -94,7 +94,7 @@ class _Getting(PageLoadListener):
 
     def on_loaded(self) -> None:
         """See `PageLoadListener.on_loaded`: others may have been quicker."""
-        if self.channel.stands() and not _answer(self.channel, self.queue, self.no_ack):
+        if self.channel.is_open() and not _answer(self.channel, self.queue, self.no_ack):
             self.wait()
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.adapter.amqp091 import arguments as arg
 from penstock.adapter.amqp091.heartbeat import Heartbeat
-from penstock.adapter.amqp091.notice import Notice
+from penstock.adapter.amqp091.notice import BlockedNotice
 from penstock.adapter.amqp091.peer import OPEN, RUNNING, START, TUNE
-from penstock.adapter.amqp091.unsaid import Answers, Deliveries
+from penstock.adapter.amqp091.unsaid import DurableDeliveries, DurableReplies
 from penstock.adapter.profiles import profile_of
 from penstock.adapter.refusals import LOGIN
 from penstock.core.origin import ConnectionGates
@@ -46,13 +46,13 @@ def protocol_header(connection: Connection, data: bytes) -> bytes:
     """Read the eight octets that every connection begins with; returns what comes after them, if it may go on."""
     if not PROTOCOL_HEADER.startswith(data[:8]):
         connection.out.write(PROTOCOL_HEADER)  # Section 4.2.2: say what is spoken here, and close.
-        connection.touch()
+        connection.request_flush()
         connection.end()
         return b""
     if len(data) < 8:
-        connection.rest = data
+        connection.unparsed = data
         return b""
-    connection.rest = b""
+    connection.unparsed = b""
     connection.state = START
     connection.send(
         0,
@@ -194,11 +194,11 @@ def open_vhost(connection: Connection, args: dict[str, object]) -> None:
     """Let the client work in a virtual host (section 1.4.2.7). Raises NotAllowed (530) for an unknown one."""
     connection.vhost = connection.broker.vhost(arg.text(args, "virtual_host"))
     connection.state = RUNNING
-    connection.answers = Answers(connection)
-    connection.deliveries = Deliveries(connection)
+    connection.durable_replies = DurableReplies(connection)
+    connection.durable_deliveries = DurableDeliveries(connection)
     connection.origin = ConnectionGates(connection.user, str(connection.number))
     connection.broker.gates.add_connection(connection.origin)
-    connection.notice = Notice(connection)
+    connection.notice = BlockedNotice(connection)
     connection.heartbeat = Heartbeat(connection)
     connection.heartbeat.begin()
     connection.send(0, spec.CONNECTION_OPEN_OK, {})

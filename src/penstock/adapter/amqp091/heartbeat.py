@@ -65,4 +65,4 @@ class Heartbeat(TimerHandler):
             self._due = True
         else:
             connection.out.write(HEARTBEAT_FRAME)
-        connection.touch()
+        connection.request_flush()

@@ -17,9 +17,9 @@ from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from penstock.adapter.amqp091.claims import CLAIMS
-from penstock.adapter.amqp091.copies import may_name_copies
+from penstock.adapter.amqp091.copies import may_have_cc
 from penstock.adapter.amqp091.header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, property_flags
-from penstock.adapter.amqp091.particulars import PERSISTENT, particulars_of, variant_of
+from penstock.adapter.amqp091.particulars import PERSISTENT, property_mask, route_variant
 from penstock.core.message import OVERHEAD
 from penstock.core.route import Route
 from penstock.errors import BrokerError, FrameError, PreconditionFailed, SyntaxInvalid, UnexpectedFrame
@@ -54,7 +54,7 @@ DELIVERY_MODE_ALONE: Final = 0x10
 _CLASS_BASIC_WEIGHT_0: Final = CLASS_BASIC << 16
 
 
-class Intake(Worker):
+class FrameReader(Worker):
     """The input side of a connection; the connection proper fills in what a method does."""
 
     def __init__(self, frame_max: i64, work: WorkMeter) -> None:
@@ -63,8 +63,8 @@ class Intake(Worker):
         self.frame_max: i64 = frame_max
         self.channels: dict[int, Channel] = {}
         self.out = BytesWriter()
-        self.rest: bytes = b""
-        self.must_drain: bool = False
+        self.unparsed: bytes = b""
+        self.input_paused: bool = False
         """Input is left in `rest`: for its share of a turn, or until the peer has read what waits for it."""
         self.busy: bool = False
         """Something that it asked for is being done step by step; what comes after it waits."""
@@ -77,7 +77,7 @@ class Intake(Worker):
 
     # To be filled in
 
-    def touch(self) -> None:
+    def request_flush(self) -> None:
         """Have the shell come to this connection at the end of the turn."""
         raise NotImplementedError
 
@@ -109,19 +109,19 @@ class Intake(Worker):
 
     def feed(self, data: bytes) -> None:
         """Take what was read."""
-        if self.rest:
-            data = self.rest + data
-            self.rest = b""
-        self.must_drain = False
+        if self.unparsed:
+            data = self.unparsed + data
+            self.unparsed = b""
+        self.input_paused = False
         pos = self._frames(data)
         self.work.done += pos // OCTETS_A_UNIT + 1
         if pos < len(data):
-            self.rest = data[pos:] if pos else data
+            self.unparsed = data[pos:] if pos else data
 
     def leave(self, data: bytes) -> None:
         """Leave what was read for later, when its share comes."""
-        self.rest = self.rest + data if self.rest else data
-        self.must_drain = True
+        self.unparsed = self.unparsed + data if self.unparsed else data
+        self.input_paused = True
 
     def output_is_full(self) -> bool:
         """Tell whether so much waits for the peer to read it that its input is left alone."""
@@ -185,8 +185,8 @@ class Intake(Worker):
         """
         if self.work.done < self.work.limit and len(self.out) <= OUTPUT_LEFT_UNREAD and not self.busy:
             return False
-        self.must_drain = True
-        self.touch()
+        self.input_paused = True
+        self.request_flush()
         return True
 
     def _frame(self, data: bytes, pos: i64, end: i64, n: i64) -> bool:
@@ -202,7 +202,7 @@ class Intake(Worker):
                     self.on_frame_error(channel.unexpected(), BASIC_PUBLISH)
                 elif method == BASIC_PUBLISH:
                     return self._note_publish(channel, number, data, pos, end)
-                elif method == BASIC_ACK and end - pos == channel.quick_ack:
+                elif method == BASIC_ACK and end - pos == channel.ack_frame_size:
                     self._acknowledge(channel, number, data, pos)
                 else:
                     self.work.done += METHOD_WORK
@@ -256,7 +256,7 @@ class Intake(Worker):
         self._last_route = route
         return True
 
-    def forget_last(self) -> None:
+    def reset_publish_cache(self) -> None:
         """Forget the last publish: its channel may be gone."""
         self._last_frame = b""
         self._last_channel = None
@@ -264,9 +264,9 @@ class Intake(Worker):
 
     def forget_input(self) -> None:
         """Drop what was read and what is remembered of it: nothing more will be acted on."""
-        self.forget_last()
-        self.rest = b""
-        self.must_drain = False
+        self.reset_publish_cache()
+        self.unparsed = b""
+        self.input_paused = False
         self._routes.clear()
 
     def _publish(self, channel: Channel, route: Route, data: bytes, head: i64, n: i64) -> i64:
@@ -299,12 +299,12 @@ class Intake(Worker):
             flags = property_flags(data, head + FLAGS_AT, body_at - 1)
             if flags < 0:
                 return 0
-            if flags & CLAIMS or (flags & HEADERS_FLAG and may_name_copies(data, head + FLAGS_AT, body_at)):
-                self._publish_looking(channel, route, data[head:end], size - FIXED_OCTETS + body + OVERHEAD)
+            if flags & CLAIMS or (flags & HEADERS_FLAG and may_have_cc(data, head + FLAGS_AT, body_at)):
+                self._publish_with_properties(channel, route, data[head:end], size - FIXED_OCTETS + body + OVERHEAD)
                 return -end
-            if flags & particulars_of(route):
+            if flags & property_mask(route):
                 try:
-                    route = variant_of(route, data, head)
+                    route = route_variant(route, data, head)
                 except BrokerError as error:
                     self.on_error(int(channel.number), error, BASIC_PUBLISH)
                     return end
@@ -323,9 +323,9 @@ class Intake(Worker):
             return -end
         return end
 
-    def _publish_looking(self, channel: Channel, route: Route, content: bytes, charge: i64) -> None:
+    def _publish_with_properties(self, channel: Channel, route: Route, content: bytes, charge: i64) -> None:
         try:
-            channel.publish_looking(route, content, charge)
+            channel.publish_with_properties(route, content, charge)
         except BrokerError as error:
             self.on_error(int(channel.number), error, BASIC_PUBLISH)
 

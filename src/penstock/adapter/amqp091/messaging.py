@@ -26,7 +26,7 @@ def channel_flow(channel: Channel, args: dict[str, object]) -> None:
     """The client stops or resumes its deliveries (section 1.5.2.3)."""
     active = arg.flag(args, "active")
     if active != channel.delivering:
-        channel.connection.hub.note(telling.deliveries(channel.producer.name, active))
+        channel.connection.hub.log(telling.deliveries(channel.producer.name, active))
     channel.delivering = active
     if channel.delivering:
         channel.look_again()

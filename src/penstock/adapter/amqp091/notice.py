@@ -23,7 +23,7 @@ LATEST_S: Final = 1.0
 """Seconds after which it goes out, whatever comes in, unless reading is paused."""
 
 
-class Notice:
+class BlockedNotice:
     """What one client has been told."""
 
     def __init__(self, connection: Connection) -> None:
@@ -39,7 +39,7 @@ class Notice:
     def update(self) -> None:
         """Bring what the client has been told up to date."""
         connection = self.connection
-        if connection.state != RUNNING or (connection.to_tell > 0) == self._blocked:
+        if connection.state != RUNNING or (connection.blocked_count > 0) == self._blocked:
             return
         self._blocked = not self._blocked
         if connection.capabilities.get("connection.blocked") is not True:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from penstock.adapter.amqp091.channel import Channel
 
 
-class Overdue(TimerHandler):
+class AckTimeout(TimerHandler):
     """Looks at a channel when the first of its deliveries may be overdue: once for many that are acknowledged."""
 
     def __init__(self, channel: Channel) -> None:
@@ -34,6 +34,6 @@ class Overdue(TimerHandler):
             f"delivery acknowledgement on channel {channel.number} timed out. Timeout value used: "
             f"{round(timeout_s * 1000)} ms. This timeout value can be configured, see consumers doc guide to learn more"
         )
-        channel.connection.hub.note(f"[{channel.producer.name}] {error.reply_text}")
+        channel.connection.hub.log(f"[{channel.producer.name}] {error.reply_text}")
         channel.connection.on_error(int(channel.number), error)
         return NEVER

@@ -23,12 +23,12 @@ EXPIRATION_MAX: Final = 4294967295
 """Milliseconds: the longest that RabbitMQ takes, some 50 days."""
 
 
-def particulars_of(route: Route) -> i64:
+def property_mask(route: Route) -> i64:
     """Return the flags of the properties that matter to a message on this route."""
     return PARTICULARS_KEPT if route.checks_delivery_mode else PARTICULARS
 
 
-def variant_of(route: Route, data: bytes, frame_at: i64) -> Route:
+def route_variant(route: Route, data: bytes, frame_at: i64) -> Route:
     """Return the route of a message whose content header's frame begins there, for what it says of itself.
 
     The header was found to be well formed. Raises PreconditionFailed (406) for an expiration that is no number of

@@ -18,7 +18,7 @@ EXPIRATION: Final = 7
 """Places of two properties in the order of their flags (AMQP 0-9-1 section 1.8.1)."""
 
 
-class Rewriting:
+class HeaderRewriter:
     """One message's header, taken apart. Raises CodecError if its headers cannot be read."""
 
     def __init__(self, content: bytes) -> None:
@@ -44,12 +44,12 @@ class Rewriting:
         )
 
 
-def counted(message: Message) -> Message:
+def with_delivery_count(message: Message) -> Message:
     """Return a message that tells how often it came back, as RabbitMQ's quorum queues do (x-delivery-count)."""
     if message.redeliveries == 0:
         return message
     try:
-        content = Rewriting(message.content).with_headers({"x-delivery-count": int(message.redeliveries)})
+        content = HeaderRewriter(message.content).with_headers({"x-delivery-count": int(message.redeliveries)})
     except CodecError:
         return message
     if content is None:

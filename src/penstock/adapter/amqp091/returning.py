@@ -11,7 +11,7 @@ from penstock.wire.amqp091.codec import method_frame, short_text
 
 def write_return(channel: Channel, route: Route, content: bytes, refused: BrokerError | None) -> None:
     """Write basic.return with the message; `refused` says why a queue refused it, None that there was no queue."""
-    if not channel.stands():
+    if not channel.is_open():
         return  # It was closed in the same read: nothing may come on it any more.
     if refused is not None and channel.producer.confirming and channel.connection.profile.return_is_success:
         return  # Its nack says all that it understands.

@@ -44,7 +44,7 @@ def select(channel: Channel, args: dict[str, object]) -> None:
     channel.connection.hub.deliver()
     if channel.transaction is None:
         channel.transaction = ChannelTransaction(channel)
-        channel.quick_ack = 0
+        channel.ack_frame_size = 0
         channel.connection.review_hold_bound()
     channel.transaction.ask(spec.TX_SELECT_OK)
     channel.transaction.answer()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.adapter.amqp091.connection import Connection
 
 
-class Answers(TimerHandler, DurabilityListener):
+class DurableReplies(TimerHandler, DurabilityListener):
     """Answers that wait for the disk, of one connection."""
 
     def __init__(self, connection: Connection) -> None:
@@ -54,7 +54,7 @@ class Answers(TimerHandler, DurabilityListener):
             self._since = self.connection.broker.now
             if self.waiting == 0:
                 self.connection.broker.timers.drop(self)
-            self.connection.touch()
+            self.connection.request_flush()
 
     def on_deadline(self, now: float) -> float:
         """See `TimerHandler.on_deadline`."""
@@ -66,7 +66,7 @@ class Answers(TimerHandler, DurabilityListener):
         disk = broker.gates.disk
         why = disk.fault.reason if disk.is_failing() else "the disk has not answered"
         patience = f"{broker.defaults.hold_deadline_s:g} s"
-        self.connection.give_up_answers(
+        self.connection.fail_pending_replies(
             f"what was asked for is not on the disk after {patience}, and may or may not last: {why}"
         )
         return NEVER
@@ -81,7 +81,7 @@ class Answers(TimerHandler, DurabilityListener):
                 broker.journal.cancel_wait(self)
 
 
-class Deliveries(DurabilityListener):
+class DurableDeliveries(DurabilityListener):
     """Deliveries that wait for the disk, of one connection."""
 
     def __init__(self, connection: Connection) -> None:
@@ -98,7 +98,7 @@ class Deliveries(DurabilityListener):
     def on_durable(self, group: JournalGroup) -> None:
         """See `DurabilityListener.on_durable`."""
         self.waiting -= 1
-        self.connection.touch()
+        self.connection.request_flush()
 
     def must_wait(self) -> bool:
         """Tell whether any must wait."""

@@ -17,7 +17,7 @@ from penstock.errors import BrokerError, StoreError
 from penstock.names import Features
 
 if TYPE_CHECKING:
-    from penstock.adapter.hub import Hub
+    from penstock.adapter.hub import BrokerDriver
 
 
 class VhostRestorer:
@@ -27,7 +27,7 @@ class VhostRestorer:
     besides goes to `told`.
     """
 
-    def __init__(self, hub: Hub, told: list[str]) -> None:
+    def __init__(self, hub: BrokerDriver, told: list[str]) -> None:
         self.hub = hub
         self.broker = hub.broker
         self.told = told

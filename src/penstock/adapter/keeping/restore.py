@@ -23,19 +23,19 @@ from penstock.names import SettingValue, read_pattern, read_settings
 from penstock.store.commit import MetadataRecord
 
 if TYPE_CHECKING:
-    from penstock.adapter.hub import Hub
+    from penstock.adapter.hub import BrokerDriver
 
 PREDECLARED_NAMES: Final = frozenset([name for name, _ in PREDECLARED])
 RECORDS_A_STEP: Final = 200
 """Things that are declared again in one step."""
 
 
-def restore(hub: Hub, things: Iterable[MetadataRecord]) -> list[str]:
+def restore(hub: BrokerDriver, things: Iterable[MetadataRecord]) -> list[str]:
     """Do `restore_steps` at once."""
     return finish(restore_steps(hub, things))
 
 
-def restore_steps(hub: Hub, things: Iterable[MetadataRecord]) -> Steps[list[str]]:
+def restore_steps(hub: BrokerDriver, things: Iterable[MetadataRecord]) -> Steps[list[str]]:
     """Declare again what the store has; the journal hears nothing of it. A step is up to `RECORDS_A_STEP` things.
 
     What the settings file says is in effect already, and its virtual hosts are there. Positions of queues and messages
@@ -66,7 +66,7 @@ class LeftBehind(StoreError):
 class MetadataRestorer:
     """One restoring."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: BrokerDriver) -> None:
         self.broker = hub.broker
         self.told: list[str] = []
         """A sentence for everything that is not as it was."""

@@ -15,12 +15,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from penstock.adapter.users import ADMINISTRATOR
 from penstock.errors import AccessRefused, BrokerError, NotFound
 from penstock.server.http import clients, cursors, getting, messages, node, topology, vhosts
-from penstock.server.http.ask import Ask, HttpError, Service, bad, login, not_found
+from penstock.server.http.ask import ApiRequest, HttpError, Service, bad_request, login, not_found
 
 if TYPE_CHECKING:
     from penstock.server.shell import EventLoop
 
-Handler = Callable[[Ask], Awaitable[Response]]
+Handler = Callable[[ApiRequest], Awaitable[Response]]
 Refusal = Callable[[Request, Exception], Awaitable[Response]]
 log = logging.getLogger("penstock")
 
@@ -28,7 +28,7 @@ log = logging.getLogger("penstock")
 def read_only(sentence: str) -> Handler:
     """Return the handler of what cannot be changed here (405), which says where it can."""
 
-    async def refuse(ask: Ask) -> Response:
+    async def refuse(ask: ApiRequest) -> Response:
         raise HttpError(405, "method_not_allowed", sentence)
 
     return refuse
@@ -195,7 +195,7 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
             room = request.state.socket.log_in()
             if not room and not health:
                 raise HttpError(503, "service_unavailable", "all connections of users are busy", BUSY)
-            ask = Ask(request, service, user)
+            ask = ApiRequest(request, service, user)
             promises = shell.hub.broker.durable_changes
             declared = promises.durable_declarations
             try:
@@ -214,7 +214,7 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
         except BrokerError as error:
             return refused(error).answer()
         except RecursionError:
-            return bad("nested too deeply").answer()
+            return bad_request("nested too deeply").answer()
 
     return endpoint
 

@@ -13,10 +13,10 @@ from starlette.responses import Response
 
 from penstock.adapter.amqp091.peer import place_of
 from penstock.adapter.hosting import find_vhost
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.adapter.json_reader import JsonError, JsonReader
 from penstock.adapter.refusals import LOGIN
-from penstock.adapter.request import Request as Control
+from penstock.adapter.request import ControlRequest as Control
 from penstock.adapter.shapes import Shape
 from penstock.core.exchange import Exchange
 from penstock.core.queue import Queue
@@ -57,21 +57,21 @@ class HttpError(Exception):
 
     def answer(self) -> Response:
         """Return the answer that says so."""
-        return told({"error": self.error, "reason": str(self)}, self.status, self.headers)
+        return json_response({"error": self.error, "reason": str(self)}, self.status, self.headers)
 
 
-def told(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def json_response(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Return an answer in JSON."""
     body = json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
     return Response(body, status, headers, "application/json")
 
 
-def nothing(status: int = 204, headers: dict[str, str] | None = None) -> Response:
+def no_content(status: int = 204, headers: dict[str, str] | None = None) -> Response:
     """Return an answer without a body."""
     return Response(status_code=status, headers=headers)
 
 
-def bad(reason: str) -> HttpError:
+def bad_request(reason: str) -> HttpError:
     """Return the error for a request that cannot be meant."""
     return HttpError(400, "bad_request", reason)
 
@@ -86,7 +86,7 @@ class Service:
 
     def __init__(self, shell: EventLoop) -> None:
         self.shell = shell
-        self.hub: Hub = shell.hub
+        self.hub: BrokerDriver = shell.hub
         self.slices = Slices(shell.loop)
         self.bodies_taken = 0
         """Octets of bodies that are in memory now, of all requests."""
@@ -104,14 +104,14 @@ def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:
             known.set_result(found)
 
 
-class Ask:
+class ApiRequest:
     """A request whose user is known."""
 
     def __init__(self, request: Request, service: Service, user: str) -> None:
         self.request = request
         self.service = service
         self.shell: EventLoop = service.shell
-        self.hub: Hub = service.hub
+        self.hub: BrokerDriver = service.hub
         self.user = user
         self.query = request.query_params
         self._taken = 0
@@ -119,7 +119,7 @@ class Ask:
     async def pause(self) -> None:
         """Let the broker do its work; what was looked at before may have changed after it."""
         await self.service.slices.pause()
-        self.look()
+        self.begin_turn()
 
     async def in_steps(self, steps: Steps[Told]) -> Told:
         """Have the broker do something that tells much, step by step, beside what it does for others."""
@@ -135,13 +135,13 @@ class Ask:
         self.begin()
         await known
 
-    def look(self) -> None:
+    def begin_turn(self) -> None:
         """Note the time of what is looked at from now on."""
         self.hub.begin(self.shell.loop.time())
 
     def begin(self) -> None:
         """Note the time of what follows, and have a turn made of the broker when it is done."""
-        self.look()
+        self.begin_turn()
         self.shell.schedule()
 
     def end(self) -> None:
@@ -238,14 +238,14 @@ class Ask:
             while not reader.step():
                 await self.pause()
         except JsonError as error:
-            raise bad("not_json" if error.syntax else str(error)) from None
+            raise bad_request("not_json" if error.syntax else str(error)) from None
         fields = reader.found
         if reader.has_halves:
-            raise bad("a string has half a character (a lone surrogate)")
+            raise bad_request("a string has half a character (a lone surrogate)")
         self.begin()
         for name in needed:
             if name not in fields:
-                raise bad(f"[{{key_missing,{name}}}]")
+                raise bad_request(f"[{{key_missing,{name}}}]")
         return fields
 
 
@@ -255,7 +255,7 @@ def flag(fields: Shape, name: str, otherwise: bool = False) -> bool:
     if value in ("true", "false"):
         return value == "true"  # As RabbitMQ's rabbitmqadmin sends them.
     if not isinstance(value, bool):
-        raise bad(f"'{name}' must be true or false, not {json.dumps(value)}")
+        raise bad_request(f"'{name}' must be true or false, not {json.dumps(value)}")
     return value
 
 
@@ -263,7 +263,7 @@ def text(fields: Shape, name: str, otherwise: str = "") -> str:
     """Return a string from a body. Raises HttpError (400)."""
     value = fields.get(name, otherwise)
     if not isinstance(value, str):
-        raise bad(f"'{name}' must be a string, not {json.dumps(value)}")
+        raise bad_request(f"'{name}' must be a string, not {json.dumps(value)}")
     return value
 
 
@@ -273,14 +273,14 @@ def table(fields: Shape, name: str) -> dict[str, object]:
     if value == []:
         return {}
     if not isinstance(value, dict):
-        raise bad(f"'{name}' must be an object, not {json.dumps(value)}")
+        raise bad_request(f"'{name}' must be an object, not {json.dumps(value)}")
     return value
 
 
 def short(value: str, what: str) -> str:
     """Return a short string (AMQP 0-9-1 section 4.2.5.3). Raises HttpError (400) for one that is none."""
     if len(value.encode()) > SHORT_MOST:
-        raise bad(f"{what} has {SHORT_MOST} octets at most, not {len(value.encode())}")
+        raise bad_request(f"{what} has {SHORT_MOST} octets at most, not {len(value.encode())}")
     return value
 
 
@@ -290,7 +290,7 @@ def whole(fields: Shape, name: str) -> int:
     if isinstance(value, str) and value.isdecimal() and len(value) < 20:
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise bad(f"'{name}' must be a whole number from 0, not {json.dumps(value)}")
+        raise bad_request(f"'{name}' must be a whole number from 0, not {json.dumps(value)}")
     return value
 
 
@@ -299,7 +299,7 @@ def is_forwarded(request: Request) -> bool:
     return any(name in request.headers for name in FORWARDED)
 
 
-async def login(request: Request, hub: Hub) -> str:
+async def login(request: Request, hub: BrokerDriver) -> str:
     """Return the user who asks. Raises HttpError (401) for one who may not, without saying why: the log does."""
     kind, _, coded = request.headers.get("authorization", "").partition(" ")
     if kind.lower() == "basic":
@@ -316,7 +316,7 @@ async def login(request: Request, hub: Hub) -> str:
     raise HttpError(401, "not_authorized", "Login failed", {"WWW-Authenticate": 'Basic realm="Penstock"'})
 
 
-async def _refusal(hub: Hub, user: str, password: str, host: str, local: bool) -> str:
+async def _refusal(hub: BrokerDriver, user: str, password: str, host: str, local: bool) -> str:
     """Return why a login is refused, as late as `Backoff` wants it; "" if it is welcome."""
     address = place_of(host, local)
     refusal = hub.backoff.refusal(user, address)

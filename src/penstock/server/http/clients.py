@@ -11,61 +11,61 @@ from penstock.adapter.amqp091.channel import Channel
 from penstock.adapter.amqp091.connection import Connection
 from penstock.adapter.listing import Item
 from penstock.adapter.overview import is_named, of_everything_steps
-from penstock.adapter.request import Request
+from penstock.adapter.request import ControlRequest
 from penstock.adapter.why import SUBJECTS, answer
 from penstock.flow.work import Steps
-from penstock.server.http.ask import Ask, not_found, nothing, told
+from penstock.server.http.ask import ApiRequest, json_response, no_content, not_found
 from penstock.server.http.lists import collected, listed, one
 
 REASON = "Closed via management plugin"
 """What a client is told where X-Reason says nothing: RabbitMQ's words, which programs know."""
 
 
-async def connections(ask: Ask) -> Response:
+async def connections(ask: ApiRequest) -> Response:
     """List connections, all or of a virtual host."""
     return await listed(ask, await collected(ask, "connections", ask.vhost_or_all()))
 
 
-async def connection(ask: Ask) -> Response:
+async def connection(ask: ApiRequest) -> Response:
     """Show a connection."""
     return one(ask, shapes.connection_of(_connection(ask), ask.hub))
 
 
-async def close_connection(ask: Ask) -> Response:
+async def close_connection(ask: ApiRequest) -> Response:
     """Close a connection (320); the header X-Reason is what its client is told."""
     ask.begin()
     _close(ask, _connection(ask))
-    return nothing()
+    return no_content()
 
 
-async def connections_of_user(ask: Ask) -> Response:
+async def connections_of_user(ask: ApiRequest) -> Response:
     """List the connections of a user."""
     items = await collected(ask, "connections", None)
     return await listed(ask, [item for item in items if _of(item).user == ask.part("user")])
 
 
-async def close_connections_of_user(ask: Ask) -> Response:
+async def close_connections_of_user(ask: ApiRequest) -> Response:
     """Close all connections of a user."""
     ask.begin()
     for each in list(ask.hub.connections.values()):
         if each.user == ask.part("user"):
             _close(ask, each)
-    return nothing()
+    return no_content()
 
 
-async def channels_of_connection(ask: Ask) -> Response:
+async def channels_of_connection(ask: ApiRequest) -> Response:
     """List the channels of a connection."""
     found = _connection(ask)
     items = [Item(channel.producer.name, found.vhost, channel) for channel in found.channels.values()]
     return await listed(ask, items)
 
 
-async def channels(ask: Ask) -> Response:
+async def channels(ask: ApiRequest) -> Response:
     """List channels, all or of a virtual host."""
     return await listed(ask, await collected(ask, "channels", ask.vhost_or_all()))
 
 
-async def channel(ask: Ask) -> Response:
+async def channel(ask: ApiRequest) -> Response:
     """Show a channel."""
     for item in await collected(ask, "channels", None):
         if item.name == ask.part("name") and isinstance(item.thing, Channel):
@@ -73,24 +73,24 @@ async def channel(ask: Ask) -> Response:
     raise not_found()
 
 
-async def consumers(ask: Ask) -> Response:
+async def consumers(ask: ApiRequest) -> Response:
     """List consumers, all or of a virtual host."""
     return await listed(ask, await collected(ask, "consumers", ask.vhost_or_all()))
 
 
-async def why(ask: Ask) -> Response:
+async def why(ask: ApiRequest) -> Response:
     """Say why nothing moves, as `penstock why --json` does: of a queue, connection, channel or user, or of all."""
     subjects: shapes.Shape = {name: ask.query[name] for name in SUBJECTS if name in ask.query}
     request = ask.control(subjects)
     if is_named(request):
-        return told(answer(request, ask.hub))
+        return json_response(answer(request, ask.hub))
     known: asyncio.Future[shapes.Shape] = ask.shell.loop.create_future()
     ask.hub.scheduler.start(_tell_everything(ask, request, known))
     ask.begin()
-    return told(await known)
+    return json_response(await known)
 
 
-def _tell_everything(ask: Ask, request: Request, known: asyncio.Future[shapes.Shape]) -> Steps[None]:
+def _tell_everything(ask: ApiRequest, request: ControlRequest, known: asyncio.Future[shapes.Shape]) -> Steps[None]:
     found = yield from of_everything_steps(ask.hub, request.vhost.name)
     if not known.done():
         known.set_result(found)
@@ -101,12 +101,12 @@ def _of(item: Item) -> Connection:
     return item.thing
 
 
-def _connection(ask: Ask) -> Connection:
+def _connection(ask: ApiRequest) -> Connection:
     for found in ask.hub.connections.values():
         if found.vhost is not None and found.name() == ask.part("name"):
             return found
     raise not_found()
 
 
-def _close(ask: Ask, found: Connection) -> None:
+def _close(ask: ApiRequest, found: Connection) -> None:
     found.close(320, f"CONNECTION_FORCED - {ask.request.headers.get('x-reason') or REASON}", 0)

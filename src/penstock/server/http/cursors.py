@@ -5,22 +5,22 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from penstock.adapter import shapes
-from penstock.server.http.ask import Ask, nothing
+from penstock.server.http.ask import ApiRequest, no_content
 from penstock.server.http.lists import collected, listed, one
 
 
-async def cursors(ask: Ask) -> Response:
+async def cursors(ask: ApiRequest) -> Response:
     """List cursors, all or of a virtual host."""
     return await listed(ask, await collected(ask, "cursors", ask.vhost_or_all()))
 
 
-async def cursor(ask: Ask) -> Response:
+async def cursor(ask: ApiRequest) -> Response:
     """Show a cursor."""
     return one(ask, shapes.cursor_of(ask.hub.control.cursor(ask.vhost(), ask.part("name")), ask.hub))
 
 
-async def delete_cursor(ask: Ask) -> Response:
+async def delete_cursor(ask: ApiRequest) -> Response:
     """Delete a cursor; whoever reads by it is told so when it asks for more."""
     ask.begin()
     ask.hub.control.delete_cursor(ask.vhost(), ask.part("name"))
-    return nothing()
+    return no_content()

@@ -10,14 +10,14 @@ from typing import Final
 from starlette.responses import Response
 
 from penstock.adapter.amqp091.content import body_of, properties_of
-from penstock.adapter.amqp091.raw import counted
+from penstock.adapter.amqp091.raw import with_delivery_count
 from penstock.adapter.shapes import Shape, plain
 from penstock.core.lifetime import expire_slice
 from penstock.core.message import Message
 from penstock.core.queue import Queue
 from penstock.core.session import Session
 from penstock.errors import NotFound, ResourceLocked
-from penstock.server.http.ask import Ask, bad, text, whole
+from penstock.server.http.ask import ApiRequest, bad_request, text, whole
 from penstock.wire.amqp091.codec import CodecError
 
 ACK_MODES: Final = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
@@ -30,14 +30,14 @@ OCTETS_AT_ONCE: Final = 96 * 1024
 """Messages taken, messages settled, and octets of bodies in a slice; of octets a multiple of three, for base64."""
 
 
-async def get(ask: Ask) -> Response:
+async def get(ask: ApiRequest) -> Response:
     """Take messages of a queue, and put them back or not, as `ackmode` says."""
     fields = await ask.fields("ackmode", "count", "encoding")
     mode, encoding = text(fields, "ackmode"), text(fields, "encoding")
     if mode not in ACK_MODES:
-        raise bad(f"ackmode must be one of {', '.join(ACK_MODES)}, not '{mode}'")
+        raise bad_request(f"ackmode must be one of {', '.join(ACK_MODES)}, not '{mode}'")
     if encoding not in ("auto", "base64"):
-        raise bad("Unsupported encoding. Please use auto or base64.")
+        raise bad_request("Unsupported encoding. Please use auto or base64.")
     count = min(whole(fields, "count"), MESSAGES_MOST)
     most = whole(fields, "truncate") if fields.get("truncate") is not None else None
     queue = ask.vhost().queue(ask.part("name"))
@@ -56,7 +56,7 @@ async def get(ask: Ask) -> Response:
 class Taking:
     """One `get`: what it has taken, and the answer so far."""
 
-    def __init__(self, ask: Ask, queue: Queue, base64_: bool, most: int | None) -> None:
+    def __init__(self, ask: ApiRequest, queue: Queue, base64_: bool, most: int | None) -> None:
         self.ask = ask
         self.queue = queue
         self.parts: list[bytes] = []
@@ -86,7 +86,9 @@ class Taking:
             shown = body if self._most is None else body[: self._most]
             if self._size + len(shown) > BYTES_MOST:
                 if not self._taken:
-                    raise bad(f"the message has {len(body):,} bytes; an answer has {BYTES_MOST:,}: say truncate")
+                    raise bad_request(
+                        f"the message has {len(body):,} bytes; an answer has {BYTES_MOST:,}: say truncate"
+                    )
                 return
             self._size += len(shown)
             message = self._take_one(oldest)
@@ -102,7 +104,7 @@ class Taking:
         if batch.waits_for_disk and queue.storage is not None:
             queue.storage.journal.require_flush()
         self._taken += 1
-        return counted(oldest) if queue.counts_returns() else oldest
+        return with_delivery_count(oldest) if queue.counts_returns() else oldest
 
     async def _tell(self, message: Message, size: int, shown: bytes, left: int) -> None:
         """Add a message to the answer."""

@@ -12,13 +12,13 @@ from typing import Final
 
 from starlette.responses import Response, StreamingResponse
 
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.adapter.listing import Item, consumers_steps, shape, window
 from penstock.adapter.shapes import Shape
 from penstock.core.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.flow.level import UNLIMITED
-from penstock.server.http.ask import Ask, HttpError, bad, told
+from penstock.server.http.ask import ApiRequest, HttpError, bad_request, json_response
 
 AT_ONCE: Final = 50
 """Objects that are shaped between two looks at the sockets: a millisecond or two."""
@@ -32,11 +32,11 @@ SORTED_AT_ONCE: Final = 500
 BY_NAME: Final = ("queues", "exchanges", "consumers", "cursors", "vhosts")
 """What is listed in the order of names; the rest is in the order in which it was made."""
 
-Making = Callable[[Hub, Item], Shape]
+Making = Callable[[BrokerDriver, Item], Shape]
 Key = tuple[int, str | float]
 
 
-async def collected(ask: Ask, kind: str, vhost: VirtualHost | None) -> list[Item]:
+async def collected(ask: ApiRequest, kind: str, vhost: VirtualHost | None) -> list[Item]:
     """Return all of a kind, some at a time; what is made or deleted meanwhile may be missed, or come twice."""
     if kind == "consumers":
         whole = await ask.in_steps(consumers_steps(ask.hub, vhost, 0, UNLIMITED))
@@ -52,13 +52,15 @@ async def collected(ask: Ask, kind: str, vhost: VirtualHost | None) -> list[Item
     return await _by_name(ask, items, False) if kind in BY_NAME else items
 
 
-async def listed(ask: Ask, items: list[Item], making: Making = shape) -> Response:
+async def listed(ask: ApiRequest, items: list[Item], making: Making = shape) -> Response:
     """Answer with a list, or with one page of it where the query asks for one."""
     total = len(items)
     page = _number(ask, "page", 0)
     if ask.query.get("name") and page:
         if ask.flag("use_regex"):
-            raise bad("use_regex is not supported: an expression may take for ever; `name` finds a part of the name")
+            raise bad_request(
+                "use_regex is not supported: an expression may take for ever; `name` finds a part of the name"
+            )
         wanted = ask.query["name"].lower()
         found: list[Item] = []
         async for part in _slices(ask, items, COLLECTED_AT_ONCE):
@@ -69,7 +71,7 @@ async def listed(ask: Ask, items: list[Item], making: Making = shape) -> Respons
         return StreamingResponse(_stream(ask, items, making), media_type="application/json")
     size = _number(ask, "page_size", PAGE_DEFAULT)
     if not 1 <= size <= PAGE_MOST:
-        raise bad(f"page_size must be between 1 and {PAGE_MOST}, not {size}")
+        raise bad_request(f"page_size must be between 1 and {PAGE_MOST}, not {size}")
     pages = max((len(items) + size - 1) // size, 1)
     if page > pages:
         reason = f"page out of range, page: {page} page size: {size}, len: {len(items)}"
@@ -84,15 +86,15 @@ async def listed(ask: Ask, items: list[Item], making: Making = shape) -> Respons
         "page_size": size,
         "total_count": total,
     }
-    return told(answer)
+    return json_response(answer)
 
 
-def one(ask: Ask, content: Shape) -> Response:
+def one(ask: ApiRequest, content: Shape) -> Response:
     """Answer with one object."""
-    return told(chosen(ask, content))
+    return json_response(chosen(ask, content))
 
 
-def chosen(ask: Ask, content: Shape) -> Shape:
+def chosen(ask: ApiRequest, content: Shape) -> Shape:
     """Return the columns that are asked for, or all: a.b is b of a."""
     columns = ask.query.get("columns")
     if not columns:
@@ -114,7 +116,7 @@ def chosen(ask: Ask, content: Shape) -> Shape:
     return found
 
 
-async def _sorted(ask: Ask, items: list[Item], making: Making) -> list[Item]:
+async def _sorted(ask: ApiRequest, items: list[Item], making: Making) -> list[Item]:
     """Return the items in the order that the query asks for."""
     column = ask.query.get("sort")
     reverse = ask.flag("sort_reverse")
@@ -128,11 +130,11 @@ async def _sorted(ask: Ask, items: list[Item], making: Making) -> list[Item]:
     return await _in_order(ask, items, keys.__getitem__, reverse)
 
 
-async def _by_name(ask: Ask, items: list[Item], reverse: bool) -> list[Item]:
+async def _by_name(ask: ApiRequest, items: list[Item], reverse: bool) -> list[Item]:
     return await _in_order(ask, items, lambda index: (2, items[index].name), reverse)
 
 
-async def _in_order(ask: Ask, items: list[Item], key: Callable[[int], Key], reverse: bool) -> list[Item]:
+async def _in_order(ask: ApiRequest, items: list[Item], key: Callable[[int], Key], reverse: bool) -> list[Item]:
     """Return items in the order of their keys, by index: sorted, and then merged, some at a time."""
     runs: list[list[int]] = []
     for start in range(0, len(items), SORTED_AT_ONCE):
@@ -158,7 +160,7 @@ def _key(content: Shape, column: str) -> Key:
     return (0, "") if value is None else (2, str(value))
 
 
-async def _stream(ask: Ask, items: list[Item], making: Making) -> AsyncIterator[bytes]:
+async def _stream(ask: ApiRequest, items: list[Item], making: Making) -> AsyncIterator[bytes]:
     """Write a list, some objects at a time; what was deleted meanwhile is left out."""
     before = "["
     async for slice_ in _slices(ask, items):
@@ -173,17 +175,17 @@ async def _stream(ask: Ask, items: list[Item], making: Making) -> AsyncIterator[
     yield b"[]" if before == "[" else b"]"
 
 
-async def _slices(ask: Ask, items: list[Item], at_once: int = AT_ONCE) -> AsyncIterator[list[Item]]:
+async def _slices(ask: ApiRequest, items: list[Item], at_once: int = AT_ONCE) -> AsyncIterator[list[Item]]:
     for start in range(0, len(items), at_once):
         if start:
             await ask.pause()
         yield items[start : start + at_once]
 
 
-def _number(ask: Ask, name: str, otherwise: int) -> int:
+def _number(ask: ApiRequest, name: str, otherwise: int) -> int:
     value = ask.query.get(name)
     if not value:
         return otherwise
     if not value.isdecimal() or len(value) > 9 or int(value) < 1:
-        raise bad(f"{name} must be a whole number from 1, not {value}")
+        raise bad_request(f"{name} must be a whole number from 1, not {value}")
     return int(value)

@@ -8,11 +8,21 @@ from typing import Final
 
 from starlette.responses import Response
 
-from penstock.adapter.publication import Publication
+from penstock.adapter.publication import SinglePublish
 from penstock.adapter.shapes import Shape
 from penstock.errors import ResourceLocked
 from penstock.flow.deadlines import NEVER
-from penstock.server.http.ask import MESSAGE_MOST, Ask, HttpError, bad, nothing, short, table, text, told
+from penstock.server.http.ask import (
+    MESSAGE_MOST,
+    ApiRequest,
+    HttpError,
+    bad_request,
+    json_response,
+    no_content,
+    short,
+    table,
+    text,
+)
 from penstock.wire.amqp091.codec import Properties
 
 BASE64_AT_ONCE: Final = 256 * 1024
@@ -33,7 +43,7 @@ TEXTS: Final = (
 )
 
 
-async def publish(ask: Ask) -> Response:
+async def publish(ask: ApiRequest) -> Response:
     """Publish a message; the answer comes when its confirmation would: it may be withheld, or refused (503)."""
     fields = await ask.fields("properties", "routing_key", "payload", "payload_encoding", most=MESSAGE_MOST)
     vhost, exchange = ask.vhost(), ask.exchange_name()
@@ -41,7 +51,7 @@ async def publish(ask: Ask) -> Response:
     key = short(text(fields, "routing_key"), "a routing key")
     properties, payload = _properties(table(fields, "properties")), await _payload(ask, fields)
     client = ask.request.client
-    publication = Publication(ask.hub, ask.user, "unknown" if client is None else f"{client.host}:{client.port}")
+    publication = SinglePublish(ask.hub, ask.user, "unknown" if client is None else f"{client.host}:{client.port}")
     try:
         publication.send(vhost, exchange, key, properties, payload)
         ask.end()
@@ -54,11 +64,11 @@ async def publish(ask: Ask) -> Response:
     if publication.refusal and publication.retriable:
         raise HttpError(503, "held_too_long", publication.refusal, {"Retry-After": "1"})
     if publication.refusal:
-        raise bad(f"rejected Unable to publish message. {publication.refusal}")
-    return told({"routed": publication.routed})
+        raise bad_request(f"rejected Unable to publish message. {publication.refusal}")
+    return json_response({"routed": publication.routed})
 
 
-async def _answered(ask: Ask, publication: Publication) -> bool:
+async def _answered(ask: ApiRequest, publication: SinglePublish) -> bool:
     """Wait until it is known what has become of a message, its sender goes away, or it has waited too long.
 
     Returns false for the last.
@@ -75,27 +85,27 @@ async def _answered(ask: Ask, publication: Publication) -> bool:
         ask.shell.forget(publication)
 
 
-async def _gone(ask: Ask) -> None:
+async def _gone(ask: ApiRequest) -> None:
     while (await ask.request.receive())["type"] != "http.disconnect":
         pass
 
 
-async def _payload(ask: Ask, fields: Shape) -> bytes:
+async def _payload(ask: ApiRequest, fields: Shape) -> bytes:
     payload, encoding = text(fields, "payload"), text(fields, "payload_encoding")
     if encoding == "string":
         return payload.encode()
     if encoding != "base64":
-        raise bad(f"payload_encoding must be string or base64, not '{encoding}'")
+        raise bad_request(f"payload_encoding must be string or base64, not '{encoding}'")
     parts: list[bytes] = []
     for start in range(0, len(payload), BASE64_AT_ONCE):
         part = payload[start : start + BASE64_AT_ONCE]
         try:
             parts.append(base64.b64decode(part, validate=True))
         except ValueError:
-            raise bad("the payload is not base64") from None
+            raise bad_request("the payload is not base64") from None
         if start + BASE64_AT_ONCE < len(payload):
             if part.endswith("="):
-                raise bad("the payload is not base64")
+                raise bad_request("the payload is not base64")
             await ask.pause()
     ask.begin()
     return b"".join(parts)
@@ -107,20 +117,20 @@ def _properties(given: dict[str, object]) -> Properties:
     for name, value in given.items():
         if name == "headers":
             if not isinstance(value, dict):
-                raise bad("the property 'headers' must be an object")
+                raise bad_request("the property 'headers' must be an object")
             properties.headers = value
         elif name in NUMBERS:
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= NUMBERS[name]:
-                raise bad(f"the property '{name}' must be a whole number from 0 to {NUMBERS[name]}")
+                raise bad_request(f"the property '{name}' must be a whole number from 0 to {NUMBERS[name]}")
             setattr(properties, name, value)
         elif name in TEXTS:
             if not isinstance(value, str):
-                raise bad(f"the property '{name}' must be a string")
+                raise bad_request(f"the property '{name}' must be a string")
             setattr(properties, name, value)
     return properties
 
 
-async def purge(ask: Ask) -> Response:
+async def purge(ask: ApiRequest) -> Response:
     """Drop what is in a queue and not with a consumer."""
     ask.begin()
     queue = ask.queue()
@@ -129,4 +139,4 @@ async def purge(ask: Ask) -> Response:
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}' and cannot be purged")
     ask.vhost().purge_queue(queue, ask.hub.broker.now)
-    return nothing()
+    return no_content()

@@ -8,17 +8,17 @@ from pathlib import Path
 
 from starlette.responses import Response
 
-from penstock.adapter.hub import Hub
+from penstock.adapter.hub import BrokerDriver
 from penstock.adapter.shapes import API_VERSION, Shape, exchange_types
 from penstock.adapter.totals import totals_steps
 from penstock.flow.level import UNLIMITED
-from penstock.server.http.ask import Ask, bad, not_found, told
+from penstock.server.http.ask import ApiRequest, bad_request, json_response, not_found
 from penstock.server.http.lists import one
 
 PROTOCOLS = ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp")
 
 
-async def overview(ask: Ask) -> Response:
+async def overview(ask: ApiRequest) -> Response:
     """Say what the broker is and how much there is of everything."""
     hub = ask.hub
     totals = await ask.in_steps(totals_steps(hub))
@@ -45,7 +45,7 @@ async def overview(ask: Ask) -> Response:
     return one(ask, found)
 
 
-def _contexts(ask: Ask) -> list[Shape]:
+def _contexts(ask: ApiRequest) -> list[Shape]:
     return [
         {"node": ask.hub.node, "description": "Penstock's HTTP API", "path": "/", "ip": host, "port": str(port)}
         for protocol, host, port in ask.shell.listeners
@@ -53,19 +53,19 @@ def _contexts(ask: Ask) -> list[Shape]:
     ]
 
 
-async def nodes(ask: Ask) -> Response:
+async def nodes(ask: ApiRequest) -> Response:
     """List the one node."""
-    return told([_node(ask)])
+    return json_response([_node(ask)])
 
 
-async def node(ask: Ask) -> Response:
+async def node(ask: ApiRequest) -> Response:
     """Show the one node."""
     if ask.part("name") != ask.hub.node:
         raise not_found()
     return one(ask, _node(ask))
 
 
-def _node(ask: Ask) -> Shape:
+def _node(ask: ApiRequest) -> Shape:
     hub = ask.hub
     memory = hub.broker.gates.memory
     limit = UNLIMITED if memory is None else int(memory.thresholds.stop.bytes)
@@ -97,18 +97,18 @@ def _node(ask: Ask) -> Shape:
     }
 
 
-def _memory_alarm(hub: Hub) -> bool:
+def _memory_alarm(hub: BrokerDriver) -> bool:
     memory = hub.broker.gates.memory
     return memory is not None and not memory.gate.open
 
 
-def _disk_alarm(hub: Hub) -> bool:
+def _disk_alarm(hub: BrokerDriver) -> bool:
     """Tell whether a gate before the disk is closed that stops every producer of persistent messages."""
     disk = hub.broker.gates.disk
     return disk.is_failing() or any(each is not None and not each.gate.open for each in (disk.quota, disk.room))
 
 
-def _disk_free_limit(hub: Hub) -> int | None:
+def _disk_free_limit(hub: BrokerDriver) -> int | None:
     room = hub.broker.gates.disk.room
     mark = 0 if hub.broker.journal is None or room is None else int(room.recheck_at())
     return mark or None
@@ -122,56 +122,56 @@ def _resident_bytes() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-async def cluster_name(ask: Ask) -> Response:
+async def cluster_name(ask: ApiRequest) -> Response:
     """Name the one node as the cluster that it is."""
-    return told({"name": ask.hub.node})
+    return json_response({"name": ask.hub.node})
 
 
-async def empty(ask: Ask) -> Response:
+async def empty(ask: ApiRequest) -> Response:
     """List nothing: there is none of it here."""
-    return told([])
+    return json_response([])
 
 
 # Users
 
 
-async def whoami(ask: Ask) -> Response:
+async def whoami(ask: ApiRequest) -> Response:
     """Say who asks."""
-    return told({"name": ask.user, "tags": ask.hub.users.tags(ask.user)})
+    return json_response({"name": ask.user, "tags": ask.hub.users.tags(ask.user)})
 
 
-async def users(ask: Ask) -> Response:
+async def users(ask: ApiRequest) -> Response:
     """List users, without their passwords."""
-    return told([_user(ask.hub, name) for name in ask.hub.users.names()])
+    return json_response([_user(ask.hub, name) for name in ask.hub.users.names()])
 
 
-async def user(ask: Ask) -> Response:
+async def user(ask: ApiRequest) -> Response:
     """Show a user."""
-    return told(_user(ask.hub, _known(ask)))
+    return json_response(_user(ask.hub, _known(ask)))
 
 
-async def permissions(ask: Ask) -> Response:
+async def permissions(ask: ApiRequest) -> Response:
     """List permissions, all, of a virtual host or of a user: everybody may do everything."""
     vhost = ask.vhost_or_all()
     names = [_known(ask)] if "user" in ask.request.path_params else ask.hub.users.names()
     vhosts = list(ask.hub.broker.vhosts) if vhost is None else [vhost.name]
-    return told([_permission(name, each) for name in names for each in vhosts])
+    return json_response([_permission(name, each) for name in names for each in vhosts])
 
 
-async def permission(ask: Ask) -> Response:
+async def permission(ask: ApiRequest) -> Response:
     """Show what a user may do in a virtual host."""
     vhost = ask.vhost_or_all()
-    return told(_permission(_known(ask), "/" if vhost is None else vhost.name))
+    return json_response(_permission(_known(ask), "/" if vhost is None else vhost.name))
 
 
-def _known(ask: Ask) -> str:
+def _known(ask: ApiRequest) -> str:
     name = ask.part("user")
     if name not in ask.hub.users.names():
         raise not_found()
     return name
 
 
-def _user(hub: Hub, name: str) -> Shape:
+def _user(hub: BrokerDriver, name: str) -> Shape:
     return {"name": name, "tags": hub.users.tags(name), "limits": {}}
 
 
@@ -182,48 +182,50 @@ def _permission(name: str, vhost: str) -> Shape:
 # Health
 
 
-async def healthy(ask: Ask) -> Response:
+async def healthy(ask: ApiRequest) -> Response:
     """Say that it is well: whoever answers is."""
-    return told({"status": "ok"})
+    return json_response({"status": "ok"})
 
 
-async def alone(ask: Ask) -> Response:
+async def alone(ask: ApiRequest) -> Response:
     """Say that no other node depends on this one."""
-    return told({"status": "ok", "reason": "single node cluster"})
+    return json_response({"status": "ok", "reason": "single node cluster"})
 
 
-async def aliveness(ask: Ask) -> Response:
+async def aliveness(ask: ApiRequest) -> Response:
     """Say whether a virtual host is there."""
     ask.vhost_or_all()
-    return told({"status": "ok"})
+    return json_response({"status": "ok"})
 
 
-async def alarms(ask: Ask) -> Response:
+async def alarms(ask: ApiRequest) -> Response:
     """Say whether the node's memory gate, or one before the disk, is closed: RabbitMQ's alarms."""
     closed = [("memory", _memory_alarm(ask.hub)), ("disk", _disk_alarm(ask.hub))]
     found = [{"node": ask.hub.node, "resource": resource} for resource, alarm in closed if alarm]
     if not found:
-        return told({"status": "ok"})
-    return told({"status": "failed", "reason": "There are alarms in effect", "alarms": found}, 503)
+        return json_response({"status": "ok"})
+    return json_response({"status": "failed", "reason": "There are alarms in effect", "alarms": found}, 503)
 
 
-async def port_listener(ask: Ask) -> Response:
+async def port_listener(ask: ApiRequest) -> Response:
     """Say whether somebody listens on a port."""
     said = ask.part("port")
     if not said.isdecimal() or len(said) > 5:
-        raise bad("Invalid port")
+        raise bad_request("Invalid port")
     ports = [port for _, _, port in ask.shell.listeners]
     if int(said) in ports:
-        return told({"status": "ok", "port": int(said)})
+        return json_response({"status": "ok", "port": int(said)})
     answer = {"status": "failed", "reason": "No active listener", "missing": int(said), "ports": ports}
-    return told(answer, 503)
+    return json_response(answer, 503)
 
 
-async def protocol_listener(ask: Ask) -> Response:
+async def protocol_listener(ask: ApiRequest) -> Response:
     """Say whether a protocol is spoken."""
     said = ask.part("protocol")
     protocol = "amqp" if said.lower() in PROTOCOLS else said
     spoken = sorted({each for each, _, _ in ask.shell.listeners})
     if protocol in spoken:
-        return told({"status": "ok", "protocol": protocol})
-    return told({"status": "failed", "reason": "No active listener", "missing": said, "protocols": spoken}, 503)
+        return json_response({"status": "ok", "protocol": protocol})
+    return json_response(
+        {"status": "failed", "reason": "No active listener", "missing": said, "protocols": spoken}, 503
+    )

@@ -13,7 +13,17 @@ from penstock.core.exchange import Exchange
 from penstock.core.queue import Queue
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, ResourceLocked
-from penstock.server.http.ask import DEFAULT_EXCHANGE, Ask, bad, flag, not_found, nothing, short, table, text
+from penstock.server.http.ask import (
+    DEFAULT_EXCHANGE,
+    ApiRequest,
+    bad_request,
+    flag,
+    no_content,
+    not_found,
+    short,
+    table,
+    text,
+)
 from penstock.server.http.lists import collected, listed, one
 from penstock.wire.amqp091.codec import CodecError, encode_table
 
@@ -24,24 +34,24 @@ def arguments_of(fields: shapes.Shape) -> dict[str, object]:
     try:
         encode_table(arguments)
     except CodecError as error:
-        raise bad(f"arguments: {error.reason}") from None
+        raise bad_request(f"arguments: {error.reason}") from None
     return arguments
 
 
 # Queues
 
 
-async def queues(ask: Ask) -> Response:
+async def queues(ask: ApiRequest) -> Response:
     """List queues, all or of a virtual host."""
     return await listed(ask, await collected(ask, "queues", ask.vhost_or_all()))
 
 
-async def queue(ask: Ask) -> Response:
+async def queue(ask: ApiRequest) -> Response:
     """Show a queue."""
     return one(ask, shapes.queue_in_full(ask.queue(), ask.hub))
 
 
-async def declare_queue(ask: Ask) -> Response:
+async def declare_queue(ask: ApiRequest) -> Response:
     """Declare a queue: 201 if it is new, 204 if it is there as it is asked for."""
     fields = await ask.fields()
     vhost, name = ask.vhost(), short(ask.part("name"), "a queue's name")
@@ -52,33 +62,33 @@ async def declare_queue(ask: Ask) -> Response:
         name, arguments_of(fields), flag(fields, "durable"), flag(fields, "auto_delete"), None, None
     )
     ask.hub.broker.touch_queue(found)
-    return nothing(204 if there else 201)
+    return no_content(204 if there else 201)
 
 
-async def delete_queue(ask: Ask) -> Response:
+async def delete_queue(ask: ApiRequest) -> Response:
     """Delete a queue; if-empty=true and if-unused=true are conditions."""
     ask.begin()
     found = ask.queue()
     if found.owner is not None:
         raise ResourceLocked(f"queue '{found.name}' is exclusive: it belongs to the connection that declared it")
     ask.hub.broker.delete_queue(found, ask.flag("if-unused"), ask.flag("if-empty"))
-    return nothing()
+    return no_content()
 
 
 # Exchanges
 
 
-async def exchanges(ask: Ask) -> Response:
+async def exchanges(ask: ApiRequest) -> Response:
     """List exchanges, all or of a virtual host."""
     return await listed(ask, await collected(ask, "exchanges", ask.vhost_or_all()))
 
 
-async def exchange(ask: Ask) -> Response:
+async def exchange(ask: ApiRequest) -> Response:
     """Show an exchange."""
     return one(ask, shapes.exchange_of(ask.vhost(), ask.exchange()))
 
 
-async def declare_exchange(ask: Ask) -> Response:
+async def declare_exchange(ask: ApiRequest) -> Response:
     """Declare an exchange: 201 if it is new, 204 if it is there as it is asked for."""
     fields = await ask.fields()
     vhost, name = ask.vhost(), short(ask.exchange_name(), "an exchange's name")
@@ -93,30 +103,30 @@ async def declare_exchange(ask: Ask) -> Response:
         flag(fields, "auto_delete"),
         flag(fields, "internal"),
     )
-    return nothing(204 if there else 201)
+    return no_content(204 if there else 201)
 
 
-async def delete_exchange(ask: Ask) -> Response:
+async def delete_exchange(ask: ApiRequest) -> Response:
     """Delete an exchange; if-unused=true is a condition."""
     ask.begin()
     ask.vhost().delete_exchange(ask.exchange().name, ask.flag("if-unused"))
-    return nothing()
+    return no_content()
 
 
 # Bindings
 
 
-async def all_bindings(ask: Ask) -> Response:
+async def all_bindings(ask: ApiRequest) -> Response:
     """List bindings, all or of a virtual host."""
     return await listed(ask, await collected(ask, "bindings", ask.vhost_or_all()), shape_binding)
 
 
-async def bindings_of_queue(ask: Ask) -> Response:
+async def bindings_of_queue(ask: ApiRequest) -> Response:
     """List the bindings that lead to a queue."""
     return await listed(ask, bindings_to(ask.vhost(), ask.queue(), None), shape_binding)
 
 
-async def bindings_from_exchange(ask: Ask) -> Response:
+async def bindings_from_exchange(ask: ApiRequest) -> Response:
     """List the bindings that lead from an exchange."""
     source, vhost = ask.exchange(), ask.vhost()
     if source.name == "":
@@ -126,22 +136,22 @@ async def bindings_from_exchange(ask: Ask) -> Response:
     return await listed(ask, items, shape_binding)
 
 
-async def bindings_to_exchange(ask: Ask) -> Response:
+async def bindings_to_exchange(ask: ApiRequest) -> Response:
     """List the bindings that lead to an exchange."""
     return await listed(ask, bindings_to(ask.vhost(), None, ask.exchange()), shape_binding)
 
 
-async def bindings_between(ask: Ask) -> Response:
+async def bindings_between(ask: ApiRequest) -> Response:
     """List the bindings from an exchange to a queue or exchange."""
     return await listed(ask, _between(ask), shape_binding)
 
 
-async def binding(ask: Ask) -> Response:
+async def binding(ask: ApiRequest) -> Response:
     """Show a binding, by its key."""
     return one(ask, shape_binding(ask.hub, _named(ask)))
 
 
-async def bind(ask: Ask) -> Response:
+async def bind(ask: ApiRequest) -> Response:
     """Bind a queue or an exchange to an exchange; says where the binding is."""
     fields = await ask.fields()
     vhost, source, name = ask.vhost(), ask.exchange_name("source"), ask.part("destination")
@@ -149,10 +159,10 @@ async def bind(ask: Ask) -> Response:
     found, target = _destination(vhost, ask.part("kind"), name)
     vhost.bind(source, found, target, key, arguments)
     where = quote(shapes.properties_key(key, arguments), safe="")
-    return nothing(201, {"Location": f"{quote(name, safe='')}/{where}"})
+    return no_content(201, {"Location": f"{quote(name, safe='')}/{where}"})
 
 
-async def unbind(ask: Ask) -> Response:
+async def unbind(ask: ApiRequest) -> Response:
     """Remove a binding, by its key."""
     ask.begin()
     item = _named(ask)
@@ -160,7 +170,7 @@ async def unbind(ask: Ask) -> Response:
     if not isinstance(thing, Binding):
         raise AccessRefused("operation not permitted on the default exchange")
     ask.vhost().unbind(thing.source.name, thing.queue, thing.exchange, thing.key, thing.arguments)
-    return nothing()
+    return no_content()
 
 
 def _destination(vhost: VirtualHost, kind: str, name: str) -> tuple[Queue | None, Exchange | None]:
@@ -171,7 +181,7 @@ def _destination(vhost: VirtualHost, kind: str, name: str) -> tuple[Queue | None
     raise not_found()
 
 
-def _between(ask: Ask) -> list[Item]:
+def _between(ask: ApiRequest) -> list[Item]:
     vhost, source = ask.vhost(), ask.exchange("source")
     found, target = _destination(vhost, ask.part("kind"), ask.part("destination"))
     if source.name == "":
@@ -183,7 +193,7 @@ def _between(ask: Ask) -> list[Item]:
     ]
 
 
-def _named(ask: Ask) -> Item:
+def _named(ask: ApiRequest) -> Item:
     wanted = ask.part("key")
     for item in _between(ask):
         thing = item.thing

@@ -15,46 +15,46 @@ from penstock.adapter.importing import import_steps
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError
 from penstock.flow.work import Steps
-from penstock.server.http.ask import Ask, bad, not_found, nothing, told
+from penstock.server.http.ask import ApiRequest, bad_request, json_response, no_content, not_found
 from penstock.server.http.lists import collected, listed, one
 
 EXPORTED_AT_ONCE: Final = 100
 """Things of an export that are made in a slice."""
 
 
-async def vhosts(ask: Ask) -> Response:
+async def vhosts(ask: ApiRequest) -> Response:
     """List virtual hosts."""
     return await listed(ask, await collected(ask, "vhosts", None))
 
 
-async def vhost(ask: Ask) -> Response:
+async def vhost(ask: ApiRequest) -> Response:
     """Show a virtual host."""
     found = ask.vhost_or_all()
     assert found is not None
     return one(ask, shapes.virtual_host(found, ask.hub))
 
 
-async def declare_vhost(ask: Ask) -> Response:
+async def declare_vhost(ask: ApiRequest) -> Response:
     """Make a virtual host: 201 if it is new, 204 if it is there. What the body says about it is not kept."""
     await ask.fields()
-    return nothing(201 if hosting.declare_vhost(ask.hub, ask.part("vhost")) else 204)
+    return no_content(201 if hosting.declare_vhost(ask.hub, ask.part("vhost")) else 204)
 
 
-async def delete_vhost(ask: Ask) -> Response:
+async def delete_vhost(ask: ApiRequest) -> Response:
     """Delete a virtual host and all that is in it; its connections are closed."""
     ask.begin()
     if ask.part("vhost") not in ask.hub.broker.vhosts:
         raise not_found()
     await ask.in_turn(hosting.delete_vhost_steps(ask.hub, ask.part("vhost")))
-    return nothing()
+    return no_content()
 
 
-async def export(ask: Ask) -> Response:
+async def export(ask: ApiRequest) -> Response:
     """Give the definitions, of all virtual hosts or of one, some things at a time."""
     return StreamingResponse(_export(ask, ask.vhost_or_all()), media_type="application/json")
 
 
-async def _export(ask: Ask, only: VirtualHost | None) -> AsyncIterator[bytes]:
+async def _export(ask: ApiRequest, only: VirtualHost | None) -> AsyncIterator[bytes]:
     head = definitions.head(ask.hub, only is None)
     yield _json(head)[:-1]
     for section in definitions.SECTIONS:
@@ -79,17 +79,17 @@ def _json(content: object) -> bytes:
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-async def import_(ask: Ask) -> Response:
+async def import_(ask: ApiRequest) -> Response:
     """Import definitions: everything or nothing, and what is wrong is told with line and key (400)."""
     only = ask.vhost_or_all()
     kind = ask.request.headers.get("content-type", "")
     if kind.startswith("multipart/"):
-        raise bad("definitions are read from a body in JSON, not from a form")
+        raise bad_request("definitions are read from a body in JSON, not from a form")
     await _imported(ask, await ask.body(BYTES_MOST), None if only is None else only.name)
-    return nothing()
+    return no_content()
 
 
-async def _imported(ask: Ask, body: bytes, vhost: str | None) -> None:
+async def _imported(ask: ApiRequest, body: bytes, vhost: str | None) -> None:
     """Wait until definitions have been imported; they are, also if nobody waits any more. Raises BrokerError."""
     known: asyncio.Future[BrokerError | None] = ask.shell.loop.create_future()
     ask.hub.scheduler.start(_import_steps(ask, body, vhost, known))
@@ -99,7 +99,9 @@ async def _imported(ask: Ask, body: bytes, vhost: str | None) -> None:
         raise error
 
 
-def _import_steps(ask: Ask, body: bytes, vhost: str | None, known: asyncio.Future[BrokerError | None]) -> Steps[None]:
+def _import_steps(
+    ask: ApiRequest, body: bytes, vhost: str | None, known: asyncio.Future[BrokerError | None]
+) -> Steps[None]:
     refusal: BrokerError | None = None
     try:
         yield from import_steps(ask.hub, body, vhost)
@@ -109,11 +111,11 @@ def _import_steps(ask: Ask, body: bytes, vhost: str | None, known: asyncio.Futur
         known.set_result(refusal)
 
 
-async def policies(ask: Ask) -> Response:
+async def policies(ask: ApiRequest) -> Response:
     """List the settings of queues by pattern as policies: those that were set by command, and those of the file."""
     only = ask.vhost_or_all()
     hosts = list(ask.hub.broker.vhosts) if only is None else [only.name]
-    return told(
+    return json_response(
         [
             {
                 "vhost": host,
