@@ -179,7 +179,8 @@ def filled(store: PostgresStore) -> None:
             committing(
                 rows=[some_row(number, 5000), some_page(100 + number, 1, number, 5000)],
                 notes=[some_note(200 + number)],
-                things=[MetadataRecord("queue", f"q{number}", some_octets(number, 100))], positions=[QueuePosition(number, 5, 5)],
+                things=[MetadataRecord("queue", f"q{number}", some_octets(number, 100))],
+                positions=[QueuePosition(number, 5, 5)],
             )
         )  # fmt: skip
 

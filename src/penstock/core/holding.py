@@ -98,7 +98,8 @@ class HeldPublish(Held):
 
     def reason(self, own: list[Gate], now: float) -> str:
         """Say that it is refused at its deadline, and what stopped it, without where it was addressed to."""
-        return f"refused after {road.deadline_words(self.queues)}; {road.refusal_reason(self.queues, self.first_closed_gate(own, now))}"
+        reason = road.refusal_reason(self.queues, self.first_closed_gate(own, now))
+        return f"refused after {road.deadline_words(self.queues)}; {reason}"
 
 
 class HoldBudget:

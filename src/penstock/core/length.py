@@ -158,8 +158,8 @@ class Length:
         bodies = f", {int(self.bodies):,} bytes of bodies," if self._weighs else ""
         ready = self.ready()
         return (
-            f"{int(ready):,} message{'' if ready == 1 else 's'}{bodies} ready, of a max-length of {self.most.describe()}, "
-            "which does not count what consumers have"
+            f"{int(ready):,} message{'' if ready == 1 else 's'}{bodies} ready, of a max-length of "
+            f"{self.most.describe()}, which does not count what consumers have"
         )
 
 

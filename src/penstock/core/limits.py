@@ -118,7 +118,8 @@ def _disk(thing: str, words: dict[str, SettingValue]) -> DiskLimits:
         if underfull is not None and not underfull.none:
             if underfull.number > overfull.number:
                 raise PreconditionFailed(
-                    f"{thing}: {underfull.describe()} is above {overfull.describe()}; its gate would close and open at once"
+                    f"{thing}: {underfull.describe()} is above {overfull.describe()}; "
+                    "its gate would close and open at once"
                 )
             found.underfull = underfull.number
     elif underfull is not None and not underfull.none:

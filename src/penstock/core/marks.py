@@ -82,8 +82,8 @@ def resolve_unit(
         resume = resume_word.number
         if stop == UNLIMITED:
             raise PreconditionFailed(
-                f"{thing}: {resume_word.describe()} has no stop threshold to go with; give stop-{unit} or capacity-{unit} "
-                "as well"
+                f"{thing}: {resume_word.describe()} has no stop threshold to go with; "
+                f"give stop-{unit} or capacity-{unit} as well"
             )
     elif stop != UNLIMITED:
         share = percent(words.get("resume-percent"), defaults.resume_percent)

@@ -173,8 +173,8 @@ def lengths_as_capacity(queue: str, words: dict[str, SettingValue]) -> dict[str,
             continue
         if other is not None and other.rank == word.rank and other.value() != word.value():
             raise PreconditionFailed(
-                f"queue '{queue}': {other.describe()} contradicts {word.describe()}; both set {capacity} with an overflow "
-                "policy other than drop-head, reject-publish and reject-publish-dlx"
+                f"queue '{queue}': {other.describe()} contradicts {word.describe()}; both set {capacity} "
+                "with an overflow policy other than drop-head, reject-publish and reject-publish-dlx"
             )
         if other is None or word.rank < other.rank:
             found[capacity] = word

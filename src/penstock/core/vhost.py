@@ -322,7 +322,8 @@ class VirtualHost:
             raise ResourceError(f"vhost '{self.name}' has {BINDINGS_MAX} bindings, the most it may have")
         binding = Binding(origin, queue, exchange, key, arguments)
         if not from_store:
-            thing = f"binding from exchange '{source}' to {binding.binding_key[0]} '{binding.binding_key[1]}' in vhost '{self.name}'"
+            kind, target = binding.binding_key[0], binding.binding_key[1]
+            thing = f"binding from exchange '{source}' to {kind} '{target}' in vhost '{self.name}'"
             self.gates.metadata.admit(thing, self.name, arguments, times_kept(origin))
         check_writable(self.gates.broker.journal, is_durable(binding))
         self.bindings.add(binding)

@@ -135,7 +135,10 @@ declarations = st.one_of(
     ),
     st.builds(
         lambda v, n, args, d, a, shared: _within(
-            v, lambda hub, vhost: hub.broker.touch_queue(vhost.declare_queue(n, args, d, a, None if shared else hub, hub))
+            v,
+            lambda hub, vhost: hub.broker.touch_queue(
+                vhost.declare_queue(n, args, d, a, None if shared else hub, hub)
+            ),
         ),
         hosts, names, queue_arguments, mostly, flags, mostly,
     ),

@@ -30,7 +30,7 @@ def costs(house: Kept) -> tuple[list[int], int]:
             next(steps)
         except StopIteration as end:
             found.append(int(work.done) - before)
-            return found, len(end.value.things)
+            return found, len(end.value.metadata)
         found.append(int(work.done) - before)
 
 
@@ -61,7 +61,7 @@ def test_what_is_put_together_in_slices_is_what_is_put_together_at_once() -> Non
             break
     at_once = encode(other.journal, other.journal.take(), WALL)
     assert slices > MANY
-    assert in_slices.things == at_once.metadata
+    assert in_slices.metadata == at_once.metadata
     assert in_slices.positions == at_once.positions
 
 
@@ -79,5 +79,5 @@ def test_a_queue_that_is_deleted_while_it_is_put_together_is_gone_with_the_next_
         first = end.value
     house.journal.written()
     then = encode(house.journal, house.journal.take(), WALL)
-    assert [thing.data is None for thing in first.things if thing.key.endswith(f"q{MANY - 1}")] == [False]
-    assert [thing.data is None for thing in then.metadata if thing.key.endswith(f"q{MANY - 1}")] == [True]
+    assert [record.data is None for record in first.metadata if record.key.endswith(f"q{MANY - 1}")] == [False]
+    assert [record.data is None for record in then.metadata if record.key.endswith(f"q{MANY - 1}")] == [True]

@@ -39,7 +39,7 @@ class XDeathCodec(DeathHeaderCodec):
         self.control = control
 
     def write(self, content: bytes, death: DeathRecord) -> bytes | None:
-        """See `DeathHeaderCodec.write`; None: the headers cannot be read, or what is written would not fit into a frame."""
+        """See `DeathHeaderCodec.write`; None: the headers cannot be read, or the result would not fit into a frame."""
         try:
             message = HeaderRewriter(content)
             deaths = _deaths(message.headers)
