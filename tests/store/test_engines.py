@@ -82,7 +82,10 @@ def test_a_commit_that_is_tried_again_after_others_did_not_come_between_changes_
         commit = committing(
             rows=[some_row(4), some_row(5)], rows_gone=[1, 5], notes_gone=[3], positions=[QueuePosition(1, 2, 3)],
             things=[
-                MetadataRecord("queue", "a", None), MetadataRecord("queue", "a", b"3"), MetadataRecord("queue", "b", b"2")],
+                MetadataRecord("queue", "a", None),
+                MetadataRecord("queue", "a", b"3"),
+                MetadataRecord("queue", "b", b"2"),
+            ],
         )  # fmt: skip
         for _ in range(3):
             store.commit(commit)

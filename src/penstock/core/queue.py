@@ -140,7 +140,7 @@ class Queue(QueueCounters):
         self.update_gate(now)
 
     def append(self, address: Envelope, content: bytes, charge: i64, now: float) -> None:
-        """Put a message at the end, where that crosses no threshold (`fast_path_max_messages`, `withheld_max_messages`)."""
+        """Put a message at the end where that crosses no threshold; `fast_path_max_messages` and the like decide."""
         self.tail += 1
         if address.persistent and self.storage is not None:
             message = StoredMessage(address, content, charge, self.tail, now)

@@ -247,7 +247,7 @@ class Connection(FrameReader):
         return (answers is not None and answers.waiting > 0) or (deliveries is not None and deliveries.must_wait())
 
     def await_disk(self, declared: i64) -> None:
-        """Let the output wait if anything was declared or deleted since `DurableChanges.durable_declarations` was so much."""
+        """Let the output wait if anything durable was declared or deleted since `durable_declarations` was `declared`."""
         if self.broker.durable_changes.durable_declarations != declared and self.durable_replies is not None:
             self.durable_replies.wait()
 
