@@ -11,16 +11,16 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from penstock.adapter.amqp091.connection import Connection
-from penstock.adapter.amqp091.peer import Peer
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.keeping.commits import encode
-from penstock.adapter.policy import ConnectionLimits
-from penstock.adapter.users import Users
 from penstock.core.broker import Broker
-from penstock.core.journal import Journal
-from penstock.core.queue import Queue
-from penstock.core.settings import Defaults
+from penstock.core.journal.journal import Journal
+from penstock.core.queue.queue import Queue
+from penstock.core.settings.queue_settings import Defaults
+from penstock.driver.driver import BrokerDriver
+from penstock.management.users import Users
+from penstock.persistence.transaction_encoder import encode
+from penstock.protocols.amqp091.connection import Connection
+from penstock.protocols.amqp091.connection_state import Peer
+from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 from penstock.wire.sasl import plain_response

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.store.commit import MessageRow, SettlementRecord, StoreTransaction
+from penstock.store.records import MessageRow, SettlementRecord, StoreTransaction
 from penstock.store.sqlite import SqliteStore
 
 ROOT = Path(__file__).resolve().parent.parent

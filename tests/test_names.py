@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.errors import NotImplementedHere, PreconditionFailed
-from penstock.names import (
+from penstock.setting_names import (
     ALIASES,
     OURS,
     OVERFLOW_ALIASES,
@@ -16,7 +16,7 @@ from penstock.names import (
     read_pattern,
     read_settings,
 )
-from penstock.names.words import NEGATIVE_IS_NONE, SCOPED_ALIASES, ZERO_IS_NONE
+from penstock.setting_names.setting_names import NEGATIVE_IS_NONE, SCOPED_ALIASES, ZERO_IS_NONE
 
 TEXTS: dict[str, object] = {
     "overflow": "reject",

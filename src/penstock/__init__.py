@@ -22,12 +22,12 @@ __all__ = ["Broker", "__version__", "compiled"]
 
 __version__ = "0.1.0"
 
-_PURE_PACKAGES = ("flow", "core", "wire", "adapter")
+_PURE_PACKAGES = ("flow", "core", "wire", "protocols", "persistence", "management", "driver")
 
 
 @cache
 def compiled() -> bool:
-    """Tell whether the packages flow, core, wire and adapter run compiled by mypyc, every module of them.
+    """Tell whether the pure packages run compiled by mypyc, every module of them.
 
     Python prefers an extension module to the source of the same name beside it, so the files are all that counts.
     """

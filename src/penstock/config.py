@@ -16,17 +16,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.adapter.users import TAGS
-from penstock.core.metadata import ARGUMENTS_BYTES, TABLE_OCTETS_MAX
-from penstock.core.settings import (
+from penstock.core.gates.metadata_memory import ARGUMENTS_BYTES, TABLE_OCTETS_MAX
+from penstock.core.settings.queue_settings import (
     DEFAULT_CAPACITY_BYTES,
     DEFAULT_HOLD_DEADLINE_S,
     DEFAULT_RESUME_PERCENT,
     DEFAULT_STOP_PERCENT,
 )
 from penstock.errors import BrokerError, ConfigError
-from penstock.names import ALIASES, SCOPES, SettingValue, read_pattern, read_settings
-from penstock.names.words import SCOPED_ALIASES
+from penstock.management.users import TAGS
+from penstock.setting_names import ALIASES, SCOPES, SettingValue, read_pattern, read_settings
+from penstock.setting_names.setting_names import SCOPED_ALIASES
 
 RANGES: Final[dict[str, tuple[int, int]]] = {
     "frame-max": (4096, 2**31 - 1),

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from penstock.client import ControlError
 from pyspark_penstock.blocks import Block, decode
+from pyspark_penstock.connections import BrokerLink, shared_link
 from pyspark_penstock.errors import BlockError
-from pyspark_penstock.links import BrokerLink, shared_link
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address
 from pyspark_penstock.planner import refused

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.client import ControlError
+from pyspark_penstock.connections import BrokerLink
 from pyspark_penstock.errors import CursorError
-from pyspark_penstock.links import BrokerLink
 from pyspark_penstock.offsets import Positions, Range, advanced, ahead, filled, key_of, lost
 from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address

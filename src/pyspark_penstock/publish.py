@@ -26,8 +26,8 @@ from penstock.client import (
     Publisher,
     Timeout,
 )
+from pyspark_penstock.connections import BrokerLink, drop_connection, shared_connection
 from pyspark_penstock.errors import PublishFailed, SparkSourceError
-from pyspark_penstock.links import BrokerLink, drop_connection, shared_connection
 from pyspark_penstock.options import Retries, SinkOptions
 from pyspark_penstock.rows import Rows, rows_of
 

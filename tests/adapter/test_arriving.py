@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.adapter.amqp091.arriving import PIECE_BYTES
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.policy import ConnectionLimits
-from penstock.core.gates import Gates
+from penstock.core.gates.registry import Gates
+from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
 from tests.adapter.dialogue import Dialogue, make_hub

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from penstock.adapter.amqp091.content import body_of
-from penstock.adapter.answering import text_steps
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.listing import consumers_steps, window
-from penstock.adapter.totals import totals_steps
-from penstock.core import changes
-from penstock.core.consumer import Consumer
+from penstock.core.consume.consumer import Consumer
+from penstock.core.settings import changes
+from penstock.driver.driver import BrokerDriver
 from penstock.flow.work import SHARE, Steps, WorkMeter, finish
-from penstock.names import read_settings
+from penstock.management.answer_text import text_steps
+from penstock.management.listing import consumers_steps, window
+from penstock.management.totals import totals_steps
+from penstock.protocols.amqp091.content_frames import body_of
+from penstock.setting_names import read_settings
 from penstock.wire.amqp091.codec import Properties
 from tests.adapter.dialogue import Dialogue, make_hub, publish
 

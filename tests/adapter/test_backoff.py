@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.adapter.amqp091.connection import Connection
-from penstock.adapter.amqp091.peer import CLOSED, THIS_MACHINE, Peer
-from penstock.adapter.backoff import REMEMBERED, USER_WAITING_MOST, WAITING_MOST, Backoff
-from penstock.adapter.hub import BrokerDriver
+from penstock.driver.driver import BrokerDriver
+from penstock.protocols.amqp091.connection import Connection
+from penstock.protocols.amqp091.connection_state import CLOSED, THIS_MACHINE, Peer
+from penstock.protocols.common.login_backoff import REMEMBERED, USER_WAITING_MOST, WAITING_MOST, Backoff
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.sasl import plain_response

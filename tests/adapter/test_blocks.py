@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import struct
 
-from penstock.adapter.amqp091.content import make_content
-from penstock.adapter.blocks import ALIGNMENT, MAGIC, encode_block
 from penstock.core.message import Envelope, Message
+from penstock.management.arrow_blocks import ALIGNMENT, MAGIC, encode_block
+from penstock.protocols.amqp091.content_frames import make_content
 from penstock.wire.amqp091.codec import Properties
 
 

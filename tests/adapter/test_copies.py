@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.adapter.amqp091.content import body_of, make_content, properties_of
-from penstock.adapter.amqp091.copies import copies_of, may_have_cc, without_blind_copies
-from penstock.adapter.publication import SinglePublish
 from penstock.core.message import BCC_KEY_OVERHEAD, BCC_OVERHEAD
+from penstock.protocols.amqp091.cc_bcc import copies_of, may_have_cc, without_blind_copies
+from penstock.protocols.amqp091.content_frames import body_of, make_content, properties_of
+from penstock.protocols.common.single_publish import SinglePublish
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 from tests.adapter.dialogue import Dialogue, make_hub

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.adapter.amqp091.content import body_of, header_payload, make_content, properties_of
-from penstock.adapter.amqp091.deaths import DEATHS_KEPT, XDeathCodec
-from penstock.core.letters import DeathRecord
+from penstock.core.publish.death_record import DeathRecord
+from penstock.protocols.amqp091.content_frames import body_of, header_payload, make_content, properties_of
+from penstock.protocols.amqp091.x_death import DEATHS_KEPT, XDeathCodec
 from penstock.wire.amqp091.codec import Properties, decode_properties, encode_table
 from tests.adapter.dialogue import make_hub
 from tests.adapter.test_header import properties

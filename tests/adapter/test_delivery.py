@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
-from penstock.adapter.amqp091.content import body_of, header_payload, make_content, properties_of
-from penstock.adapter.amqp091.delivery import DeliveryHead, write_confirm, write_content, write_deliveries
 from penstock.core.message import Envelope, Message
+from penstock.protocols.amqp091.content_frames import body_of, header_payload, make_content, properties_of
+from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_content, write_deliveries
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, decode_properties, encode_header, frame, method_frame
 from tests.adapter.dialogue import Dialogue, cut, make_hub, publish

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from penstock.adapter.amqp091.connection import OUTPUT_FULL
-from penstock.adapter.amqp091.peer import Peer
-from penstock.adapter.hub import BrokerDriver
 from penstock.core.broker import CONSUMERS_OF_A_CHANNEL
+from penstock.driver.driver import BrokerDriver
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.work import SHARE
+from penstock.protocols.amqp091.connection import OUTPUT_FULL
+from penstock.protocols.amqp091.connection_state import Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from penstock.wire.sasl import plain_response

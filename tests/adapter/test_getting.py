@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.core.lifetime import EXPIRED_A_TURN, EXPIRED_AT_ONCE, EXPIRED_WORK
 from penstock.core.message import Envelope
-from penstock.core.queue import Queue
+from penstock.core.queue.expiry import EXPIRED_A_TURN, EXPIRED_AT_ONCE, EXPIRED_WORK
+from penstock.core.queue.queue import Queue
 from penstock.flow.work import SHARE
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame

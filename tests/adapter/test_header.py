@@ -6,7 +6,6 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from penstock.adapter.amqp091.header import UNFIT, property_flags, table_fits
 from penstock.wire.amqp091.codec import (
     CodecError,
     Properties,
@@ -15,6 +14,7 @@ from penstock.wire.amqp091.codec import (
     encode_header,
     encode_table,
 )
+from penstock.wire.amqp091.content_header import UNFIT, property_flags, table_fits
 from tests.profiles import examples
 from tests.wire import strategies
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adapter import json_reader
-from penstock.adapter.json_reader import JsonError, JsonReader
+from penstock.management import json_reader
+from penstock.management.json_reader import JsonError, JsonReader
 
 texts = st.text(max_size=40) | st.text(alphabet='"\\\n\u20ac\U0001f600x', max_size=400)
 values = st.recursive(

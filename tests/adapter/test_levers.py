@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.profiles import PROFILES, UNKNOWN, profile_of
+from penstock.driver.driver import BrokerDriver
+from penstock.protocols.amqp091.client_profiles import PROFILES, UNKNOWN, profile_of
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, decode_method, method_frame
 from tests.adapter.dialogue import Dialogue, Frame, make_hub, publish

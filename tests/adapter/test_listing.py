@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adapter import definitions
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.listing import KINDS, window
+from penstock.driver.driver import BrokerDriver
+from penstock.management import definitions_export
+from penstock.management.listing import KINDS, window
 from tests.adapter.dialogue import Dialogue, make_hub
 
 
@@ -58,7 +58,7 @@ def test_an_export_leaves_out_what_is_predeclared_or_exclusive_wherever_a_window
             found = []
             after: int | None = 0
             while after is not None:
-                part = definitions.window(hub, section, None, after, size)
-                found += definitions.exported(part.items, True)
+                part = definitions_export.window(hub, section, None, after, size)
+                found += definitions_export.exported(part.items, True)
                 after = part.end()
             assert len(found) == count, (section, size)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 
-from penstock.adapter.amqp091.connection import Connection
-from penstock.adapter.amqp091.peer import Peer, place_of
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.policy import ConnectionLimits
+from penstock.driver.driver import BrokerDriver
+from penstock.protocols.amqp091.connection import Connection
+from penstock.protocols.amqp091.connection_state import Peer, place_of
+from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from penstock.wire.sasl import plain_response

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adapter.hub import BrokerDriver
-from penstock.core.changes import set_settings
-from penstock.names import read_settings
+from penstock.core.settings.changes import set_settings
+from penstock.driver.driver import BrokerDriver
+from penstock.setting_names import read_settings
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, decode_method, method_frame
 from tests.adapter.dialogue import Dialogue, Frame, make_hub, publish

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adapter import overview
-from penstock.adapter.overview import GATES_TOLD
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.work import finish
+from penstock.management import blocked_overview
+from penstock.management.blocked_overview import GATES_TOLD
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.adapter.dialogue import Dialogue, publish
@@ -74,8 +74,8 @@ def test_an_answer_counts_as_work() -> None:
     for number in range(5):
         filled(scene, f"q{number}")
     before = scene.hub.broker.work.done
-    finish(overview.of_everything_steps(scene.hub, "/"))
-    assert scene.hub.broker.work.done - before >= 5 * overview.GATE_WORK
+    finish(blocked_overview.of_everything_steps(scene.hub, "/"))
+    assert scene.hub.broker.work.done - before >= 5 * blocked_overview.GATE_WORK
 
 
 def test_an_answer_about_many_producers_takes_several_turns_and_leaves_out_who_went_meanwhile() -> None:
@@ -83,7 +83,7 @@ def test_an_answer_about_many_producers_takes_several_turns_and_leaves_out_who_w
     gone = filled(scene, "a")
     filled(scene, "b")
     work = scene.hub.broker.work
-    steps = overview.of_everything_steps(scene.hub, "/")
+    steps = blocked_overview.of_everything_steps(scene.hub, "/")
     work.limit = work.done + 1
     next(steps)
     scene.hub.disconnect(gone.connection)
@@ -173,5 +173,5 @@ def test_dead_letters_that_wait_are_among_those_who_are_blocked() -> None:
 def test_advice_for_a_queue_elsewhere_names_its_virtual_host() -> None:
     scene = Scene()
     filled(scene, "orders")
-    answer = finish(overview.of_everything_steps(scene.hub, "staging"))
+    answer = finish(blocked_overview.of_everything_steps(scene.hub, "staging"))
     assert str(answer["sentences"]).count("advice, in vhost /: start a consumer of queue orders") == 1

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adapter.places import line_of
+from penstock.management.json_position import line_of
 
 TEXT = """
 {

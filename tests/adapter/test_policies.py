@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adapter.policies import pattern_of, regex_of
-from penstock.core.changes import matches
+from penstock.core.settings.changes import matches
 from penstock.errors import PreconditionFailed
+from penstock.management.rabbitmq_policies import pattern_of, regex_of
 
 
 @pytest.mark.parametrize(

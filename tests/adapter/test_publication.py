@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.publication import SinglePublish
+from penstock.driver.driver import BrokerDriver
+from penstock.protocols.common.single_publish import SinglePublish
 from penstock.wire.amqp091.codec import Properties
 from tests.adapter.dialogue import Dialogue, make_hub
 

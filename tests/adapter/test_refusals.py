@@ -1,6 +1,6 @@
 """Refusals of strangers in the log: one line a second of each kind, the others counted."""
 
-from penstock.adapter.refusals import HTTP, LOGIN, Refusals
+from penstock.protocols.common.refusal_log import HTTP, LOGIN, Refusals
 
 
 def test_the_first_refusal_is_told_at_once_and_the_others_are_counted() -> None:

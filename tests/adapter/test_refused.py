@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.refused import KEPT, TOLD
+from penstock.driver.driver import BrokerDriver
+from penstock.management.refused_publishes import KEPT, TOLD
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, frame, method_frame
 from tests.adapter.dialogue import Dialogue, Frame, make_hub, publish

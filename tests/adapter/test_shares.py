@@ -2,13 +2,13 @@
 
 import json
 
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.overview import of_everything_steps
-from penstock.adapter.recording import Recorder
-from penstock.adapter.request import ControlRequest
-from penstock.adapter.why import answer
+from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import SHARE, TURN, finish
+from penstock.management.blocked_overview import of_everything_steps
+from penstock.management.control_request import ControlRequest
+from penstock.management.flow_log_records import Recorder
+from penstock.management.why import answer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 from tests.adapter.dialogue import Dialogue, cut, make_hub, publish

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adapter import telling
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.telling import LogLine
-from penstock.adapter.words import text_of
-from penstock.core.rates import RateGate
-from penstock.core.share import AddressDepth
+from penstock.core.gates.address_depth import AddressDepth
+from penstock.core.gates.rate_gate import RateGate
+from penstock.driver.driver import BrokerDriver
 from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.level import Level, Thresholds
-from penstock.flow.pool import SharedLimit
-from penstock.flow.rate import TokenBucket
+from penstock.flow.shared_limit import SharedLimit
+from penstock.flow.token_bucket import TokenBucket
 from penstock.flow.turns import Turns
+from penstock.management import log_messages
+from penstock.management.gate_descriptions import text_of
+from penstock.management.log_messages import LogLine
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 from tests.adapter.dialogue import Dialogue, make_hub, publish
@@ -237,11 +237,11 @@ def test_each_kind_of_gate_has_its_own_words(kind: str) -> None:
     gate = gates()[kind]
     words = text_of(gate)
     line, label, reason = SPOKEN[kind]
-    assert telling.crossed(GateTransition(gate, True, 9, 900, 10.0)).text == line
+    assert log_messages.crossed(GateTransition(gate, True, 9, 900, 10.0)).text == line
     assert words.label(gate) == label
     gate.stats.since = 10.0
     assert words.reason(gate, 10.0 if kind == "rate" else 12.5) == reason
-    opened = telling.crossed(GateTransition(gate, False, 7, 700, 13.0))
+    opened = log_messages.crossed(GateTransition(gate, False, 7, 700, 13.0))
     assert opened.text.startswith(line.partition("] ")[0])
     assert opened.text != line
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapter.users import Users
 from penstock.config import changed_at_start, load
 from penstock.errors import ConfigError
+from penstock.management.users import Users
 
 
 def test_the_first_user_and_guest_are_administrators_and_others_are_not() -> None:

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from penstock.adapter.amqp091.content import body_of
-from penstock.adapter.hosting import DELETION_WORK, declare_vhost, find_vhost
-from penstock.adapter.hub import BrokerDriver
+from penstock.driver.driver import BrokerDriver
 from penstock.errors import NotAllowed, NotFound, ResourceLocked
 from penstock.flow.work import SHARE, Steps
+from penstock.management.vhost_admin import DELETION_WORK, declare_vhost, find_vhost
+from penstock.protocols.amqp091.content_frames import body_of
 from penstock.wire.amqp091.codec import Properties
 from tests.adapter.dialogue import Dialogue, make_hub, publish
 

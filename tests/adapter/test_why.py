@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapter.hub import BrokerDriver
+from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame

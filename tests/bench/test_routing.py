@@ -1,7 +1,7 @@
 """The measurement of routing measures what it says: its bindings are there, and its keys find their way."""
 
 from bench import routing
-from penstock.core.topics import topic_matches
+from penstock.core.routing.topic_trie import topic_matches
 
 
 def test_every_key_goes_where_the_patterns_say_and_none_comes_twice() -> None:

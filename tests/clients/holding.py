@@ -27,7 +27,7 @@ from pathlib import Path
 import pika
 from pika.adapters.blocking_connection import BlockingChannel
 
-from penstock.adapter.policy import ConnectionLimits
+from penstock.protocols.common.connection_limits import ConnectionLimits
 from tests.brokers import PATIENCE, BrokerProcess, eventually, serving, some_name
 
 HOLD_S = float(os.environ.get("PENSTOCK_HOLD_S", "3"))

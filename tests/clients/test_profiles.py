@@ -1,4 +1,4 @@
-"""What each client calls itself, and what it does when it is told to stop: the table in penstock.adapter.profiles."""
+"""How each client names itself and obeys a stop: the table in protocols/amqp091/client_profiles.py."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from pamqp import commands, frame
 from pika.adapters.blocking_connection import BlockingChannel
 
-from penstock.adapter.profiles import UNKNOWN, profile_of
+from penstock.protocols.amqp091.client_profiles import UNKNOWN, profile_of
 from tests.brokers import BrokerProcess, eventually, some_name
 from tests.clients.holding import CLIENTS, Client, Driver, driving, our_side
 from tests.clients.spy import BASIC_PUBLISH, CHANNEL_FLOW_OK, CONNECTION_START_OK, Stream, spying

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from penstock.core.broker import Broker
-from penstock.core.holding import HoldBudget
+from penstock.core.consume.session import Session
+from penstock.core.gates.connection_gates import ConnectionGates
 from penstock.core.message import Envelope
-from penstock.core.origin import ConnectionGates
-from penstock.core.producer import Producer
-from penstock.core.session import Session
-from penstock.core.settings import Defaults
+from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.producer import Producer
+from penstock.core.settings.queue_settings import Defaults
 from penstock.core.vhost import VirtualHost
 
 MIB = 1024 * 1024

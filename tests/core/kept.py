@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from penstock.adapter.keeping.commits import encode
-from penstock.core import changes
 from penstock.core.effects import GateChanged
-from penstock.core.journal import Journal
-from penstock.core.producer import Producer
-from penstock.names import read_settings
+from penstock.core.journal.journal import Journal
+from penstock.core.publish.producer import Producer
+from penstock.core.settings import changes
+from penstock.persistence.transaction_encoder import encode
+from penstock.setting_names import read_settings
 from tests.core.house import House
 
 

@@ -6,9 +6,9 @@ from itertools import count
 
 from penstock.core.broker import Broker
 from penstock.core.effects import Blocked, CloseSession, Departed, GateChanged, Unblocked
-from penstock.core.lingering import DEADLINE
-from penstock.core.producer import HoldBudget, Producer
-from penstock.core.queue import Queue
+from penstock.core.publish.closed_sessions import DEADLINE
+from penstock.core.publish.producer import HoldBudget, Producer
+from penstock.core.queue.queue import Queue
 from penstock.flow.gate import GateTransition
 from tests.core import counted
 from tests.model import EARLY_S, ProducerModel, Publish, QueueModel, Seen

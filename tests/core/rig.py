@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core import changes
 from penstock.core.broker import Broker
-from penstock.core.consumer import Batch, Consumer
-from penstock.core.lifetime import expire
-from penstock.core.queue import Queue
-from penstock.core.route import Route
-from penstock.core.session import Session
-from penstock.core.settings import Defaults
+from penstock.core.consume.consumer import Batch, Consumer
+from penstock.core.consume.session import Session
+from penstock.core.queue.expiry import expire
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.route import Route
+from penstock.core.settings import changes
+from penstock.core.settings.queue_settings import Defaults
 from penstock.errors import PreconditionFailed
-from penstock.names import read_settings
+from penstock.setting_names import read_settings
 from tests.core import counted
 from tests.core.looking import Looking, Watched
 from tests.model import ProducerModel, Publish, QueueModel

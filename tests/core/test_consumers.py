@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.broker import CONSUMERS_OF_A_CHANNEL, CONSUMERS_OF_A_QUEUE, Broker
-from penstock.core.consumer import Consumer
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.rotation import single_active, waits_behind
+from penstock.core.consume.session import Outlet, Session
 from penstock.core.effects import Cancelled
-from penstock.core.ending import CONSUMER_COST, TOLD_COST
 from penstock.core.message import Envelope
-from penstock.core.queue import Queue
-from penstock.core.rotation import single_active, waits_behind
-from penstock.core.session import Outlet, Session
-from penstock.core.settings import Defaults
+from penstock.core.queue.queue import Queue
+from penstock.core.settings.queue_settings import Defaults
+from penstock.core.teardown import CONSUMER_COST, TOLD_COST
 from penstock.errors import ResourceError
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.work import ENDS_A_TURN, SHARE

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.broker import Broker
-from penstock.core.consumer import Consumer
-from penstock.core.cursor import Cursor
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.cursor import Cursor
+from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
-from penstock.core.queue import Queue
-from penstock.core.session import Session
-from penstock.core.settings import Defaults
+from penstock.core.queue.queue import Queue
+from penstock.core.settings.queue_settings import Defaults
 from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceLocked
 from tests.profiles import examples
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.dead_letters import LETTER_DEADLINE_S
-from penstock.core.letters import DeathHeaderCodec, DeathRecord
-from penstock.core.lifetime import expire
 from penstock.core.message import Envelope
-from penstock.core.queue import Queue
+from penstock.core.publish.dead_letters import LETTER_DEADLINE_S
+from penstock.core.publish.death_record import DeathHeaderCodec, DeathRecord
+from penstock.core.queue.expiry import expire
+from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed
 from tests.core.house import House, told
 from tests.core.transacting import Client

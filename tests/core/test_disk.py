@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core import changes
-from penstock.core.disk import FreeSpaceGate
+from penstock.core.consume.session import Session
 from penstock.core.effects import Blocked, Unblocked
-from penstock.core.limits import DISK_FREE_BYTES
+from penstock.core.gates.disk import FreeSpaceGate
+from penstock.core.journal.redelivery_mark import restore
 from penstock.core.message import StoredMessage
-from penstock.core.session import Session
-from penstock.core.storing import restore
+from penstock.core.settings import changes
+from penstock.core.settings.limits import DISK_FREE_BYTES
 from penstock.flow.level import UNLIMITED
 from tests.core.house import told
 from tests.core.kept import Kept
@@ -93,7 +93,7 @@ def test_a_held_publish_is_refused_at_its_deadline_with_the_reason() -> None:
 
 
 def test_who_publishes_behind_a_queues_closed_gate_does_not_slip_past_the_disks() -> None:
-    """Rows of publishes that are withheld by a queue end where the disk stops them (core/row.py)."""
+    """Rows of publishes that are withheld by a queue end where the disk stops them (core/publish/withheld_run.py)."""
     house = Kept()
     house.set("queue", "a", capacity_messages=100, stop_messages=1)
     house.set("vhost", "/", disk_overfull=400)

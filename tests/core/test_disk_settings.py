@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core import changes
-from penstock.core.limits import DiskLimits
+from penstock.core.settings import changes
+from penstock.core.settings.limits import DiskLimits
 from penstock.errors import PreconditionFailed
 from penstock.flow.level import UNLIMITED
-from penstock.names import read_settings
+from penstock.setting_names import read_settings
 from tests.core.kept import Kept
 
 

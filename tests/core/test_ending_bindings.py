@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.core.broker import Broker
-from penstock.core.ending import BINDING_COST
-from penstock.core.settings import Defaults
+from penstock.core.settings.queue_settings import Defaults
+from penstock.core.teardown import BINDING_COST
 from penstock.core.vhost import BINDINGS_AT_ONCE, VirtualHost
 from penstock.errors import ResourceLocked
 from penstock.flow.chores import UNITS_A_TURN

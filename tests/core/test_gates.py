@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.effects import GateChanged, Unblocked
-from penstock.core.holding import HoldBudget
-from penstock.core.lifetime import expire
-from penstock.core.operator import ADDRESS, CONNECTION, QUEUE, SCOPES, USER, VHOST
-from penstock.core.producer import Producer
-from penstock.core.rates import RateGate
-from penstock.core.share import AddressDepth
+from penstock.core.gates.address_depth import AddressDepth
+from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, SCOPES, USER, VHOST
+from penstock.core.gates.rate_gate import RateGate
+from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.producer import Producer
+from penstock.core.queue.expiry import expire
 from penstock.errors import NotFound
 from penstock.flow.level import UNLIMITED, Level, Thresholds
-from penstock.flow.rate import TokenBucket
+from penstock.flow.token_bucket import TokenBucket
 from tests.core.house import MIB, House, told
 from tests.profiles import examples
 

@@ -9,14 +9,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from penstock.core import changes
-from penstock.core.consumer import Consumer
-from penstock.core.length import TRIMMED_AT_ONCE
+from penstock.core.consume.consumer import Consumer
 from penstock.core.message import Envelope
-from penstock.core.producer import Producer
-from penstock.core.queue import Queue
+from penstock.core.publish.producer import Producer
+from penstock.core.queue.length_limit import TRIMMED_AT_ONCE
+from penstock.core.queue.queue import Queue
+from penstock.core.settings import changes
 from penstock.flow.chores import UNITS_A_TURN
-from penstock.names import read_settings
+from penstock.setting_names import read_settings
 from tests.core.house import House, told
 from tests.core.transacting import Client
 
@@ -226,7 +226,7 @@ def test_messages_of_an_expired_length_leave_the_count() -> None:
 
 
 def test_a_refusal_says_what_is_counted() -> None:
-    from penstock.core.road import refusal_error
+    from penstock.core.publish.admission import refusal_error
 
     line = Line(x_max_length=1, x_overflow="reject-publish")
     line.put(b"1")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core import changes
-from penstock.core.origin import ConnectionGates
-from penstock.names import read_settings
+from penstock.core.gates.connection_gates import ConnectionGates
+from penstock.core.settings import changes
+from penstock.setting_names import read_settings
 from tests.core.house import House, told
 
 

@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.broker import Broker
-from penstock.core.consumer import Consumer
-from penstock.core.metadata import SHARE_OF_MEMORY, memory_of, octets_of
-from penstock.core.queue import Queue
-from penstock.core.session import Session
-from penstock.core.settings import Defaults
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.session import Session
+from penstock.core.gates.metadata_memory import SHARE_OF_MEMORY, memory_of, octets_of
+from penstock.core.queue.queue import Queue
+from penstock.core.settings.queue_settings import Defaults
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed, ResourceError
 from penstock.flow.level import UNLIMITED, Level, Thresholds
-from penstock.flow.pool import SharedLimit
+from penstock.flow.shared_limit import SharedLimit
 from penstock.wire.amqp091.codec import decode_table, encode_table
 
 MIB = 1024 * 1024

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.patterns import Patterns
-from penstock.core.topics import topic_matches
+from penstock.core.routing.topic_trie import topic_matches
+from penstock.core.settings.patterns import Patterns
 from tests.profiles import examples
 
 WORDS = st.lists(st.sampled_from(["a", "b", "*", "#"]), min_size=1, max_size=5).map(".".join)

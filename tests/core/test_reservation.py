@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.reservation import Reservation
+from penstock.core.publish.reservation import Reservation
 from tests.core.house import House
 
 

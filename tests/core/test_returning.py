@@ -10,12 +10,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from penstock.core.consumer import Batch, Consumer
-from penstock.core.cursor import Cursor
+from penstock.core.consume.bulk_requeue import SORTED_A_UNIT, Returning, requeue_all
+from penstock.core.consume.consumer import Batch, Consumer
+from penstock.core.consume.cursor import Cursor
+from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
-from penstock.core.queue import Queue
-from penstock.core.returning import SORTED_A_UNIT, Returning, requeue_all
-from penstock.core.session import Session
+from penstock.core.queue.queue import Queue
 from penstock.errors import ResourceLocked
 from penstock.flow.chores import UNITS_A_TURN
 from tests.core.house import House

@@ -2,14 +2,14 @@
 
 import pytest
 
-from penstock.adapter.amqp091.copies import COPIES_MAX, route_with_copies
 from penstock.core.broker import Broker
-from penstock.core.headers import HeaderMatch, HeaderMatchIndex
-from penstock.core.route import Route
-from penstock.core.routing import HOPS_MAX, TARGETS_MAX, VISITS_A_UNIT, VISITS_MAX
-from penstock.core.settings import Defaults
+from penstock.core.routing.header_match import HeaderMatch, HeaderMatchIndex
+from penstock.core.routing.route import Route
+from penstock.core.routing.route_lookup import HOPS_MAX, TARGETS_MAX, VISITS_A_UNIT, VISITS_MAX
+from penstock.core.settings.queue_settings import Defaults
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed, ResourceError
+from penstock.protocols.amqp091.cc_bcc import COPIES_MAX, route_with_copies
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.broker import Broker
-from penstock.core.headers import HeaderMatch
-from penstock.core.route import Route
-from penstock.core.settings import Defaults
+from penstock.core.routing.header_match import HeaderMatch
+from penstock.core.routing.route import Route
+from penstock.core.settings.queue_settings import Defaults
 from penstock.core.vhost import VirtualHost
 from penstock.errors import NotFound
 from tests.core.test_topics import naive

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core import changes
-from penstock.core.producer import Producer
+from penstock.core.publish.producer import Producer
+from penstock.core.settings import changes
 from penstock.errors import PreconditionFailed
-from penstock.names import read_settings
+from penstock.setting_names import read_settings
 from tests.core.house import House, told
 
 

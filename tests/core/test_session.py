@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.broker import Broker
-from penstock.core.consumer import BATCH_BYTES, BATCH_MESSAGES, Consumer
+from penstock.core.consume.consumer import BATCH_BYTES, BATCH_MESSAGES, Consumer
+from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
-from penstock.core.queue import Queue
-from penstock.core.session import Session
-from penstock.core.settings import Defaults
+from penstock.core.queue.queue import Queue
+from penstock.core.settings.queue_settings import Defaults
 from penstock.errors import PreconditionFailed
 from tests.profiles import examples
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.settings import DEFAULT_CAPACITY_BYTES, Defaults, Settings, resolve
+from penstock.core.settings.queue_settings import DEFAULT_CAPACITY_BYTES, Defaults, Settings, resolve
 from penstock.errors import PreconditionFailed
-from penstock.flow.deadlines import NEVER
-from penstock.names import read_arguments
+from penstock.flow.timers import NEVER
+from penstock.setting_names import read_arguments
 from tests.profiles import examples
 
 Marks = tuple[int | None, int | None, int | None]

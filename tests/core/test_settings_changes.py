@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core import changes
 from penstock.core.effects import CloseSession
+from penstock.core.settings import changes
 from penstock.errors import ContentTooLarge
 from tests.core.tuned import Bench
 

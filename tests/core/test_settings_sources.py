@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core import changes
-from penstock.core.table import FILE, PATTERNS_MAX
+from penstock.core.settings import changes
+from penstock.core.settings.table import FILE, PATTERNS_MAX
 from penstock.errors import NotFound, PreconditionFailed, ResourceError
 from tests.core.tuned import Bench, refused
 

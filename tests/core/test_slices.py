@@ -7,15 +7,15 @@ from itertools import pairwise
 import pytest
 
 from penstock.core.broker import Broker
-from penstock.core.clearing import DROPPED_A_UNIT
-from penstock.core.consumer import Consumer
-from penstock.core.cursor import SETTLED_A_UNIT, Cursor
-from penstock.core.dead_letters import LETTER_UNITS, LOOSE_MAX, TARGET_UNITS
-from penstock.core.leftovers import FREED_A_UNIT, Leftovers
-from penstock.core.lifetime import EXPIRED_A_TURN
+from penstock.core.consume.bulk_requeue import refuse_all, requeue_all
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.cursor import SETTLED_A_UNIT, Cursor
 from penstock.core.message import Envelope
-from penstock.core.queue import Queue
-from penstock.core.returning import refuse_all, requeue_all
+from penstock.core.publish.dead_letters import LETTER_UNITS, LOOSE_MAX, TARGET_UNITS
+from penstock.core.queue.deferred_free import FREED_A_UNIT, Leftovers
+from penstock.core.queue.expiry import EXPIRED_A_TURN
+from penstock.core.queue.queue import Queue
+from penstock.core.queue.room_making import DROPPED_A_UNIT
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.work import AT_ONCE

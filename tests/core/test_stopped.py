@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core import changes
 from penstock.core.effects import Stopped
-from penstock.core.producer import Producer
+from penstock.core.publish.producer import Producer
+from penstock.core.settings import changes
 from penstock.flow.level import UNLIMITED, Level, Thresholds
-from penstock.names import read_settings
+from penstock.setting_names import read_settings
 from tests.core.house import House, told
 from tests.core.transacting import Client, traces
 

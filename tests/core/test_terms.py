@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.consumer import Consumer
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.consumer_settings import ConsumerSettings
+from penstock.core.consume.session import Session
 from penstock.core.effects import Cancelled, SlowConsumer
-from penstock.core.session import Session
-from penstock.core.terms import ConsumerSettings
-from penstock.names import read_consume_arguments
+from penstock.setting_names import read_consume_arguments
 from tests.core.house import House
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.topics import TopicTrie, topic_matches, words_of
+from penstock.core.routing.topic_trie import TopicTrie, topic_matches, words_of
 from tests.profiles import examples
 
 WORDS = st.sampled_from(["a", "b", "*", "#", ""])

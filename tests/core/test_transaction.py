@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core import changes
-from penstock.core.consumer import Consumer
+from penstock.core.consume.consumer import Consumer
 from penstock.core.effects import Returned
+from penstock.core.settings import changes
 from penstock.errors import ContentTooLarge, NotFound, PreconditionFailed, ResourceError
-from penstock.names import read_settings
+from penstock.setting_names import read_settings
 from tests.core.house import House
 from tests.core.transacting import Client, traces
 

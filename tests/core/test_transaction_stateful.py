@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from penstock.core.queue import Queue
-from penstock.core.route import Route
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.route import Route
 from tests.core import counted
 from tests.core.house import House
 from tests.core.transacting import Client, traces

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from penstock.core.load import ACKNOWLEDGE, DISCARD, REQUEUE
-from penstock.core.producer import Producer
-from penstock.core.session import Session
-from penstock.core.transaction import Transaction
-from penstock.flow.deadlines import NEVER
+from penstock.core.consume.session import Session
+from penstock.core.publish.commit_delta import ACKNOWLEDGE, DISCARD, REQUEUE
+from penstock.core.publish.producer import Producer
+from penstock.core.publish.transaction import Transaction
+from penstock.flow.timers import NEVER
 from tests.core.house import House
 
 

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.core import changes
 from penstock.core.broker import Broker
+from penstock.core.consume.session import Session
 from penstock.core.effects import GateChanged
-from penstock.core.producer import HoldBudget, Producer
-from penstock.core.queue import Queue
-from penstock.core.session import Session
-from penstock.core.settings import Defaults
+from penstock.core.publish.producer import HoldBudget, Producer
+from penstock.core.queue.queue import Queue
+from penstock.core.settings import changes
+from penstock.core.settings.queue_settings import Defaults
 from penstock.errors import BrokerError
-from penstock.names import read_settings
+from penstock.setting_names import read_settings
 
 
 class Bench:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.flow.deadlines import NEVER, TimerHandler, Timers
+from penstock.flow.timers import NEVER, TimerHandler, Timers
 from tests.profiles import examples
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.flow.ledger import DEPARTED_KEPT, GateStats
+from penstock.flow.gate_stats import DEPARTED_KEPT, GateStats
 
 
 def test_a_block_counts_once_until_it_ends_and_its_times_add_up() -> None:

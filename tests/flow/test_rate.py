@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.flow.rate import TokenBucket
+from penstock.flow.token_bucket import TokenBucket
 
 
 def test_the_first_goes_at_once_and_the_next_after_its_time() -> None:

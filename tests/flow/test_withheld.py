@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from penstock.flow.confirms import Confirms, PendingConfirm
 from penstock.flow.gate import Gate
-from penstock.flow.withheld import Confirms, PendingConfirm
 from tests.profiles import examples
 
 

@@ -12,9 +12,9 @@ import time
 
 import pytest
 
-from penstock.adapter.amqp091.connection import Connection
-from penstock.adapter.amqp091.peer import CLOSED, CLOSING, RUNNING, Peer
-from penstock.adapter.hub import BrokerDriver
+from penstock.driver.driver import BrokerDriver
+from penstock.protocols.amqp091.connection import Connection
+from penstock.protocols.amqp091.connection_state import CLOSED, CLOSING, RUNNING, Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from penstock.wire.amqp091.spec import PROTOCOL_HEADER

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from penstock.adapter.profiles import PROFILES
+from penstock.protocols.amqp091.client_profiles import PROFILES
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "clients.md"
 YES = {"yes": True, "no": False}

@@ -12,7 +12,7 @@ SOURCES = Path(__file__).resolve().parents[2] / "src"
 FOREIGN = re.compile(
     r"throttl|\bstall(s|ed|ing)?\b|flow[ _-](on|off)\b|watermark|\b(soft|hard)[ _-]limit", re.IGNORECASE
 )
-ALIASES = SOURCES / "penstock" / "names"
+ALIASES = SOURCES / "penstock" / "setting_names"
 FILES = [path for path in sorted(SOURCES.rglob("*.py")) if ALIASES not in path.parents]
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from penstock.core.broker import Broker
+from penstock.core.consume.session import Session
 from penstock.core.effects import GateChanged
-from penstock.core.producer import HoldBudget, Producer
-from penstock.core.queue import Queue
-from penstock.core.route import Route
-from penstock.core.session import Session
-from penstock.core.settings import Defaults
+from penstock.core.publish.producer import HoldBudget, Producer
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.route import Route
+from penstock.core.settings.queue_settings import Defaults
 
 SMALL: dict[str, object] = {"capacity-messages": 2, "stop-messages": 0, "resume-messages": 0, "hold-deadline": 0}
 

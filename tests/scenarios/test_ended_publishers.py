@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adapter import why
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.recording import Recorder
-from penstock.core.lingering import RESET
-from penstock.core.queue import Queue
+from penstock.core.publish.closed_sessions import RESET
+from penstock.core.queue.queue import Queue
+from penstock.driver.driver import BrokerDriver
+from penstock.management import why
+from penstock.management.flow_log_records import Recorder
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from tests.adapter.dialogue import Dialogue, make_hub, publish

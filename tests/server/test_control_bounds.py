@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from penstock.adapter.request import IMPORT_OCTETS, REQUEST_OCTETS
 from penstock.client import Connection
 from penstock.client.control import ControlClient
 from penstock.client.errors import ControlError
+from penstock.management.control_request import IMPORT_OCTETS, REQUEST_OCTETS
 from penstock.wire.amqp091.codec import Properties
 from tests.adapter.dialogue import Dialogue, make_hub, publish
 from tests.brokers import BrokerProcess

@@ -6,11 +6,11 @@ import asyncio
 import json
 from typing import Any
 
-from penstock.adapter.defined import ENTRIES_MOST
-from penstock.adapter.importing import ENTRY_WORK
 from penstock.client import Connection
 from penstock.client.control import ControlClient
 from penstock.flow.work import SHARE
+from penstock.management.definitions_import import ENTRY_WORK
+from penstock.management.definitions_parser import ENTRIES_MOST
 from tests.brokers import BrokerProcess, in_process
 from tests.server.test_http_slices import steps_of
 from tests.server.web import Web

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 
 import penstock
-from penstock.server.http import getting
+from penstock.server.http import get_messages
 from tests.brokers import in_process
 from tests.server.web import Web
 
@@ -44,8 +44,8 @@ async def test_gets_with_requeue_of_eight_clients_are_cut_into_slices() -> None:
         take = lambda: got.append([each["payload"] for each in web.take("q", count=40)])  # noqa: E731
         steps = await steps_of(lambda: int(queue.waiting()), *[take] * 8)
         # Between two looks there is one slice, or two: a look is now before, now after the slice of its pass.
-        assert -2 * getting.MESSAGES_AT_ONCE <= min(steps) <= -getting.MESSAGES_AT_ONCE
-        assert max(steps) <= 2 * getting.SETTLED_AT_ONCE
+        assert -2 * get_messages.MESSAGES_AT_ONCE <= min(steps) <= -get_messages.MESSAGES_AT_ONCE
+        assert max(steps) <= 2 * get_messages.SETTLED_AT_ONCE
         assert 8 * 3 // 2 <= len(steps) <= 8 * 3  # Each takes twice 20 messages and puts 40 back.
         assert sorted(len(each) for each in got) == [40] * 8
         again = await asyncio.to_thread(web.take, "q")
@@ -61,9 +61,9 @@ async def test_a_get_of_1000_messages_takes_some_at_a_time_and_keeps_their_order
             got: list[str] = []
             take = lambda: got.extend(each["payload"] for each in web.take("q", mode))  # noqa: E731, B023
             steps = await steps_of(lambda: int(queue.waiting()), take)
-            assert min(steps) == -getting.MESSAGES_AT_ONCE
+            assert min(steps) == -get_messages.MESSAGES_AT_ONCE
             settled = mode == "ack_requeue_false"
-            assert max(steps) <= (getting.SETTLED_AT_ONCE if settled else 250), "what comes back comes at once"
+            assert max(steps) <= (get_messages.SETTLED_AT_ONCE if settled else 250), "what comes back comes at once"
             assert got == [str(number) for number in range(250)]
             assert (int(queue.waiting()), int(queue.depth_messages())) == (left, left)
 

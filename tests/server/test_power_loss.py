@@ -16,10 +16,10 @@ from typing import Final
 import pytest
 
 import penstock
-from penstock.adapter.amqp091.content import body_of
 from penstock.client import Channel, Connection, Properties, Publisher
 from penstock.config import NO_FLOW_LOG, Settings
 from penstock.errors import StoreError
+from penstock.protocols.amqp091.content_frames import body_of
 from tests.brokers import serving
 from tests.profiles import thorough
 from tests.store import recording

@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from penstock.adapter.policy import ConnectionLimits
+from penstock.protocols.common.connection_limits import ConnectionLimits
 from tests.sim.client import Client
 from tests.sim.loop import SimLoop, simulate
 from tests.sim.world import SlowConsumer, World, stream

@@ -6,13 +6,13 @@ import asyncio
 import hashlib
 from collections import Counter
 
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.policy import ConnectionLimits
-from penstock.adapter.users import Users
 from penstock.core.broker import Broker
-from penstock.core.queue import Queue
-from penstock.core.settings import Defaults
-from penstock.server.shell import EventLoop
+from penstock.core.queue.queue import Queue
+from penstock.core.settings.queue_settings import Defaults
+from penstock.driver.driver import BrokerDriver
+from penstock.management.users import Users
+from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.server.event_loop import EventLoop
 from penstock.server.transport import Transport
 from penstock.wire.amqp091 import spec
 from tests.sim.client import Client, Lost

@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 
 from penstock.errors import StoreError
-from penstock.store.commit import QueuePosition, StoreTransaction
+from penstock.store.records import QueuePosition, StoreTransaction
 from penstock.store.sqlite import SqliteStore
 from tests.store.holding import committing, some_note, some_row
 

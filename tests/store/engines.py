@@ -10,8 +10,15 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-from penstock.store.commit import UNKNOWN, MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from penstock.store.postgres import postgres_store
+from penstock.store.records import (
+    UNKNOWN,
+    MessageRow,
+    MetadataRecord,
+    QueuePosition,
+    SettlementRecord,
+    StoreTransaction,
+)
 from penstock.store.sqlite import SqliteStore
 from penstock.store.store import Store
 from tests.brokers import some_name

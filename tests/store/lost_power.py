@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.errors import StoreError
-from penstock.store.commit import StoreTransaction
+from penstock.store.records import StoreTransaction
 from tests.profiles import thorough
 from tests.store.disk import Disk, Left, put
 from tests.store.engines import Model

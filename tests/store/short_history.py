@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.store import space, sqlite
-from penstock.store.commit import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
+from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from penstock.store.sqlite import SqliteStore
 from tests.store.holding import some_octets
 from tests.store.recording import Marks

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreError
-from penstock.store.commit import QueuePosition
 from penstock.store.commit_counter import COUNTER_FILE
+from penstock.store.records import QueuePosition
 from penstock.store.sqlite import FILE, SqliteStore
 from tests.store.child import LIVE, numbered
 from tests.store.holding import committing, contents, filled, opened, some_row, unprivileged

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.errors import StoreError
 from penstock.store import schema
-from penstock.store.commit import StoreTransaction
 from penstock.store.commit_counter import COUNTER_FILE, SLOT_BYTES, CommitCounter, Count
+from penstock.store.records import StoreTransaction
 from penstock.store.repair import repair
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE, SqliteStore

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from penstock.store.commit import QueuePosition
+from penstock.store.records import QueuePosition
 from tests.store.child import LIVE
 from tests.store.holding import contents, opened, some_row
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import StoreError
-from penstock.store.commit import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
+from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from tests.postgres import PROGRAMS, Cluster
 from tests.store.engines import Engine, Model, Place, PostgresEngine, SqliteEngine, commits
 from tests.store.holding import committing, contents, some_note, some_octets, some_page, some_row

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.store.commit import QueuePosition
+from penstock.store.records import QueuePosition
 from tests.faults import Disk
 from tests.store.child import LIVE
 from tests.store.holding import contents, opened, some_row

@@ -8,8 +8,8 @@ import socket
 import pytest
 
 from penstock.errors import StoreBusy, StoreLost
-from penstock.store.commit import StoreTransaction
 from penstock.store.postgres import postgres_store
+from penstock.store.records import StoreTransaction
 from tests.brokers import eventually, in_background
 from tests.postgres import Cluster, needs_postgres
 from tests.store.engines import PostgresEngine

@@ -11,10 +11,10 @@ import pytest
 
 from penstock import __version__
 from penstock.errors import ConfigError, StoreError
-from penstock.store.commit import UNKNOWN, QueuePosition
 from penstock.store.postgres import postgres_store, schema
-from penstock.store.postgres.line import SessionSockets
 from penstock.store.postgres.session import Session
+from penstock.store.postgres.session_sockets import SessionSockets
+from penstock.store.records import UNKNOWN, QueuePosition
 from penstock.store.tables import checksum_position
 from tests.brokers import some_name
 from tests.postgres import Cluster, needs_postgres

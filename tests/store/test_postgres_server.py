@@ -15,9 +15,9 @@ import psycopg
 import pytest
 
 from penstock.errors import StoreError, StoreFull
-from penstock.store.commit import MetadataRecord, QueuePosition
 from penstock.store.postgres import postgres_store
 from penstock.store.postgres.store import PostgresStore
+from penstock.store.records import MetadataRecord, QueuePosition
 from tests import postgres
 from tests.brokers import eventually, in_background, some_name
 from tests.faults import mount

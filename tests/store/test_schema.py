@@ -14,8 +14,8 @@ import pytest
 from penstock import __version__
 from penstock.errors import StoreError
 from penstock.store import schema
-from penstock.store.commit import UNKNOWN, QueuePosition
 from penstock.store.commit_counter import COUNTER_FILE
+from penstock.store.records import UNKNOWN, QueuePosition
 from penstock.store.repair import repair
 from penstock.store.sqlite import FILE, SqliteStore
 from tests.store.holding import committing, contents, filled, opened, unprivileged

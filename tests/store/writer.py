@@ -11,8 +11,8 @@ import sys
 import time
 
 from penstock.errors import StoreError, StoreLost
-from penstock.store.commit import MessageRow, QueuePosition, StoreTransaction
 from penstock.store.postgres import postgres_store
+from penstock.store.records import MessageRow, QueuePosition, StoreTransaction
 
 KEPT = 10
 LOST = 3

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from penstock.store.commit import QueuePosition
+from penstock.store.records import QueuePosition
 from tests.brokers import PATIENCE, eventually
 from tests.store.holding import Contents
 from tests.store.writer import KEPT, step

@@ -1,6 +1,6 @@
 """The command line: arguments in, one call out. Each module has the commands of one kind; importing it adds them."""
 
-from penstock.cli import keeping, messages, operating, serving, topology
-from penstock.cli.asking import main
+from penstock.cli import messages, operator_commands, serve, store_commands, topology  # noqa: F401
+from penstock.cli.common import main
 
 __all__ = ["keeping", "main", "messages", "operating", "serving", "topology"]

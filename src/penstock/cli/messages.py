@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from penstock.cli.asking import (
+from penstock.cli.common import (
     JSON,
     URL,
     connected,

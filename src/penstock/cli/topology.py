@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from penstock.cli.asking import (
+from penstock.cli.common import (
     JSON,
     URL,
     cell,
@@ -29,7 +29,7 @@ from penstock.cli.asking import (
     writing,
 )
 from penstock.errors import ConfigError
-from penstock.names.escapes import printable_json
+from penstock.setting_names.escapes import printable_json
 
 ARGUMENTS = click.argument("words", metavar="[ARG=VALUE]...", nargs=-1)
 DURABLE = click.option("--durable", is_flag=True, help="Declare it durable, as clients then must too.")

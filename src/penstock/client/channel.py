@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
-from penstock.client.arrivals import ChannelReceiver
+from penstock.client.channel_receiver import ChannelReceiver
 from penstock.client.confirms import Confirms
 from penstock.client.content import Delivery
 from penstock.client.errors import ChannelClosed, Timeout

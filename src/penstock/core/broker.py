@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64, mypyc_attr
 
-from penstock.core.blockable import Blockable
-from penstock.core.consumer import Consumer
-from penstock.core.dead_letters import PendingDeadLetters
-from penstock.core.dispatcher import Dispatcher
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.consumer_rate import ConsumerRateLimiter, SlowConsumerMonitor, forget
+from penstock.core.consume.consumer_settings import CANCEL, ConsumerSettings
+from penstock.core.consume.dispatcher import Dispatcher
+from penstock.core.consume.rotation import add, has_exclusive, remove, take_consumers
+from penstock.core.consume.session import Session
 from penstock.core.effects import (
     Blocked,
     Cancelled,
@@ -37,36 +39,34 @@ from penstock.core.effects import (
     Stopped,
     Unblocked,
 )
-from penstock.core.ending import ConsumersEnd, Endings, SessionEnd
-from penstock.core.gates import Gates
-from penstock.core.group import DurableChanges
-from penstock.core.journal import Journal
-from penstock.core.length import limit
-from penstock.core.lifetime import EXPIRED_A_TURN, QueueExpiry
-from penstock.core.limits import Limits
-from penstock.core.lingering import Lingering
-from penstock.core.pace import ConsumerRateLimiter, SlowConsumerMonitor, forget
-from penstock.core.paging import apply_queue_settings
-from penstock.core.patience import renew, waiting_at
-from penstock.core.producer import Producer
-from penstock.core.queue import Queue
-from penstock.core.road import gates_of
-from penstock.core.rotation import add, has_exclusive, remove, take_consumers
-from penstock.core.route import Route
-from penstock.core.sender import look_again
-from penstock.core.session import Session
-from penstock.core.settings import Defaults
-from penstock.core.table import SettingsTable
-from penstock.core.terms import CANCEL, ConsumerSettings
+from penstock.core.gates.registry import Gates
+from penstock.core.journal.group import DurableChanges
+from penstock.core.journal.journal import Journal
+from penstock.core.publish.admission import gates_of
+from penstock.core.publish.blockable import Blockable
+from penstock.core.publish.closed_sessions import Lingering
+from penstock.core.publish.dead_letters import PendingDeadLetters
+from penstock.core.publish.producer import Producer
+from penstock.core.publish.waiting_publisher import look_again
+from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry
+from penstock.core.queue.length_limit import limit
+from penstock.core.queue.paging_setup import apply_queue_settings
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.route import Route
+from penstock.core.settings.hold_deadlines import renew, waiting_at
+from penstock.core.settings.limits import Limits
+from penstock.core.settings.queue_settings import Defaults
+from penstock.core.settings.table import SettingsTable
+from penstock.core.teardown import ConsumersEnd, Endings, SessionEnd
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, BrokerError, NotAllowed, PreconditionFailed, ResourceError, ResourceLocked
-from penstock.flow.deadlines import NEVER
 from penstock.flow.gate import Gate
+from penstock.flow.timers import NEVER
 from penstock.flow.turns import Turns
 from penstock.flow.work import Steps
 
 if TYPE_CHECKING:
-    from penstock.core.changes import SettingsChange
+    from penstock.core.settings.changes import SettingsChange
 
 CONSUME_WORK: Final = 15
 """Units of work that a new consumer costs, besides those of any method."""
@@ -134,7 +134,7 @@ class Broker(Dispatcher):
         return vhost
 
     def apply_settings(self, plan: SettingsChange) -> Steps[None]:
-        """Bring a change of the settings into effect, queue by queue; see core/changes.py."""
+        """Bring a change of the settings into effect, queue by queue; see core/settings/changes.py."""
         self.defaults = self.table.defaults()
         sooner_or_later: dict[int, Queue] = {}
         for queue, settings in plan.queues:

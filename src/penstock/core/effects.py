@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from penstock.core.blockable import Blockable
-from penstock.core.consumer import Consumer
-from penstock.core.producer import Producer
-from penstock.core.queue import Queue
-from penstock.core.route import Route
+from penstock.core.consume.consumer import Consumer
+from penstock.core.publish.blockable import Blockable
+from penstock.core.publish.producer import Producer
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.route import Route
 from penstock.errors import BrokerError
 from penstock.flow.gate import Gate, GateTransition
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i16, i64, mypyc_attr
 
-from penstock.flow.deadlines import NEVER
+from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
-    from penstock.core.group import JournalGroup
-    from penstock.core.share import AddressShare
+    from penstock.core.gates.address_depth import AddressShare
+    from penstock.core.journal.group import JournalGroup
 
 OVERHEAD: Final = 240
 """Octets charged for each message besides properties and body: what the broker really holds in memory for one

@@ -6,27 +6,27 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.binding import EXCHANGE, QUEUE, Binding, Bindings
-from penstock.core.dead_letters import DeadLetterPublisher
-from penstock.core.ending import BindingsEnd
-from penstock.core.equivalence import check_exchange, check_queue
-from penstock.core.exchange import Exchange, alternate_of, make_exchange
-from penstock.core.lasting import check_writable, is_durable, persist, unpersist
-from penstock.core.length import limit
+from penstock.core.gates.metadata_memory import COMPARED
+from penstock.core.journal.durability import check_writable, is_durable, persist, unpersist
 from penstock.core.message import Envelope
-from penstock.core.metadata import COMPARED
-from penstock.core.paging import check, enable_paging
-from penstock.core.queue import Queue
-from penstock.core.route import Route
-from penstock.core.routing import CONTROL_EXCHANGE, RouteLookup
-from penstock.core.table import SettingsTable
+from penstock.core.publish.dead_letters import DeadLetterPublisher
+from penstock.core.queue.length_limit import limit
+from penstock.core.queue.paging_setup import check, enable_paging
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.binding import EXCHANGE, QUEUE, Binding, Bindings
+from penstock.core.routing.equivalence import check_exchange, check_queue
+from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
+from penstock.core.routing.route import Route
+from penstock.core.routing.route_lookup import CONTROL_EXCHANGE, RouteLookup
+from penstock.core.settings.table import SettingsTable
+from penstock.core.teardown import BindingsEnd
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import AT_ONCE
-from penstock.names import Features, check_flags, read_arguments, read_features
+from penstock.setting_names import Features, check_flags, read_arguments, read_features
 
 if TYPE_CHECKING:
-    from penstock.core.gates import Gates
+    from penstock.core.gates.registry import Gates
     from penstock.flow.turns import Turns
 
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"

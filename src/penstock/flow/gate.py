@@ -12,8 +12,8 @@ from typing import Final
 
 from mypy_extensions import i64, mypyc_attr, trait
 
-from penstock.flow.deadlines import NEVER, TimerHandler
-from penstock.flow.ledger import GateStats
+from penstock.flow.gate_stats import GateStats
+from penstock.flow.timers import NEVER, TimerHandler
 
 NO_GUARANTEE: Final = -1
 

@@ -35,8 +35,8 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.flow.chores import Chores
-from penstock.flow.deadlines import NEVER, TimerHandler, Timers
 from penstock.flow.gate import Gate, GateOwner, GateTransition, Waiter
+from penstock.flow.timers import NEVER, TimerHandler, Timers
 
 SCALE: Final = 64
 """Units of a ticket to the byte, so that a share of a byte counts too."""

@@ -17,28 +17,28 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from penstock import __version__
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.policy import ConnectionLimits
-from penstock.adapter.recording import Recorder
-from penstock.adapter.users import Users
 from penstock.config import NO_FLOW_LOG, Settings, changed_at_start, load
 from penstock.core.broker import Broker as Core
-from penstock.core.changes import replace_file, replace_file_steps
-from penstock.core.settings import Defaults
+from penstock.core.settings.changes import replace_file, replace_file_steps
+from penstock.core.settings.queue_settings import Defaults
+from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError, ConfigError, StartError, StoreError
 from penstock.flow.work import Steps
-from penstock.names import BROKER
+from penstock.management.flow_log_records import Recorder
+from penstock.management.users import Users
+from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.server.event_loop import EventLoop
 from penstock.server.flowlog import FlowLog
-from penstock.server.keeper import StoreWriter
+from penstock.server.host_memory import memory_bytes, open_files
 from penstock.server.listener import Listener
-from penstock.server.machine import memory_bytes, open_files
-from penstock.server.opening import store_of, take_hold
-from penstock.server.shell import EventLoop
+from penstock.server.store_open import store_of, take_hold
+from penstock.server.store_writer import StoreWriter
 from penstock.server.transport import Transport
+from penstock.setting_names import BROKER
 from penstock.store.directory import DataDirectory
 
 if TYPE_CHECKING:
-    from penstock.server.http.serving import HttpListener
+    from penstock.server.http.listener import HttpListener
 
 log = logging.getLogger("penstock")
 
@@ -264,7 +264,7 @@ class Broker:
 
     async def _serve_http(self, host: str, port: int, shell: EventLoop) -> None:
         """Serve the HTTP API; its libraries are imported only now, for they take longer than all the rest."""
-        from penstock.server.http.serving import HttpListener
+        from penstock.server.http.listener import HttpListener
 
         self._http = HttpListener(shell)
         self.http_addresses = await self._http.start(host, port)

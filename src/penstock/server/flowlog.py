@@ -23,7 +23,7 @@ from typing import Final
 
 from penstock.errors import StartError
 from penstock.flowlog import PREFIX, SUFFIX, VERSION, files, number_of
-from penstock.names.escapes import printable_json
+from penstock.setting_names.escapes import printable_json
 
 RECORDS_WAITING: Final = 50_000
 """Records waiting for the writer, about 25 MiB; at the bound new ones are dropped and counted."""

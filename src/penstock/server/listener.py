@@ -15,9 +15,9 @@ import socket
 from collections.abc import Callable
 from typing import Final
 
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.refusals import SOCKET
+from penstock.driver.driver import BrokerDriver
 from penstock.errors import StartError
+from penstock.protocols.common.refusal_log import SOCKET
 
 BACKLOG: Final = 100
 """Sockets that the kernel keeps until they are accepted."""

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from penstock.names.escapes import printable
+from penstock.setting_names.escapes import printable
 
 LINES_WAITING: Final = 10_000
 """Lines waiting for the writer; at the bound new ones are dropped and counted, and the count is logged."""

@@ -7,12 +7,12 @@ import select
 import socket
 from typing import TYPE_CHECKING
 
-from penstock.adapter.amqp091.connection import Connection
-from penstock.adapter.amqp091.peer import CLOSED, Peer
-from penstock.core.lingering import ENDED, RESET
+from penstock.core.publish.closed_sessions import ENDED, RESET
+from penstock.protocols.amqp091.connection import Connection
+from penstock.protocols.amqp091.connection_state import CLOSED, Peer
 
 if TYPE_CHECKING:
-    from penstock.server.shell import EventLoop
+    from penstock.server.event_loop import EventLoop
 
 WRITE_HIGH = 1024 * 1024
 WRITE_LOW = 256 * 1024

@@ -11,9 +11,9 @@ from typing import Final
 
 from penstock.errors import StoreError
 from penstock.store.commit_counter import CommitCounter
-from penstock.store.counted import count_in
 from penstock.store.directory import synchronise
 from penstock.store.faults import fault, refused
+from penstock.store.transaction_count import count_in
 
 STEP_PAGES: Final = 256
 """Pages copied at a time, 2 MiB; in between others may run."""

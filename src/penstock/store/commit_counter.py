@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from penstock.errors import StoreError
-from penstock.store.commit import StoreTransaction
 from penstock.store.directory import synchronise
+from penstock.store.records import StoreTransaction
 
 COUNTER_FILE: Final = "messages.commits"
 """The file's name in its data directory; it does not begin as the log's does, which people remove by a pattern."""

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from penstock.errors import StoreError
-from penstock.store.commit import COMMITS, MetadataRecord, StoreTransaction
 from penstock.store.commit_counter import CommitCounter, Count
-from penstock.store.counted import lost_transactions
 from penstock.store.directory import DataDirectory
 from penstock.store.faults import refused
-from penstock.store.image import Columns, DatabaseImage
 from penstock.store.reading import Sum, compare
+from penstock.store.records import COMMITS, MetadataRecord, StoreTransaction
+from penstock.store.salvage import Columns, DatabaseImage
 from penstock.store.sqlite import FILE, SqliteStore
 from penstock.store.store import Damage
 from penstock.store.tables import (
@@ -26,6 +25,7 @@ from penstock.store.tables import (
     Table,
     damage_of,
 )
+from penstock.store.transaction_count import lost_transactions
 
 COMMIT_BYTES: Final = 8 * 1024 * 1024
 """How much is saved in one transaction; so much of it is in memory."""

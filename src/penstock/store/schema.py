@@ -17,10 +17,10 @@ from typing import Final
 
 import penstock
 from penstock.errors import StoreError
-from penstock.store.commit import COMMITS, UNKNOWN
 from penstock.store.commit_counter import CommitCounter
 from penstock.store.directory import synchronise
 from penstock.store.faults import DAMAGED, refused
+from penstock.store.records import COMMITS, UNKNOWN
 from penstock.store.tables import POSITIONS, TABLES, Table
 
 APPLICATION: Final = int.from_bytes(b"Pnst", "big")

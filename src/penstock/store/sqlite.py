@@ -23,17 +23,17 @@ from typing import Any, Final
 from penstock.errors import StoreError, StoreFull, StoreLost
 from penstock.store import schema
 from penstock.store.backup import copy
-from penstock.store.commit import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from penstock.store.commit_counter import CommitCounter, Count
-from penstock.store.counted import count_transaction, missing, read_count
 from penstock.store.directory import DataDirectory, Identity, identity_of
 from penstock.store.faults import fault, is_damage, refused
-from penstock.store.paging import PageIndex
+from penstock.store.page_index import PageIndex
 from penstock.store.reading import Reading
+from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from penstock.store.reserve import Reserve
 from penstock.store.space import Space, log_bytes, measure
 from penstock.store.store import Damage, Store, Usage, ignore
 from penstock.store.tables import METADATA_RECORDS, POSITIONS, ROWS, SETTLEMENTS, TABLES, Table
+from penstock.store.transaction_count import count_transaction, missing, read_count
 from penstock.store.wal import judge, secure
 from penstock.store.writing import write
 

@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from penstock.store.commit import UNKNOWN, MessageRow, MetadataRecord, QueuePosition, SettlementRecord
+from penstock.store.records import UNKNOWN, MessageRow, MetadataRecord, QueuePosition, SettlementRecord
 from penstock.store.store import Damage
 
 ROW: Final = struct.Struct("<3s6q")

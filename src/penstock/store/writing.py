@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable
 from typing import Final
 
-from penstock.store.commit import MetadataRecord, StoreTransaction
+from penstock.store.records import MetadataRecord, StoreTransaction
 from penstock.store.tables import (
     METADATA_RECORDS,
     POSITIONS,

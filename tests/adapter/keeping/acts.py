@@ -8,17 +8,17 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from penstock.adapter import hosting
-from penstock.adapter.amqp091.content import make_content
-from penstock.adapter.amqp091.peer import Peer
-from penstock.adapter.hub import BrokerDriver
-from penstock.core import changes
-from penstock.core.consumer import Consumer
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
-from penstock.core.session import Session
+from penstock.core.settings import changes
 from penstock.core.vhost import VirtualHost
+from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError
-from penstock.names import read_settings
+from penstock.management import vhost_admin
+from penstock.protocols.amqp091.connection_state import Peer
+from penstock.protocols.amqp091.content_frames import make_content
+from penstock.setting_names import read_settings
 from penstock.wire.amqp091.codec import Properties
 from tests.wire.strategies import tables
 
@@ -124,8 +124,8 @@ readers = st.sampled_from(["größe", "b/q"])
 blocks = st.tuples(st.sampled_from(["queue", "address", "vhost", "user"]), names)
 
 virtual_hosts = st.one_of(
-    st.builds(lambda n: lambda hub: hosting.declare_vhost(hub, n), hosts),
-    st.builds(lambda n: lambda hub: hosting.delete_vhost(hub, n), hosts.filter(lambda name: name != "/")),
+    st.builds(lambda n: lambda hub: vhost_admin.declare_vhost(hub, n), hosts),
+    st.builds(lambda n: lambda hub: vhost_admin.delete_vhost(hub, n), hosts.filter(lambda name: name != "/")),
 )
 declarations = st.one_of(
     st.builds(
@@ -178,7 +178,7 @@ acts: st.SearchStrategy[Act] = st.one_of(
 def furnish(hub: BrokerDriver) -> None:
     """Declare something to begin with, so that few acts are about nothing."""
     for name in ("/", "a/b"):
-        hosting.declare_vhost(hub, name)
+        vhost_admin.declare_vhost(hub, name)
         vhost = hub.broker.vhosts[name]
         for queue in ("a", "b/q"):
             vhost.declare_queue(queue, {}, True, False, None, None)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from penstock.adapter import definitions
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.keeping.commits import encode
-from penstock.adapter.keeping.restore import restore
-from penstock.adapter.keeping.things import NUMBERS, name_of
-from penstock.adapter.origins import queue_settings, scope_settings
-from penstock.core.binding import Binding
-from penstock.core.exchange import Exchange
-from penstock.core.journal import Journal
-from penstock.core.lasting import is_durable, number_of
-from penstock.core.queue import Queue
+from penstock.core.journal.durability import is_durable, number_of
+from penstock.core.journal.journal import Journal
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.binding import Binding
+from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
-from penstock.store.commit import MetadataRecord
+from penstock.driver.driver import BrokerDriver
+from penstock.management import definitions_export
+from penstock.management.effective_settings import queue_settings, scope_settings
+from penstock.persistence.metadata_records import NUMBERS, name_of
+from penstock.persistence.restore_metadata import restore
+from penstock.persistence.transaction_encoder import encode
+from penstock.store.records import MetadataRecord
 from tests.adapter.dialogue import make_hub
 from tests.adapter.keeping.shelf import WALL, Shelf
 
@@ -128,10 +128,10 @@ def differences(before: dict[str, object], after: dict[str, object]) -> dict[str
 def exported(hub: BrokerDriver) -> dict[str, list[str]]:
     """Return what an export of the definitions says of what lasts."""
     found: dict[str, list[str]] = {}
-    for section in definitions.SECTIONS:
+    for section in definitions_export.SECTIONS:
         found[section] = sorted(
-            repr(definitions.exported([item], True))
-            for item in definitions.window(hub, section, None, 0, 1_000_000).items
+            repr(definitions_export.exported([item], True))
+            for item in definitions_export.window(hub, section, None, 0, 1_000_000).items
             if not isinstance(item.thing, Queue | Exchange | Binding) or is_durable(item.thing)
         )
     return found

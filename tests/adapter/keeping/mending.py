@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.keeping.commits import encode
-from penstock.adapter.keeping.loading import Loader
-from penstock.adapter.keeping.recovery import Recovery
-from penstock.adapter.keeping.restore import restore
-from penstock.adapter.keeping.walltimes import WallTimes
-from penstock.core.holding import HoldBudget
-from penstock.core.producer import Producer
-from penstock.core.queue import Queue
-from penstock.core.session import Session
+from penstock.core.consume.session import Session
+from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.producer import Producer
+from penstock.core.queue.queue import Queue
+from penstock.driver.driver import BrokerDriver
+from penstock.persistence.page_loader import Loader
+from penstock.persistence.recovery import Recovery
+from penstock.persistence.restore_metadata import restore
+from penstock.persistence.transaction_encoder import encode
+from penstock.persistence.wall_clock import WallTimes
 from penstock.store.sqlite import SqliteStore
 from tests.adapter.keeping.declared import journaled
 from tests.adapter.keeping.shelf import WALL

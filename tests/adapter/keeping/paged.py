@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from penstock.adapter.keeping.commits import encode
-from penstock.adapter.keeping.loading import Loader
-from penstock.adapter.keeping.walltimes import WallTimes
-from penstock.core import changes
 from penstock.core.broker import Broker
-from penstock.core.group import JournalGroup
-from penstock.core.holding import HoldBudget
-from penstock.core.journal import Journal
+from penstock.core.consume.session import Session
+from penstock.core.journal.group import JournalGroup
+from penstock.core.journal.journal import Journal
 from penstock.core.message import Message, StoredMessage
-from penstock.core.pages import QueuePager
-from penstock.core.producer import Producer
-from penstock.core.queue import Queue
-from penstock.core.session import Session
-from penstock.core.settings import Defaults
-from penstock.core.transit import PageRead
+from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.producer import Producer
+from penstock.core.queue.page_io import PageRead
+from penstock.core.queue.pager import QueuePager
+from penstock.core.queue.queue import Queue
+from penstock.core.settings import changes
+from penstock.core.settings.queue_settings import Defaults
 from penstock.flow.level import Level
-from penstock.names import read_settings
+from penstock.persistence.page_loader import Loader
+from penstock.persistence.transaction_encoder import encode
+from penstock.persistence.wall_clock import WallTimes
+from penstock.setting_names import read_settings
 from tests.adapter.keeping.shelf import WALL, Shelf
 
 PAGE: dict[str, object] = {"x-overflow": "page"}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.adapter.keeping.recovery import Recovery
 from penstock.core.broker import Broker
-from penstock.core.journal import Journal
-from penstock.store.commit import MessageRow, MetadataRecord, QueuePosition, StoreTransaction
+from penstock.core.journal.journal import Journal
+from penstock.persistence.recovery import Recovery
+from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, StoreTransaction
 
 WALL = 1_700_000_000.0
 """Wall time (seconds) at zero of every broker's clock."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from penstock.adapter.keeping.commits import CHANGE_WORK, encode, encode_steps
 from penstock.flow.work import SHARE
+from penstock.persistence.transaction_encoder import CHANGE_WORK, encode, encode_steps
 from tests.adapter.keeping.shelf import WALL
 from tests.core.kept import Kept
 

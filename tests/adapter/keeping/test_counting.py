@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.adapter.keeping.counting import StoreScanner
-from penstock.adapter.keeping.things import QUEUE
-from penstock.store.commit import MessageRow, QueuePosition, SettlementRecord
+from penstock.persistence.metadata_records import QUEUE
+from penstock.persistence.store_scan import StoreScanner
+from penstock.store.records import MessageRow, QueuePosition, SettlementRecord
 from tests.adapter.keeping.declared import Declared, journaled
 
 

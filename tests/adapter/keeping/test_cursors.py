@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adapter.amqp091.content import make_content
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.keeping.things import CURSOR, encode_metadata
-from penstock.core.consumer import Consumer
-from penstock.core.cursor import Cursor
-from penstock.core.group import MetadataChange
-from penstock.core.journal import Journal
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.cursor import Cursor
+from penstock.core.consume.session import Session
+from penstock.core.journal.group import MetadataChange
+from penstock.core.journal.journal import Journal
 from penstock.core.message import Envelope
-from penstock.core.queue import Queue
-from penstock.core.session import Session
+from penstock.core.queue.queue import Queue
 from penstock.core.vhost import VirtualHost
+from penstock.driver.driver import BrokerDriver
 from penstock.errors import Fenced, NotFound, PreconditionFailed
+from penstock.persistence.metadata_records import CURSOR, encode_metadata
+from penstock.protocols.amqp091.content_frames import make_content
 from penstock.wire.amqp091.codec import Properties
 from tests.adapter.keeping.acts import ask
 from tests.adapter.keeping.declared import Declared, journaled, queue_of

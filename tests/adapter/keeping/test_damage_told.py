@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.adapter.keeping.account import Loss, MessageAudit, summed_up
 from penstock.errors import StoreError
-from penstock.server.mending import CheckReport, RepairReport, check_directory, repair_directory
-from penstock.store.commit import UNKNOWN
+from penstock.persistence.message_audit import Loss, MessageAudit, summed_up
+from penstock.server.store_repair import CheckReport, RepairReport, check_directory, repair_directory
+from penstock.store.records import UNKNOWN
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE
 from penstock.store.store import STALE, Damage

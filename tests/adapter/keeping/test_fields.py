@@ -9,8 +9,8 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 
-from penstock.adapter.keeping.fields import VERSION, pack, plain_table, unpack
 from penstock.errors import StoreError
+from penstock.persistence.metadata_codec import VERSION, pack, plain_table, unpack
 from penstock.wire.amqp091.codec import decode_table, encode_table
 from tests.wire.strategies import tables
 

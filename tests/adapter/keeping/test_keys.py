@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.adapter.keeping.keys import CUT, OCTETS_MAX, key_of
+from penstock.persistence.metadata_keys import CUT, OCTETS_MAX, key_of
 
 names = st.text(st.sampled_from("/%2F#a\x00\n\x7fü\ud800"), max_size=6) | st.text(max_size=20)
 parts = st.lists(names, min_size=3, max_size=3)

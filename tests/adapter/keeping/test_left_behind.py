@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.keeping.restore import restore
-from penstock.adapter.keeping.things import BINDING
-from penstock.core.journal import CHANGES_A_GROUP
+from penstock.core.journal.journal import CHANGES_A_GROUP
+from penstock.driver.driver import BrokerDriver
+from penstock.persistence.metadata_records import BINDING
+from penstock.persistence.restore_metadata import restore
 from tests.adapter.keeping.declared import Declared, journaled
 
 MANY = 3 * CHANGES_A_GROUP

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.cursor import Cursor
-from penstock.core.lifetime import expire
-from penstock.core.pages import UNWRITTEN_BYTES
+from penstock.core.consume.cursor import Cursor
+from penstock.core.queue.expiry import expire
+from penstock.core.queue.pager import UNWRITTEN_BYTES
 from penstock.errors import ContentTooLarge
 from penstock.flow.level import Level, Thresholds
 from tests.adapter.keeping.paged import FEW, PagedHouse, house_with, numbered, publish, told

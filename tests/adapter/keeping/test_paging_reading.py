@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.pages import AHEAD_BYTES, PAGE_BYTES, READ_BYTES
+from penstock.core.queue.pager import AHEAD_BYTES, PAGE_BYTES, READ_BYTES
 from tests.adapter.keeping.paged import house_with, numbered, publish
 
 

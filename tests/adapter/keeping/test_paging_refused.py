@@ -6,10 +6,10 @@ from typing import cast
 
 import pytest
 
-from penstock.core import changes
 from penstock.core.effects import Paging
+from penstock.core.settings import changes
 from penstock.errors import PreconditionFailed
-from penstock.names import read_settings
+from penstock.setting_names import read_settings
 from tests.adapter.keeping.paged import PAGE, PagedHouse, house_with, publish
 from tests.adapter.keeping.shelf import Shelf
 

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 
-from penstock.adapter import hosting
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.keeping.fields import VERSION
-from penstock.adapter.keeping.restore import restore
-from penstock.adapter.keeping.things import BINDING, QUEUE
-from penstock.core import changes
-from penstock.core.lasting import number_of
-from penstock.core.settings import Settings
-from penstock.names import read_settings
-from penstock.store.commit import MetadataRecord
+from penstock.core.journal.durability import number_of
+from penstock.core.settings import changes
+from penstock.core.settings.queue_settings import Settings
+from penstock.driver.driver import BrokerDriver
+from penstock.management import vhost_admin
+from penstock.persistence.metadata_codec import VERSION
+from penstock.persistence.metadata_records import BINDING, QUEUE
+from penstock.persistence.restore_metadata import restore
+from penstock.setting_names import read_settings
+from penstock.store.records import MetadataRecord
 from tests.adapter.keeping.acts import furnish
 from tests.adapter.keeping.declared import Declared, journaled, queue_of
 from tests.profiles import examples
@@ -95,12 +95,12 @@ def test_a_virtual_host_that_left_the_settings_file_comes_back_for_what_is_in_it
         "delete it if that is not needed"
     ]
     assert sorted(again.broker.vhosts["old"].queues) == ["q", "r"]
-    hosting.delete_vhost(again, "old")
+    vhost_admin.delete_vhost(again, "old")
     assert [thing for thing in kept(again) if thing.data is not None] == []
 
 
 def test_limits_that_contradict_the_settings_file_are_not_in_effect(hub: BrokerDriver) -> None:
-    hosting.declare_vhost(hub, "v")
+    vhost_admin.declare_vhost(hub, "v")
     hub.broker.vhosts["/"].declare_exchange("x", "topic", {}, True, False, False)
     say(hub, "vhost", "v", stop_messages=50)
     say(hub, "address", "x", stop_messages=50)
@@ -120,7 +120,7 @@ def test_limits_that_contradict_the_settings_file_are_not_in_effect(hub: BrokerD
 
 
 def test_a_virtual_host_whose_limits_contradict_each_other_comes_back_without(hub: BrokerDriver) -> None:
-    hosting.declare_vhost(hub, "v")
+    vhost_admin.declare_vhost(hub, "v")
     again = journaled()
     given: list[tuple[str, dict[str, object]]] = [("v.#", {"capacity-messages": 10}), ("v", {"stop-messages": 50})]
     changes.replace_file(again.broker, [("vhost", name, read_settings("vhost", name, said)) for name, said in given])

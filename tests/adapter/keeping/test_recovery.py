@@ -9,19 +9,19 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.adapter.keeping.commits import encode
 from penstock.core.broker import Broker
-from penstock.core.consumer import Consumer
-from penstock.core.holding import HoldBudget
-from penstock.core.journal import TAKEN_BYTES, Journal
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.session import Session
+from penstock.core.journal.journal import TAKEN_BYTES, Journal
 from penstock.core.message import Message, StoredMessage
-from penstock.core.producer import Producer
-from penstock.core.queue import Queue
-from penstock.core.route import Route
-from penstock.core.session import Session
-from penstock.core.settings import Defaults
-from penstock.core.transaction import Transaction
+from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.producer import Producer
+from penstock.core.publish.transaction import Transaction
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.route import Route
+from penstock.core.settings.queue_settings import Defaults
 from penstock.flow.work import SHARE
+from penstock.persistence.transaction_encoder import encode
 from tests.adapter.keeping.shelf import WALL, Shelf
 from tests.profiles import examples
 

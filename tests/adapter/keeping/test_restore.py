@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis
 from hypothesis import strategies as st
 
-from penstock.core.lasting import number_of
+from penstock.core.journal.durability import number_of
 from tests.adapter.keeping.acts import Act, acts, attempt, furnish
 from tests.adapter.keeping.declared import Declared, differences, exported, journaled, names, view
 

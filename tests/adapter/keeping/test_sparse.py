@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from penstock.adapter.keeping.commits import encode
-from penstock.core.journal import PATIENCE, SETTLEMENT_RECORDS_MAX
-from penstock.core.queue import Queue
+from penstock.core.journal.journal import PATIENCE, SETTLEMENT_RECORDS_MAX
+from penstock.core.queue.queue import Queue
+from penstock.persistence.transaction_encoder import encode
 from tests.adapter.keeping.shelf import WALL, Shelf
 from tests.adapter.keeping.test_recovery import House
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adapter import hosting
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.importing import import_steps
-from penstock.adapter.keeping.things import BINDING, BLOCK, EXCHANGE, QUEUE, SETTINGS, VHOST
-from penstock.core import changes
-from penstock.core.consumer import Consumer
-from penstock.core.lasting import NUMBERS_AT_ONCE, number_of
-from penstock.core.session import Session
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.session import Session
+from penstock.core.journal.durability import NUMBERS_AT_ONCE, number_of
+from penstock.core.settings import changes
 from penstock.core.vhost import VirtualHost
+from penstock.driver.driver import BrokerDriver
 from penstock.errors import BrokerError, NotFound
 from penstock.flow.work import finish
-from penstock.names import read_settings
+from penstock.management import vhost_admin
+from penstock.management.definitions_import import import_steps
+from penstock.persistence.metadata_records import BINDING, BLOCK, EXCHANGE, QUEUE, SETTINGS, VHOST
+from penstock.setting_names import read_settings
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from tests.adapter.dialogue import Dialogue
@@ -218,19 +218,19 @@ def test_an_exchange_takes_the_bindings_of_both_directions_with_it(vhost: Virtua
 def test_a_virtual_host_of_the_settings_file_is_not_kept_and_one_that_was_made_is(
     hub: BrokerDriver, store: Declared
 ) -> None:
-    assert hosting.declare_vhost(hub, "/") is False
+    assert vhost_admin.declare_vhost(hub, "/") is False
     assert kinds(store) == []
-    hosting.declare_vhost(hub, "made")
+    vhost_admin.declare_vhost(hub, "made")
     assert kinds(store) == [VHOST]
     again, _ = store.restored()
     assert list(again.broker.vhosts) == ["/", "made"]
     store.hub = again
-    hosting.delete_vhost(again, "made")
+    vhost_admin.delete_vhost(again, "made")
     assert kinds(store) == []
 
 
 def test_a_virtual_host_takes_everything_with_it(hub: BrokerDriver, store: Declared) -> None:
-    hosting.declare_vhost(hub, "made")
+    vhost_admin.declare_vhost(hub, "made")
     vhost = hub.broker.vhosts["made"]
     queue = queue_of(vhost, "q")
     exchange = vhost.declare_exchange("x", "topic", {}, True, False, False)
@@ -241,7 +241,7 @@ def test_a_virtual_host_takes_everything_with_it(hub: BrokerDriver, store: Decla
     ask(hub, vhost, "block", queue="q")
     ask(hub, vhost, "block", vhost="made")
     assert len(kinds(store)) == 9
-    hosting.delete_vhost(hub, "made")
+    vhost_admin.delete_vhost(hub, "made")
     assert kinds(store) == []
     hub.run_turn()
     assert hub.broker.gates.operator_gates == {}

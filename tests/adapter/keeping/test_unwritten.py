@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.core.journal import CHANGES_MAX, GATHERED_MANY, TAKEN_BYTES
+from penstock.core.journal.journal import CHANGES_MAX, GATHERED_MANY, TAKEN_BYTES
 from penstock.errors import ResourceError
 from tests.adapter.keeping.paged import PagedHouse
 from tests.adapter.keeping.shelf import Shelf

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from penstock.adapter.keeping.commits import encode
-from penstock.adapter.keeping.walltimes import JUMP_S, MOST, WallTimes
+from penstock.persistence.transaction_encoder import encode
+from penstock.persistence.wall_clock import JUMP_S, MOST, WallTimes
 from tests.adapter.keeping.paged import house_with, publish
 from tests.adapter.keeping.shelf import WALL
 

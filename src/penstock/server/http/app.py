@@ -12,13 +12,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from penstock.adapter.users import ADMINISTRATOR
 from penstock.errors import AccessRefused, BrokerError, NotFound
-from penstock.server.http import clients, cursors, getting, messages, node, topology, vhosts
-from penstock.server.http.ask import ApiRequest, HttpError, Service, bad_request, login, not_found
+from penstock.management.users import ADMINISTRATOR
+from penstock.server.http import clients, cursors, get_messages, messages, node, topology, vhosts
+from penstock.server.http.request import ApiRequest, HttpError, Service, bad_request, login, not_found
 
 if TYPE_CHECKING:
-    from penstock.server.shell import EventLoop
+    from penstock.server.event_loop import EventLoop
 
 Handler = Callable[[ApiRequest], Awaitable[Response]]
 Refusal = Callable[[Request, Exception], Awaitable[Response]]
@@ -98,7 +98,7 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
     },
     "/queues/{vhost}/{name}/bindings": {"GET": topology.bindings_of_queue},
     "/queues/{vhost}/{name}/contents": {"DELETE": messages.purge},
-    "/queues/{vhost}/{name}/get": {"POST": getting.get},
+    "/queues/{vhost}/{name}/get": {"POST": get_messages.get},
     "/queues/{vhost}/{name}/actions": {"POST": ACTIONS},
     "/exchanges": {"GET": topology.exchanges},
     "/exchanges/{vhost}": {"GET": topology.exchanges},

@@ -6,16 +6,16 @@ import asyncio
 
 from starlette.responses import Response
 
-from penstock.adapter import shapes
-from penstock.adapter.amqp091.channel import Channel
-from penstock.adapter.amqp091.connection import Connection
-from penstock.adapter.listing import Item
-from penstock.adapter.overview import is_named, of_everything_steps
-from penstock.adapter.request import ControlRequest
-from penstock.adapter.why import SUBJECTS, answer
 from penstock.flow.work import Steps
-from penstock.server.http.ask import ApiRequest, json_response, no_content, not_found
-from penstock.server.http.lists import collected, listed, one
+from penstock.management import rabbitmq_json
+from penstock.management.blocked_overview import is_named, of_everything_steps
+from penstock.management.control_request import ControlRequest
+from penstock.management.listing import Item
+from penstock.management.why import SUBJECTS, answer
+from penstock.protocols.amqp091.channel import Channel
+from penstock.protocols.amqp091.connection import Connection
+from penstock.server.http.listing import collected, listed, one
+from penstock.server.http.request import ApiRequest, json_response, no_content, not_found
 
 REASON = "Closed via management plugin"
 """What a client is told where X-Reason says nothing: RabbitMQ's words, which programs know."""
@@ -28,7 +28,7 @@ async def connections(ask: ApiRequest) -> Response:
 
 async def connection(ask: ApiRequest) -> Response:
     """Show a connection."""
-    return one(ask, shapes.connection_of(_connection(ask), ask.hub))
+    return one(ask, rabbitmq_json.connection_of(_connection(ask), ask.hub))
 
 
 async def close_connection(ask: ApiRequest) -> Response:
@@ -69,7 +69,7 @@ async def channel(ask: ApiRequest) -> Response:
     """Show a channel."""
     for item in await collected(ask, "channels", None):
         if item.name == ask.part("name") and isinstance(item.thing, Channel):
-            return one(ask, shapes.channel_in_full(item.thing, ask.hub))
+            return one(ask, rabbitmq_json.channel_in_full(item.thing, ask.hub))
     raise not_found()
 
 
@@ -80,17 +80,19 @@ async def consumers(ask: ApiRequest) -> Response:
 
 async def why(ask: ApiRequest) -> Response:
     """Say why nothing moves, as `penstock why --json` does: of a queue, connection, channel or user, or of all."""
-    subjects: shapes.Shape = {name: ask.query[name] for name in SUBJECTS if name in ask.query}
+    subjects: rabbitmq_json.Shape = {name: ask.query[name] for name in SUBJECTS if name in ask.query}
     request = ask.control(subjects)
     if is_named(request):
         return json_response(answer(request, ask.hub))
-    known: asyncio.Future[shapes.Shape] = ask.shell.loop.create_future()
+    known: asyncio.Future[rabbitmq_json.Shape] = ask.shell.loop.create_future()
     ask.hub.scheduler.start(_tell_everything(ask, request, known))
     ask.begin()
     return json_response(await known)
 
 
-def _tell_everything(ask: ApiRequest, request: ControlRequest, known: asyncio.Future[shapes.Shape]) -> Steps[None]:
+def _tell_everything(
+    ask: ApiRequest, request: ControlRequest, known: asyncio.Future[rabbitmq_json.Shape]
+) -> Steps[None]:
     found = yield from of_everything_steps(ask.hub, request.vhost.name)
     if not known.done():
         known.set_result(found)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from penstock.adapter import shapes
-from penstock.server.http.ask import ApiRequest, no_content
-from penstock.server.http.lists import collected, listed, one
+from penstock.management import rabbitmq_json
+from penstock.server.http.listing import collected, listed, one
+from penstock.server.http.request import ApiRequest, no_content
 
 
 async def cursors(ask: ApiRequest) -> Response:
@@ -16,7 +16,7 @@ async def cursors(ask: ApiRequest) -> Response:
 
 async def cursor(ask: ApiRequest) -> Response:
     """Show a cursor."""
-    return one(ask, shapes.cursor_of(ask.hub.control.cursor(ask.vhost(), ask.part("name")), ask.hub))
+    return one(ask, rabbitmq_json.cursor_of(ask.hub.control.cursor(ask.vhost(), ask.part("name")), ask.hub))
 
 
 async def delete_cursor(ask: ApiRequest) -> Response:

@@ -8,11 +8,11 @@ from typing import Final
 
 from starlette.responses import Response
 
-from penstock.adapter.publication import SinglePublish
-from penstock.adapter.shapes import Shape
 from penstock.errors import ResourceLocked
-from penstock.flow.deadlines import NEVER
-from penstock.server.http.ask import (
+from penstock.flow.timers import NEVER
+from penstock.management.rabbitmq_json import Shape
+from penstock.protocols.common.single_publish import SinglePublish
+from penstock.server.http.request import (
     MESSAGE_MOST,
     ApiRequest,
     HttpError,

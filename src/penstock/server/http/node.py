@@ -8,12 +8,12 @@ from pathlib import Path
 
 from starlette.responses import Response
 
-from penstock.adapter.hub import BrokerDriver
-from penstock.adapter.shapes import API_VERSION, Shape, exchange_types
-from penstock.adapter.totals import totals_steps
+from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED
-from penstock.server.http.ask import ApiRequest, bad_request, json_response, not_found
-from penstock.server.http.lists import one
+from penstock.management.rabbitmq_json import API_VERSION, Shape, exchange_types
+from penstock.management.totals import totals_steps
+from penstock.server.http.listing import one
+from penstock.server.http.request import ApiRequest, bad_request, json_response, not_found
 
 PROTOCOLS = ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp")
 

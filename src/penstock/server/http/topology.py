@@ -6,14 +6,15 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
-from penstock.adapter import shapes
-from penstock.adapter.listing import Item, bindings_to, shape_binding
-from penstock.core.binding import Binding
-from penstock.core.exchange import Exchange
-from penstock.core.queue import Queue
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.binding import Binding
+from penstock.core.routing.exchange import Exchange
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, ResourceLocked
-from penstock.server.http.ask import (
+from penstock.management import rabbitmq_json
+from penstock.management.listing import Item, bindings_to, shape_binding
+from penstock.server.http.listing import collected, listed, one
+from penstock.server.http.request import (
     DEFAULT_EXCHANGE,
     ApiRequest,
     bad_request,
@@ -24,11 +25,10 @@ from penstock.server.http.ask import (
     table,
     text,
 )
-from penstock.server.http.lists import collected, listed, one
 from penstock.wire.amqp091.codec import CodecError, encode_table
 
 
-def arguments_of(fields: shapes.Shape) -> dict[str, object]:
+def arguments_of(fields: rabbitmq_json.Shape) -> dict[str, object]:
     """Return the arguments of a declaration. Raises HttpError (400) for what AMQP could not carry."""
     arguments = table(fields, "arguments")
     try:
@@ -48,7 +48,7 @@ async def queues(ask: ApiRequest) -> Response:
 
 async def queue(ask: ApiRequest) -> Response:
     """Show a queue."""
-    return one(ask, shapes.queue_in_full(ask.queue(), ask.hub))
+    return one(ask, rabbitmq_json.queue_in_full(ask.queue(), ask.hub))
 
 
 async def declare_queue(ask: ApiRequest) -> Response:
@@ -85,7 +85,7 @@ async def exchanges(ask: ApiRequest) -> Response:
 
 async def exchange(ask: ApiRequest) -> Response:
     """Show an exchange."""
-    return one(ask, shapes.exchange_of(ask.vhost(), ask.exchange()))
+    return one(ask, rabbitmq_json.exchange_of(ask.vhost(), ask.exchange()))
 
 
 async def declare_exchange(ask: ApiRequest) -> Response:
@@ -158,7 +158,7 @@ async def bind(ask: ApiRequest) -> Response:
     key, arguments = short(text(fields, "routing_key"), "a routing key"), arguments_of(fields)
     found, target = _destination(vhost, ask.part("kind"), name)
     vhost.bind(source, found, target, key, arguments)
-    where = quote(shapes.properties_key(key, arguments), safe="")
+    where = quote(rabbitmq_json.properties_key(key, arguments), safe="")
     return no_content(201, {"Location": f"{quote(name, safe='')}/{where}"})
 
 
@@ -198,9 +198,9 @@ def _named(ask: ApiRequest) -> Item:
     for item in _between(ask):
         thing = item.thing
         if isinstance(thing, Binding):
-            key = shapes.properties_key(thing.key, thing.arguments)
+            key = rabbitmq_json.properties_key(thing.key, thing.arguments)
         else:
-            key = shapes.properties_key(item.name, {})
+            key = rabbitmq_json.properties_key(item.name, {})
         if key == wanted:
             return item
     raise not_found()

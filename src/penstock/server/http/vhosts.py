@@ -9,14 +9,14 @@ from typing import Final
 
 from starlette.responses import Response, StreamingResponse
 
-from penstock.adapter import definitions, hosting, shapes
-from penstock.adapter.defined import BYTES_MOST
-from penstock.adapter.importing import import_steps
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError
 from penstock.flow.work import Steps
-from penstock.server.http.ask import ApiRequest, bad_request, json_response, no_content, not_found
-from penstock.server.http.lists import collected, listed, one
+from penstock.management import definitions_export, rabbitmq_json, vhost_admin
+from penstock.management.definitions_import import import_steps
+from penstock.management.definitions_parser import BYTES_MOST
+from penstock.server.http.listing import collected, listed, one
+from penstock.server.http.request import ApiRequest, bad_request, json_response, no_content, not_found
 
 EXPORTED_AT_ONCE: Final = 100
 """Things of an export that are made in a slice."""
@@ -31,13 +31,13 @@ async def vhost(ask: ApiRequest) -> Response:
     """Show a virtual host."""
     found = ask.vhost_or_all()
     assert found is not None
-    return one(ask, shapes.virtual_host(found, ask.hub))
+    return one(ask, rabbitmq_json.virtual_host(found, ask.hub))
 
 
 async def declare_vhost(ask: ApiRequest) -> Response:
     """Make a virtual host: 201 if it is new, 204 if it is there. What the body says about it is not kept."""
     await ask.fields()
-    return no_content(201 if hosting.declare_vhost(ask.hub, ask.part("vhost")) else 204)
+    return no_content(201 if vhost_admin.declare_vhost(ask.hub, ask.part("vhost")) else 204)
 
 
 async def delete_vhost(ask: ApiRequest) -> Response:
@@ -45,7 +45,7 @@ async def delete_vhost(ask: ApiRequest) -> Response:
     ask.begin()
     if ask.part("vhost") not in ask.hub.broker.vhosts:
         raise not_found()
-    await ask.in_turn(hosting.delete_vhost_steps(ask.hub, ask.part("vhost")))
+    await ask.in_turn(vhost_admin.delete_vhost_steps(ask.hub, ask.part("vhost")))
     return no_content()
 
 
@@ -55,18 +55,18 @@ async def export(ask: ApiRequest) -> Response:
 
 
 async def _export(ask: ApiRequest, only: VirtualHost | None) -> AsyncIterator[bytes]:
-    head = definitions.head(ask.hub, only is None)
+    head = definitions_export.head(ask.hub, only is None)
     yield _json(head)[:-1]
-    for section in definitions.SECTIONS:
+    for section in definitions_export.SECTIONS:
         if only is not None and section == "vhosts":
             continue
         before = b""
         yield b',"' + section.encode() + b'":['
         after: int | None = 0
         while after is not None:
-            page = definitions.window(ask.hub, section, only, after, EXPORTED_AT_ONCE)
+            page = definitions_export.window(ask.hub, section, only, after, EXPORTED_AT_ONCE)
             after = page.end()
-            part = [_json(each) for each in definitions.exported(page.items, only is None)]
+            part = [_json(each) for each in definitions_export.exported(page.items, only is None)]
             if part:
                 yield before + b",".join(part)
                 before = b","
@@ -119,8 +119,10 @@ async def policies(ask: ApiRequest) -> Response:
         [
             {
                 "vhost": host,
-                **definitions.policy(entry.pattern),
-                "definition": {word.alias: shapes.plain(word.raw) for word in {**entry.file, **entry.command}.values()},
+                **definitions_export.policy(entry.pattern),
+                "definition": {
+                    word.alias: rabbitmq_json.plain(word.raw) for word in {**entry.file, **entry.command}.values()
+                },
             }
             for entry in ask.hub.broker.table.entries()
             if entry.scope == "queue"

@@ -8,7 +8,7 @@ from typing import Final
 import psycopg
 
 from penstock.errors import StoreError, StoreFull, StoreLost
-from penstock.store.postgres.address import DatabaseAddress
+from penstock.store.postgres.dsn import DatabaseAddress
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 FENCED: Final = "PN409"

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 import psycopg
 
 from penstock.errors import StoreBusy, StoreError, StoreLost
-from penstock.store.postgres.address import DatabaseAddress
+from penstock.store.postgres.dsn import DatabaseAddress
 from penstock.store.postgres.faults import LOCK_NOT_AVAILABLE
 from penstock.store.postgres.session import IDLE_S, SETTINGS, Session
 

@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol
 
 import psycopg
 
-from penstock.store.commit import MessageRow
 from penstock.store.postgres.faults import DAMAGED, state_of
 from penstock.store.postgres.writing import PLACE
+from penstock.store.records import MessageRow
 from penstock.store.store import Damage
 from penstock.store.tables import METADATA_RECORDS, ROWS, ChecksumError, Table, damage_of
 

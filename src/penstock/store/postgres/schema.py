@@ -15,10 +15,10 @@ from psycopg import sql
 
 import penstock
 from penstock.errors import StoreError
-from penstock.store.commit import UNKNOWN
-from penstock.store.postgres.address import DatabaseAddress
+from penstock.store.postgres.dsn import DatabaseAddress
 from penstock.store.postgres.lease import FENCE
 from penstock.store.postgres.session import Session
+from penstock.store.records import UNKNOWN
 
 Migration = Callable[[psycopg.Connection[Any]], None]
 

@@ -19,9 +19,9 @@ import psycopg
 from psycopg import pq
 
 from penstock.errors import StoreError
-from penstock.store.postgres.address import DatabaseAddress
+from penstock.store.postgres.dsn import DatabaseAddress
 from penstock.store.postgres.faults import Disconnected, Refusal, unreachable
-from penstock.store.postgres.line import SessionSockets
+from penstock.store.postgres.session_sockets import SessionSockets
 
 OLDEST: Final = 140_000
 """Version 14; idle_session_timeout is not there before."""

@@ -12,9 +12,9 @@ from typing import Final
 
 import psycopg
 
-from penstock.store.postgres.address import DatabaseAddress
-from penstock.store.postgres.line import SessionSockets
+from penstock.store.postgres.dsn import DatabaseAddress
 from penstock.store.postgres.session import Session
+from penstock.store.postgres.session_sockets import SessionSockets
 from penstock.store.postgres.writing import Change
 from penstock.store.store import Usage
 

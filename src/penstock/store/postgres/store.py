@@ -15,16 +15,16 @@ from typing import Any, Final, TypeVar
 import psycopg
 
 from penstock.errors import StoreError, StoreLost
-from penstock.store.commit import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from penstock.store.postgres import schema
-from penstock.store.postgres.address import DatabaseAddress
+from penstock.store.postgres.dsn import DatabaseAddress
 from penstock.store.postgres.faults import ENDED, Disconnected, Failure, Refusal, fault, state_of
 from penstock.store.postgres.lease import NEVER, Holder, Lease
-from penstock.store.postgres.line import SessionSockets
 from penstock.store.postgres.reading import Reading
 from penstock.store.postgres.session import Session
+from penstock.store.postgres.session_sockets import SessionSockets
 from penstock.store.postgres.space import Space
 from penstock.store.postgres.writing import calls_of, change_of
+from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from penstock.store.store import Damage, Store, Usage, ignore
 from penstock.store.tables import METADATA_RECORDS, POSITIONS, ROWS, SETTLEMENTS, TABLES, Table
 

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from psycopg import pq
 
-from penstock.store.commit import MetadataRecord, StoreTransaction
 from penstock.store.postgres.session import Call, Statement
+from penstock.store.records import MetadataRecord, StoreTransaction
 from penstock.store.tables import (
     POSITIONS,
     ROWS,

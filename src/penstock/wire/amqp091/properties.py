@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.wire.amqp091.fields import FieldReader
-from penstock.wire.amqp091.fields_out import write_shortstr, write_table, write_unsigned
+from penstock.wire.amqp091.field_reader import FieldReader
+from penstock.wire.amqp091.field_writer import write_shortstr, write_table, write_unsigned
 from penstock.wire.amqp091.malformed import CodecError
 from penstock.wire.amqp091.spec import CLASS_BASIC, ReplyCode
 

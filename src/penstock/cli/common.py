@@ -1,0 +1,180 @@
+"""What the commands have in common: the group, options, a connection to ask over, tables, one sentence for errors."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import penstock
+from penstock.errors import ConfigError, PenstockError
+from penstock.setting_names.escapes import printable, printable_json
+
+if TYPE_CHECKING:
+    from penstock.client.connection import Connection
+    from penstock.client.control import ControlClient
+
+DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
+NUMBER = re.compile(r"-?\d{1,18}")
+OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""What the system says when help cannot be written."""
+URL = click.option("--url", default=DEFAULT_URL, show_default=True, help="The broker to ask.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+
+
+def _version() -> str:
+    return f"penstock {penstock.__version__} ({'compiled' if penstock.compiled() else 'interpreted'})"
+
+
+class OutputError(PenstockError):
+    """Standard output cannot be written: its disk is full, or the program that read it has gone."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(f"cannot write the output: {error.strerror}")
+
+
+@contextlib.contextmanager
+def writing() -> Iterator[None]:
+    """Turn a failed write to standard output into an OutputError; what is still buffered is dropped."""
+    try:
+        yield
+    except OSError as error:
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # The interpreter flushes it at its end.
+        raise OutputError(error) from None
+
+
+class Commands(click.Group):
+    """The group of all commands; an output that cannot be written ends any of them with one sentence."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """See `click.JournalGroup.main`, which writes help as well."""
+        with report_errors():
+            try:
+                return super().main(*args, **options)
+            except OSError as error:
+                if error.errno not in OUTPUT_ERRORS or error.filename is not None:
+                    raise
+                raise OutputError(error) from None
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(message=_version())
+def main() -> None:
+    """Penstock is a message broker that cannot be overrun.
+
+    Start one with `penstock serve`, point any AMQP 0-9-1 client at it, and ask `penstock why QUEUE` who is blocked by
+    what.
+
+    A command ends with 0 when it is done, with 1 and one sentence when it was refused, with 2 when it cannot be meant,
+    and with 130 when it was interrupted.
+    """
+
+
+def say(sentence: str, err: bool = False) -> None:
+    """Print a line for people; control characters in names are escaped, so that no name reaches the terminal raw."""
+    with contextlib.nullcontext() if err else writing():
+        click.echo(printable(sentence), err=err)
+
+
+def say_json(value: object, indent: int | None = None) -> None:
+    """Print a value for programs, escaped likewise."""
+    with writing():
+        click.echo(printable_json(json.dumps(value, indent=indent, ensure_ascii=False, default=str)))
+
+
+def table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    """Print columns, as wide as their widest cell."""
+    lines = [heads, *(tuple(printable(cell) for cell in row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
+    for line in lines:
+        say("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def cell(value: object) -> str:
+    """Return a value as a table has it."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return " ".join(f"{name}={item}" for name, item in value.items()) if isinstance(value, dict) else str(value)
+
+
+def counted(count: int, one: str) -> str:
+    """Return so many of something: 1 message, 2 messages."""
+    return f"1 {one}" if count == 1 else f"{count:,} {one}s"
+
+
+def pairs(words: tuple[str, ...]) -> dict[str, object]:
+    """Read NAME=VALUE words: digits are a number, true and false are that, the rest is text. Raises ConfigError."""
+    found: dict[str, object] = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise ConfigError(f"{word} is not NAME=VALUE")
+        if name in found:
+            raise ConfigError(f"{name} is given twice")
+        found[name] = int(value) if NUMBER.fullmatch(value) else {"true": True, "false": False}.get(value, value)
+    return found
+
+
+def print_result(as_json: bool, answer: dict[str, object], sentence: str) -> None:
+    """Print what was done: a sentence for people, or the answer for programs."""
+    if as_json:
+        say_json(answer)
+    else:
+        say(sentence)
+
+
+def limits(level: dict[str, int | None]) -> str:
+    """Return a capacity for people: in messages, bytes or both."""
+    said = [f"{value:,} {unit}" for unit, value in level.items() if value is not None]
+    return " and ".join(said) or "no limit"
+
+
+def percent(value: float | None) -> str:
+    """Return a part of a hundred for people."""
+    return "-" if value is None else f"{value:g} %"
+
+
+@contextlib.contextmanager
+def control_session(url: str) -> Iterator[ControlClient]:
+    """Connect to a broker for control operations."""
+    from penstock.client.control import ControlClient
+
+    with connected(url) as connection, ControlClient(connection) as control:
+        yield control
+
+
+@contextlib.contextmanager
+def connected(url: str) -> Iterator[Connection]:
+    """Connect to a broker."""
+    from penstock.client.connection import Connection
+    from penstock.client.parameters import Parameters
+
+    with report_errors():
+        try:
+            where = Parameters.from_url(url)
+        except ValueError as error:
+            raise ConfigError(f"--url: {error}") from None  # The URL itself may have a password.
+        with Connection(where) as connection:
+            yield connection
+
+
+@contextlib.contextmanager
+def report_errors() -> Iterator[None]:
+    """Turn an error that was foreseen into one sentence and exit code 1."""
+    try:
+        yield
+    except PenstockError as error:
+        say(f"penstock: {error}", err=True)
+        sys.exit(1)

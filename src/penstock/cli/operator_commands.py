@@ -1,0 +1,239 @@
+"""Questions to a broker and what an operator sets: why, status, block, unblock, set, unset, settings, show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from penstock.cli.common import (
+    JSON,
+    URL,
+    control_session,
+    counted,
+    limits,
+    main,
+    percent,
+    report_errors,
+    say,
+    say_json,
+    table,
+)
+
+CONNECTIONS_LISTED = 100
+"""Connections that `penstock status` names; the others are counted."""
+
+
+@main.command()
+@click.argument("queue", required=False)
+@click.option("--connection", metavar="N|NAME", help="Ask about a connection: its number or name, as in the log.")
+@click.option("--channel", metavar="CON/CH", help="Ask about a channel, such as 2/1.")
+@click.option("--user", metavar="NAME", help="Ask about all connections of a user.")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole answer, for programs.")
+@URL
+def why(
+    queue: str | None, connection: str | None, channel: str | None, user: str | None, as_json: bool, url: str
+) -> None:
+    """Say why nothing moves: who is blocked by QUEUE, by what and since when, and what the queue waits for.
+
+    Or ask about a connection, a channel or a user: what blocks its producers, and what keeps messages from its
+    consumers. Without any of these: everything that is blocked, longest first, with advice. For example: penstock why
+    """
+    if sum(subject is not None for subject in (queue, connection, channel, user)) > 1:
+        raise click.UsageError("give only one of QUEUE, --connection, --channel and --user")
+    with control_session(url) as control:
+        answer = control.why(queue, connection=connection, channel=channel, user=user)
+        if as_json:
+            say_json(answer, indent=2)
+        else:
+            for sentence in answer["sentences"]:
+                say(sentence)
+
+
+SCOPES = click.Choice(["queue", "address", "vhost", "user", "connection"])
+
+
+@main.command()
+@click.argument("scope", type=SCOPES)
+@click.argument("name")
+@click.option("--reason", default="", help="Told to the clients that are blocked by it.")
+@URL
+def block(scope: str, name: str, reason: str, url: str) -> None:
+    """Hold all publishes to a queue, address or virtual host, or of a user or connection, until `penstock unblock`.
+
+    Consumers go on. What is held longer than its hold deadline is refused, as with any other gate.
+    """
+    with control_session(url) as control:
+        control.block(scope, name, reason)
+        say(f"{scope} {name} is blocked; `penstock unblock {scope} {name}` lets it go on")
+
+
+@main.command()
+@click.argument("scope", type=SCOPES)
+@click.argument("name")
+@URL
+def unblock(scope: str, name: str, url: str) -> None:
+    """Let go on what `penstock block` holds."""
+    with control_session(url) as control:
+        control.unblock(scope, name)
+        say(f"{scope} {name} is not blocked any more")
+
+
+def _disk(disk: dict[str, Any]) -> str:
+    """Say what the store takes, and which gates before the disk are closed, and why."""
+    closed = [f"{gate['name']} closed: {gate['cause']}" for gate in disk["gates"] if not gate["open"]]
+    free = "" if disk["free"] is None else f", {disk['free']:,} bytes free on its disk"
+    return f"store: {disk['used']:,} bytes used{free}; {'; '.join(closed) or 'its gates are open'}"
+
+
+@main.command()
+@JSON
+@URL
+def status(as_json: bool, url: str) -> None:
+    """List the queues of a broker (depth, capacity, fill, gate and who is blocked) and its connections.
+
+    For example: penstock status
+    """
+    with control_session(url) as control:
+        answer = control.status()
+    if as_json:
+        say_json(answer, indent=2)
+        return
+    say(f"penstock {answer['version']}, vhost {answer['vhost']}, {counted(answer['connection_count'], 'connection')}")
+    say(_turns(answer["turns"], answer["slowed"]))
+    if answer.get("disk"):
+        say(_disk(answer["disk"]))
+    for each in answer["queues"]:
+        say(_queue(each))
+    unlisted = answer["queue_count"] - len(answer["queues"])
+    if unlisted > 0:
+        say(f"and {unlisted:,} more queues; `penstock list queues` lists all")
+    for each in answer["connections"][:CONNECTIONS_LISTED]:
+        channels = "1 channel" if each["channels"] == 1 else f"{each['channels']:,} channels"
+        state = ", blocked" if each["blocked"] else ""
+        if each["held"]["messages"]:
+            state += f", {each['held']['messages']:,} publishes held"
+        say(f"{each['name']}: {each['product'] or 'an unnamed client'}, {channels}{state}")
+    more = answer["connection_count"] - CONNECTIONS_LISTED
+    if more > 0:
+        say(f"and {more:,} more connections")
+
+
+def _queue(each: dict[str, Any]) -> str:
+    """Return a queue as one line."""
+    depth, gate = each["depth"], each["gate"]
+    fill = f" ({percent(each['fill_percent'])} full)" if each["fill_percent"] is not None else ""
+    return (
+        f"{each['queue']}: {counted(depth['messages'], 'message')}, {depth['bytes']:,} bytes "
+        f"of {limits(each['capacity'])}{fill}, "
+        f"gate {'open' if gate['open'] else 'closed'}, {counted(gate['blocked'], 'producer')} blocked, "
+        f"{counted(each['consumers'], 'consumer')}{''.join(f', cursor {name}' for name in each['cursors'])}"
+    )
+
+
+def _turns(turns: dict[str, Any], slowed: list[str]) -> str:
+    """Return the longest turns as one line, with who is slowed by its own work."""
+    said = []
+    for when, key in (("lately", "recent"), ("since the start", "longest")):
+        turn = turns[key]
+        whose = f" ({turn['connection_work']:,} of {turn['work']:,} units of work for {turn['connection']})"
+        said.append(f"{turn['ms']:.1f} ms {when}{whose if turn['connection'] else ''}")
+    by_work = f"; slowed by their own work: {', '.join(slowed)}" if slowed else ""
+    return f"longest turn: {', '.join(said)}{by_work}"
+
+
+ALL_SCOPES = click.Choice(["queue", "address", "vhost", "user", "connection", "producer", "broker"])
+
+
+@main.command("set")
+@click.argument("scope", type=ALL_SCOPES)
+@click.argument("words", metavar="[PATTERN] NAME=VALUE...", nargs=-1, required=True)
+@JSON
+@URL
+def set_(scope: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
+    """Set what counts for all names that match PATTERN, at once and until `penstock unset`.
+
+    In a pattern * is one word and # any number of words between dots; the most specific pattern wins. The broker has no
+    pattern. For example: penstock set queue 'orders.#' capacity-messages=10000 stop-percent=60
+    """
+    from penstock.errors import ConfigError
+
+    with report_errors():
+        pattern, given = ("", words) if scope == "broker" else (words[0], words[1:])
+        settings: dict[str, object] = {}
+        if not given:
+            raise ConfigError(f"nothing to set for {scope} '{pattern}'; NAME=VALUE comes after the pattern")
+        for word in given:
+            name, equals, value = word.partition("=")
+            if not equals:
+                raise ConfigError(f"{word} is not NAME=VALUE")
+            if name in settings:
+                raise ConfigError(f"{name} is given twice")
+            settings[name] = value
+        with control_session(url) as control:
+            _tell_settings(control.set(scope, pattern, settings), as_json)
+
+
+@main.command()
+@click.argument("scope", type=ALL_SCOPES)
+@click.argument("words", metavar="[PATTERN] [NAME...]", nargs=-1)
+@JSON
+@URL
+def unset(scope: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
+    """Take back what `penstock set` said for PATTERN: the named settings, or all of them."""
+    from penstock.errors import ConfigError
+
+    with report_errors():
+        if scope != "broker" and not words:
+            raise ConfigError(f"scope {scope} needs the pattern that was set")
+        pattern, names = ("", words) if scope == "broker" else (words[0], words[1:])
+        with control_session(url) as control:
+            _tell_settings(control.unset(scope, pattern, names or None), as_json)
+
+
+def _tell_settings(answer: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        say_json(answer)
+        return
+    said = " ".join(f"{name}={value}" for name, value in answer["settings"].items())
+    say(" ".join(part for part in (answer["scope"], answer["pattern"], said or "nothing set by command") if part))
+    for sentence in answer["sentences"]:
+        say(sentence)
+
+
+@main.command()
+@JSON
+@URL
+def settings(as_json: bool, url: str) -> None:
+    """List what was set, by command and by the settings file, pattern by pattern."""
+    with control_session(url) as control:
+        found = control.settings()
+    if as_json:
+        say_json(found)
+        return
+    rows = [
+        (each["scope"], each["pattern"], f"{name}={value}", by)
+        for each in found
+        for by in ("command", "file")
+        for name, value in each[by].items()
+    ]
+    table(("scope", "pattern", "setting", "by"), rows)
+
+
+@main.command()
+@click.argument("scope", type=ALL_SCOPES)
+@click.argument("name", default="")
+@JSON
+@URL
+def show(scope: str, name: str, as_json: bool, url: str) -> None:
+    """Show what is in effect for a queue (or another thing; the broker has no name), and where each value comes from.
+
+    For example: penstock show queue orders, or penstock show broker
+    """
+    with control_session(url) as control:
+        found = control.show(scope, name)
+    if as_json:
+        say_json(found)
+        return
+    rows = [(each["setting"], "none" if each["value"] is None else str(each["value"]), each["from"]) for each in found]
+    table(("setting", "value", "from"), rows)

@@ -1,0 +1,1 @@
+"""Consuming: sessions, consumers, dispatch, cursors."""

@@ -1,0 +1,167 @@
+"""A consumer: who gets messages of a queue, and under which conditions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.core.consume.consumer_lists import GONE, LISTED, UNFIT
+from penstock.core.message import Message
+from penstock.flow.credit import UNBOUNDED, Credit
+from penstock.flow.level import UNLIMITED
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+    from penstock.core.consume.consumer_lists import ConsumerList
+    from penstock.core.consume.consumer_rate import ConsumerRateLimiter, SlowConsumerMonitor
+    from penstock.core.consume.session import Session
+    from penstock.core.queue.queue import Queue
+
+BATCH_MESSAGES: Final = 256
+"""Most messages that one consumer gets in one round, so that a fast one does not keep the others waiting."""
+BATCH_BYTES: Final = 256 * 1024
+"""A batch ends with the message that takes it past this: what is written at once for one connection stays bounded."""
+
+
+class Consumer:
+    """A subscription of a session to a queue."""
+
+    def __init__(
+        self,
+        tag: str,
+        session: Session,
+        queue: Queue,
+        no_ack: bool,
+        exclusive: bool,
+        window: i64,
+        window_bytes: i64 = UNBOUNDED,
+        priority: i64 = 0,
+    ) -> None:
+        self.tag = tag
+        self.session = session
+        self.queue = queue
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.credit = Credit(window, window_bytes)
+        """Its own prefetch (basic.qos with global=false) and byte window."""
+        self.shared = session.credit
+        """That of all consumers of its session (basic.qos with global=true)."""
+        self.rate_limiter: ConsumerRateLimiter | None = None
+        """How fast it is given messages; None is as fast as it takes them."""
+        self.slow_monitor: SlowConsumerMonitor | None = None
+        """Looks whether it is slow; None where nobody does."""
+        self.arguments: dict[str, object] = {}
+        self.arguments_charge: int = 0
+        """What its arguments and its tag count with in `Metadata`."""
+        self.delivered: i64 = 0
+        self.priority: i64 = priority
+        """Those with a higher one are served first, as long as they have room (RabbitMQ's x-priority)."""
+        self.broker: Broker | None = None
+        """Who is told when it may have room again; None while it is no consumer of its queue."""
+        self.state: i64 = GONE
+        """Where it stands, in a list or none: see consumers.py."""
+        self.list: ConsumerList | None = None
+        self.before: Consumer | None = None
+        self.after: Consumer | None = None
+        """The list that it stands in, and its neighbours there."""
+        self.woken: bool = False
+        """It has waited, and stands behind nobody until it has had its turn."""
+
+    def credit_left(self, now: float) -> i64:
+        """Return how many messages it may get now."""
+        if not self.session.receiving():
+            return 0
+        room = self.shared.left()
+        if room > 0:
+            if self.no_ack:
+                room = UNLIMITED  # Held by what its channel has out, as in RabbitMQ, it is no part of that.
+            else:
+                own = self.credit.left()
+                if own < room:
+                    room = own
+                if room > 0 and self.has_byte_limit() and not self.next_fits():
+                    return 0
+        if self.rate_limiter is not None and room > 0:
+            allowed: i64 = self.rate_limiter.bucket.whole(now)
+            return allowed if allowed < room else room
+        return room
+
+    def detach(self) -> None:
+        """Leave the list that it stands in, if it stands in any."""
+        place = self.list
+        if place is not None:
+            place.remove(self)
+            if self.state == UNFIT or place is self.session.line:
+                self.session.held -= 1
+        self.state = GONE
+
+    def has_byte_limit(self) -> bool:
+        """Tell whether bytes matter to what it may get: its own window, or its channel's."""
+        return not self.no_ack and (self.credit.window_bytes >= 0 or self.shared.window_bytes >= 0)
+
+    def accepts(self, messages: i64, bytes: i64, charge: i64) -> bool:
+        """Tell whether it may get one more message of this charge besides these, as far as bytes matter."""
+        return self.credit.admits(messages, bytes, charge) and self.shared.admits(messages, bytes, charge)
+
+    def settled_count(self) -> i64:
+        """Return how many messages it has settled, or given back."""
+        return self.delivered if self.no_ack else self.delivered - self.credit.out
+
+    def obstacles(self, now: float) -> list[str]:
+        """Say what keeps it from getting messages: nothing, or a phrase for each condition that `room` looks at."""
+        found: list[str] = []
+        if not self.session.receiving():
+            found.append(self.session.why_not_receiving())
+        shared = self.shared
+        if not self.no_ack and self.credit.left() == 0:
+            found.append(f"out of credit: {self.credit.out} unacknowledged of a prefetch of {self.credit.window}")
+        if shared.left() == 0:
+            found.append(f"its channel is out of credit: {shared.out} unacknowledged of a prefetch of {shared.window}")
+        if self.has_byte_limit() and not self.next_fits():
+            for whose, credit in (("", self.credit), ("its channel is ", shared)):
+                if credit.window_bytes >= 0:
+                    found.append(
+                        f"{whose}out of credit: {int(credit.out_bytes):,} bytes unacknowledged "
+                        f"of a window of {int(credit.window_bytes):,}"
+                    )
+        if self.rate_limiter is not None and self.rate_limiter.bucket.ready_at(now) > now:
+            wait_ms = (self.rate_limiter.bucket.ready_at(now) - now) * 1000
+            found.append(
+                f"at its rate of {self.rate_limiter.bucket.rate:g} messages/s, the next one in {wait_ms:.0f} ms"
+            )
+        if not found and self.state == LISTED:
+            found.append("consumers of its channel or connection that have waited longer come first")
+        return found
+
+    def next_fits(self) -> bool:
+        """Tell whether the next message of its queue fits into the windows in bytes."""
+        oldest = self.queue.ready_queue.next()
+        return oldest is None or self.accepts(0, 0, oldest.charge)
+
+
+class Batch:
+    """Messages on their way to one consumer, under consecutive delivery tags; kept until all are settled.
+
+    A settled message's place is emptied, so that its memory is not kept by a neighbour.
+    """
+
+    __slots__ = ("consumer", "first", "messages", "left", "charge", "at", "waits_for_disk")
+
+    def __init__(self, consumer: Consumer, first: i64, messages: list[Message | None], charge: i64, at: float) -> None:
+        self.consumer = consumer
+        self.first: i64 = first
+        """Delivery tag of the first message."""
+        self.messages = messages
+        self.left: i64 = len(messages)
+        """How many are not settled yet."""
+        self.charge: i64 = charge
+        """The sum of their charges."""
+        self.at: float = at
+        """When they were delivered."""
+        self.waits_for_disk: bool = False
+        """Whether their consumer must not see them before the journal's open group is on the disk (see storing.py)."""
+
+    def last(self) -> i64:
+        """Return the delivery tag of the last message."""
+        return self.first + len(self.messages) - 1

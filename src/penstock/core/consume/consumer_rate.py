@@ -1,0 +1,93 @@
+"""How fast a consumer is given messages, and whether it is fast enough for its queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.rotation import wake
+from penstock.flow.timers import NEVER, TimerHandler
+from penstock.flow.token_bucket import TokenBucket
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+
+
+class ConsumerRateLimiter(TimerHandler):
+    """A consumer's most messages a second (Artemis' consumerMaxRate): a token bucket, and who wakes it.
+
+    Up to a hundredth of a second's worth goes at once, so that high rates do not need a timer for each message.
+    """
+
+    def __init__(self, broker: Broker, consumer: Consumer, rate: float) -> None:
+        super().__init__()
+        self.broker = broker
+        self.consumer = consumer
+        self.bucket = TokenBucket(rate, max(rate / 100, 1.0))
+
+    def took(self, messages: i64, now: float) -> None:
+        """Count messages that it was given; when it has used up its rate it is woken in time."""
+        self.bucket.take(float(messages), now)
+        self.wait(now)
+
+    def on_deadline(self, now: float) -> float:
+        """See `TimerHandler.on_deadline`."""
+        wake(self.consumer)
+        return NEVER
+
+    def wait(self, now: float) -> bool:
+        """Have its consumer woken when it may be given the next message; false if that is now."""
+        ready = self.bucket.ready_at(now)
+        if ready <= now:
+            return False
+        self.broker.timers.add(self, ready)
+        return True
+
+
+def forget(broker: Broker, consumer: Consumer) -> None:
+    """Drop the deadlines of a consumer that is gone: at a low rate, or over a long period, they would be far off."""
+    if consumer.rate_limiter is not None:
+        broker.timers.drop(consumer.rate_limiter)
+    if consumer.slow_monitor is not None:
+        broker.timers.drop(consumer.slow_monitor)
+
+
+class SlowConsumerMonitor(TimerHandler):
+    """Looks whether a consumer is slow: every period, whether it settled fewer messages a second than it should.
+
+    Only where a message has waited for it through the whole period: an idle queue accuses nobody, nor does one whose
+    consumer is given no more because of its rate. Told once for as long as it lasts (Artemis' slow-consumer-policy).
+    """
+
+    def __init__(self, broker: Broker, consumer: Consumer, rate: float, period_s: float, cancels: bool) -> None:
+        super().__init__()
+        self.broker = broker
+        self.consumer = consumer
+        self.rate = rate
+        """Messages a second that it must settle at least."""
+        self.period_s = period_s
+        self.cancels = cancels
+        """Whether a slow one is cancelled; its connection and its channel stay."""
+        self.slow: bool = False
+        self._settled: i64 = consumer.settled_count()
+        self._since: float = broker.now
+
+    def on_deadline(self, now: float) -> float:
+        """See `TimerHandler.on_deadline`."""
+        consumer = self.consumer
+        if consumer not in consumer.queue.consumers:
+            return NEVER
+        settled = consumer.settled_count() - self._settled
+        took_s = now - self._since
+        oldest = consumer.queue.ready_queue.next()
+        kept_waiting = oldest is not None and oldest.arrived <= self._since
+        paced = consumer.rate_limiter is not None and consumer.rate_limiter.bucket.rate <= self.rate
+        slow = kept_waiting and not paced and float(settled) < self.rate * took_s
+        if slow and not self.slow:
+            self.broker.emit_slow_consumer(consumer, float(settled) / took_s, self.rate, self.cancels)
+        self.slow = slow
+        self._settled = consumer.settled_count()
+        self._since = now
+        return NEVER if slow and self.cancels else now + self.period_s

@@ -1,0 +1,51 @@
+"""On which terms a consumer gets messages: its byte window, its rate, and how slow it may be."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.core.settings.queue_settings import Settings
+from penstock.flow.credit import UNBOUNDED
+from penstock.setting_names import SettingValue
+
+CANCEL: Final = "cancel"
+
+
+class ConsumerSettings:
+    """What the arguments of basic.consume say, else the settings of the queue at that moment."""
+
+    def __init__(self, settings: Settings, words: dict[str, SettingValue]) -> None:
+        self.window_bytes: i64 = settings.consumer_window_bytes
+        """Bytes (charges) that it may have without having settled them; 0 is one message at a time, -1 unbounded."""
+        self.max_rate: float = _rate(words.get("consumer-max-rate"), settings.consumer_max_rate)
+        """Messages a second that it is given at most; -1 is as many as it takes."""
+        self.slow_rate: float = _rate(words.get("slow-consumer-rate"), settings.slow_consumer_rate)
+        """Messages a second below which it is slow; -1 is never."""
+        self.slow_period_s: float = settings.slow_consumer_period_s
+        self.slow_policy: str = settings.slow_consumer_policy
+        """What is done to a slow one: notify, cancel."""
+        window = words.get("consumer-window-bytes")
+        if window is not None:
+            self.window_bytes = window.number
+        period = words.get("slow-consumer-period")
+        if period is not None:
+            self.slow_period_s = period.real
+        policy = words.get("slow-consumer-policy")
+        if policy is not None:
+            self.slow_policy = policy.text
+
+    def narrower_window(self, prefetch_bytes: i64) -> i64:
+        """Return its byte window beside a prefetch in bytes (basic.qos prefetch-size; 0 is none): the narrower one."""
+        if prefetch_bytes == 0:
+            return self.window_bytes
+        if self.window_bytes == UNBOUNDED or prefetch_bytes < self.window_bytes:
+            return prefetch_bytes
+        return self.window_bytes
+
+
+def _rate(word: SettingValue | None, otherwise: float) -> float:
+    if word is None:
+        return otherwise
+    return -1.0 if word.none else word.real

@@ -1,0 +1,305 @@
+"""A cursor: the named read position of one application, for readers that must be able to read again.
+
+Theory of operation. A cursor *plans* a range of a queue, reads it as often as it likes, and *settles* it when what
+came of it is durable on the reader's side. Nothing leaves the queue before every cursor of the queue has settled
+past it, so what was read and not settled counts in the depth: the reader's progress is the brake of the producers.
+An offset S means "everything up to S"; ranges are (lo, hi].
+
+The initial offset is fixed once and kept (Spark asks for it twice and must get the same answer). Each attach gives
+a new fencing token; the older holder's requests are refused from then on.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.core.message import Message
+from penstock.core.queue.overflow.drop_head import DropHead
+from penstock.core.queue.queue import Queue
+from penstock.errors import Fenced, NotFound, PreconditionFailed, ResourceLocked
+from penstock.flow.chores import Chore
+from penstock.flow.level import UNLIMITED
+from penstock.flow.work import AT_ONCE
+
+SETTLED_A_UNIT: Final = 4
+"""Messages that are dropped with one unit of work."""
+
+
+class Position:
+    """Where a cursor stands on one queue. Sequences; all of them are inclusive ends."""
+
+    __slots__ = ("queue", "initial", "settled", "planned", "told")
+
+    def __init__(self, queue: Queue, initial: i64) -> None:
+        self.queue = queue
+        self.initial: i64 = initial
+        self.settled: i64 = initial
+        self.planned: i64 = initial
+        self.told: i64 = 0
+        """The end of the queue that the journal was given last, so that it could be told."""
+
+
+class Cursor:
+    """One application's durable read position."""
+
+    def __init__(self, vhost: str, name: str) -> None:
+        self.vhost = vhost
+        self.name = name
+        self.token: int = 0
+        self.positions: dict[str, Position] = {}
+        self.polling: bool = False
+        """Whether a plan waits for messages."""
+        self.touched: float = 0.0
+        """When its holder last asked for anything."""
+
+    # Attaching
+
+    def attach(self, queues: list[Queue], starting: dict[str, int | str], now: float) -> bool:
+        """Take hold of the cursor; returns whether it is new.
+
+        `starting` gives for each queue "earliest", "latest" or a sequence.
+
+        Raises ResourceLocked (405) where a queue is used by ordinary consumers, PreconditionFailed (406) where the
+        queue may drop what a cursor has not read, or where the cursor exists with other queues.
+        """
+        created = not self.positions
+        if not created and sorted(self.positions) != sorted([queue.name for queue in queues]):
+            raise PreconditionFailed(
+                f"cursor '{self.name}' reads {', '.join(sorted(self.positions))}; "
+                "delete it before it can read other queues"
+            )
+        if created:
+            for queue in queues:
+                _check_readable(queue, self.name)
+            for queue in queues:
+                queue.ready_queue.sort_ready()
+                self.positions[queue.name] = Position(queue, _initial(queue, starting[queue.name]))
+                queue.cursors.append(self)
+        self.token += 1
+        self.touched = now
+        for position in self.positions.values():
+            trim_settled(position.queue, now)
+        return created
+
+    def resume(self, token: int, positions: list[Position]) -> None:
+        """Stand again where it stood before the broker was restarted; queues that are no more are deleted ones."""
+        self.token = token
+        for position in positions:
+            self.positions[position.queue.name] = position
+            if not position.queue.deleted:
+                position.queue.ready_queue.sort_ready()
+                position.queue.cursors.append(self)
+
+    def check(self, token: int, now: float) -> None:
+        """Raise Fenced (409) unless this is the token of the last attach."""
+        if token != self.token:
+            raise Fenced(
+                f"cursor '{self.name}' was taken over by a newer attach (token {self.token}, yours is {token}); "
+                "only one query at a time may use a cursor"
+            )
+        self.touched = now
+
+    def position(self, queue: str) -> Position:
+        """Return its position on a queue.
+
+        Raises NotFound (404) for a queue that it does not read or that was deleted.
+        """
+        position = self.positions.get(queue)
+        if position is None:
+            raise NotFound(f"cursor '{self.name}' does not read queue '{queue}'")
+        if position.queue.deleted:
+            raise NotFound(f"queue '{queue}', which cursor '{self.name}' reads, was deleted")
+        return position
+
+    # Reading
+
+    def plan(self, queue: str, start: i64, rows: i64, bytes: i64, upto: i64) -> tuple[i64, i64, i64]:
+        """Plan what follows `start`: returns the end, and how many rows and bytes (charges) that are.
+
+        At least one message is planned if there is any, even one larger than `bytes`. Raises PreconditionFailed
+        (406) when messages after `start` have been settled and are gone.
+        """
+        position = self.position(queue)
+        if start < position.settled:
+            raise PreconditionFailed(
+                f"cursor '{self.name}' has settled queue '{queue}' up to {position.settled}; "
+                f"the messages {start + 1} to {position.settled} are gone"
+            )
+        ready = position.queue.ready_queue.ready
+        index = _index_after(position.queue, start)
+        end = start
+        count: i64 = 0
+        size: i64 = 0
+        for message in islice(ready, index, None):
+            if count >= rows or message.sequence > upto or (count > 0 and size + message.charge > bytes):
+                break
+            count += 1
+            size += message.charge
+            end = message.sequence
+        if end > position.planned:
+            position.planned = end
+        return end, count, size
+
+    def read(self, queue: str, lo: i64, hi: i64, rows: i64, bytes: i64) -> list[Message]:
+        """Return the first messages of (lo, hi], within rows and bytes but at least one; removes nothing."""
+        position = self.position(queue)
+        if lo < position.settled:
+            raise PreconditionFailed(
+                f"cursor '{self.name}' has settled queue '{queue}' up to {position.settled}; "
+                f"the range ({lo}, {hi}] cannot be read again"
+            )
+        found: list[Message] = []
+        size: i64 = 0
+        for message in islice(position.queue.ready_queue.ready, _index_after(position.queue, lo), None):
+            if message.sequence > hi or len(found) >= rows or (found and size + message.charge > bytes):
+                break
+            found.append(message)
+            size += message.charge
+        return found
+
+    # Settling
+
+    def settle(self, queue: str, end: i64, now: float) -> i64:
+        """Settle everything up to and including `end`; idempotent and monotone. Returns the settled position."""
+        position = self.position(queue)
+        if end > position.queue.tail:
+            raise PreconditionFailed(
+                f"queue '{queue}' ends at {position.queue.tail}; cursor '{self.name}' cannot settle {end}"
+            )
+        if end > position.settled:
+            position.settled = end
+            if position.planned < end:
+                position.planned = end
+            trim_settled(position.queue, now)
+        return position.settled
+
+    def delete(self, now: float) -> None:
+        """Give its queues back to ordinary use (or to the other cursors)."""
+        for position in self.positions.values():
+            queue = position.queue
+            if self in queue.cursors:
+                drop_settled(queue, UNLIMITED, now)
+                queue.cursors.remove(self)
+                trim_settled(queue, now)
+        self.positions.clear()
+        self.token += 1
+
+
+def _check_readable(queue: Queue, cursor: str) -> None:
+    if queue.consumers or queue.unacked_messages:
+        raise ResourceLocked(
+            f"queue '{queue.name}' has {len(queue.consumers)} consumers and {queue.unacked_messages} unacknowledged "
+            f"messages; cursor '{cursor}' can only read a queue that nobody consumes from"
+        )
+    if queue.features.max_priority:
+        raise PreconditionFailed(
+            f"queue '{queue.name}' has priorities, and cursor '{cursor}' reads messages in the order they came; "
+            "use a queue without x-max-priority"
+        )
+    if isinstance(queue.overflow, DropHead):
+        raise PreconditionFailed(
+            f"queue '{queue.name}' has the overflow policy {queue.overflow.name} and would drop "
+            f"what cursor '{cursor}' has not read; "
+            "use block or reject"
+        )
+
+
+def _initial(queue: Queue, starting: int | str) -> i64:
+    oldest = queue.ready_queue.next()
+    earliest = queue.tail if oldest is None else oldest.sequence - 1
+    if oldest is None and queue.pages is not None and queue.pages.messages > 0:
+        earliest = queue.pages.next - 1
+    if starting == "earliest":
+        return earliest
+    if starting == "latest":
+        return queue.tail
+    if not isinstance(starting, int) or starting < earliest or starting > queue.tail:
+        raise PreconditionFailed(
+            f"queue '{queue.name}' has the offsets {earliest} to {queue.tail}; it cannot be read from {starting}"
+        )
+    return starting
+
+
+class Settling(Chore):
+    """The dropping of what every cursor of a queue has settled."""
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__()
+        self.queue = queue
+
+    def has_more(self) -> bool:
+        """See `Chore.has_more`."""
+        ready = self.queue.ready_queue.ready
+        return len(ready) > 0 and ready[0].sequence <= settled_by_all(self.queue)
+
+    def work(self, most: i64, now: float) -> i64:
+        """See `Chore.work`: it drops several messages with a unit."""
+        return drop_settled(self.queue, most * SETTLED_A_UNIT, now) // SETTLED_A_UNIT + 1
+
+
+def trim_settled(queue: Queue, now: float) -> None:
+    """Drop what every cursor of the queue has settled: a bounded number now, the others in the turns that come."""
+    if drop_settled(queue, AT_ONCE, now) == AT_ONCE:
+        if queue.settling is None:
+            queue.settling = Settling(queue)
+        queue.turns.chores.add(queue.settling)
+
+
+def settled_by_all(queue: Queue) -> i64:
+    """Return up to which sequence every cursor of a queue has settled; 0 where none reads it."""
+    if not queue.cursors:
+        return 0
+    passed: i64 = UNLIMITED
+    for cursor in queue.cursors:
+        settled = cursor.positions[queue.name].settled
+        if settled < passed:
+            passed = settled
+    return passed
+
+
+def drop_settled(queue: Queue, most: i64, now: float) -> i64:
+    """Drop up to so many messages that every cursor of the queue has settled; returns how many that were."""
+    passed = settled_by_all(queue)
+    ready = queue.ready_queue.ready
+    messages: i64 = 0
+    size: i64 = 0
+    while messages < most and ready and ready[0].sequence <= passed:
+        message = ready.popleft()
+        if queue.length is not None:
+            queue.length.left(message)
+        if queue.tracks_removals:
+            queue.release([message], now)
+        messages += 1
+        size += message.charge
+    if messages:
+        queue.settle(messages, size, now)
+    return messages
+
+
+def _index_after(queue: Queue, sequence: i64) -> int:
+    """Return the index in `ready` of the first message after a sequence.
+
+    Usually there are no gaps and it is one look.
+    """
+    ready = queue.ready_queue.ready
+    if not ready or ready[0].sequence > sequence:
+        return 0
+    low = int(sequence - ready[0].sequence + 1)
+    if low >= len(ready) or ready[low].sequence > sequence + 1:
+        low = _bisect_after(queue, sequence)
+    return low
+
+
+def _bisect_after(queue: Queue, sequence: i64) -> int:
+    ready = queue.ready_queue.ready
+    low, high = 0, len(ready)
+    while low < high:
+        middle = (low + high) // 2
+        if ready[middle].sequence <= sequence:
+            low = middle + 1
+        else:
+            high = middle
+    return low

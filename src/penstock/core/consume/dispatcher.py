@@ -1,0 +1,118 @@
+"""Deliveries: which queues may have something for a consumer, and who gets the next batch."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.core.consume.consumer import Batch
+from penstock.core.consume.consumer_lists import WaitList
+from penstock.core.consume.rotation import next_consumer, wake_first
+from penstock.core.effects import Effect, QueueChanged
+from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry, freshen
+from penstock.core.queue.queue import Queue
+from penstock.flow.timers import Timers
+from penstock.flow.work import WorkMeter
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Dispatcher:
+    """The part of the broker that hands out messages; queues take turns, batch by batch."""
+
+    def __init__(self) -> None:
+        self.now: float = 0.0
+        self.work = WorkMeter()
+        """What has been done, in units; whatever does much for somebody counts it here."""
+        self.timers = Timers()
+        self.expirable: i64 = EXPIRED_A_TURN
+        """How many more messages may expire in this turn."""
+        self.expiry_cutoff: float = 0.0
+        """What came before then (monotonic seconds) has been offered to the consumers that were there."""
+        self.waiting: deque[WaitList] = deque()
+        """Lists of consumers of which some may go on, when all others have had their turn."""
+        self._dirty: deque[Queue] = deque()
+        self._effects: list[Effect] = []
+
+    def schedule_delivery(self, queue: Queue) -> None:
+        """Note that a queue may have something to deliver."""
+        if not queue.scheduled and (queue.consumers or queue.cursors or queue.queue_expiry is not None):
+            queue.scheduled = True
+            self._dirty.append(queue)
+
+    def next_batch(self) -> Batch | None:
+        """Take the next batch of deliveries, queue by queue in turn; None when nobody may get anything now.
+
+        None also when the share of work is used up: `has_dirty` tells which.
+        """
+        dirty = self._dirty
+        work = self.work
+        while work.done < work.limit and (dirty or self._wake_waiting()):
+            work.done += 1
+            queue = dirty.popleft()
+            batch = self._batch_of(queue)
+            if batch is not None:
+                dirty.append(queue)
+                return batch
+            queue.scheduled = False
+            if queue.length is not None:
+                queue.length.trim_some(self.now)
+        return None
+
+    def next_batch_of(self, queue: Queue) -> Batch | None:
+        """Take the next batch of deliveries of one queue, before those of others; None when nobody may get any now."""
+        if queue.cursors or not queue.scheduled:
+            return None
+        self.work.done += 1
+        batch = self._batch_of(queue)
+        if batch is None and queue.length is not None:
+            queue.length.trim_some(self.now)
+        return batch
+
+    def has_dirty(self) -> bool:
+        """Tell whether there are queues that may have something to deliver, or consumers that may go on."""
+        return len(self._dirty) > 0 or len(self.waiting) > 0
+
+    def _wake_waiting(self) -> bool:
+        """Wake the first of a list of which some may go on, one list after the other; false if nobody can.
+
+        One at a time: who is woken together with others that leave it no room would lose its place.
+        """
+        waiting = self.waiting
+        while waiting:
+            first = waiting[0]
+            if first.size > 0 and first.is_open():
+                waiting.rotate(-1)
+                wake_first(first)
+                if self._dirty:
+                    return True
+            else:
+                first.noted = False
+                waiting.popleft()
+        return False
+
+    def look_after(self, lifetime: QueueExpiry) -> None:
+        """Arrange that a queue is looked at when its messages, or the queue itself, expire."""
+        self.timers.add(lifetime, lifetime.next_expiry())
+
+    def _batch_of(self, queue: Queue) -> Batch | None:
+        if queue.returning:
+            return None  # What is younger would overtake what is on its way back.
+        if queue.cursors:
+            for cursor in queue.cursors:
+                if cursor.polling:
+                    self._effects.append(QueueChanged(queue))
+            return None
+        if isinstance(queue.queue_expiry, QueueExpiry) and not freshen(self, queue.queue_expiry):
+            return None  # The others expire in the next turn, and nobody gets any of them.
+        available = queue.available()
+        if available == 0:
+            return None
+        turn = next_consumer(queue, available, self.now)
+        if turn is None:
+            return None
+        consumer = turn.consumer
+        batch = consumer.session.take_batch(consumer, turn.room, self.now)
+        if consumer.rate_limiter is not None:
+            consumer.rate_limiter.took(batch.left, self.now)
+        return batch

@@ -1,0 +1,1 @@
+"""Gates besides those of queues: memory, disk, rates, addresses, virtual hosts, operators."""

@@ -1,0 +1,169 @@
+"""Memory that is in use besides messages in queues: arguments of declarations, and messages that arrive in pieces.
+
+Theory of operation. Whoever declares or consumes may give arguments. As Python objects they take up to forty times
+their octets on the wire, so they are charged by what they are (`memory_of`), never less than they take. The charge is
+added when the thing is there, kept with it, and that very number is given back when it is gone.
+
+Three bounds: octets of one table (406), the memory of all tables, and of those of one virtual host (506). What is in
+use counts in the node's memory gate, as messages do.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.errors import PreconditionFailed, ResourceError
+from penstock.flow.shared_limit import LimitMember, SharedLimit
+
+if TYPE_CHECKING:
+    from penstock.core.gates.registry import Gates
+
+TABLE_OCTETS_MAX: Final = 16 * 1024
+"""Octets of the arguments of one declaration: a hundred times what queues have."""
+ARGUMENTS_BYTES: Final = 512 * 1024 * 1024
+"""Memory of the arguments of all things: half a million things of 1 KiB."""
+SHARE_OF_MEMORY: Final = 8
+"""All arguments have at most one part in so many of the node's memory: they alone never close its gate."""
+SHARE_OF_VHOST: Final = 2
+"""Those of a virtual host have at most one part in so many of that: others can still declare something."""
+
+DICT_BYTES: Final = 248
+ENTRY_BYTES: Final = 48
+LIST_BYTES: Final = 88
+ITEM_BYTES: Final = 12
+TEXT_BYTES: Final = 80
+SCALAR_BYTES: Final = 44
+TIME_BYTES: Final = 128
+"""What objects take (CPython 3.11 to 3.13, 64 bits), rounded up; tests/core/test_metadata.py measures it."""
+COMPARED: Final = 2
+"""How much more a binding of a headers exchange takes, which keeps its arguments once more to compare them."""
+
+
+class Besides(LimitMember):
+    """What is counted in the node's memory besides messages in queues."""
+
+    def __init__(self) -> None:
+        self.bytes: i64 = 0
+
+    def reclaim_slack(self) -> None:
+        """See `LimitMember.reclaim_slack`: it never has slack."""
+
+    def count(self, pool: SharedLimit | None, by: i64, now: float) -> None:
+        """Count so much more, or (negative) less."""
+        self.bytes += by
+        if pool is not None:
+            pool.count(self, 0, by, False, now)
+
+
+class Metadata:
+    """The arguments of one broker's queues, exchanges, bindings and consumers."""
+
+    def __init__(self, gates: Gates) -> None:
+        self._gates = gates
+        self.table_octets_max: int = TABLE_OCTETS_MAX
+        self.bytes_max: int = ARGUMENTS_BYTES
+        self.bytes: i64 = 0
+        """The sum of all charges."""
+        self.vhosts: dict[str, int] = {}
+        """The same by virtual host; only those that have any."""
+
+    def admit(self, thing: str, vhost: str, arguments: dict[str, object], times: int = 1) -> None:
+        """Let somebody declare something with these arguments, which it keeps so many times.
+
+        Raises PreconditionFailed (406) for too many octets, ResourceError (506) where the sum would pass a bound.
+        """
+        if not arguments:
+            return
+        octets = octets_of(arguments)
+        if octets > self.table_octets_max:
+            raise PreconditionFailed(
+                f"the arguments of {thing} have {octets:,} octets, more than the {self.table_octets_max:,} that they "
+                "may have (arguments-octets-max)"
+            )
+        charge = times * memory_of(arguments)
+        most = self.most()
+        if self.bytes + charge > most:
+            raise ResourceError(
+                f"the arguments of all things hold {int(self.bytes):,} bytes of at most {most:,} "
+                f"(arguments-bytes-max); {thing} was not made"
+            )
+        held = self.vhosts.get(vhost, 0)
+        if held + charge > most // SHARE_OF_VHOST:
+            raise ResourceError(
+                f"the arguments of vhost '{vhost}' hold {held:,} bytes of at most {most // SHARE_OF_VHOST:,}, its "
+                f"share of arguments-bytes-max; {thing} was not made"
+            )
+
+    def most(self) -> int:
+        """Return how much memory all arguments may have."""
+        memory = self._gates.memory
+        if memory is None:
+            return self.bytes_max
+        return min(self.bytes_max, int(memory.thresholds.capacity.bytes) // SHARE_OF_MEMORY)
+
+    def add(self, vhost: str, arguments: dict[str, object], times: int = 1) -> int:
+        """Count the arguments of something that is there now, and keeps them so many times; returns the charge."""
+        charge = times * memory_of(arguments) if arguments else 0
+        self._count(vhost, charge)
+        return charge
+
+    def add_consumer(self, vhost: str, arguments: dict[str, object], tag: str) -> int:
+        """Count the arguments of a consumer, and the tag that names it; returns the charge."""
+        charge = memory_of(tag) + (memory_of(arguments) if arguments else 0)
+        self._count(vhost, charge)
+        return charge
+
+    def give_back(self, vhost: str, charge: int) -> None:
+        """Undo `add`: the thing is gone."""
+        self._count(vhost, -charge)
+
+    def _count(self, vhost: str, by: int) -> None:
+        if by == 0:
+            return
+        self.bytes += by
+        held = self.vhosts.get(vhost, 0) + by
+        if held:
+            self.vhosts[vhost] = held
+        else:
+            del self.vhosts[vhost]
+        self._gates.count_besides(by)
+
+
+def memory_of(value: object) -> int:
+    """Return the bytes that a value of a field table takes in memory, or a little more."""
+    if isinstance(value, str):
+        return TEXT_BYTES + len(value) * (1 if value.isascii() else 4)
+    if isinstance(value, dict):
+        return DICT_BYTES + sum([ENTRY_BYTES + memory_of(name) + memory_of(each) for name, each in value.items()])
+    if isinstance(value, list):
+        return LIST_BYTES + sum([ITEM_BYTES + memory_of(each) for each in value])
+    if isinstance(value, bytes):
+        return TEXT_BYTES + len(value)
+    return TIME_BYTES if isinstance(value, datetime | Decimal) else SCALAR_BYTES
+
+
+def octets_of(table: dict[str, object]) -> int:
+    """Return the octets of a field table on the wire, without its size (AMQP 0-9-1 section 4.2.5.5)."""
+    return sum([1 + len(name.encode()) + 1 + _octets(value) for name, value in table.items()])
+
+
+def _octets(value: object) -> int:
+    if isinstance(value, str):
+        return 4 + len(value.encode(errors="surrogatepass"))
+    if isinstance(value, bytes):
+        return 4 + len(value)
+    if isinstance(value, dict):
+        return 4 + octets_of(value)
+    if isinstance(value, list):
+        return 4 + sum([1 + _octets(each) for each in value])
+    if value is None:
+        return 0
+    if isinstance(value, bool):
+        return 1
+    if isinstance(value, int):
+        return 4 if -(1 << 31) <= value < 1 << 31 else 8
+    return 5 if isinstance(value, Decimal) else 8

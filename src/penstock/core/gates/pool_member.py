@@ -1,0 +1,101 @@
+"""A queue's part in the sums that it counts in: its virtual host's, the node's memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from penstock.flow.level import UNLIMITED
+from penstock.flow.shared_limit import LimitMember, SharedLimit
+
+if TYPE_CHECKING:
+    from penstock.core.queue.queue import Queue
+
+
+class Membership(LimitMember):
+    """What a queue is counted with in its pools: its depth, and perhaps some slack (see flow/shared_limit.py)."""
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.pools: list[SharedLimit] = []
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        self.has_slack: bool = False
+        """Whether some of it may be slack: it is counted anew only when the queue has grown past that."""
+
+    def reclaim_slack(self) -> None:
+        """See `LimitMember.reclaim_slack`."""
+        self._count_as(self._held_messages(), self._held_bytes(), False, 0.0)
+        self.bound()
+
+    def move(self, pools: list[SharedLimit], now: float) -> None:
+        """Be counted in these pools from now on, in no others."""
+        if pools != self.pools:
+            self._leave(now)
+            self.pools = pools
+            for pool in pools:
+                pool.join()
+
+    def review(self, now: float) -> None:
+        """The queue's depth may have changed: be counted anew where that matters."""
+        deleted = self.queue.deleted
+        messages, size = self._held_messages(), self._held_bytes()
+        if deleted and messages == 0:
+            self._leave(now)
+        elif deleted or not self.has_slack or messages >= self.messages or size >= self.bytes:
+            self._count(now)
+
+    def bound(self) -> None:
+        """Let the hot path go no further than what is counted; without slack every fall of the depth is counted too."""
+        queue = self.queue
+        if self.messages < queue.fast_path_max_messages:
+            queue.fast_path_max_messages = self.messages
+        if self.bytes < queue.fast_path_max_bytes:
+            queue.fast_path_max_bytes = self.bytes
+        if self.messages < queue.withheld_max_messages:
+            queue.withheld_max_messages = self.messages
+        if self.bytes < queue.withheld_max_bytes:
+            queue.withheld_max_bytes = self.bytes
+        if self.bytes == queue.bytes:
+            queue.recheck_on_settle = True
+
+    def _count(self, now: float) -> None:
+        """Be counted with the depth, and with as much slack as all pools give."""
+        queue = self.queue
+        messages: i64 = UNLIMITED
+        size: i64 = UNLIMITED
+        for pool in self.pools:
+            slack = pool.slack()
+            if slack.messages < messages:
+                messages = slack.messages
+            if slack.bytes < size:
+                size = slack.bytes
+        if queue.deleted or messages == 0 or size == 0:
+            messages = 0
+            size = 0
+        self._count_as(self._held_messages() + messages, self._held_bytes() + size, size > 0, now)
+
+    def _held_messages(self) -> i64:
+        """Return how many messages it holds in memory; what waits to be written to the disk is there still."""
+        queue = self.queue
+        return queue.messages if queue.pages is None else queue.messages + queue.pages.unwritten_messages
+
+    def _held_bytes(self) -> i64:
+        queue = self.queue
+        return queue.bytes if queue.pages is None else queue.bytes + queue.pages.unwritten_bytes
+
+    def _count_as(self, messages: i64, bytes: i64, loose: bool, now: float) -> None:
+        more_messages = messages - self.messages
+        more_bytes = bytes - self.bytes
+        self.messages = messages
+        self.bytes = bytes
+        self.has_slack = loose
+        for pool in self.pools:
+            pool.count(self, more_messages, more_bytes, loose, now)
+
+    def _leave(self, now: float) -> None:
+        self._count_as(0, 0, False, now)
+        for pool in self.pools:
+            pool.part(self)
+        self.pools = []

@@ -1,0 +1,89 @@
+"""The rate of a producer, user, connection or address as a gate: so many messages, so many bytes a second."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from penstock.core.settings.limits import Limits
+from penstock.flow.gate import Gate, GateOwner
+from penstock.flow.timers import NEVER, TimerHandler, Timers
+from penstock.flow.token_bucket import TokenBucket
+from penstock.flow.turns import Turns
+
+
+class RateGate(TimerHandler, GateOwner):
+    """Closes when a bucket is empty, opens when it has something again; no clock ticks meanwhile."""
+
+    def __init__(self, name: str, turns: Turns, deadlines: Timers) -> None:
+        super().__init__()
+        self.turns = turns
+        self.timers = deadlines
+        self.gate = Gate("rate", name, turns.transitions)
+        self.gate.owner = self
+        self.gate.frequent = True
+        self.messages: TokenBucket | None = None
+        """Messages a second; None is no bound."""
+        self.bytes: TokenBucket | None = None
+        """Bytes (charges) a second; None is no bound."""
+
+    def limit(self, limits: Limits) -> None:
+        """Follow these limits from now on; a bucket whose rate stays the same keeps what is in it."""
+        self.messages = _bucket(self.messages, limits.rate_messages, limits.burst_messages)
+        self.bytes = _bucket(self.bytes, limits.rate_bytes, limits.burst_bytes)
+
+    def ready_at(self, now: float) -> float:
+        """Return when the next message may pass: monotonic seconds, `now` or earlier for at once."""
+        ready = now
+        if self.messages is not None:
+            ready = self.messages.ready_at(now)
+        if self.bytes is not None:
+            ready = max(ready, self.bytes.ready_at(now))
+        return ready
+
+    def admits(self, charge: i64, copies: i64, now: float) -> bool:
+        """See `GateOwner.admits`."""
+        return self.ready_at(now) <= now
+
+    def passed(self, charge: i64, now: float) -> None:
+        """See `GateOwner.passed`."""
+        if self.messages is not None:
+            self.messages.take(1, now)
+        if self.bytes is not None:
+            self.bytes.take(float(charge), now)
+        self._judge(now)
+
+    def update_gate(self, now: float) -> None:
+        """See `GateOwner.update_gate`."""
+        self._judge(now)
+        if self.gate.open and self.gate.waiters:
+            self.turns.schedule(self.gate)
+
+    def on_deadline(self, now: float) -> float:
+        """See `TimerHandler.on_deadline`."""
+        self.update_gate(now)
+        return NEVER if self.gate.open else self.ready_at(now)
+
+    def drop(self) -> None:
+        """Forget its deadline: nobody has it on the road any more."""
+        self.timers.drop(self)
+
+    def _judge(self, now: float) -> None:
+        ready = self.ready_at(now)
+        if ready > now:
+            self.gate.close(0, 0, now)
+            self.timers.add(self, ready)
+        else:
+            self.gate.reopen(0, 0, now)
+
+
+def _bucket(before: TokenBucket | None, rate: float | None, burst: float) -> TokenBucket | None:
+    if rate is None:
+        return None
+    if before is not None and before.rate == rate and before.burst == burst:
+        return before
+    return TokenBucket(rate, burst)
+
+
+def rated(limits: Limits) -> bool:
+    """Tell whether any rate is limited."""
+    return limits.rate_messages is not None or limits.rate_bytes is not None

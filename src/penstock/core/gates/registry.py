@@ -1,0 +1,383 @@
+"""The gates besides the queues' own, and on whose road each of them stands.
+
+A queue has its virtual host's and the node's pools, and the operator's gates for it and its host; an address (an
+exchange) has its depth, its rate and the operator's gate; an origin (a connection) has its own and its user's rates
+and operator's gates. Whenever one comes or goes, the lists of those whose road changes are made anew: publishing only
+walks over a list.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.core.gates.address_depth import AddressDepth
+from penstock.core.gates.connection_gates import ConnectionGates
+from penstock.core.gates.disk import Disk
+from penstock.core.gates.metadata_memory import Besides, Metadata
+from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, USER, VHOST, OperatorGate
+from penstock.core.gates.rate_gate import RateGate, rated
+from penstock.core.queue.queue import Queue
+from penstock.core.settings.limits import DiskLimits, Limits
+from penstock.errors import NotFound
+from penstock.flow.gate import Gate
+from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.flow.shared_limit import SharedLimit
+from penstock.flow.work import Steps
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+    from penstock.core.publish.producer import Producer
+    from penstock.core.settings.changes import SettingsChange
+    from penstock.core.vhost import VirtualHost
+
+
+MEMORY_PERCENT: Final = 40
+"""Share of the machine's memory that messages may have where nothing is said: 40, RabbitMQ's own figure for long."""
+RESERVE_PERCENT: Final = 10
+"""Share of that which is kept for queues below their guaranteed share, when others have taken all the rest."""
+PLACE_WORK: Final = 5
+"""Units of work to find the gates of an address, or of a producer."""
+NO_BOUND: Final = Thresholds(Level(), Level(), Level())
+
+
+class Gates:
+    """All of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.disk = Disk(broker.turns)
+        """What stands before the disk; where nothing is kept there is nobody to stop."""
+        self.memory: SharedLimit | None = None
+        """What all queues hold in memory; None where that is not bounded."""
+        self.besides = Besides()
+        """What counts in `memory` besides messages in queues."""
+        self.metadata = Metadata(self)
+        self.vhosts: dict[str, SharedLimit] = {}
+        """What the queues of a virtual host hold, for those where that is bounded."""
+        self.operator_gates: dict[tuple[str, str, str], OperatorGate] = {}
+        """By scope, virtual host and name."""
+        self.depths: dict[str, AddressDepth] = {}
+        """What is held of what went through an address, for those where that is or was bounded; by `_address`."""
+        self.address_rates: dict[str, RateGate] = {}
+        self.user_rates: dict[str, RateGate] = {}
+        self.connections: dict[ConnectionGates, None] = {}
+        """The connections that are open, in the order in which they came."""
+        self._of_user: dict[str, int] = {}
+        """How many of them each user has."""
+        self._lifted: list[OperatorGate] = []
+        """Open again, and somebody may still wait there."""
+
+    # Settings
+
+    def apply(self, plan: SettingsChange) -> Steps[None]:
+        """Follow a change of the settings, address by address and connection by connection."""
+        work = self.broker.work
+        if plan.broker is not None:
+            self.set_memory_limit(plan.broker)
+            self.set_disk_limit(plan.broker)
+        for vhost, limits in plan.vhosts:
+            self.set_vhost_limit(vhost, limits.thresholds)
+            self.set_vhost_quota(vhost, limits.disk)
+        for vhost, exchange, _ in plan.addresses:
+            work.done += PLACE_WORK
+            if work.used_up():
+                yield
+            self.attach_address(vhost, exchange.name)
+        if USER in plan.scopes or CONNECTION in plan.scopes or "producer" in plan.scopes:
+            for origin in list(self.connections):
+                work.done += PLACE_WORK * (1 + len(origin.producers))
+                if work.used_up():
+                    yield
+                if origin in self.connections:
+                    self.attach_connection(origin)
+
+    def set_memory_limit(self, limits: Limits) -> None:
+        """Bound what all queues hold in memory: as the settings say, else at a share of what the machine has."""
+        thresholds = limits.thresholds
+        machine = self.broker.table.machine_bytes
+        if thresholds is None and machine > 0:
+            capacity = machine * MEMORY_PERCENT // 100
+            thresholds = Thresholds(
+                Level(UNLIMITED, capacity), Level(UNLIMITED, capacity * 8 // 10), Level(UNLIMITED, capacity * 7 // 10)
+            )
+        if thresholds is None:
+            self.set_memory_capacity(None, 0)
+            return
+        reserve = int(thresholds.capacity.bytes) * RESERVE_PERCENT // 100
+        most = thresholds.capacity.bytes - reserve
+        stop, resume = min(thresholds.stop.bytes, most), min(thresholds.resume.bytes, most)
+        self.set_memory_capacity(
+            Thresholds(Level(UNLIMITED, most), Level(UNLIMITED, stop), Level(UNLIMITED, resume)), reserve
+        )
+
+    # The disk
+
+    def set_disk_limit(self, limits: Limits) -> None:
+        """Follow what is said for the broker about the disk."""
+        self.disk.limit(limits.disk, self.broker.now)
+
+    def set_vhost_quota(self, vhost: VirtualHost, limits: DiskLimits | None) -> None:
+        """Follow what is said about what may be stored for a virtual host; None: it is no more."""
+        self.disk.limit_vhost(vhost.name, limits, self.broker.now)
+
+    def disk_fails(self, reason: str) -> None:
+        """The store cannot be written; those are blocked as well whose confirmations wait for it."""
+        disk = self.disk
+        disk.fails(reason, self.broker.now)
+        self.broker.apply_gate_transitions()  # That it closed is told before the blocks that come of it.
+        for origin in self.connections:
+            for producer in origin.producers:
+                if producer.unflushed:
+                    producer.note_withheld(disk.fault.gate)
+
+    def disk_works(self) -> None:
+        """The store has been written."""
+        self.disk.works(self.broker.now)
+
+    # Pools
+
+    def set_memory_capacity(self, thresholds: Thresholds | None, reserve: int) -> None:
+        """Bound what all queues hold, in bytes; None: no bound. `reserve` is what sheltered queues may fill beyond."""
+        now = self.broker.now
+        if thresholds is not None and self.memory is not None:
+            self.memory.reserve = reserve
+            self.memory.set_thresholds(thresholds, now)
+            return
+        gone = self.memory
+        self.memory = None
+        if thresholds is not None:
+            self.memory = SharedLimit("memory", "of the node", thresholds, self.broker.turns)
+            self.memory.reserve = reserve
+            self.memory.count(self.besides, 0, self.besides.bytes, False, now)
+        for vhost in self.broker.vhosts.values():
+            self._attach_queues(vhost)
+        if gone is not None:
+            _open_for_good(gone.gate, self.broker)
+
+    def count_besides(self, by: i64) -> None:
+        """Count memory that is in use besides messages in queues, or (negative) that is not any more."""
+        self.besides.count(self.memory, by, self.broker.now)
+
+    def set_vhost_limit(self, vhost: VirtualHost, thresholds: Thresholds | None) -> None:
+        """Bound what the queues of a virtual host hold together; None: no bound."""
+        pool = self.vhosts.get(vhost.name)
+        if thresholds is not None and pool is not None:
+            pool.set_thresholds(thresholds, self.broker.now)
+            return
+        if thresholds is None:
+            self.vhosts.pop(vhost.name, None)
+        else:
+            self.vhosts[vhost.name] = SharedLimit("vhost", vhost.name, thresholds, self.broker.turns)
+        self._attach_queues(vhost)
+        if pool is not None and thresholds is None:
+            _open_for_good(pool.gate, self.broker)
+
+    # The operator's
+
+    def block(self, scope: str, vhost: str, name: str, reason: str) -> OperatorGate:
+        """Close the operator's gate for something; doing so again changes only the reason.
+
+        Raises ResourceError (506) as `Journal.check_writable` does.
+        """
+        if self.broker.journal is not None:
+            self.broker.journal.check_writable()
+        key = (scope, vhost, name)
+        gate = self.operator_gates.get(key)
+        if gate is None:
+            gate = OperatorGate(scope, vhost, name, reason, self.broker.turns)
+            self.operator_gates[key] = gate
+            self._attach(gate)
+        gate.reason = reason
+        gate.gate.close(0, 0, self.broker.now)
+        if gate.lasts() and self.broker.journal is not None:
+            self.broker.journal.change(gate)
+        return gate
+
+    def unblock(self, scope: str, vhost: str, name: str) -> OperatorGate:
+        """Open it again. Raises NotFound (404) where it is not closed."""
+        gate = self.operator_gates.get((scope, vhost, name))
+        if gate is None or gate.gate.open:
+            raise NotFound(f"{scope} '{name}' is not blocked by the operator; nothing to unblock")
+        gate.gate.reopen(0, 0, self.broker.now)
+        gate.update_gate(self.broker.now)
+        self._lifted.append(gate)
+        if gate.lasts() and self.broker.journal is not None:
+            self.broker.journal.forget(gate)
+        return gate
+
+    def unblock_vhost(self, vhost: str) -> None:
+        """Lift what the operator blocked in a virtual host: it is being deleted, and one of that name is another."""
+        for gate in list(self.operator_gates.values()):
+            if gate.vhost == vhost and not gate.gate.open:
+                self.unblock(gate.scope, vhost, gate.name)
+
+    def clear_lifted(self) -> None:
+        """Take those off the roads that are open again and have nobody waiting."""
+        if not self._lifted:
+            return
+        still: list[OperatorGate] = []
+        for gate in self._lifted:
+            if not gate.gate.open:
+                continue  # Closed again.
+            if gate.idle():
+                self.operator_gates.pop((gate.scope, gate.vhost, gate.name), None)
+                self._attach(gate)
+            else:
+                still.append(gate)
+        self._lifted = still
+
+    # Who stands on whose road
+
+    def attach_queue(self, queue: Queue) -> None:
+        """Find the gates of a queue."""
+        gates: list[Gate] = []
+        pools: list[SharedLimit] = []
+        for scope, name in ((QUEUE, queue.name), (VHOST, queue.vhost)):
+            held = self.operator_gates.get((scope, queue.vhost, name))
+            if held is not None:
+                gates.append(held.gate)
+        vhost = self.vhosts.get(queue.vhost)
+        if vhost is not None:
+            pools.append(vhost)
+        if self.memory is not None:
+            pools.append(self.memory)
+        gates += [pool.gate for pool in pools]
+        queue.set_gates(gates, pools, self.broker.now)
+
+    def attach_address(self, vhost: VirtualHost, name: str) -> None:
+        """Find the gates of an address: an exchange of a virtual host."""
+        exchange = vhost.exchanges.get(name)
+        if exchange is None:
+            return
+        gates: list[Gate] = []
+        held = self.operator_gates.get((ADDRESS, vhost.name, name))
+        if held is not None:
+            gates.append(held.gate)
+        limits = self.broker.table.limits(ADDRESS, name)
+        key = _address(vhost, name)
+        rate = self._rate(self.address_rates.pop(key, None), f"address {name}", limits)
+        if rate is not None:
+            self.address_rates[key] = rate
+            gates.append(rate.gate)
+        depth = self._depth(key, name, limits.thresholds)
+        if depth is not None:
+            gates.append(depth.gate)
+        exchange.set_gates(gates)
+        vhost.epoch += 1
+
+    def forget_address(self, vhost: VirtualHost, name: str) -> None:
+        """An exchange was deleted: who waits at its gates looks at the rest of its road."""
+        key = _address(vhost, name)
+        self._rate(self.address_rates.pop(key, None), "", Limits())
+        depth = self.depths.pop(key, None)
+        if depth is not None:
+            _open_for_good(depth.gate, self.broker)
+
+    def attach_connection(self, origin: ConnectionGates) -> None:
+        """Find the gates of a connection and of its producers, and their share of the turns."""
+        table = self.broker.table
+        gates: list[Gate] = []
+        for scope, name in ((CONNECTION, origin.name), (USER, origin.user)):
+            held = self.operator_gates.get((scope, "", name))
+            if held is not None:
+                gates.append(held.gate)
+        of_user = table.limits(USER, origin.user)
+        rate = self._rate(self.user_rates.pop(origin.user, None), f"user {origin.user}", of_user)
+        if rate is not None:
+            self.user_rates[origin.user] = rate
+            gates.append(rate.gate)
+        origin.rate = self._rate(origin.rate, f"connection {origin.name}", table.limits(CONNECTION, origin.user))
+        if origin.rate is not None:
+            gates.append(origin.rate.gate)
+        origin.gates = gates
+        origin.weight = of_user.weight
+        for producer in origin.producers:
+            self._attach_producer(origin, producer)
+
+    def add_producer(self, origin: ConnectionGates, producer: Producer) -> None:
+        """A connection has one producer more."""
+        origin.producers.append(producer)
+        self._attach_producer(origin, producer)
+
+    def _attach_producer(self, origin: ConnectionGates, producer: Producer) -> None:
+        limits = self.broker.table.limits("producer", origin.user)
+        producer.rate = self._rate(producer.rate, f"producer {producer.name}", limits)
+        producer.weight = origin.weight
+        producer.stand_by(origin.gates if producer.rate is None else [*origin.gates, producer.rate.gate])
+
+    def _rate(self, before: RateGate | None, name: str, limits: Limits) -> RateGate | None:
+        """Return the gate of a rate as the limits want it: the one there was, a new one, or none."""
+        if not rated(limits):
+            if before is not None:
+                before.drop()
+                _open_for_good(before.gate, self.broker)
+            return None
+        rate = RateGate(name, self.broker.turns, self.broker.timers) if before is None else before
+        rate.limit(limits)
+        rate.update_gate(self.broker.now)
+        return rate
+
+    def _depth(self, key: str, name: str, thresholds: Thresholds | None) -> AddressDepth | None:
+        depth = self.depths.get(key)
+        if thresholds is None:
+            if depth is not None:
+                depth.set_thresholds(NO_BOUND, self.broker.now)
+            return None
+        if depth is None:
+            depth = AddressDepth(name, thresholds, self.broker.turns)
+            self.depths[key] = depth
+        depth.set_thresholds(thresholds, self.broker.now)
+        return depth
+
+    def add_connection(self, origin: ConnectionGates) -> None:
+        """A connection came."""
+        self.connections[origin] = None
+        self._of_user[origin.user] = self._of_user.get(origin.user, 0) + 1
+        self.attach_connection(origin)
+
+    def remove_connection(self, origin: ConnectionGates) -> None:
+        """A connection went."""
+        if origin not in self.connections:
+            return
+        del self.connections[origin]
+        left = self._of_user.pop(origin.user) - 1
+        if origin.rate is not None:
+            origin.rate.drop()
+        if left:
+            self._of_user[origin.user] = left
+        else:
+            rate = self.user_rates.pop(origin.user, None)
+            if rate is not None:
+                rate.drop()
+
+    def _attach_queues(self, vhost: VirtualHost) -> None:
+        for queue in vhost.queues.values():
+            self.attach_queue(queue)
+
+    def _attach(self, gate: OperatorGate) -> None:
+        """Find the gates of everybody whom an operator's gate concerns."""
+        vhost = self.broker.vhosts.get(gate.vhost)
+        if gate.scope == VHOST and vhost is not None:
+            self._attach_queues(vhost)
+        elif gate.scope == QUEUE and vhost is not None and gate.name in vhost.queues:
+            self.attach_queue(vhost.queues[gate.name])
+        elif gate.scope == ADDRESS and vhost is not None:
+            self.attach_address(vhost, gate.name)
+        else:
+            for origin in self.connections:
+                if (origin.name if gate.scope == CONNECTION else origin.user) == gate.name:
+                    self.attach_connection(origin)
+
+
+def _address(vhost: VirtualHost, name: str) -> str:
+    return f"{vhost.name}\n{name}"
+
+
+def _open_for_good(gate: Gate, broker: Broker) -> None:
+    """A gate is taken off the roads: whoever waits at it looks at the rest of its road."""
+    gate.owner = None
+    gate.reopen(0, 0, broker.now)
+    if gate.waiters:
+        broker.turns.schedule(gate)

@@ -1,0 +1,1 @@
+"""Publishing: producers, admission, held publishes, transactions, dead letters."""

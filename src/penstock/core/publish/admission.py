@@ -1,0 +1,208 @@
+"""The road of a publish: the gates that it must pass, in order, and what stops it there.
+
+First those of its producer (user, connection, rate), then those of its address, then for each queue its own, its
+virtual host's and the node's, and those of the disk where it is kept there. Each is one condition; all must let it
+pass.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.core.gates.address_depth import AddressDepth
+from penstock.core.publish.blockable import Blockable
+from penstock.core.publish.refusal_reason import clause
+from penstock.core.queue.overflow import HOLD
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.route import Route
+from penstock.errors import ContentTooLarge, ResourceError
+from penstock.flow.gate import Gate
+from penstock.flow.level import amounts
+from penstock.flow.timers import NEVER
+
+NO_GATES: Final[list[Gate]] = []
+
+
+def disk_gates(route: Route, queue: Queue, charge: i64) -> list[Gate]:
+    """Return the gates before the disk that a message on this route must pass into a queue: none if it is not kept.
+
+    What is not persistent must pass them where it would be paged.
+    """
+    kept, pages = queue.storage, queue.pages
+    if queue.deleted:
+        return NO_GATES
+    if kept is not None and route.envelope.persistent:
+        return kept.vhost_usage.gates
+    return NO_GATES if pages is None or not pages.pages_next(charge) else pages.kept.vhost_usage.gates
+
+
+def gates_of(queue: Queue) -> list[Gate]:
+    """Return all gates before a queue, those of the disk included that not everything must pass."""
+    kept = queue.storage
+    if kept is None and queue.pages is not None:
+        kept = queue.pages.kept
+    return queue.gates if kept is None or queue.deleted else [*queue.gates, *kept.vhost_usage.gates]
+
+
+def first_closed_gate(own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float) -> Gate | None:
+    """Return the first gate that stops a publish whose turn it is: closed, or without room for it.
+
+    `own` are its producer's gates, which do not stop a request to the broker; `queues` is where the message is to go.
+    """
+    for gate in own:
+        if not route.control and not gate.lets_pass(charge, 1, now):
+            return gate
+    for gate in route.gates:
+        if not gate.lets_pass(charge, 1, now):
+            return gate
+    copies = len(queues)
+    for queue in queues:
+        size = queue.bytes + charge
+        for gate in queue.gates:
+            if size > gate.guaranteed_bytes and not queue.deleted and not gate.lets_pass(charge, copies, now):
+                return gate
+        for gate in disk_gates(route, queue, charge):
+            if not gate.open:
+                return gate
+    return None
+
+
+def gate_for_new_publish(
+    own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float, others_go: bool
+) -> Gate | None:
+    """Return where a new publish must stand in line, or None if it may go in; `others_go`: some still have a turn.
+
+    A closed gate alone does not stop it: between stop and capacity messages are accepted, and their confirmations
+    withheld. But nobody goes past those who wait, at this gate or for their turn.
+    """
+    for gate in own:
+        if not route.control and (gate.waiters or not gate.admits(charge, 1, now)):
+            return gate
+    for gate in route.gates:
+        if gate.waiters or not gate.admits(charge, 1, now):
+            return gate
+    copies = len(queues)
+    for queue in queues:
+        if others_go:
+            return queue.gate
+        size = queue.bytes + charge
+        for gate in queue.gates:
+            if size > gate.guaranteed_bytes and (gate.waiters or not gate.admits(charge, copies, now)):
+                return gate
+        for gate in disk_gates(route, queue, charge):
+            if gate.waiters or not gate.open:
+                return gate
+    return None
+
+
+def stopping_gate(producer: Blockable, route: Route, content: bytes, charge: i64, now: float) -> Gate | None:
+    """Return the gate that stops a producer's new publish although there is room; None: it may go in.
+
+    Between stop and capacity there is room for what was under way when the gate closed. A producer that has waited a
+    whole hold deadline at the gate has had its share. Where a policy refuses the message at once, the policy counts.
+    """
+    for gate in route.gates:
+        if not gate.open and producer.is_stopped_at(gate, hold_deadline_s(route.queues)):
+            return gate
+    for queue in route.queues:
+        size = queue.bytes + charge
+        for gate in queue.gates:
+            if (
+                not gate.open
+                and size > gate.guaranteed_bytes
+                and producer.is_stopped_at(gate, hold_deadline_s(route.queues))
+            ):
+                if queue.takes(content, charge, now):
+                    return gate
+    return None
+
+
+def note_closed(found: list[Gate], route: Route, queue: Queue) -> None:
+    """Add to `found` the closed gates behind which a message has just gone into a queue."""
+    for gate in route.gates:
+        if not gate.open and not gate.frequent and gate not in found:
+            found.append(gate)
+    for gate in queue.gates:
+        if not gate.open and queue.bytes > gate.guaranteed_bytes and gate not in found:
+            found.append(gate)
+
+
+def too_large_error(route: Route, queues: list[Queue], charge: i64, now: float) -> ContentTooLarge | None:
+    """Return the error for a publish that would have to wait for room that it can never have, or None."""
+    for gate in route.gates:
+        owner = gate.owner
+        if isinstance(owner, AddressDepth) and not owner.can_ever_admit(charge):
+            return never_fits_error(f"address '{gate.name}'", charge, owner.thresholds.capacity.describe())
+    copies = len(queues)
+    for queue in queues:
+        if not queue.can_ever_fit(charge) and must_wait(queue, charge):
+            return never_fits_error(f"queue '{queue.name}'", charge, queue.thresholds.capacity.describe())
+        for pool in queue.membership.pools:
+            if pool.gate in queue.gates and not pool.can_ever_admit(charge, copies):
+                return never_fits_error(
+                    f"{pool.gate.kind} '{pool.gate.name}'", charge, pool.thresholds.capacity.describe()
+                )
+    return None
+
+
+def must_wait(queue: Queue, charge: i64) -> bool:
+    """Tell whether a queue's policy would have a message wait for room, be it that there can never be any."""
+    return not queue.deleted and not queue.fits(charge) and queue.overflow.verdict(queue, charge) == HOLD
+
+
+def hold_deadline_s(queues: list[Queue]) -> float:
+    """Return how long a publish may be held: the shortest deadline of its queues, in seconds; infinity for ever."""
+    shortest = NEVER
+    for queue in queues:
+        if queue.settings.hold_deadline_s < shortest:
+            shortest = queue.settings.hold_deadline_s
+    return shortest
+
+
+# In words
+
+
+def never_fits_error(where: str, charge: i64, capacity: str) -> ContentTooLarge:
+    """Return the error for a message that can never fit."""
+    return ContentTooLarge(
+        f"a message of {int(charge):,} bytes (properties, body and overhead) can never fit into {where} "
+        f"with its capacity of {capacity}"
+    )
+
+
+def describe_target(route: Route) -> str:
+    """Return where a publish was addressed to."""
+    return f"exchange '{route.envelope.exchange}' with routing key '{route.envelope.routing_key}'"
+
+
+def refusal_error(queue: Queue) -> ResourceError:
+    """Return the error for a message that a queue's overflow policy refused."""
+    paged = ""
+    if queue.pages is not None:
+        pages = queue.pages
+        paged = f"; of these {int(pages.messages):,}, {int(pages.bytes):,} bytes, are on the disk, where "
+        paged += f"{queue.settings.page_limit.describe()} is the most"
+    if queue.length is not None:
+        paged = f"; it has {queue.length.clause()}{paged}"
+    return ResourceError(
+        f"queue '{queue.name}' holds {amounts(queue.depth_messages(), queue.depth_bytes())}; its "
+        f"capacity is {queue.thresholds.capacity.describe()} and its overflow policy {queue.overflow.name}{paged}"
+    )
+
+
+def deadline_words(queues: list[Queue]) -> str:
+    """Return the hold deadline of a publish to these queues in words."""
+    longest_s = hold_deadline_s(queues)
+    return "its hold deadline" if longest_s == NEVER else f"its hold deadline of {longest_s:g} s"
+
+
+def refusal_reason(queues: list[Queue], gate: Gate | None = None) -> str:
+    """Return what stops a publish, in one clause; `gate` is the one that stops it, where that is known."""
+    if gate is not None:
+        return clause(gate)
+    for queue in queues:
+        if not queue.gate.open or queue.gate.waiters or not queue.fits(1):
+            return clause(queue.gate)
+    return "others wait before it"

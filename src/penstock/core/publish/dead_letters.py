@@ -1,0 +1,324 @@
+"""What a queue does with the messages that die in it: they are published again, to its dead-letter exchange.
+
+Theory of operation. A message that was rejected or is too old keeps its place: it counts in its queue until it is in
+the queues it goes to, so no bound is passed by dying, and a full dead-letter queue holds back whoever fills it. It
+waits in line like a publish, until the shortest hold deadline of where it goes (or LETTER_DEADLINE_S, for who waits
+only for room that dead letters have taken would wait for ever); then it is lost, which is counted and logged. A message
+that had to make room, or was refused for want of it, has no place to keep: it goes in at once or is lost.
+
+A message that leaves a queue makes room there: a letter never waits for its own queue, nor for a sum in which it counts
+already. Going round in a circle without ever being rejected ends where it began (as in RabbitMQ): the letter is dropped
+for that queue.
+
+Deaths happen in the middle of other things and are only noted then; the broker buries them afterwards, a bounded number
+at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.core.message import BccEnvelope, Envelope, Message
+from penstock.core.publish import admission
+from penstock.core.publish.death_record import REJECTED, DeathHeaderCodec, DeathRecord
+from penstock.core.publish.enqueue import enqueue_all
+from penstock.core.publish.held import Held, HoldBudget
+from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.route import Route
+from penstock.errors import NotFound, ResourceError
+from penstock.flow.chores import Chore, Chores
+from penstock.flow.gate import Gate
+from penstock.flow.level import UNLIMITED
+from penstock.flow.timers import NEVER
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+
+LETTER_DEADLINE_S: Final = 30.0
+"""Most that a dead letter waits where publishes may wait for ever."""
+LETTER_UNITS: Final = 35
+TARGET_UNITS: Final = 5
+"""Units of work that it takes to write a dead letter, and to put it into each queue (see Chores)."""
+LOOSE_MAX: Final = 1000
+"""Dead letters of a queue without a place, not seen to yet, at which what would make more of them waits."""
+
+
+class DeadLetter(Held):
+    """A dead letter on its way."""
+
+    __slots__ = ("sender", "route", "content", "message", "counts_in_source")
+
+    def __init__(
+        self,
+        sender: DeadLetterPublisher,
+        route: Route,
+        queues: list[Queue],
+        content: bytes,
+        message: Message,
+        placed: bool,
+    ) -> None:
+        charge = message.charge + len(content) - len(message.content)
+        patience = admission.hold_deadline_s(queues)
+        super().__init__(
+            queues, charge, 1, None, sender.broker.now + (LETTER_DEADLINE_S if patience == NEVER else patience)
+        )
+        self.sender = sender
+        self.route = route
+        self.content = content
+        self.message = message
+        self.counts_in_source = placed
+        """Whether it counts in the queue that it died in."""
+
+    def first_closed_gate(self, own: list[Gate], now: float) -> Gate | None:
+        """See `Held.first_closed_gate`."""
+        return self._obstacle(False, now)
+
+    def gate_for_new_publish(self) -> Gate | None:
+        """Return where it must stand in line as it comes; see `road.gate_for_new_publish`."""
+        return self._obstacle(True, self.sender.broker.now)
+
+    def turn_gate(self) -> Gate | None:
+        """See `Held.describe_target`."""
+        return self.queues[0].gate
+
+    def admit(self) -> None:
+        """See `Held.admit`."""
+        sender = self.sender
+        broker = sender.broker
+        if self.counts_in_source:
+            sender.forget_message(self.message)
+        ignored: list[Gate] = []
+        queues = [queue for queue in self.queues if not queue.deleted]
+        refused = enqueue_all(broker, sender.own, self.route, queues, self.content, self.charge, ignored)
+        broker.apply_gate_transitions()
+        if refused is None and queues:
+            sender.queue.dead_lettered += 1
+        else:
+            sender.count_lost()
+
+    def deadline_message(self, own: list[Gate], now: float) -> str:
+        """See `Held.deadline_message`."""
+        reason = admission.refusal_reason(self.queues)
+        return f"dead letter to {admission.describe_target(self.route)} lost after its deadline; {reason}"
+
+    def _obstacle(self, newcomer: bool, now: float) -> Gate | None:
+        died_in = self.sender.queue
+        for gate in self.route.gates:
+            if not _lets_pass(gate, newcomer, gate.admits(self.charge, 1, now)):
+                return gate
+        copies = len(self.queues)
+        freed: i64 = self.message.charge if self.counts_in_source else 0
+        for queue in self.queues:
+            for gate in queue.gates:
+                if queue.deleted or queue.bytes + self.charge <= gate.guaranteed_bytes:
+                    continue
+                if gate is queue.gate:
+                    if queue is died_in and self.counts_in_source:
+                        continue
+                    has_room = queue.has_place(self.charge)
+                elif self.counts_in_source and gate in died_in.gates:
+                    if gate.has_room(copies - 1, copies * self.charge - freed, now):
+                        continue
+                    has_room = False
+                else:
+                    has_room = gate.admits(self.charge, copies, now)
+                if not _lets_pass(gate, newcomer, has_room):
+                    return gate
+        return None
+
+
+def _lets_pass(gate: Gate, newcomer: bool, has_room: bool) -> bool:
+    """Tell whether a letter may pass: a newcomer past nobody who waits, one whose turn it is while the gate is open."""
+    return has_room and (not gate.waiters if newcomer else gate.open or gate.finishing_round)
+
+
+class DeadLetterPublisher(WaitingPublisher):
+    """The dead letters of one queue; made when the queue first has a dead-letter exchange."""
+
+    def __init__(self, broker: Broker, queue: Queue) -> None:
+        super().__init__(broker, f"vh({queue.vhost})/qu({queue.name})/dead-letters", HoldBudget(UNLIMITED))
+        self.queue = queue
+        self.loose: i64 = 0
+        """How many have died that have no place, and are not seen to yet."""
+        self._route: Route | None = None
+        """The route that was taken last."""
+
+    def dead_letter(self, message: Message, reason: str, placed: bool) -> None:
+        """Note a death; `placed`: the message counts in the queue still, among what is with consumers."""
+        self.broker.dead_letters.note(self, message, reason, placed)
+
+    def crowded(self) -> bool:
+        """Tell whether so many wait to be seen to, in no queue any more, that no message may displace another."""
+        return self.loose >= LOOSE_MAX
+
+    def on_published(self, now: float) -> None:
+        """One that had no place has been seen to; whoever waits for that may go on."""
+        self.loose -= 1
+        if self.loose == LOOSE_MAX - 1:
+            self.queue.update_gate(now)
+
+    def publish(self, message: Message, reason: str, placed: bool) -> i64:
+        """Send a message on its way, have it wait, or lose it; returns to how many queues it was to go."""
+        writer = self.broker.dead_letters.writer
+        address = message.envelope
+        rerouted = self.queue.settings.dead_letter_routing_key is not None
+        death = DeathRecord(self.queue.name, reason, address.exchange, address.routing_key, self.broker.now, rerouted)
+        content = writer.write(message.content, death)
+        if content is None and reason == REJECTED:
+            content = message.content  # A consumer takes part in every round: without its deaths it cannot run wild.
+        route = self._find_route(message)
+        queues = [] if route is None or content is None else self._without_circles(route, content, reason)
+        if route is None or content is None or not queues:
+            if placed:
+                self.forget_message(message)
+            self.count_lost()
+            return 0
+        letter = DeadLetter(self, route, queues, content, message, placed)
+        obstacle = letter.gate_for_new_publish()
+        if not self.outbox and obstacle is None:
+            letter.admit()
+        elif placed:
+            self.hold_budget.take(letter.charge, 1)
+            self.wait_in_line(letter, obstacle)
+        else:
+            self.count_lost()
+        return len(queues)
+
+    def forget_message(self, message: Message) -> None:
+        """A message that has kept its place leaves the queue that it died in."""
+        queue = self.queue
+        queue.unacked(-1, -message.charge)
+        if queue.tracks_removals:
+            queue.release([message], self.broker.now)
+        queue.settle(1, message.charge, self.broker.now)
+
+    def count_lost(self) -> None:
+        """Count a letter that went nowhere, and have it told."""
+        self.queue.count_lost_dead_letter()
+
+    def expire(self, now: float) -> float:
+        """See `WaitingPublisher.expire`: letters that are due are lost. They leave the queue that they died in."""
+        first = self.outbox[0] if self.outbox else None
+        kept = [held for held in self.outbox if held.deadline > now]
+        due = [held for held in self.outbox if held.deadline <= now]
+        self.outbox.clear()
+        self.outbox.extend(kept)
+        for held in due:
+            assert isinstance(held, DeadLetter)
+            self.hold_budget.release(held.charge, 1)
+            for queue in held.queues:
+                self.count_refused(queue.gate, "deadline", held.charge)
+            self.forget_message(held.message)
+            self.count_lost()
+        if due and due[0] is first:
+            self.rejoin_line(now)
+        self.after_release(now)
+        return self.earliest()
+
+    def _find_route(self, message: Message) -> Route | None:
+        """Return where it goes; None where the exchange does not exist (then it is dropped, as in RabbitMQ)."""
+        settings = self.queue.settings
+        exchange = settings.dead_letter_exchange
+        if exchange is None:
+            return None
+        vhost = self.broker.vhosts[self.queue.vhost]
+        writer = self.broker.dead_letters.writer
+        key = settings.dead_letter_routing_key
+        route = _with_copies(exchange, message, writer) if key is None else None
+        if route is None:
+            route = self._kept(exchange, message.envelope.routing_key if key is None else key)
+        try:
+            vhost.refresh_route(route, from_within=True)
+            if route.by_headers:
+                vhost.resolve(route, writer.headers(message.content), from_within=True)
+        except (NotFound, ResourceError):
+            return None
+        if route.control:
+            return None
+        if route.copies is not None:
+            return route
+        if message.envelope.persistent:
+            route = route.persistent()
+        return route.variant(message.envelope.priority, NEVER)
+
+    def _kept(self, exchange: str, key: str) -> Route:
+        """Return the route that was taken last, if it is this one; else make it."""
+        route = self._route
+        if route is None or route.envelope.exchange != exchange or route.envelope.routing_key != key:
+            route = Route(Envelope(exchange, key), False)
+            self._route = route
+        return route
+
+    def _without_circles(self, route: Route, content: bytes, reason: str) -> list[Queue]:
+        """Return the queues of a route but those that the message has been through without having been rejected since.
+
+        As RabbitMQ's rabbit_dead_letter:detect_cycles; a message that a consumer has just rejected may go anywhere.
+        """
+        if reason == REJECTED:
+            return list(route.queues)
+        deaths = self.broker.dead_letters.writer.deaths(content)
+        return [queue for queue in route.queues if not _in_a_circle(queue.name, deaths)]
+
+
+class PendingDeadLetters(Chore):
+    """What died since the broker last looked, of all queues."""
+
+    def __init__(self, chores: Chores) -> None:
+        super().__init__()
+        self.writer = DeathHeaderCodec()
+        """Writes on dead letters what befell them."""
+        self._chores = chores
+        self._noted: deque[tuple[DeadLetterPublisher, Message, str, bool]] = deque()
+        """Whose, what, why, and whether it keeps its place."""
+
+    def note(self, letters: DeadLetterPublisher, message: Message, reason: str, placed: bool) -> None:
+        """Note a message that died in a queue with a dead-letter exchange; it is seen to in a turn that comes."""
+        if not placed:
+            letters.loose += 1
+        self._noted.append((letters, message, reason, placed))
+        self._chores.add(self)
+
+    def has_more(self) -> bool:
+        """See `Chore.has_more`."""
+        return len(self._noted) > 0
+
+    def work(self, most: i64, now: float) -> i64:
+        """See `Chore.work`: bury the dead that there are now; what dies of that is seen to the next time."""
+        left = len(self._noted)
+        spent: i64 = 0
+        while left > 0 and spent < most:
+            letters, message, reason, placed = self._noted.popleft()
+            spent += LETTER_UNITS + TARGET_UNITS * letters.publish(message, reason, placed)
+            left -= 1
+            if not placed:
+                letters.on_published(now)
+        return spent
+
+
+def _with_copies(exchange: str, message: Message, writer: DeathHeaderCodec) -> Route | None:
+    """Return the route of a letter that keeps further routing keys (CC, BCC), not resolved yet; None without any."""
+    address = message.envelope
+    copies = writer.copies(message.content)
+    if isinstance(address, BccEnvelope):
+        return Route(
+            BccEnvelope(exchange, address.routing_key, address.bcc, address.priority, persistent=address.persistent),
+            False,
+            [*copies, *address.bcc],
+        )
+    if not copies:
+        return None
+    letters = Envelope(exchange, address.routing_key, address.priority, persistent=address.persistent)
+    return Route(letters, False, copies)
+
+
+def _in_a_circle(queue: str, deaths: list[tuple[str, str]]) -> bool:
+    for died_in, reason in deaths:
+        if reason == REJECTED:
+            return False
+        if died_in == queue:
+            return True
+    return False

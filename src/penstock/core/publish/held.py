@@ -1,0 +1,135 @@
+"""What waits outside, and how much of it a connection may have."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from penstock.core.publish import admission
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.route import Route
+from penstock.flow.confirms import PendingConfirm
+from penstock.flow.gate import Gate
+
+if TYPE_CHECKING:
+    from penstock.core.publish.producer import Producer
+
+
+class Held:
+    """What waits outside and passes in one turn: a publish, or a whole commit."""
+
+    __slots__ = ("queues", "charge", "messages", "pending", "deadline")
+
+    def __init__(
+        self, queues: list[Queue], charge: i64, messages: i64, pending: PendingConfirm | None, deadline: float
+    ) -> None:
+        self.queues = queues
+        """Where it goes. A route may lead elsewhere by the time that it passes; what was published does not."""
+        self.charge: i64 = charge
+        self.messages: i64 = messages
+        """Publishes in it."""
+        self.pending = pending
+        self.deadline = deadline
+
+    def first_closed_gate(self, own: list[Gate], now: float) -> Gate | None:
+        """Return the first gate that stops it now that it is its turn; `own` are its producer's gates."""
+        raise NotImplementedError
+
+    def turn_gate(self) -> Gate | None:
+        """Return the gate to wait at for its turn when nothing stops it; None: it need not wait."""
+        raise NotImplementedError
+
+    def admit(self) -> None:
+        """Pass: what it is goes into the queues, and its confirmation is seen to."""
+        raise NotImplementedError
+
+    def come_back(self, own: list[Gate], now: float) -> None:
+        """Go back to who published it, refused at its deadline; what cannot go back does nothing."""
+
+    def deadline_message(self, own: list[Gate], now: float) -> str:
+        """Say that it was refused at its deadline, and what stopped it."""
+        raise NotImplementedError
+
+
+class HeldPublish(Held):
+    """A publish that waits outside."""
+
+    __slots__ = ("producer", "route", "content")
+
+    def __init__(
+        self,
+        producer: Producer,
+        route: Route,
+        content: bytes,
+        charge: i64,
+        pending: PendingConfirm | None,
+        deadline: float,
+    ) -> None:
+        super().__init__(route.queues, charge, 1, pending, deadline)
+        self.producer = producer
+        self.route = route
+        self.content = content
+
+    def first_closed_gate(self, own: list[Gate], now: float) -> Gate | None:
+        """See `Held.first_closed_gate`."""
+        return admission.first_closed_gate(own, self.route, self.queues, self.charge, now)
+
+    def turn_gate(self) -> Gate | None:
+        """See `Held.describe_target`."""
+        return self.queues[0].gate if self.queues else None
+
+    def admit(self) -> None:
+        """See `Held.admit`. Of several queues those that are left take it: one that was deleted refuses nothing."""
+        queues = self.queues
+        if len(queues) > 1:
+            queues = [queue for queue in queues if not queue.deleted] or queues
+        self.producer.accept(self.route, queues, self.content, self.charge, self.pending)
+
+    def come_back(self, own: list[Gate], now: float) -> None:
+        """See `Held.come_back`."""
+        if self.route.mandatory:
+            self.producer.give_back(self.route, self.content, self.reason(own, now))
+
+    def deadline_message(self, own: list[Gate], now: float) -> str:
+        """See `Held.deadline_message`."""
+        return f"publish to {admission.describe_target(self.route)} {self.reason(own, now)}"
+
+    def reason(self, own: list[Gate], now: float) -> str:
+        """Say that it is refused at its deadline, and what stopped it, without where it was addressed to."""
+        reason = admission.refusal_reason(self.queues, self.first_closed_gate(own, now))
+        return f"refused after {admission.deadline_words(self.queues)}; {reason}"
+
+
+class HoldBudget:
+    """What a connection holds for its producers, all together: the bound is per connection."""
+
+    __slots__ = ("bytes", "messages", "bound")
+
+    def __init__(self, bound: i64) -> None:
+        self.bytes: i64 = 0
+        self.messages: i64 = 0
+        self.bound: i64 = bound
+        """Bytes (charges) at which the next publish is refused; one message may always be held."""
+
+    def fits(self, charge: i64) -> bool:
+        """Tell whether one more publish may be held."""
+        return self.messages == 0 or self.bytes + charge <= self.bound
+
+    def all_fit(self, outbox: deque[Held]) -> bool:
+        """Tell whether all of these may be held."""
+        total: i64 = 0
+        for held in outbox:
+            total += held.charge
+        return self.bytes + total <= self.bound
+
+    def take(self, charge: i64, messages: i64) -> None:
+        """Count publishes that are held."""
+        self.messages += messages
+        self.bytes += charge
+
+    def release(self, charge: i64, messages: i64) -> None:
+        """Count publishes that are held no longer."""
+        self.messages -= messages
+        self.bytes -= charge

@@ -1,0 +1,422 @@
+"""A producer: the road of its messages, what it holds outside, and what it is told.
+
+Theory of operation. A publish meets one of four fates:
+
+- *accepted*: it fits and nobody waits before it; it is in its queues. If a gate on its road is closed (this very
+  message may have closed it) the producer is blocked and the confirmation is withheld.
+- *held*: it would take a queue past its capacity, others wait before it, or its producer is stopped: it has waited a
+  whole hold deadline at a gate that is closed still. It stays in the outbox, in order, with a deadline, and passes in
+  turn.
+- *refused*: a policy says so, the hold bound is reached, or its deadline has passed. Nothing of it is in any queue,
+  except that a queue with another policy may have taken its copy (as in RabbitMQ).
+- *unroutable*: it reaches no queue; it is confirmed, for there is nothing to wait for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.core.gates.connection_gates import ConnectionGates
+from penstock.core.gates.rate_gate import RateGate
+from penstock.core.journal.group import DurabilityListener, JournalGroup
+from penstock.core.message import Message, StoredMessage
+from penstock.core.publish import admission
+from penstock.core.publish.closed_sessions import DEADLINE, ENDED, UNCONFIRMED, Loss, count_lost, drop_held
+from penstock.core.publish.enqueue import enqueue_all
+from penstock.core.publish.held import Held, HeldPublish, HoldBudget
+from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.publish.withheld_run import WithheldRun
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.route import Route
+from penstock.errors import BrokerError, ResourceError
+from penstock.flow.confirms import WITHHELD, Confirms, PendingConfirm
+from penstock.flow.gate import Gate
+from penstock.flow.level import UNLIMITED
+from penstock.flow.timers import CLOSE_ENOUGH_S, NEVER
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+    from penstock.core.publish.transaction import Transaction
+
+
+class UnflushedConfirm:
+    """From which of a producer's publishes on confirmations wait for a group to be on the disk."""
+
+    __slots__ = ("number", "group")
+
+    def __init__(self, number: i64, group: JournalGroup) -> None:
+        self.number: i64 = number
+        self.group = group
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Producer(WaitingPublisher, DurabilityListener):
+    """The publishing side of a session."""
+
+    def __init__(self, broker: Broker, name: str, holding: HoldBudget, origin: ConnectionGates | None = None) -> None:
+        super().__init__(broker, name, holding)
+        self.origin = origin
+        """The connection and user that it publishes for; None where nobody asks who it is."""
+        self.confirming: bool = False
+        """Whether its publishes are confirmed (confirm mode)."""
+        self.confirms = Confirms()
+        self.fast_path: bool = True
+        """Nothing is held and no confirmation is out of the ordinary: the hot path may be taken."""
+        self.withheld_run: WithheldRun | None = None
+        """What its last publish found out behind a closed gate, for the next ones of this turn."""
+        self.scheduled: bool = False
+        """Whether the broker knows that there are confirmations to be told."""
+        self.leaving: bool = False
+        """Its session was closed in good order; what it holds still goes in, in turn, and then it departs."""
+        self.loss: Loss | None = None
+        """What it held and never goes in, for its session has ended; None for nothing."""
+        self.transaction: Transaction | None = None
+        """What keeps its publishes until they are committed; None where they go in one by one."""
+        self.rate: RateGate | None = None
+        """Its own rate; None is no bound."""
+        self.unflushed: deque[UnflushedConfirm] = deque()
+        """What its confirmations wait for, oldest first; each group once."""
+        if origin is not None:
+            broker.gates.add_producer(origin, self)
+
+    def stand_by(self, own: list[Gate]) -> None:
+        """Let these gates stand on the road of all its messages from now on."""
+        self.own = own
+        self._update_fast_path()
+
+    def _update_fast_path(self) -> None:
+        self.fast_path = self._is_ordinary() and not self.confirms.pending
+        self.withheld_run = None
+
+    def _is_ordinary(self) -> bool:
+        return self.closing is None and self.transaction is None and not self.own and not self.outbox
+
+    def disable_fast_path(self) -> None:
+        """Take the careful way until it is found out anew whether another will do."""
+        self.fast_path = False
+        self.withheld_run = None
+
+    # Publishing
+
+    def publish(self, route: Route, content: bytes, charge: i64) -> None:
+        """Take a publish from the peer. See the class's module for what may become of it."""
+        queue = route.single_queue
+        broker = self.broker
+        if queue is not None and self.fast_path and not broker.turns.pending:
+            messages = queue.messages + 1
+            size = queue.bytes + charge
+            if messages <= queue.fast_path_max_messages and size <= queue.fast_path_max_bytes:
+                queue.messages = messages
+                queue.bytes = size
+                sequence = queue.tail + 1
+                queue.tail = sequence
+                route.lane.append(Message(route.envelope, content, charge, sequence, broker.now))
+                if not queue.scheduled:
+                    broker.schedule_delivery(queue)
+                if self.confirming:
+                    self.confirms.published += 1
+                    if not self.scheduled:
+                        broker.schedule_confirms(self)
+                return
+        self._publish_slow_path(route, content, charge)
+
+    def publish_stored(self, route: Route, content: bytes, charge: i64) -> None:
+        """Take a persistent publish on its way to one durable queue; the same, but the store must have it as well."""
+        queue = route.is_durable
+        broker = self.broker
+        if queue is not None and self.fast_path and not broker.turns.pending:
+            messages = queue.messages + 1
+            size = queue.bytes + charge
+            kept = queue.storage
+            if (
+                messages <= queue.fast_path_max_messages
+                and size <= queue.fast_path_max_bytes
+                and kept is not None
+                and kept.vhost_usage.all_open
+            ):
+                queue.messages = messages
+                queue.bytes = size
+                sequence = queue.tail + 1
+                queue.tail = sequence
+                message = StoredMessage(route.envelope, content, charge, sequence, broker.now)
+                route.lane.append(message)
+                kept.add(message)
+                if not queue.scheduled:
+                    broker.schedule_delivery(queue)
+                if self.confirming:
+                    self.confirms.published += 1
+                    self.await_disk(self.confirms.published)
+                return
+        self._publish_slow_path(route, content, charge)
+
+    def _publish_slow_path(self, route: Route, content: bytes, charge: i64) -> None:
+        row = self.withheld_run
+        if row is not None and row.takes(route.single_queue_for(), charge, self.broker):
+            row.queue.append(route.envelope, content, charge, self.broker.now)
+            self.broker.schedule_delivery(row.queue)
+            self.confirms.published += 1
+            if route.is_durable is not None:
+                self.await_disk(self.confirms.published)
+            row.join(self.confirms.published, charge)
+            return
+        if self.closing is not None:
+            return
+        if self.transaction is not None:
+            self.transaction.keep(route, content, charge)
+            return
+        broker = self.broker
+        broker.run_waiting()
+        never = admission.too_large_error(route, route.queues, charge, broker.now)
+        if never is not None:
+            self.close(never)
+            return
+        pending = broker.turns.pending
+        obstacle = admission.gate_for_new_publish(self.own, route, route.queues, charge, broker.now, pending)
+        if obstacle is None:
+            obstacle = admission.stopping_gate(self, route, content, charge, broker.now)
+        if self.outbox or obstacle is not None:
+            self._hold(route, content, charge, obstacle)
+        else:
+            self.accept(route, route.queues, content, charge, None)
+
+    def _hold(self, route: Route, content: bytes, charge: i64, obstacle: Gate | None) -> None:
+        holding = self.hold_budget
+        if not holding.fits(charge):
+            held = f"{holding.messages} publishes ({holding.bytes} bytes) are held already"
+            self._refuse_new(route, held, content, charge)
+            return
+        self.note_stops()
+        deadline = self.deadline_of(route.queues)
+        pending = self.confirms.hold(deadline) if self.confirming else None
+        holding.take(charge, 1)
+        self.wait_in_line(HeldPublish(self, route, content, charge, pending, deadline), obstacle)
+
+    def waits_at(self, gate: Gate, now: float) -> None:
+        """See `Waiter.waits_at`."""
+        self.note_blocked(gate)
+        self.entry(gate).patience_s = admission.hold_deadline_s(self.outbox[0].queues)
+
+    def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
+        """See `WaitingPublisher.wait_in_line`."""
+        super().wait_in_line(held, obstacle)
+        self.disable_fast_path()
+
+    def accept(
+        self, route: Route, queues: list[Queue], content: bytes, charge: i64, pending: PendingConfirm | None
+    ) -> None:
+        """Put a message into its queues and see to its confirmation."""
+        closed: list[Gate] = []
+        promises = self.broker.durable_changes.durable_ops
+        refused = enqueue_all(self.broker, self.own, route, queues, content, charge, closed)
+        if self.confirming and self.broker.durable_changes.durable_ops != promises:
+            self.await_disk(self.confirms.published + 1 if pending is None else pending.number)
+        self.broker.apply_gate_transitions()  # The gate's closing is told before the blocks that come of it.
+        for gate in closed:
+            self.note_withheld(gate)
+            self.entry(gate).patience_s = admission.hold_deadline_s(route.queues)
+        if refused is not None:
+            self.count_refused(refused.gate, "deleted" if refused.deleted else refused.overflow.name, charge)
+            self._refused(refused, route, content, charge)
+        if not queues:
+            self.broker.count_unroutable(self, route, content)
+        if self.confirming:
+            self.confirm(pending, closed, refused, route.queues, charge)
+
+    def _refused(self, queue: Queue, route: Route, content: bytes, charge: i64) -> None:
+        """A queue's overflow policy refused a message, or its capacity was lowered so that it can never fit."""
+        policy = queue.overflow
+        if not self.confirming and admission.must_wait(queue, charge):
+            never = admission.never_fits_error(f"queue '{queue.name}'", charge, queue.thresholds.capacity.describe())
+            if self.leaving:
+                self.broker.emit_close_session(self, never)  # Nobody is there to be told; the log is.
+            else:
+                self.close(never)
+        if policy.returns_refused and route.mandatory and not self.confirming and not queue.deleted:
+            self.broker.emit_returned(self, route, content, admission.refusal_error(queue))
+        if policy.destroys and not queue.deleted:
+            self.broker.delete_queue(queue)
+
+    def confirm(
+        self,
+        pending: PendingConfirm | None,
+        closed: list[Gate],
+        refused: Queue | None,
+        queues: list[Queue],
+        charge: i64,
+    ) -> None:
+        """See to the confirmation of what has gone in, behind the `closed` gates; or of what a queue has refused."""
+        withheld = self.confirms
+        if refused is not None:
+            withheld.refuse(withheld.hold(NEVER) if pending is None else pending)
+        elif pending is not None:
+            withheld.accepted(pending, closed)
+        elif closed or withheld.pending:
+            deadline = self.deadline_of(queues)
+            withheld.withhold(closed, deadline)
+            self.broker.timers.add(self._deadline, deadline)
+        else:
+            withheld.published += 1
+        for gate in closed:
+            self.count_withheld(gate, charge)
+        self._update_fast_path()
+        if not self.fast_path and len(closed) == 1 and len(queues) == 1 and closed[0] is queues[0].gate:
+            self._begin_withheld_run(queues[0])
+        self.schedule_confirms()
+
+    def _begin_withheld_run(self, queue: Queue) -> None:
+        """The next publishes may do as the last one did, which went into a queue behind its closed gate."""
+        last = self.confirms.pending[-1] if self.confirms.pending else None
+        if last is not None and last.state == WITHHELD and self._is_ordinary():
+            self.withheld_run = WithheldRun(queue, last, self.entry(queue.gate), self.broker.now)
+
+    # The store
+
+    def await_disk(self, number: i64) -> None:
+        """Let the confirmation of a publish, and of those after it, wait for what is in the open group."""
+        journal = self.broker.journal
+        unwritten = self.unflushed
+        if journal is None or (unwritten and unwritten[len(unwritten) - 1].group is journal.open):
+            return
+        if not unwritten:
+            self.confirms.durable_upto = number - 1
+        unwritten.append(UnflushedConfirm(number, journal.open))
+        journal.wait(self)
+
+    def on_durable(self, group: JournalGroup) -> None:
+        """See `DurabilityListener.on_durable`."""
+        unwritten = self.unflushed
+        if unwritten and unwritten[0].group is group:
+            unwritten.popleft()
+            self.confirms.durable_upto = unwritten[0].number - 1 if unwritten else UNLIMITED
+            self.schedule_confirms()
+
+    def deadline_of(self, queues: list[Queue]) -> float:
+        """Return until when something may wait that goes into these queues: monotonic seconds."""
+        if not queues and self.outbox:
+            return self.outbox[len(self.outbox) - 1].deadline  # It only waits because of those before it.
+        return self.broker.now + admission.hold_deadline_s(queues)
+
+    # Waiting (Waiter)
+
+    def will_return_soon(self) -> bool:
+        """See `Waiter.will_return_soon`: with confirms, and all of them on their way."""
+        return self.confirming and self.closing is None and not self.confirms.pending
+
+    def expire(self, now: float) -> float:
+        """Confirm what is withheld and due, refuse what is held and due; returns the next deadline."""
+        soon = now + CLOSE_ENOUGH_S
+        self.count_late(self.confirms.expire(soon))
+        due = [held for held in self.outbox if held.deadline <= soon]
+        if due:
+            self._refuse_held(due, now)
+        self.note_stops()
+        self.after_release(now)
+        earliest, due_by = self.earliest(), self.confirms.due()
+        return earliest if earliest < due_by else due_by
+
+    def after_release(self, now: float) -> None:
+        """After anything was let go: tell what may be told, and find out whether it is still blocked."""
+        obstacle = self.confirms.release()
+        if obstacle is not None:
+            self.note_withheld(obstacle)  # It may have opened and closed again since the message went in.
+        super().after_release(now)
+        self._update_fast_path()
+        self.schedule_confirms()
+        if self.leaving and not self.outbox:
+            self.abort()
+
+    # Refusing
+
+    def _refuse_new(self, route: Route, why: str, content: bytes, charge: i64) -> None:
+        why = f"{why}; {admission.refusal_reason(route.queues, self.gate)}"
+        for queue in route.queues:
+            self.count_refused(queue.gate, "hold-bound", charge, why)
+        if self.confirming:
+            self.give_back(route, content, f"refused: {why}")
+            self.confirms.refuse(self.confirms.hold(NEVER))
+            self.disable_fast_path()
+            self.after_release(self.broker.now)
+        else:
+            self.close(ResourceError(f"publish to {admission.describe_target(route)} refused: {why}"))
+
+    def _refuse_held(self, due: list[Held], now: float) -> None:
+        """Refuse what is due; without confirms the session ends, and everything that it holds with it."""
+        why = due[0].deadline_message(self.own, now)
+        late = {id(held) for held in due}
+        kept: deque[Held] = deque()
+        for held in self.outbox:
+            if self.confirming and id(held) not in late:
+                kept.append(held)
+                continue
+            self.hold_budget.release(held.charge, held.messages)
+            count_lost(self, held, DEADLINE, why)
+            if self.confirming:
+                held.come_back(self.own, now)
+            if held.pending is not None:
+                self.confirms.refuse(held.pending)
+        changed = not kept or kept[0] is not self.outbox[0]
+        self.outbox = kept
+        if changed:
+            self.rejoin_line(now)
+        if self.leaving and self.loss is not None:
+            self.loss.why = why
+        elif not self.confirming:
+            self.close(ResourceError(why))
+
+    def give_back(self, route: Route, content: bytes, why: str) -> None:
+        """Let a mandatory message go back, with the reason that its nack cannot carry."""
+        if route.mandatory:
+            self.broker.emit_returned(self, route, content, ResourceError(why))
+
+    def close(self, error: BrokerError) -> None:
+        """Want nothing more of it; its peer is told why."""
+        self.closing = error
+        self.disable_fast_path()
+        self.broker.emit_close_session(self, error)
+
+    def fail(self, error: BrokerError) -> None:
+        """Close it, and let nothing of what it holds go in any more."""
+        while self.outbox:
+            self.pop_held()
+        self.rejoin_line(self.broker.now)
+        self.close(error)
+
+    def schedule_confirms(self) -> None:
+        """Let the broker know if there are confirmations to be told."""
+        if not self.scheduled and self.confirms.ready():
+            self.broker.schedule_confirms(self)
+
+    # Going away
+
+    def close_gracefully(self) -> None:
+        """End a session that was closed in good order or whose peer ended; closed_sessions.py has what it holds."""
+        if self.transaction is not None:
+            self.transaction.end()
+        if self.outbox and self.confirming:
+            self.abort(UNCONFIRMED)
+        elif self.outbox and self.broker.closed_session_budget.adopt(self):
+            self.leaving = True
+        else:
+            self.abort()
+
+    def abort(self, cause: str = ENDED) -> None:
+        """Leave no trace in any gate: what is held is dropped for this cause; what is in the queues stays."""
+        now = self.broker.now
+        self.leaving = False
+        self.confirming = False
+        if self.transaction is not None:
+            self.transaction.end()
+        drop_held(self, 0, cause)
+        place = self.gate
+        self.leave_gates(now)
+        self.ticket = 0
+        self.broker.timers.drop(self._deadline)
+        if self.origin is not None:
+            self.origin.part(self)
+        if place is not None:
+            place.review(now)
+        if self.broker.closed_session_budget.producers.pop(id(self), None) is not None or self.loss is not None:
+            self.broker.emit_departed(self)

@@ -1,0 +1,1 @@
+"""A queue and its parts: ready messages, counters, expiry, length limit, paging, overflow policies."""

@@ -1,0 +1,36 @@
+"""What a queue does at its capacity: one policy a file, chosen at declaration."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.core.queue.overflow.block import Block
+from penstock.core.queue.overflow.drop_head import DropHead
+from penstock.core.queue.overflow.drop_new import DropNew
+from penstock.core.queue.overflow.page import PagePolicy, ReadBack
+from penstock.core.queue.overflow.policy import ACCEPT, HOLD, REFUSE, OverflowPolicy
+from penstock.core.queue.overflow.reject import Reject
+from penstock.core.queue.overflow.reject_dead_letter import RejectDeadLetter
+from penstock.core.queue.overflow.ring_strict import RingStrict
+from penstock.core.queue.overflow.self_destruct import SelfDestruct
+
+POLICIES: Final[dict[str, OverflowPolicy]] = {
+    "block": Block(),
+    "reject": Reject(),
+    "reject-dead-letter": RejectDeadLetter(),
+    "drop-head": DropHead(),
+    "drop-new": DropNew(),
+    "ring-strict": RingStrict(),
+    "self-destruct": SelfDestruct(),
+    "page": PagePolicy(Block()),
+}
+"""The policies by the name in a queue's arguments; they hold no state of their own."""
+PAGE: Final[dict[str, OverflowPolicy]] = {
+    "block": POLICIES["page"],
+    "reject": PagePolicy(Reject()),
+    "drop-new": PagePolicy(DropNew()),
+}
+"""The policy `page`, by what becomes of messages beyond the limit of the pages."""
+READ_BACK: Final[OverflowPolicy] = ReadBack()
+
+__all__ = ["ACCEPT", "HOLD", "PAGE", "POLICIES", "READ_BACK", "REFUSE", "OverflowPolicy"]

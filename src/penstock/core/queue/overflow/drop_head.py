@@ -1,0 +1,32 @@
+"""drop-head: the oldest messages make room for the newest. RabbitMQ's default for x-max-length, Qpid C++'s ring."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from penstock.core.queue.overflow.policy import ACCEPT, REFUSE, OverflowPolicy
+
+if TYPE_CHECKING:
+    from penstock.core.queue.queue import Queue
+
+
+class DropHead(OverflowPolicy):
+    """A message that is with a consumer cannot be dropped.
+
+    When those alone fill the capacity the new one is refused.
+    """
+
+    name = "drop-head"
+    drops = True
+    counts_ready = True
+
+    def verdict(self, queue: Queue, charge: i64) -> int:
+        """See `OverflowPolicy.verdict`."""
+        return ACCEPT if queue.could_make_room(charge) else REFUSE
+
+    def make_room(self, queue: Queue, charge: i64, now: float) -> None:
+        """See `OverflowPolicy.make_room`."""
+        while not queue.fits(charge):
+            queue.drop_oldest(now)

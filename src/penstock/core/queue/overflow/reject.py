@@ -1,0 +1,28 @@
+"""reject: the publish is refused, and its publisher told as well as it can be.
+
+In confirm mode by a nack, without confirms by returning a mandatory message. RabbitMQ's reject-publish, Broker-J's
+REJECT.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from penstock.core.queue.overflow.policy import REFUSE, OverflowPolicy
+
+if TYPE_CHECKING:
+    from penstock.core.queue.queue import Queue
+
+
+class Reject(OverflowPolicy):
+    """Refuse it."""
+
+    name = "reject"
+    counts_ready = True
+    returns_refused = True
+
+    def verdict(self, queue: Queue, charge: i64) -> int:
+        """See `OverflowPolicy.verdict`."""
+        return REFUSE

@@ -1,0 +1,25 @@
+"""ring-strict: as drop-head, but never past a message that is with a consumer. Qpid C++'s ring_strict, until 2012."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mypy_extensions import i64
+
+from penstock.core.queue.overflow.drop_head import DropHead
+from penstock.core.queue.overflow.policy import ACCEPT, REFUSE
+
+if TYPE_CHECKING:
+    from penstock.core.queue.queue import Queue
+
+
+class RingStrict(DropHead):
+    """The oldest message makes room; while any message is with a consumer the new one is refused instead."""
+
+    name = "ring-strict"
+    counts_ready = False
+    returns_refused = True
+
+    def verdict(self, queue: Queue, charge: i64) -> int:
+        """See `OverflowPolicy.verdict`."""
+        return ACCEPT if queue.unacked_messages == 0 and queue.could_make_room(charge) else REFUSE

@@ -1,0 +1,62 @@
+"""Who may page: a queue is refused that asks for it and cannot, and gets what it needs for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.core.journal.durability import take_number
+from penstock.core.journal.group import QueueStorage
+from penstock.core.publish.waiting_publisher import look_again
+from penstock.core.queue.pager import QueuePager
+from penstock.errors import PreconditionFailed
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+    from penstock.core.journal.journal import Journal
+    from penstock.core.queue.queue import Queue
+    from penstock.core.settings.queue_settings import Settings
+    from penstock.setting_names import Features
+
+
+def check(queue: str, settings: Settings, features: Features, journal: Journal | None) -> None:
+    """Raise PreconditionFailed (406) for a queue that is to page and cannot."""
+    if not settings.overflow.pages:
+        return
+    if journal is None:
+        raise without_disk(queue)
+    if features.max_priority:
+        raise PreconditionFailed(
+            f"queue '{queue}': the overflow policy page reads messages back in the order they came, and "
+            f"x-max-priority={features.max_priority} asks for another; leave one of them out"
+        )
+
+
+def without_disk(queue: str) -> PreconditionFailed:
+    """Return what a queue, or a pattern of names, is told that is to page where nothing is kept."""
+    return PreconditionFailed(
+        f"queue '{queue}': the overflow policy page needs a data directory, and this broker keeps everything in "
+        "memory; start it with --data"
+    )
+
+
+def enable_paging(broker: Broker, queue: Queue) -> None:
+    """Let a queue have pages, from the time on that it needs them."""
+    journal = broker.journal
+    if queue.pages is not None or journal is None:
+        return
+    kept = queue.storage
+    if kept is None:
+        kept = QueueStorage(journal, queue, take_number(journal))
+        kept.lasting = False
+    queue.enable_paging(QueuePager(broker, queue, journal, kept))
+
+
+def apply_queue_settings(broker: Broker, queue: Queue, settings: Settings) -> None:
+    """Let a queue have other settings; whoever waits at a gate that it does not mind any more looks again."""
+    if settings.overflow.pages:
+        enable_paging(broker, queue)
+    before = queue.gates
+    queue.apply_settings(settings, broker.now)
+    for gate in before:
+        if gate not in queue.gates:
+            look_again(gate, queue, broker.now)

@@ -1,0 +1,231 @@
+"""What waits in a queue for delivery, in order.
+
+Theory of operation. `ready` holds messages that were never delivered, in order. Messages that come back (requeued, or
+their channel closed) go to `returned`, a heap by sequence; everything in it is older than everything in `ready`,
+because deliveries leave from the front.
+
+A message with a time of its own (its `expiration`) is also in `mortal`, a heap by that time, so that it leaves when it
+is due wherever it stands. One that expires in the middle leaves a *ghost* in its place: an empty message that is passed
+over, and swept out when ghosts are a quarter. The entry of a message that has been delivered meanwhile
+is idle, holds nothing, and is swept out likewise. So nothing is ever searched for.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from typing import Final
+
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.core.message import Expiry, Message, StoredMessage, TrackedMessage
+from penstock.core.queue.deferred_free import Leftovers
+from penstock.flow.timers import NEVER
+from penstock.flow.work import AT_ONCE
+
+NOTHING: Final[deque[Message]] = deque(maxlen=0)
+"""The messages of all queues that have never had any: one of their own takes 600 octets even when it is empty."""
+SWEPT_FROM: Final = 256
+"""Fewer ghosts or idle entries than these stay where they are."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class ReadyQueue:
+    """First in, first out. Its depth is counted by the queue, not here."""
+
+    def __init__(self) -> None:
+        self.ready: deque[Message] = NOTHING
+        self.returned: list[tuple[int, Message]] = []
+        self.expiring: list[tuple[float, int, Expiry]] = []
+        self.tombstones: i64 = 0
+        self.idle: i64 = 0
+
+    def ready_for(self, priority: i64) -> deque[Message]:
+        """Return where a message with this priority goes to the end of."""
+        if self.ready is NOTHING:
+            self.ready = deque()
+        return self.ready
+
+    def contiguous(self) -> deque[Message]:
+        """Return messages that come next simply one after the other; empty where `pull` must be asked."""
+        return NOTHING if self.returned or self.expiring or self.tombstones != 0 else self.ready
+
+    def available(self) -> i64:
+        """Return how many messages could be delivered now."""
+        return len(self.ready) + len(self.returned) - self.tombstones
+
+    def has_expiring(self) -> bool:
+        """Tell whether any message in it may have a time of its own."""
+        return len(self.expiring) > 0
+
+    def append(self, message: Message) -> None:
+        """Put a message at the end."""
+        self.ready_for(0).append(message)
+        if isinstance(message, TrackedMessage) and message.expires != NEVER:
+            self._list(message)
+
+    def extend(self, messages: list[StoredMessage]) -> None:
+        """Put messages at the end, in their order."""
+        self.ready_for(0).extend(messages)
+        for message in messages:
+            if isinstance(message, TrackedMessage) and message.expires != NEVER:
+                self._list(message)
+
+    def pull(self) -> Message:
+        """Take the next message for delivery; there must be one."""
+        while True:
+            message = heapq.heappop(self.returned)[1] if self.returned else self.ready.popleft()
+            if not isinstance(message, TrackedMessage):
+                return message
+            if message.is_tombstone:
+                self.tombstones -= 1
+                continue
+            if message.expiry is not None:
+                message.expiry.message = None
+                message.expiry = None
+                self.idle += 1
+                self._sweep_idle()
+            return message
+
+    def next(self) -> Message | None:
+        """Return the next message for delivery, None if there is none."""
+        while True:
+            if self.returned:
+                message = self.returned[0][1]
+            elif self.ready:
+                message = self.ready[0]
+            else:
+                return None
+            if not _is_tombstone(message):
+                return message
+            self._drop_next()
+
+    def put_back(self, message: Message) -> None:
+        """Put a delivered message back where it was."""
+        heapq.heappush(self.returned, (int(message.sequence), message))
+        if isinstance(message, TrackedMessage) and message.expires != NEVER:
+            self._list(message)
+
+    def messages(self) -> list[Message]:
+        """Return all that wait, in no particular order."""
+        found: list[Message] = []
+        for message in [*self.ready, *[entry[1] for entry in self.returned]]:
+            if not _is_tombstone(message):
+                found.append(message)
+        return found
+
+    def clear(self) -> None:
+        """Forget all that wait."""
+        self.ready.clear()
+        self.returned.clear()
+        for _, _, expiry in self.expiring:
+            expiry.message = None  # It holds its message, which holds it.
+        self.expiring.clear()
+        self.tombstones = 0
+        self.idle = 0
+
+    def hand_over(self, leftovers: Leftovers, anew: bool) -> None:
+        """Forget all that wait; what they take up goes into `leftovers` where it is much.
+
+        `anew`: the routes will ask for the line (see `lane`) again. Otherwise it must stay, which takes a copy.
+        """
+        if len(self.ready) + len(self.returned) + len(self.expiring) <= AT_ONCE:
+            self.clear()
+            return
+        leftovers.lines.append(self.ready if anew else self.ready.copy())
+        if anew:
+            self.ready = NOTHING
+        else:
+            self.ready.clear()
+        leftovers.heaps.append(self.returned)
+        leftovers.expiries.append(self.expiring)
+        self.returned = []
+        self.expiring = []
+        self.tombstones = 0
+        self.idle = 0
+
+    def sort_ready(self) -> None:
+        """Bring all into the one order of `ready`, for who reads that (a cursor)."""
+        waiting = self.messages()
+        waiting.sort(key=_sequence_of)
+        self.ready.clear()
+        if waiting:
+            self.ready_for(0).extend(waiting)
+        self.returned.clear()
+        self.tombstones = 0
+
+    # Expiring; times in seconds of the broker's monotonic clock
+
+    def due(self, ttl_s: float) -> float:
+        """Return when the next message expires, with a queue's message TTL (infinity: none); infinity for never."""
+        message = self.next()
+        when = NEVER if message is None else message.arrived + ttl_s
+        mortal = self._first_expiring()
+        return mortal.expires if mortal is not None and mortal.expires < when else when
+
+    def take_due(self, now: float, ttl_s: float, offered: float) -> Message | None:
+        """Take a message out that has expired by `now`; None if there is none left.
+
+        One that came after `offered` has not: even with a time to live of 0 it may go to who waits for it.
+        """
+        message = self.next()
+        if message is None:
+            return None
+        if message.arrived + ttl_s <= now and message.arrived <= offered:
+            return self.pull()
+        mortal = self._first_expiring()
+        if mortal is None or mortal.expires > now or mortal.arrived > offered:
+            return None
+        if mortal is message:
+            return self.pull()
+        heapq.heappop(self.expiring)
+        self.tombstones += 1
+        dead = mortal.leave_tombstone()
+        self._sweep_tombstones()
+        return dead
+
+    def _first_expiring(self) -> TrackedMessage | None:
+        """Return the message whose own time is up first; entries of those that have left are passed over for good."""
+        mortal = self.expiring
+        while mortal:
+            message = mortal[0][2].message
+            if message is not None:
+                return message
+            heapq.heappop(mortal)
+            self.idle -= 1
+        return None
+
+    def _list(self, message: TrackedMessage) -> None:
+        message.expiry = Expiry(message)
+        heapq.heappush(self.expiring, (message.expires, int(message.sequence), message.expiry))
+
+    def _drop_next(self) -> None:
+        if self.returned:
+            heapq.heappop(self.returned)
+        else:
+            self.ready.popleft()
+        self.tombstones -= 1
+
+    def _sweep_tombstones(self) -> None:
+        if self.tombstones > SWEPT_FROM and self.tombstones * 4 > len(self.ready) + len(self.returned):
+            kept = [each for each in self.ready if not _is_tombstone(each)]
+            self.ready.clear()
+            self.ready.extend(kept)
+            self.returned[:] = [entry for entry in self.returned if not _is_tombstone(entry[1])]
+            heapq.heapify(self.returned)
+            self.tombstones = 0
+
+    def _sweep_idle(self) -> None:
+        if self.idle > SWEPT_FROM and self.idle * 2 > len(self.expiring):
+            kept = [entry for entry in self.expiring if entry[2].message is not None]
+            heapq.heapify(kept)
+            self.expiring[:] = kept
+            self.idle = 0
+
+
+def _is_tombstone(message: Message) -> bool:
+    return isinstance(message, TrackedMessage) and message.is_tombstone
+
+
+def _sequence_of(message: Message) -> int:
+    return int(message.sequence)

@@ -1,0 +1,48 @@
+"""Room for a large message in a queue that drops its oldest: where it displaces many, they go a slice a turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.flow.chores import Chore
+
+if TYPE_CHECKING:
+    from penstock.core.queue.queue import Queue
+
+DROPPED_A_UNIT: Final = 8
+"""Messages that are dropped with one unit of work."""
+
+
+class Clearing(Chore):
+    """The dropping of a queue's oldest messages until one that waits at its gate fits."""
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__()
+        self.queue = queue
+        self._charge: i64 = 0
+
+    def begin(self, charge: i64) -> None:
+        """Make room for a message with this charge; for the largest, where several wait."""
+        if not self.listed or charge > self._charge:
+            self._charge = charge
+        self.queue.turns.chores.add(self)
+
+    def has_more(self) -> bool:
+        """See `Chore.has_more`."""
+        queue = self.queue
+        return queue.overflow.drops and queue.available() > 0 and not queue.deleted and not queue.fits(self._charge)
+
+    def work(self, most: i64, now: float) -> i64:
+        """See `Chore.work`."""
+        left: i64 = most * DROPPED_A_UNIT
+        while left > 0 and self.has_more() and not self._is_crowded():
+            self.queue.drop_oldest(now)
+            left -= 1
+        self.queue.update_gate(now)
+        return most - left // DROPPED_A_UNIT + 1
+
+    def _is_crowded(self) -> bool:
+        letters = self.queue.dead_letters
+        return letters is not None and letters.crowded()

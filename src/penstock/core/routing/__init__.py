@@ -1,0 +1,1 @@
+"""Routing: exchanges, bindings and the lookup from a publish to its queues."""

@@ -1,0 +1,80 @@
+"""Whether a declaration asks for the queue or exchange that is there already: RabbitMQ's rules and words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.routing.exchange import ALTERNATE, Exchange
+from penstock.core.routing.field_values import alike, text_of, type_name
+from penstock.errors import PreconditionFailed
+from penstock.setting_names import ALIASES, OURS
+
+if TYPE_CHECKING:
+    from penstock.core.queue.queue import Queue
+
+QUEUE_TYPE: Final = "x-queue-type"
+CLASSIC: Final = "classic"
+"""What a queue is whose declaration names no type."""
+
+RABBITMQS: Final = frozenset(
+    {
+        "x-dead-letter-strategy",
+        "x-delivery-limit",
+        "x-max-priority",
+        "x-queue-mode",
+        "x-queue-version",
+        "x-single-active-consumer",
+    }
+)
+"""Arguments of RabbitMQ's that it compares and that are no settings of ours; others than known ones it does not."""
+
+
+def check_queue(queue: Queue, arguments: dict[str, object], durable: bool, auto_delete: bool) -> None:
+    """Raises PreconditionFailed (406) naming the first difference, with both values."""
+    thing = f"queue '{queue.name}' in vhost '{queue.vhost}'"
+    _check(thing, "durable", durable, queue.durable)
+    _check(thing, "auto_delete", auto_delete, queue.auto_delete)
+    _check(thing, QUEUE_TYPE, arguments.get(QUEUE_TYPE, CLASSIC), queue.arguments.get(QUEUE_TYPE, CLASSIC))
+    for name in sorted({**arguments, **queue.arguments}):
+        if name in RABBITMQS or name in OURS or name in ALIASES:
+            _check_argument(thing, name, arguments, queue.arguments)
+
+
+def check_exchange(
+    exchange: Exchange,
+    vhost: str,
+    kind: str,
+    arguments: dict[str, object],
+    durable: bool,
+    auto_delete: bool,
+    internal: bool,
+) -> None:
+    """Raises PreconditionFailed (406) as for queues. Of the arguments only the alternate exchange is compared."""
+    thing = f"exchange '{exchange.name}' in vhost '{vhost}'"
+    _check(thing, "type", kind, exchange.kind)
+    _check(thing, "durable", durable, exchange.durable)
+    _check(thing, "auto_delete", auto_delete, exchange.auto_delete)
+    _check(thing, "internal", internal, exchange.internal)
+    _check_argument(thing, ALTERNATE, arguments, exchange.arguments)
+
+
+def _check(thing: str, what: str, received: object, current: object) -> None:
+    if alike(received) != alike(current):
+        raise _differs(thing, what, f"received '{text_of(received)}' but current is '{text_of(current)}'")
+
+
+def _check_argument(thing: str, name: str, received: dict[str, object], current: dict[str, object]) -> None:
+    if name in received and name in current:
+        _check(thing, name, received[name], current[name])
+    elif name in received or name in current:
+        raise _differs(thing, name, f"received {_given(name, received)} but current is {_given(name, current)}")
+
+
+def _differs(thing: str, name: str, how: str) -> PreconditionFailed:
+    return PreconditionFailed(f"inequivalent arg '{name}' for {thing}: {how}")
+
+
+def _given(name: str, arguments: dict[str, object]) -> str:
+    if name not in arguments:
+        return "none"
+    return f"the value '{text_of(arguments[name])}' of type '{type_name(arguments[name])}'"

@@ -1,0 +1,126 @@
+"""From an exchange to queues: through bindings, other exchanges and alternate exchanges, each looked at once."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.binding import Binding
+from penstock.core.routing.exchange import Exchange
+from penstock.core.routing.route import Route
+from penstock.errors import ResourceError
+
+CONTROL_EXCHANGE: Final = "penstock.control"
+"""Leads to the broker itself: control operations travel as ordinary publishes."""
+
+
+VISITS_MAX: Final = 20_000
+"""Bindings, and parts of their indexes, that are looked at for one message: a few milliseconds."""
+HOPS_MAX: Final = 256
+"""Exchanges that one message goes through."""
+TARGETS_MAX: Final = 4_000
+"""Queues that one message goes into."""
+VISITS_A_UNIT: Final = 8
+"""Visits that are a unit of work."""
+
+
+class RouteLookup:
+    """What is found on the way of one message, or of all that take the same route.
+
+    Raises ResourceError (506) at a bound: what one message costs is bounded, or it would keep all others waiting.
+    """
+
+    __slots__ = (
+        "_exchanges",
+        "_route",
+        "_key",
+        "_copies",
+        "_headers",
+        "_found",
+        "_seen",
+        "_left",
+        "through",
+        "by_headers",
+    )
+
+    def __init__(self, exchanges: dict[str, Exchange], route: Route, headers: dict[str, object]) -> None:
+        self._exchanges = exchanges
+        self._route = route
+        self._left: i64 = VISITS_MAX
+        self._key = route.envelope.routing_key
+        self._copies = route.copies
+        self._headers = headers
+        self._found: list[Binding] = []
+        self._seen: dict[Exchange, None] | None = None
+        """The same as `through`, once there are two."""
+        self.through: list[Exchange] = []
+        """The exchanges that it came through, in the order in which they were found."""
+        self.by_headers: bool = False
+        """Whether one of them looks at headers."""
+
+    def begin(self, exchange: Exchange) -> None:
+        """Look at an exchange and at all that it leads to; a circle ends where it closes."""
+        self.through.append(exchange)
+        at = 0
+        while at < len(self.through):
+            self._lookup(self.through[at])
+            at += 1
+
+    def work(self) -> i64:
+        """Return the units of work that it has cost."""
+        return (VISITS_MAX - self._left) // VISITS_A_UNIT
+
+    def queues(self) -> list[Queue]:
+        """Return the queues that were found, each once."""
+        queues: dict[Queue, None] = {}
+        for binding in self._found:
+            if binding.queue is not None and not binding.queue.deleted:  # Its bindings may go after it.
+                queues[binding.queue] = None
+        if len(queues) > TARGETS_MAX:
+            raise self._too_much(f"go into {len(queues)} queues; {TARGETS_MAX} is the most")
+        return list(queues)
+
+    def _too_much(self, what: str) -> ResourceError:
+        address = self._route.envelope
+        return ResourceError(
+            f"publish to exchange '{address.exchange}' with routing key '{address.routing_key}' refused: "
+            f"it would {what}"
+        )
+
+    def _match(self, exchange: Exchange, key: str) -> None:
+        self._left -= exchange.match(key, self._headers, self._found, self._left)
+        if self._left < 0:
+            self._left = 0
+            raise self._too_much(
+                f"visit more than {VISITS_MAX} bindings, or branches of their patterns, on its way to its queues "
+                f"(at exchange '{exchange.name}')"
+            )
+
+    def _lookup(self, exchange: Exchange) -> None:
+        if exchange.by_headers:
+            self.by_headers = True
+        found = self._found
+        before = len(found)
+        self._match(exchange, self._key)
+        if self._copies is not None:
+            for key in self._copies:
+                self._match(exchange, key)
+        for index in range(before, len(found)):
+            target = found[index].exchange
+            if target is not None:
+                self._visit(target)
+        if len(found) == before and exchange.alternate is not None:
+            target = self._exchanges.get(exchange.alternate)
+            if target is not None:
+                self._visit(target)
+
+    def _visit(self, exchange: Exchange) -> None:
+        if self._seen is None:
+            self._seen = {self.through[0]: None}
+        if exchange not in self._seen and not exchange.deleted:
+            if len(self.through) >= HOPS_MAX:
+                raise self._too_much(f"go through more than {HOPS_MAX} exchanges, the most")
+            self._seen[exchange] = None
+            self.through.append(exchange)

@@ -1,0 +1,273 @@
+"""Changes of the settings while everything runs: all or nothing, and in effect at once.
+
+What follows from a change for everything that exists is resolved first; if any of it cannot be meant, the table is put
+back as it was and nothing has changed. Then the broker applies all of it (`Broker.apply_settings`).
+
+Both are done step by step, for there may be 200,000 queues. What is declared between two steps follows the new settings
+already. Only one change may be under way at a time.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.queue.paging_setup import check, without_disk
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.exchange import Exchange
+from penstock.core.routing.topic_trie import topic_matches
+from penstock.core.settings.limits import Limits
+from penstock.core.settings.patterns import Patterns
+from penstock.core.settings.queue_settings import Settings
+from penstock.core.settings.table import COMMAND, FILE, SettingsEntry
+from penstock.core.vhost import VirtualHost
+from penstock.errors import BrokerError, NotFound
+from penstock.flow.work import Steps, finish
+from penstock.setting_names import SCOPES, SettingValue
+from penstock.setting_names.setting_value import BROKER
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+
+COMPARE_WORK: Final = 10
+"""Units of work to compare what a pattern says with what it said before."""
+LOOK_WORK: Final = 2
+RESOLVE_WORK: Final = 15
+"""Units of work to look whether a pattern concerns something, and to resolve what is said about it."""
+
+
+class SettingsChange:
+    """What follows from a change, resolved and not yet applied."""
+
+    def __init__(self) -> None:
+        self.queues: list[tuple[Queue, Settings]] = []
+        self.vhosts: list[tuple[VirtualHost, Limits]] = []
+        self.addresses: list[tuple[VirtualHost, Exchange, Limits]] = []
+        self.broker: Limits | None = None
+        """None where the broker's own settings have not changed."""
+        self.scopes: list[str] = []
+        """The scopes in which anything changed; users, connections and producers are known to the broker's gates."""
+
+
+EntryBefore = tuple[str, str, dict[str, SettingValue]]
+"""Scope, pattern and what is to be all that is said for it."""
+
+
+def set_settings(broker: Broker, scope: str, pattern: str, words: dict[str, SettingValue]) -> SettingsChange:
+    """Do `set_settings_steps` at once."""
+    return finish(set_settings_steps(broker, scope, pattern, words))
+
+
+def set_settings_steps(
+    broker: Broker, scope: str, pattern: str, words: dict[str, SettingValue]
+) -> Steps[SettingsChange]:
+    """Say these settings by command, besides what was said by command for the same pattern.
+
+    Raises PreconditionFailed (406) for what cannot be meant with the rest, ResourceError (506) at the bound.
+    """
+    said = dict(broker.table.entries_of(scope, pattern, COMMAND))
+    said.update(words)
+    return (yield from _change(broker, COMMAND, [(scope, pattern, said)]))
+
+
+def set_all(broker: Broker, entries: list[EntryBefore]) -> SettingsChange:
+    """Let these be all that is said by command for their patterns, at once. Raises as `set_settings_steps` does."""
+    return finish(_change(broker, COMMAND, entries))
+
+
+def remove(broker: Broker, scope: str, pattern: str, names: list[str]) -> SettingsChange:
+    """Do `remove_steps` at once."""
+    return finish(remove_steps(broker, scope, pattern, names))
+
+
+def remove_steps(broker: Broker, scope: str, pattern: str, names: list[str]) -> Steps[SettingsChange]:
+    """Take back what was said by command for a pattern: these settings, under our words, or all if none is named.
+
+    Raises NotFound (404) for what was not said, and PreconditionFailed (406) if the rest cannot be meant without it.
+    """
+    said = broker.table.entries_of(scope, pattern, COMMAND)
+    thing = f"{scope} '{pattern}'" if pattern else scope
+    for name in names or ([] if said else [""]):
+        if name not in said:
+            raise NotFound(_not_said(broker, scope, pattern, thing, name))
+    kept = {name: word for name, word in said.items() if names and name not in names}
+    return (yield from _change(broker, COMMAND, [(scope, pattern, kept)]))
+
+
+def replace_file(broker: Broker, entries: list[EntryBefore]) -> SettingsChange:
+    """Do `replace_file_steps` at once."""
+    return finish(replace_file_steps(broker, entries))
+
+
+def replace_file_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[SettingsChange]:
+    """Let these be all that the settings file says; what was set by command stays, and beats it.
+
+    Raises PreconditionFailed (406) or ResourceError (506) as `set_settings_steps` does; then what the file said before
+    stands.
+    """
+    wanted = {(scope, pattern): words for scope, pattern, words in entries}
+    changed: list[EntryBefore] = []
+    moved: list[EntryBefore] = []
+    for entry in broker.table.entries():
+        key = (entry.scope, entry.pattern)
+        if entry.file and key not in wanted:
+            changed.append((entry.scope, entry.pattern, {}))
+    for (scope, pattern), words in wanted.items():
+        broker.work.done += COMPARE_WORK
+        if broker.work.used_up():
+            yield
+        before = broker.table.entries_of(scope, pattern, FILE)
+        same = _values(before) == _values(words)
+        (moved if same else changed).append((scope, pattern, words))
+    plan = yield from _change(broker, FILE, changed)
+    for scope, pattern, words in moved:
+        broker.work.done += COMPARE_WORK
+        if broker.work.used_up():
+            yield
+        broker.table.set(scope, pattern, FILE, words)  # It may stand on another line now.
+    return plan
+
+
+def matching_steps(broker: Broker, scope: str, pattern: str) -> Steps[list[str] | None]:
+    """Return the names that a pattern matches now; None for users, connections and producers, which come and go."""
+    names: list[str] = []
+    for vhost in list(broker.vhosts.values()):
+        there: list[str] = []
+        if scope == "queue":
+            there = list(vhost.queues)
+        elif scope == "address":
+            there = list(vhost.exchanges)
+        elif scope == "vhost":
+            there = [vhost.name]
+        for name in there:
+            broker.work.done += LOOK_WORK
+            if broker.work.used_up():
+                yield
+            if matches(pattern, name):
+                names.append(name)
+    if scope in ("queue", "address", "vhost"):
+        return names
+    return [BROKER] if scope == BROKER else None
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Tell whether a pattern matches a name."""
+    return topic_matches(pattern.split("."), name.split("."))
+
+
+def _change(broker: Broker, by: str, changes: list[EntryBefore]) -> Steps[SettingsChange]:
+    table = broker.table
+    if by == COMMAND:
+        _admit(broker, changes)
+    undo: list[EntryBefore] = []
+    try:
+        for scope, pattern, words in sorted(changes, key=_emptied_first):
+            before = table.set(scope, pattern, by, words)
+            undo.append((scope, pattern, before))
+        plan = yield from _prepare(broker, [(scope, pattern) for scope, pattern, _ in changes])
+    except BrokerError:
+        for scope, pattern, before in reversed(undo):
+            table.set(scope, pattern, by, before)
+        yield from _take_back(broker, [(scope, pattern) for scope, pattern, _ in changes])
+        raise
+    yield from broker.apply_settings(plan)
+    if by == COMMAND:
+        _keep(broker, changes)
+    return plan
+
+
+def _admit(broker: Broker, changes: list[EntryBefore]) -> None:
+    """Refuse by command what cannot be kept, or not now."""
+    if broker.journal is None:
+        _refuse_pages(changes)
+    elif any(words for _, _, words in changes):
+        broker.journal.check_writable()
+
+
+def _refuse_pages(changes: list[EntryBefore]) -> None:
+    """Refuse what no queue could be declared with later. Of the file it is told when one is."""
+    for scope, pattern, words in changes:
+        word = words.get("overflow")
+        if scope == "queue" and word is not None and word.text == "page":
+            raise without_disk(pattern)
+
+
+def _keep(broker: Broker, changes: list[EntryBefore]) -> None:
+    """Have the journal keep what is said by command now; what the file says it says again after a restart."""
+    journal = broker.journal
+    if journal is None:
+        return
+    for scope, pattern, words in changes:
+        entry = broker.table.entry(scope, pattern)
+        if entry is not None and words:
+            journal.change(entry)
+        else:
+            journal.forget(SettingsEntry(scope, pattern))
+
+
+def _emptied_first(said: EntryBefore) -> bool:
+    return bool(said[2])
+
+
+def _take_back(broker: Broker, touched: list[tuple[str, str]]) -> Steps[None]:
+    """A change cannot be: what was declared since it began, and follows it, follows what was said before.
+
+    Queues whose own arguments go with the change and not without it keep what they have.
+    """
+    plan = yield from _prepare(broker, touched, passing_over=True)
+    plan.broker = None
+    plan.vhosts = []
+    yield from broker.apply_settings(plan)
+
+
+def _prepare(broker: Broker, touched: list[tuple[str, str]], passing_over: bool = False) -> Steps[SettingsChange]:
+    """Resolve everything that any of the changes may concern; `passing_over` queues that cannot be resolved."""
+    plan = SettingsChange()
+    plan.scopes = sorted({scope for scope, _ in touched})
+    everything = BROKER in plan.scopes
+    patterns: dict[str, Patterns] = {scope: Patterns() for scope in SCOPES}
+    for scope, pattern in touched:
+        patterns[scope].add(pattern)
+    table = broker.table
+    if everything:
+        plan.broker = table.limits(BROKER, "")
+    for vhost in list(broker.vhosts.values()):
+        its_own = everything or bool(patterns["vhost"].matching(vhost.name))
+        if its_own:
+            plan.vhosts.append((vhost, table.limits("vhost", vhost.name)))
+        for queue in list(vhost.queues.values()):
+            broker.work.done += LOOK_WORK
+            if broker.work.used_up():
+                yield
+            if not queue.deleted and (its_own or patterns["queue"].matching(queue.name)):
+                broker.work.done += RESOLVE_WORK
+                try:
+                    settings = table.queue(vhost.name, queue.name, queue.settings.given)
+                    check(queue.name, settings, queue.features, broker.journal)
+                    plan.queues.append((queue, settings))
+                except BrokerError:
+                    if not passing_over:
+                        raise
+        for exchange in list(vhost.exchanges.values()):
+            broker.work.done += LOOK_WORK
+            if broker.work.used_up():
+                yield
+            if everything or patterns["address"].matching(exchange.name):
+                plan.addresses.append((vhost, exchange, table.limits("address", exchange.name)))
+    return plan
+
+
+def _values(words: dict[str, SettingValue]) -> dict[str, tuple[str, object]]:
+    return {name: (word.alias, word.value()) for name, word in words.items()}
+
+
+def _not_said(broker: Broker, scope: str, pattern: str, thing: str, name: str) -> str:
+    what = f"{name} of {thing}" if name else thing
+    in_file = broker.table.entries_of(scope, pattern, FILE)
+    if in_file if not name else name in in_file:
+        return f"{what} is not set by command but by the settings file; change it there and reload, or set it anew"
+    if name:
+        return f"{what} is not set; nothing to unset"
+    known = [entry.pattern for entry in broker.table.entries() if entry.scope == scope and entry.command]
+    near = difflib.get_close_matches(pattern, known, n=1)
+    return f"nothing is set for {thing}; nothing to unset" + (f"; did you mean '{near[0]}'?" if near else "")

@@ -1,0 +1,67 @@
+"""Hold deadlines that change while publishes are held and confirmations withheld.
+
+Who waits already waits from now on for as long as is said now: a deadline that was shortened does not strike at once,
+and one that was "for ever" gets an end. A producer that was stopped has a whole hold deadline again.
+"""
+
+from __future__ import annotations
+
+from penstock.core.gates.connection_gates import ConnectionGates
+from penstock.core.publish import admission
+from penstock.core.publish.producer import Producer
+from penstock.core.queue.queue import Queue
+from penstock.flow.confirms import WITHHELD
+from penstock.flow.gate import Gate
+from penstock.flow.timers import NEVER
+
+
+def waiting_at(queues: dict[int, Queue], origins: list[ConnectionGates]) -> list[Producer]:
+    """Return who may wait because of these queues: all of connections, and those in line that said goodbye."""
+    found: dict[int, Producer] = {}
+    for origin in origins:
+        for producer in origin.producers:
+            found[id(producer)] = producer
+    for queue in queues.values():
+        for waiter in [*[entry[2] for entry in queue.gate.waiters], *queue.gate.blocked.values()]:
+            if isinstance(waiter, Producer):
+                found[id(waiter)] = waiter
+    return list(found.values())
+
+
+def renew(producer: Producer, queues: dict[int, Queue], now: float) -> None:
+    """Let everything of a producer that waits because of these queues (by identity) wait anew."""
+    earliest = NEVER
+    for held in producer.outbox:
+        if _concerns(held.queues, queues):
+            held.deadline = now + admission.hold_deadline_s(held.queues)
+            earliest = min(earliest, held.deadline)
+            if held.pending is not None:
+                held.pending.deadline = held.deadline
+    for pending in producer.confirms.pending:
+        if pending.state == WITHHELD:
+            patience_s = _patience_s(pending.road, queues)
+            if patience_s is not None:
+                pending.deadline = now + patience_s
+                earliest = min(earliest, pending.deadline)
+    producer.wake_at(earliest)
+    for gate in producer.gates.values():
+        owner = gate.owner
+        if gate.kind != "queue" or (isinstance(owner, Queue) and id(owner) in queues):
+            producer.entry(gate).renewed = now  # What has stopped it does so after a whole new deadline.
+
+
+def _concerns(road_queues: list[Queue], queues: dict[int, Queue]) -> bool:
+    for queue in road_queues:
+        if id(queue) in queues:
+            return True
+    return False
+
+
+def _patience_s(gates: list[Gate], queues: dict[int, Queue]) -> float | None:
+    shortest: float | None = None
+    for gate in gates:
+        owner = gate.owner
+        queue = queues.get(id(owner)) if isinstance(owner, Queue) else None
+        if queue is not None and (shortest is None or queue.settings.hold_deadline_s < shortest):
+            shortest = queue.settings.hold_deadline_s
+    return shortest

@@ -1,0 +1,186 @@
+"""Capacity, stop and resume in one unit, from what was said about them by whom.
+
+Only a capacity given: stop 80 %, resume 70 % of it (Qpid C++'s published defaults), stop rounding half up, resume
+truncating. 20 % of a small capacity would leave no room for what a publisher has under way when the gate closes, so the
+stop is lower there (decision 32). What somebody said beats what follows from a default, and a default gives way to it:
+no declaration fails for a default. What two people said and cannot both be meant is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.errors import PreconditionFailed
+from penstock.flow.level import UNLIMITED
+from penstock.setting_names import SettingValue
+
+DEFAULT_CAPACITY_BYTES: Final = 100 * 1024 * 1024
+"""100 MiB: Qpid C++'s default. A broker that cannot be overrun has no unlimited queue by default."""
+DEFAULT_STOP_PERCENT: Final = 80.0
+DEFAULT_RESUME_PERCENT: Final = 70.0
+WINDOW: Final[dict[str, int]] = {"messages": 10, "bytes": 16 * 1024}
+"""What a publisher has under way: so much room is left above a stop that nobody gave, within half of the capacity."""
+DEFAULT_HOLD_DEADLINE_S: Final = 30.0
+DEFAULT_RANK: Final = 1 << 20
+"""Words of this rank and above are somebody's defaults (the virtual host's, the broker's) for many queues."""
+
+
+class Defaults:
+    """The broker's own values for what a declaration leaves out."""
+
+    def __init__(
+        self,
+        capacity_bytes: int = DEFAULT_CAPACITY_BYTES,
+        stop_percent: float = DEFAULT_STOP_PERCENT,
+        resume_percent: float = DEFAULT_RESUME_PERCENT,
+        hold_deadline_s: float = DEFAULT_HOLD_DEADLINE_S,
+    ) -> None:
+        self.capacity_bytes = capacity_bytes
+        self.stop_percent = stop_percent
+        self.resume_percent = resume_percent
+        self.hold_deadline_s = hold_deadline_s
+        """Seconds that a publish may be held; 0 is for ever (Qpid and Artemis)."""
+
+
+class UnitThresholds:
+    """In one unit; UNLIMITED is none."""
+
+    def __init__(self, capacity: int, stop: int, resume: int) -> None:
+        self.capacity = capacity
+        self.stop = stop
+        self.resume = resume
+
+
+def is_explicit(word: SettingValue | None) -> bool:
+    """Tell whether somebody said so for this very thing, or a pattern of it: it is no default."""
+    return word is not None and word.rank < DEFAULT_RANK
+
+
+def number_or_none(word: SettingValue | None) -> int | None:
+    """Return the number of a word; None where there is none, or where it is `none`."""
+    return None if word is None or word.none else word.number
+
+
+def resolve_unit(
+    thing: str, words: dict[str, SettingValue], unit: str, capacity: int | None, defaults: Defaults, wanted: bool
+) -> UnitThresholds:
+    """Resolve one unit. `wanted`: thresholds follow from the capacity where none are given.
+
+    Raises PreconditionFailed (406) with one sentence that names the thing, the values, where they come from and the
+    rule.
+    """
+    stop_word = absolute(words, "stop", unit, capacity)
+    resume_word = absolute(words, "resume", unit, capacity)
+    stop, resume, lowered = UNLIMITED, UNLIMITED, False
+    if stop_word is not None:
+        stop = stop_word.number if not stop_word.none else UNLIMITED
+    elif capacity is not None and wanted:
+        by_percent = _stop_by_percent(words, capacity, number_or_none(resume_word), defaults)
+        stop = _below_a_window(words, unit, capacity, by_percent, number_or_none(resume_word))
+        lowered = stop < by_percent
+    if resume_word is not None and not resume_word.none:
+        resume = resume_word.number
+        if stop == UNLIMITED:
+            raise PreconditionFailed(
+                f"{thing}: {resume_word.describe()} has no stop threshold to go with; "
+                f"give stop-{unit} or capacity-{unit} as well"
+            )
+    elif stop != UNLIMITED:
+        share = percent(words.get("resume-percent"), defaults.resume_percent)
+        from_stop = capacity is None or share is None or resume_word is not None
+        resume = stop if from_stop else min(stop, _cut(capacity or 0, share or 0.0))
+        if lowered and "resume-percent" not in words:
+            resume = min(resume, stop * 7 // 8)  # As 70 % is of 80 %.
+    if resume > stop:
+        raise PreconditionFailed(
+            f"{thing}: {_told(resume_word, f'resume-{unit}', resume)} is above "
+            f"{_told(stop_word or words.get('stop-percent'), f'stop-{unit}', stop)}; "
+            "resume must be at or below stop, or producers stay blocked for ever"
+        )
+    if capacity is not None and stop != UNLIMITED and stop > capacity:
+        raise PreconditionFailed(
+            f"{thing}: {_told(stop_word, f'stop-{unit}', stop)} is above the capacity of {capacity} {unit}"
+            f"{_whose(words.get(f'capacity-{unit}'), stop_word)}; stop must be at or below capacity"
+        )
+    return UnitThresholds(UNLIMITED if capacity is None else capacity, stop, resume)
+
+
+def percent(word: SettingValue | None, default: float) -> float | None:
+    """Return a percentage; None for none at all."""
+    if word is None:
+        return default
+    return None if word.none else word.real
+
+
+def check_percents(thing: str, words: dict[str, SettingValue]) -> None:
+    """Raises PreconditionFailed (406) if a resume percentage is above the stop's; a default of others gives way."""
+    stop, resume = words.get("stop-percent"), words.get("resume-percent")
+    if not is_explicit(stop) or not is_explicit(resume) or stop is None or resume is None:
+        return
+    if not stop.none and not resume.none and resume.real > stop.real:
+        raise PreconditionFailed(
+            f"{thing}: {resume.describe()} is above {stop.describe()}; "
+            "resume must be at or below stop, or producers stay blocked for ever"
+        )
+
+
+def absolute(words: dict[str, SettingValue], mark: str, unit: str, capacity: int | None) -> SettingValue | None:
+    """Return the threshold given as a number, unless a stronger word gives it as a percentage."""
+    word, share = words.get(f"{mark}-{unit}"), words.get(f"{mark}-percent")
+    if word is not None and share is not None and capacity is not None and share.rank < word.rank:
+        return None
+    return word
+
+
+def _stop_by_percent(words: dict[str, SettingValue], capacity: int, resume: int | None, defaults: Defaults) -> int:
+    word, resume_share = words.get("stop-percent"), words.get("resume-percent")
+    share = percent(word, defaults.stop_percent)
+    if share is None:
+        return UNLIMITED
+    # Half up, as Qpid C++; and below the capacity even where that is 1 or 2, or flow control could never engage.
+    below = max(capacity - 1, 0)
+    stop = min((capacity * _hundredths(share) * 2 + 10_000) // 20_000, below)
+    if not is_explicit(word):
+        if resume is not None:
+            stop = max(stop, min(resume, capacity))
+        elif resume_share is not None and is_explicit(resume_share) and not resume_share.none:
+            stop = max(stop, min(_cut(capacity, resume_share.real), below))
+    return stop
+
+
+def _below_a_window(words: dict[str, SettingValue], unit: str, capacity: int, stop: int, resume: int | None) -> int:
+    """Return the stop that leaves room for a window, where nobody has said what it is; at least half of the capacity.
+
+    The percentages of Qpid C++ count for every size where the capacity goes by its name (decision 11).
+    """
+    word, share = words.get("capacity-" + unit), words.get("resume-percent")
+    if "stop-percent" in words or (word is not None and word.alias.startswith("qpid.")):
+        return stop
+    if resume is None:
+        resume = 0 if share is None or share.none else _cut(capacity, share.real)
+    return min(stop, max(capacity - WINDOW[unit], (capacity + 1) // 2, resume))
+
+
+def _cut(capacity: int, share: float) -> int:
+    return capacity * _hundredths(share) // 10_000
+
+
+def _hundredths(share: float) -> int:
+    """Percentages count to two decimals, as Broker-J writes them, and whole numbers keep large capacities exact."""
+    return round(share * 100)
+
+
+def _told(word: SettingValue | None, name: str, value: int) -> str:
+    if word is None:
+        return f"{name}={value} (by default)"
+    return (
+        f"{name}={value}, from {word.describe()}," if word.alias.endswith(("percent", "threshold")) else word.describe()
+    )
+
+
+def _whose(capacity: SettingValue | None, stop: SettingValue | None) -> str:
+    """Return who said what the capacity is, unless it is who said what the stop is."""
+    if capacity is None or stop is None:
+        return " (by default)"
+    same = capacity.origin == stop.origin and capacity.pattern == stop.pattern and capacity.by == stop.by
+    return "" if same else f" ({capacity.alias}={capacity.raw}, {capacity.source()})"

@@ -1,0 +1,317 @@
+"""Where connections and the broker meet, once a turn: deliveries go out, effects are told, confirmations written.
+
+    hub.begin(now)                     the time
+    hub.scheduler.receive(connection, data) ...  whatever was read
+    more = hub.pump()                  then this, once: a turn
+    for connection in hub.take_touched(): write connection.take_output()
+
+No socket, no clock, no randomness: the shell supplies them.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Final
+
+from penstock.core.broker import Broker
+from penstock.core.consume.consumer import Batch
+from penstock.core.gates.connection_gates import ConnectionGates
+from penstock.core.publish.closed_sessions import ENDED
+from penstock.core.publish.held import HoldBudget
+from penstock.core.queue.queue import Queue
+from penstock.driver.notifier import Notifier
+from penstock.driver.scheduler import Scheduler
+from penstock.management import log_messages
+from penstock.management.control_api import ControlApi
+from penstock.management.flow_log_records import Record, Recorder
+from penstock.management.log_messages import LogLine
+from penstock.management.refused_publishes import RefusedPublishes
+from penstock.management.users import Users
+from penstock.protocols.amqp091.channel import Channel, ChannelProducer
+from penstock.protocols.amqp091.connection import Connection
+from penstock.protocols.amqp091.connection_state import Peer
+from penstock.protocols.amqp091.x_death import XDeathCodec
+from penstock.protocols.common.connection_limits import ConnectionLimits
+from penstock.protocols.common.login_backoff import Backoff
+from penstock.protocols.common.partial_messages import PartialMessages
+from penstock.protocols.common.pending_logins import PendingLogins
+from penstock.protocols.common.refusal_log import Refusals
+from penstock.protocols.common.single_publish import SinglePublish
+from penstock.setting_names.escapes import printable
+
+PUBLICATIONS_BYTES: Final = 64 * 1024 * 1024
+"""Bytes (charges) of single messages that may be held; the next one is refused."""
+TURNS: Final = 500
+"""Turns given in one pump, so that a crowd that is let go does not keep everybody else waiting."""
+DELIVERY_WORK: Final = 4_000
+"""Units of work that deliveries take in one pump, for the same reason."""
+BATCH_WORK: Final = 8
+MESSAGES_A_UNIT: Final = 3
+OCTETS_A_UNIT: Final = 2048
+"""Work of delivering: units a batch, messages to the unit, and octets (charges) to the unit."""
+LOSING_AT_ONCE: Final = 500
+"""Queues that lose messages of which is told in one second; the others are told of in the next, with what adds up."""
+NOTES_KEPT: Final = 10_000
+"""Log lines kept until the shell takes them; beyond, they are counted instead."""
+
+LINE_MOST: Final = 4096
+"""Letters of a log line that are kept: what clients call themselves may be 100 KiB long."""
+
+
+class BrokerDriver:
+    """All connections of one broker."""
+
+    def __init__(self, broker: Broker, policy: ConnectionLimits, users: Users, seed: str, version: str) -> None:
+        self.broker = broker
+        self.policy = policy
+        self.users = users
+        self.backoff = Backoff(users.names())
+        """What delays the answers to wrong passwords."""
+        self.control = ControlApi(self, broker, version)
+        broker.dead_letters.writer = XDeathCodec(self.control)
+        self.connections: dict[int, Connection] = {}
+        self.scheduler = Scheduler(broker, self.connections)
+        self.notifier = Notifier(self)
+        self.partial_messages = PartialMessages(self)
+        """What has come of messages that arrive in pieces."""
+        self.logins = PendingLogins(self)
+        """Connections that have not logged in."""
+        self.node: str = "penstock@localhost"
+        """What this process is called among others; the shell knows the machine's name."""
+        self.publications: list[SinglePublish] = []
+        """Single messages, published by somebody who has no channel, of which it is known what has become of them."""
+        self.published = HoldBudget(PUBLICATIONS_BYTES)
+        """What waits of such messages."""
+        self._without_connection: dict[str, ConnectionGates] = {}
+        self.touched: list[Connection] = []
+        """Connections with something to write."""
+        self.server_properties: dict[str, object] = {
+            "product": "Penstock",
+            "version": version,
+            "platform": "Python",
+            "information": "Licensed under the Apache License 2.0",
+            "capabilities": {
+                "publisher_confirms": True,
+                "exchange_exchange_bindings": True,
+                "basic.nack": True,
+                "consumer_cancel_notify": True,
+                "connection.blocked": True,
+                "authentication_failure_close": True,
+                "per_consumer_qos": True,
+                "direct_reply_to": True,
+            },
+        }
+        self._seed: bytes = seed.encode()
+        self._names: int = 0
+        self._connected: int = 0
+        self.silent: list[Connection] = []
+        """Connections whose peers have not sent heartbeats; the shell gives them up."""
+        self.recorder: Recorder | None = None
+        """Makes the flow log's records; None where there is no flow log."""
+        self._notes: list[LogLine] = []
+        self._without_effect: set[str] = set()
+        self._notes_dropped: int = 0
+        self._refusals = Refusals()
+        self.refused = RefusedPublishes()
+
+    # The shell's calls
+
+    def begin(self, now: float) -> None:
+        """Set the time (monotonic seconds) of what follows."""
+        self.broker.begin(now)
+
+    def connect(self, peer: Peer) -> Connection:
+        """Take a new connection."""
+        self._connected += 1
+        connection = Connection(self, self._connected, peer)
+        self.connections[self._connected] = connection
+        self.logins.enter(connection)
+        return connection
+
+    def disconnect(self, connection: Connection, cause: str = ENDED) -> None:
+        """Forget a connection whose socket is gone; `cause` is what is said of what is lost with it."""
+        connection.on_disconnect(cause)
+        self.connections.pop(connection.number, None)
+        self.refused.forget(connection.number)
+        self.scheduler.slowed.forget(connection.number)
+
+    def end_lingering(self) -> None:
+        """The broker stops: what is in line for sessions that have ended goes in no more."""
+        for producer in list(self.broker.closed_session_budget.producers.values()):
+            producer.abort()
+
+    def run_turn(self) -> bool:
+        """Make a turn: let everybody go on who may; returns whether there is more to do at once."""
+        self.scheduler.run_jobs()
+        more = self.broker.run(TURNS)
+        if self.deliver():
+            more = True
+        self.notifier.dispatch_effects()
+        for producer in self.broker.take_confirming():
+            if isinstance(producer, ChannelProducer):
+                producer.channel.write_confirms()
+            else:
+                assert isinstance(producer, SinglePublish)
+                producer.tell_outcome()
+        return more or self.scheduler.has_jobs() or self.broker.pending()
+
+    def take_pending_output(self) -> list[Connection]:
+        """Take the connections that have something to write."""
+        touched = self.touched
+        self.touched = []
+        return touched
+
+    def take_silent(self) -> list[Connection]:
+        """Take the connections whose peers have not sent heartbeats."""
+        silent = self.silent
+        if silent:
+            self.silent = []
+        return silent
+
+    def take_publications(self) -> list[SinglePublish]:
+        """Take the single messages of which it is known what has become of them."""
+        done = self.publications
+        if done:
+            self.publications = []
+        return done
+
+    def origin_without_connection(self, user: str) -> ConnectionGates:
+        """Return where a user's single messages come from: all of them, so that a rate is one for all."""
+        origin = self._without_connection.get(user)
+        if origin is None:
+            origin = ConnectionGates(user, "http")
+            self._without_connection[user] = origin
+            self.broker.gates.add_connection(origin)
+        return origin
+
+    def take_log_lines(self, most: int = NOTES_KEPT) -> list[LogLine]:
+        """Take log lines, the oldest first and at most so many."""
+        notes = self._notes[:most]
+        del self._notes[:most]
+        if self._notes_dropped and not self._notes:
+            dropped = LogLine(f"{self._notes_dropped} log lines were dropped: too many at once", {})
+            dropped.now = self.broker.now
+            notes.append(dropped)
+            self._notes_dropped = 0
+        return notes
+
+    def has_log_lines(self) -> bool:
+        """Tell whether there are log lines to be taken."""
+        return len(self._notes) > 0
+
+    def take_records(self) -> list[Record]:
+        """Take the records of the flow log."""
+        return [] if self.recorder is None else self.recorder.take()
+
+    def tick(self) -> None:
+        """Tell what is told once a second at most: losses by overflow policies, and the flow log's samples."""
+        losing = self.broker.turns.losing
+        for _ in range(min(len(losing), LOSING_AT_ONCE)):
+            queue = losing.pop()
+            assert isinstance(queue, Queue)
+            if queue.unreported.dropped or queue.unreported.refused:
+                self.log(log_messages.dropped(queue))
+            if queue.unreported.letters:
+                self.log(log_messages.letters_lost(queue))
+            if self.recorder is not None:
+                self.recorder.lost(queue)
+            queue.unreported.told()
+        for told in self.refused.take():
+            self.log(told)
+        self._tell_slowed()
+        for line in self._refusals.take(self.broker.now):
+            self.log(line)
+        if self.recorder is not None:
+            self.recorder.tick()
+
+    def _tell_slowed(self) -> None:
+        """Tell of connections that began, or ceased, to be slowed by their own work."""
+        began, ceased = self.scheduler.slowed.look(self.broker.now)
+        for wait in began:
+            self.log(log_messages.slowed(wait, self.broker.now))
+        for wait in ceased:
+            self.log(log_messages.slowed_no_more(wait))
+        if self.recorder is not None:
+            self.recorder.slowed(began, ceased)
+
+    def next_deadline(self) -> float | None:
+        """Return when `pump` must be called again at the latest (monotonic seconds), or None."""
+        return self.broker.next_deadline()
+
+    # For connections
+
+    def log(self, line: LogLine | str) -> None:
+        """Write a log line; one of the templates, or free text."""
+        if len(self._notes) < NOTES_KEPT:
+            note = LogLine(line, {}) if isinstance(line, str) else line
+            note.text = printable(note.text[:LINE_MOST])
+            note.now = self.broker.now
+            self._notes.append(note)
+        else:
+            self._notes_dropped += 1
+
+    def note_refusal(self, kind: str, text: str) -> None:
+        """Log that a stranger was refused: at most one line a second of each kind (`refusals`), the others counted."""
+        if self._refusals.admit(kind, text, self.broker.now):
+            self.log(text)
+
+    def note_without_effect(self, argument: str) -> None:
+        """Say in the log that an argument of a declaration means nothing here, once for each."""
+        if argument not in self._without_effect:
+            self._without_effect.add(argument)
+            self.log(f"argument {argument} of a queue is accepted and has no effect: queues are stored in one way")
+
+    def note_setting(self, thing: str, change: str) -> None:
+        """Log and record a change of the settings of something, while the broker runs: what, and by whom."""
+        self.log(f"settings of {thing} {change}")
+        if self.recorder is not None:
+            self.recorder.setting(thing, change)
+
+    def make_name(self, prefix: str) -> str:
+        """Make a name that the client left to us, of a queue or consumer, in RabbitMQ's form.
+
+        The shell's seed makes it hard to guess, also for those who have seen others.
+        """
+        self._names += 1
+        digest = hashlib.blake2b(b"%d" % self._names, digest_size=16, key=self._seed).digest()
+        return f"{prefix}-{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
+
+    # A turn
+
+    def deliver(self) -> bool:
+        """Write deliveries; returns whether there may be more after this turn's share.
+
+        At the end of a turn, and before methods that end what is standing now: a channel, a transaction.
+        """
+        broker = self.broker
+        work = broker.work
+        limit = work.limit
+        work.limit = work.done + DELIVERY_WORK
+        batch = broker.next_batch()
+        while batch is not None:
+            self._write(batch)
+            batch = broker.next_batch()
+        work.limit = limit
+        return broker.has_dirty()
+
+    def deliver_first(self, queue: Queue) -> None:
+        """Write the deliveries of one queue, before a method that would come between its messages and its consumers.
+
+        What was published before goes to those who stand now: not to a consumer that comes, nor to who gets one
+        message; and neither a cancel, a purge nor a deletion takes it from them (as in RabbitMQ).
+        """
+        if queue.scheduled:
+            broker = self.broker
+            most = broker.work.done + DELIVERY_WORK
+            batch = broker.next_batch_of(queue)
+            while batch is not None:
+                self._write(batch)
+                batch = broker.next_batch_of(queue) if broker.work.done < most else None
+
+    def _write(self, batch: Batch) -> None:
+        channel = batch.consumer.session
+        assert isinstance(channel, Channel)
+        work = self.broker.work
+        work.done += BATCH_WORK + batch.left // MESSAGES_A_UNIT + batch.charge // OCTETS_A_UNIT
+        channel.deliver(batch)

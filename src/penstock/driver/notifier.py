@@ -1,0 +1,187 @@
+"""What has happened in the core, told to whom it concerns: clients, the log, the flow log; at the end of each turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.core.effects import (
+    Blocked,
+    Cancelled,
+    CloseSession,
+    Departed,
+    Effect,
+    GateChanged,
+    Paging,
+    PublishRefused,
+    QueueChanged,
+    Returned,
+    SlowConsumer,
+    Stopped,
+    Unblocked,
+)
+from penstock.core.publish.blockable import Blockable
+from penstock.core.publish.producer import Producer
+from penstock.flow.gate import Gate
+from penstock.flow.timers import NEVER
+from penstock.management import log_messages
+from penstock.management.gate_descriptions import because
+from penstock.protocols.amqp091.basic_return import write_return
+from penstock.protocols.amqp091.channel import Channel, ChannelProducer
+from penstock.protocols.amqp091.connection import Connection
+from penstock.protocols.amqp091.connection_state import RUNNING
+from penstock.protocols.common.lost_publishes import LOST_BY
+from penstock.protocols.common.single_publish import SinglePublish
+from penstock.wire.amqp091 import spec
+
+if TYPE_CHECKING:
+    from penstock.driver.driver import BrokerDriver
+
+
+class Notifier:
+    """Tells the broker's effects; what could not be told yet waits here."""
+
+    def __init__(self, hub: BrokerDriver) -> None:
+        self.hub = hub
+        self.broker = hub.broker
+        self._unblocked: list[Connection] = []
+        self._losing: dict[int, Connection] = {}
+        """Connections that have lost publishes, which has not been told."""
+
+    def dispatch_effects(self) -> None:
+        """Tell everybody what has happened to them, in order; at the end of a turn, and before a channel's close-ok."""
+        blocking: dict[int, Connection] = {}
+        effects = self.broker.effects()
+        while effects:
+            for effect in effects:
+                self._tell_one(effect, blocking)
+            effects = self.broker.effects()
+        for connection in blocking.values():
+            if connection.notice is not None:
+                connection.notice.update()
+            if connection.blocking == 0:
+                self._unblocked.append(connection)
+        losing = self._losing
+        if losing:
+            self._losing = {}
+            for connection in losing.values():
+                self._tell_losses(connection)
+
+    def take_unblocked(self) -> list[Connection]:
+        """Take the connections that nothing blocks any more: reading from them may go on."""
+        unblocked = self._unblocked
+        self._unblocked = []
+        return unblocked
+
+    def _tell_one(self, effect: Effect, blocking: dict[int, Connection]) -> None:
+        if self.hub.recorder is not None:
+            self.hub.recorder.record(effect)
+        if isinstance(effect, GateChanged):
+            self.hub.log(log_messages.crossed(effect.transition))
+        elif isinstance(effect, Blocked):
+            self._count_blocking(effect.producer, effect.gate, 1, blocking)
+        elif isinstance(effect, Unblocked):
+            self._count_blocking(effect.producer, effect.gate, -1, blocking)
+        elif isinstance(effect, PublishRefused):
+            self._note_turned_away(effect)
+        elif isinstance(effect, Stopped):
+            self.hub.log(log_messages.stopped(effect.producer, effect.gate, effect.patience_s))
+        elif isinstance(effect, CloseSession):
+            self._refuse(effect)
+        elif isinstance(effect, Departed):
+            self._depart(effect.producer)
+        elif isinstance(effect, Returned):
+            if isinstance(effect.producer, SinglePublish):
+                effect.producer.routed = False
+            else:
+                assert isinstance(effect.producer, ChannelProducer)
+                write_return(effect.producer.channel, effect.route, effect.content, effect.refused)
+        elif isinstance(effect, Cancelled):
+            self._cancel(effect)
+        elif isinstance(effect, SlowConsumer):
+            session = effect.consumer.session
+            assert isinstance(session, Channel)
+            name = session.producer.name
+            self.hub.log(log_messages.slow(effect.consumer.tag, name, effect.rate, effect.least, effect.cancelled))
+        elif isinstance(effect, Paging):
+            self.hub.log(log_messages.paging(effect))
+        elif isinstance(effect, QueueChanged):
+            self.hub.control.look_again(effect.queue)
+
+    def _note_turned_away(self, effect: PublishRefused) -> None:
+        if effect.cause in LOST_BY:
+            return  # One line for the connection says so.
+        producer = effect.producer
+        number: int | None = None
+        if isinstance(producer, ChannelProducer) and producer.channel.connection.number in self.hub.connections:
+            number = producer.channel.connection.number
+        self.hub.refused.add(effect, number, self.broker.now)
+
+    def _refuse(self, effect: CloseSession) -> None:
+        """Close the channel of a producer, for a publish that cannot be; a single message is answered."""
+        producer = effect.producer
+        self.hub.log(f"[{producer.name}] {effect.error.reply_text}")
+        if isinstance(producer, SinglePublish):
+            producer.tell_error(effect.error)
+            return
+        assert isinstance(producer, ChannelProducer)
+        channel = producer.channel
+        if channel.is_open():
+            channel.connection.on_error(int(channel.number), effect.error)
+
+    def _depart(self, producer: Producer) -> None:
+        """Count what a channel's publisher has lost with its session; single messages are answered."""
+        if isinstance(producer, ChannelProducer):
+            connection = producer.channel.connection
+            if producer.loss is not None:
+                connection.lose(producer.loss, producer.origin)
+            self.note_losing(connection)
+
+    def note_losing(self, connection: Connection) -> None:
+        """Have it told, at the end of the turn, what a connection has lost, if it has."""
+        if connection.losses.messages:
+            self._losing[connection.number] = connection
+
+    def _tell_losses(self, connection: Connection) -> None:
+        """Log what a connection has lost, once nothing that it held is left in line; of an open one at once."""
+        losses = connection.losses
+        if connection.state == RUNNING or losses.are_known():
+            self.hub.log(log_messages.lost(connection.name(), losses))
+            losses.clear()
+
+    def _count_blocking(self, producer: Blockable, gate: Gate, by: int, blocking: dict[int, Connection]) -> None:
+        if not isinstance(producer, ChannelProducer):  # Dead letters, single messages: nobody but the log is told.
+            self.hub.log(log_messages.blocked(producer, gate) if by > 0 else log_messages.unblocked(producer, gate))
+            return
+        connection = producer.channel.connection
+        connection.blocking += by
+        if not gate.frequent:
+            connection.blocked_count += by
+            self._note_enforced(producer, gate, by)
+        blocking[connection.number] = connection
+
+    def _note_enforced(self, producer: ChannelProducer, gate: Gate, by: int) -> None:
+        """Log a channel's first gate, and that none is left: once each, however many there are (as Broker-J does)."""
+        if by > 0 and producer.enforced == 0:
+            self.hub.log(log_messages.blocked(producer, gate))
+            producer.channel.send_flow_stop(gate)
+        producer.enforced += by
+        if producer.enforced == 0:
+            self.hub.log(log_messages.unblocked(producer, gate))
+            producer.channel.send_flow_start()
+
+    def reason(self, connection: Connection) -> str:
+        """Return why a connection is blocked, as its client is told; empty if it is not."""
+        for channel in connection.channels.values():
+            for gate in channel.producer.gates.values():
+                if not gate.frequent:
+                    patience_s = channel.producer.entry(gate).patience_s
+                    until = "" if patience_s == NEVER else f"; what is held for {patience_s:g} s is refused"
+                    return f"{because(channel.producer, gate, self.broker.now)}{until}"
+        return ""
+
+    def _cancel(self, effect: Cancelled) -> None:
+        channel = effect.consumer.session
+        assert isinstance(channel, Channel)
+        channel.forget_consumer(effect.consumer.tag)
+        if channel.connection.capabilities.get("consumer_cancel_notify") is True and channel.is_open():
+            channel.send(spec.BASIC_CANCEL, {"consumer_tag": effect.consumer.tag, "no_wait": True})

@@ -1,0 +1,84 @@
+"""The longest turns of the event loop, and whose work took most of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.flow.work import WorkMeter
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp091.connection import Connection
+
+RECENT_S: Final = 60.0
+"""The recent longest turn is that of the last one to two periods of this length."""
+
+
+class LongTurn:
+    """One turn: its seconds, its units of work, and the connection that cost most of them."""
+
+    __slots__ = ("seconds", "work", "connection", "connection_work")
+
+    def __init__(self, seconds: float, work: i64, connection: str, connection_work: i64) -> None:
+        self.seconds = seconds
+        self.work: i64 = work
+        self.connection = connection
+        """Its name; empty where no connection's input was acted on."""
+        self.connection_work: i64 = connection_work
+
+    def view(self) -> dict[str, object]:
+        """Return the turn as plain data."""
+        return {
+            "ms": round(self.seconds * 1000, 3),
+            "work": int(self.work),
+            "connection": self.connection or None,
+            "connection_work": int(self.connection_work),
+        }
+
+
+NO_TURN: Final = LongTurn(0.0, 0, "", 0)
+
+
+class TurnTimes:
+    """The longest turn since the start, and the longest one lately."""
+
+    def __init__(self, meter: WorkMeter) -> None:
+        self.longest = NO_TURN
+        self._recent = NO_TURN
+        self._before = NO_TURN
+        self._period_ends: float = 0.0
+        self._meter = meter
+        self._work: i64 = 0
+        """Of the meter, when the present turn began."""
+        self._most: i64 = 0
+        self._busiest: Connection | None = None
+
+    def count(self, connection: Connection, work: i64) -> None:
+        """Note what the input of a connection has cost in the present turn."""
+        if work > self._most:
+            self._most = work
+            self._busiest = connection
+
+    def end_turn(self, seconds: float, now: float) -> None:
+        """End the present turn, which took so many seconds of processor or waiting time."""
+        if now >= self._period_ends:
+            self._before = self._recent if now < self._period_ends + RECENT_S else NO_TURN
+            self._recent = NO_TURN
+            self._period_ends = now + RECENT_S
+        if seconds > self._recent.seconds:
+            name = "" if self._busiest is None else self._busiest.name()
+            self._recent = LongTurn(seconds, self._meter.done - self._work, name, self._most)
+            if seconds > self.longest.seconds:
+                self.longest = self._recent
+        self._work = self._meter.done
+        self._most = 0
+        self._busiest = None
+
+    def recent(self) -> LongTurn:
+        """Return the longest turn of the last minute or two."""
+        return self._recent if self._recent.seconds >= self._before.seconds else self._before
+
+    def view(self) -> dict[str, object]:
+        """Return both as plain data."""
+        return {"longest": self.longest.view(), "recent": self.recent().view()}

@@ -1,0 +1,1 @@
+"""Management: control operations, settings, definitions, views, `why`, log messages and flow-log records."""

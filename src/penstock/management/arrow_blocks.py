@@ -1,0 +1,161 @@
+"""Messages as columns: one block of many rows, laid out as Arrow lays out its buffers, so that a reader need not copy.
+
+    "PSB1", u32 header length, header (JSON), zeros up to a multiple of 64, buffers each at a multiple of 64
+
+The header names every column with the places of its buffers, or with the one value that all its rows have.
+docs/spark.md describes the format for other readers.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from librt.strings import BytesWriter, read_i64_be, write_i32_le, write_i64_le
+from mypy_extensions import i32, i64
+
+from penstock.core.message import Message
+from penstock.protocols.amqp091.content_frames import header_payload, write_body
+from penstock.wire.amqp091.codec import CodecError, Properties, decode_properties
+
+MAGIC: Final = b"PSB1"
+ALIGNMENT: Final = 64
+"""Arrow's recommended alignment of buffers, in octets."""
+CONTENT_TYPE: Final = "application/vnd.penstock.block"
+
+
+class _Block:
+    """Buffers in the making, and the header that will describe them."""
+
+    def __init__(self) -> None:
+        self.buffers = BytesWriter()
+        self.columns: dict[str, object] = {}
+
+    def place(self, data: bytes) -> list[int]:
+        """Append a buffer; returns its start (from the first buffer) and its length."""
+        start = len(self.buffers)
+        self.buffers.write(data)
+        self.buffers.write(bytes(-len(data) % ALIGNMENT))
+        return [int(start), len(data)]
+
+
+def encode_block(queue: str, messages: list[Message], wall_offset: float) -> bytes:
+    """Encode messages of a queue as a block.
+
+    `wall_offset` is what must be added to the broker's monotonic seconds to get seconds since the epoch.
+    """
+    block = _Block()
+    _add_times(block, messages, wall_offset)
+    _add_text(block, "exchange", [message.envelope.exchange for message in messages])
+    _add_text(block, "routing_key", [message.envelope.routing_key for message in messages])
+    _add_properties(block, messages)
+    redelivered = [message.redelivered for message in messages]
+    block.columns["redelivered"] = {"all": bool(redelivered) and all(redelivered)}
+    block.columns["expiration"] = {"all": None}
+    _add_values(block, messages)
+    return _assemble(block, queue, messages)
+
+
+def _assemble(block: _Block, queue: str, messages: list[Message]) -> bytes:
+    head: dict[str, object] = {
+        "rows": len(messages),
+        "queue": queue,
+        "first": int(messages[0].sequence) if messages else 0,
+        "last": int(messages[len(messages) - 1].sequence) if messages else 0,
+        "columns": block.columns,
+    }
+    # The places are relative to the body, so the header's own length is part of them: it is padded to a fixed size.
+    room = (len(json.dumps(head)) + len(block.columns) * 64 + 8 + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+    for column in block.columns.values():
+        assert isinstance(column, dict)
+        for name in ("offsets", "data", "valid"):
+            if name in column:
+                start, length = column[name]
+                column[name] = [start + room, length]
+    header = json.dumps(head).encode()
+    assert len(header) + 8 <= room, "the header outgrew its room"
+    return b"".join(
+        (MAGIC, len(header).to_bytes(4, "little"), header, bytes(room - 8 - len(header)), block.buffers.getvalue())
+    )
+
+
+def _add_times(block: _Block, messages: list[Message], wall_offset: float) -> None:
+    sequences = BytesWriter()
+    times = BytesWriter()
+    for message in messages:
+        write_i64_le(sequences, message.sequence)
+        write_i64_le(times, i64((message.arrived + wall_offset) * 1_000_000))
+    block.columns["sequence"] = {"data": block.place(sequences.getvalue())}
+    block.columns["timestamp"] = {"data": block.place(times.getvalue())}
+
+
+def _add_values(block: _Block, messages: list[Message]) -> None:
+    offsets = BytesWriter()
+    data = BytesWriter()
+    write_i32_le(offsets, 0)
+    for message in messages:
+        write_body(data, message.content)
+        write_i32_le(offsets, i32(len(data)))
+    block.columns["value"] = {"offsets": block.place(offsets.getvalue()), "data": block.place(data.getvalue())}
+
+
+def _add_properties(block: _Block, messages: list[Message]) -> None:
+    properties = [_properties(message.content) for message in messages]
+    _add_text(block, "message_id", [each.message_id for each in properties])
+    _add_text(block, "correlation_id", [each.correlation_id for each in properties])
+    _add_text(block, "reply_to", [each.reply_to for each in properties])
+    _add_text(block, "content_type", [each.content_type for each in properties])
+    _add_priorities(block, [each.priority for each in properties])
+
+
+_NONE: Final = Properties()
+
+
+def _properties(content: bytes) -> Properties:
+    """Return a message's properties; those that cannot be read count as absent, for the body is what matters here."""
+    if (read_i64_be(content, 13) & 0xFFFF) == 0:
+        return _NONE
+    try:
+        return decode_properties(header_payload(content))[1]
+    except CodecError:
+        return _NONE
+
+
+def _add_text(block: _Block, name: str, values: list[str | None] | list[str]) -> None:
+    first = values[0] if values else None
+    if all(value == first for value in values):
+        block.columns[name] = {"all": first}
+        return
+    offsets = BytesWriter()
+    data = BytesWriter()
+    write_i32_le(offsets, 0)
+    for value in values:
+        if value is not None:
+            data.write(value.encode())
+        write_i32_le(offsets, i32(len(data)))
+    column: dict[str, object] = {"offsets": block.place(offsets.getvalue()), "data": block.place(data.getvalue())}
+    _add_validity(block, column, [value is not None for value in values])
+    block.columns[name] = column
+
+
+def _add_priorities(block: _Block, values: list[int | None]) -> None:
+    first = values[0] if values else None
+    if all(value == first for value in values):
+        block.columns["priority"] = {"all": first}
+        return
+    data = BytesWriter()
+    for value in values:
+        write_i32_le(data, i32(value or 0))
+    column: dict[str, object] = {"data": block.place(data.getvalue())}
+    _add_validity(block, column, [value is not None for value in values])
+    block.columns["priority"] = column
+
+
+def _add_validity(block: _Block, column: dict[str, object], present: list[bool]) -> None:
+    if all(present):
+        return
+    bitmap = bytearray((len(present) + 7) // 8)
+    for index, there in enumerate(present):
+        if there:
+            bitmap[index >> 3] |= 1 << (index & 7)
+    column["valid"] = block.place(bytes(bitmap))

@@ -1,0 +1,190 @@
+"""Everything that is blocked, longest first, with advice: `penstock why` without a name.
+
+Gate by gate: the producer that the gate has blocked for longest, how many more there are, what the gate waits for, and
+what an operator can do about it. Producers of all virtual hosts are looked at, HTTP's included, and dead letters. Last
+come connections that are slowed by their own work.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.gates.disk import FreeSpaceGate, QuotaGate
+from penstock.core.gates.operator import OperatorGate
+from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.queue.queue import Queue
+from penstock.flow.gate import Gate
+from penstock.flow.work import Steps
+from penstock.management import views, why
+from penstock.management.control_request import ControlRequest
+from penstock.management.gate_descriptions import text_of
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+    from penstock.driver.driver import BrokerDriver
+
+GATES_TOLD: Final = 20
+"""Gates, and slowed connections, in one answer; the others are counted."""
+SENDERS_A_UNIT: Final = 10
+GATE_WORK: Final = 50
+"""Producers and queues that are looked at with one unit of work, and units of a gate that is told of."""
+
+
+class Blocked:
+    """One gate, and those that it blocks now."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+        self.since: float = 0.0
+        """Since when the first of them is blocked, in monotonic seconds."""
+        self.first: WaitingPublisher | None = None
+        self.senders: int = 0
+
+    def add(self, sender: WaitingPublisher) -> None:
+        """Count a producer, and find out who has been blocked longest."""
+        since = sender.entry(self.gate).since
+        self.senders += 1
+        if since is not None and (self.first is None or since < self.since):
+            self.first = sender
+            self.since = since
+
+    def lasts(self) -> bool:
+        """Tell whether the first of them is blocked still, after the others were looked at."""
+        return self.first is not None and id(self.gate) in self.first.gates
+
+
+def is_named(request: ControlRequest) -> bool:
+    """Tell whether a request for `why` names a queue, connection, channel or user."""
+    return any(request.fields.get(subject) is not None for subject in why.SUBJECTS)
+
+
+def of_everything_steps(hub: BrokerDriver, vhost: str) -> Steps[dict[str, object]]:
+    """Return the gates that block somebody, the longest block first, then connections slowed by their own work.
+
+    Advice names other virtual hosts than this.
+    """
+    broker = hub.broker
+    found = yield from _blocked_gates(broker)
+    told = found[:GATES_TOLD]
+    broker.work.done += len(told) * GATE_WORK
+    sentences: list[str] = []
+    for each in told:
+        sentences += _sentences(each, broker, vhost)
+    if len(found) > len(told):
+        sentences.append(f"and {len(found) - len(told):,} more gates block somebody")
+    slowed = hub.scheduler.slowed.slowed()
+    for wait in slowed[:GATES_TOLD]:
+        sentences.append(f"{wait.connection.name()} is {wait.clause(broker.now)}")
+    if len(slowed) > GATES_TOLD:
+        sentences.append(f"and {len(slowed) - GATES_TOLD:,} more connections are slowed by their own work")
+    return {
+        "gates": [_plain(each, broker) for each in told],
+        "more_gates": len(found) - len(told),
+        "slowed": [wait.connection.name() for wait in slowed[:GATES_TOLD]],
+        "sentences": sentences or ["nobody is blocked"],
+    }
+
+
+def _blocked_gates(broker: Broker) -> Steps[list[Blocked]]:
+    """Return the gates that block somebody now, in the order of their longest blocks."""
+    found: dict[int, Blocked] = {}
+    work = broker.work
+    for origin in list(broker.gates.connections):
+        for producer in origin.producers:
+            _look_at(producer, found)
+        work.done += 1 + len(origin.producers) // SENDERS_A_UNIT
+        if work.used_up():
+            yield
+    for vhost in list(broker.vhosts.values()):
+        queues = list(vhost.queues.values())
+        for first in range(0, len(queues), SENDERS_A_UNIT):
+            for queue in queues[first : first + SENDERS_A_UNIT]:
+                if queue.dead_letters is not None:
+                    _look_at(queue.dead_letters, found)
+            work.done += 1
+            if work.used_up():
+                yield
+    order = [each for each in found.values() if each.lasts()]
+    order.sort(key=_since)
+    return order
+
+
+def _look_at(sender: WaitingPublisher, found: dict[int, Blocked]) -> None:
+    for gate in sender.gates.values():
+        blocked = found.get(id(gate))
+        if blocked is None:
+            blocked = Blocked(gate)
+            found[id(gate)] = blocked
+        blocked.add(sender)
+
+
+def _since(blocked: Blocked) -> float:
+    return blocked.since
+
+
+def _plain(blocked: Blocked, broker: Broker) -> dict[str, object]:
+    first = blocked.first
+    return {
+        **views.gate_view(blocked.gate, broker.now),
+        "vhost": text_of(blocked.gate).vhost(blocked.gate),
+        "blocked": blocked.senders,
+        "blocked_for_s": broker.now - blocked.since,
+        "longest": None if first is None else first.name,
+        "advice": advice(blocked.gate),
+    }
+
+
+def _sentences(blocked: Blocked, broker: Broker, vhost: str) -> list[str]:
+    gate = blocked.gate
+    told: list[str] = []
+    if blocked.first is not None:
+        told.append(why.blocked_by(blocked.first, gate, blocked.first.entry(gate), broker.now))
+    more = blocked.senders - 1
+    if more > 0:
+        told.append(f"and {more:,} more {'producer is' if more == 1 else 'producers are'} blocked by {_name(gate)}")
+    told += why.waits_of(gate, broker)
+    said = advice(gate)
+    of = text_of(gate).vhost(gate)
+    elsewhere = f", in vhost {of}" if of is not None and of != vhost else ""
+    return [*told, f"advice{elsewhere}: {said}"] if said else told
+
+
+def _name(gate: Gate) -> str:
+    return text_of(gate).name(gate)
+
+
+def advice(gate: Gate) -> str:
+    """Return what an operator can do about a closed gate; empty where there is nothing but to wait."""
+    owner = gate.owner
+    if isinstance(owner, Queue):
+        return _of_queue(owner)
+    if isinstance(owner, OperatorGate):
+        return f"`penstock unblock {owner.scope} {owner.name}` lets it go on"
+    if isinstance(owner, QuotaGate):
+        of = f"vhost {owner.vhost}" if owner.vhost else "broker"
+        return f"consume what is stored, or raise disk-overfull (`penstock show {of}`)"
+    if isinstance(owner, FreeSpaceGate):
+        return "make room on the disk, or consume what is stored"
+    if gate.kind == "disk":
+        return "look at the disk and at the broker's log; persistent messages go on when the store can be written"
+    if gate.kind == "vhost":
+        return f"consume from its largest queues, or raise its capacity (`penstock show vhost {gate.name}`)"
+    if gate.kind == "memory":
+        return "consume from the largest queues, or raise memory-capacity (`penstock show broker`)"
+    if gate.kind == "address":
+        return f"consume what went through it, or raise its capacity (`penstock show address {gate.name}`)"
+    if gate.kind == "rate":
+        return "it is as fast as its rate allows; `penstock settings` lists who set it"
+    return ""
+
+
+def _of_queue(queue: Queue) -> str:
+    name = queue.name
+    if queue.cursors:
+        slowest = why.slowest_cursor(queue).name
+        return f"start the reader of cursor {slowest} again; if it is gone for good, `penstock delete cursor {slowest}`"
+    if not queue.consumers:
+        return f"start a consumer of queue {name}, or drop its messages (`penstock purge {name}`)"
+    if queue.unacked_messages == queue.depth_messages():
+        return f"all messages of queue {name} are unacknowledged: have its consumers acknowledge, or add consumers"
+    return f"add consumers, or find what keeps those of queue {name} (`penstock why {name}`)"

@@ -1,0 +1,436 @@
+"""Control operations: requests to the broker itself, as ordinary publishes to the exchange `penstock.control`.
+
+The routing key names the operation, the body is a JSON object, the reply goes to the queue in `reply_to` with the
+same `correlation_id`. One port, one login and one TLS for everything, and any AMQP client can ask. What fails is
+answered with an error that carries the code of its kind; no channel is closed for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import read_i64_be
+from mypy_extensions import i64
+
+from penstock.core.broker import Broker
+from penstock.core.consume.cursor import Cursor
+from penstock.core.message import OVERHEAD, Envelope
+from penstock.core.queue.queue import Queue
+from penstock.core.vhost import VirtualHost
+from penstock.errors import (
+    AccessRefused,
+    BrokerError,
+    ContentTooLarge,
+    NotFound,
+    PreconditionFailed,
+    ResourceError,
+    ResourceLocked,
+)
+from penstock.flow.level import UNLIMITED
+from penstock.flow.timers import NEVER, TimerHandler
+from penstock.flow.work import Steps
+from penstock.management import (
+    blocked_overview,
+    definitions_export,
+    listing,
+    operator_api,
+    settings_api,
+    vhost_admin,
+    why,
+)
+from penstock.management.answer_text import OCTETS_A_UNIT, text_steps
+from penstock.management.arrow_blocks import CONTENT_TYPE, encode_block
+from penstock.management.control_request import IMPORT_OCTETS, REQUEST_OCTETS, ControlRequest
+from penstock.management.definitions_import import answer_import
+from penstock.management.status import answer_status
+from penstock.management.users import ADMINISTRATOR
+from penstock.protocols.amqp091.content_frames import body_of, make_content, properties_of
+from penstock.wire.amqp091.codec import CodecError, Properties
+
+if TYPE_CHECKING:
+    from penstock.driver.driver import BrokerDriver
+    from penstock.protocols.amqp091.connection import Connection
+
+WAIT_MS_MAX: Final = 60_000
+"""Longest that a plan may wait for messages."""
+BLOCK_ROWS_MAX: Final = 100_000
+BLOCK_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Most rows and bytes of one block: a reader asks for the next one, so that no reply is ever large."""
+FOR_EVERYBODY: Final = ("cursor.attach", "cursor.plan", "cursor.range", "cursor.settle", "cursor.delete")
+"""Operations on messages of queues, as consuming is: any user of the virtual host may ask for them. All others are the
+operator's, and need the tag administrator."""
+IMPORT: Final = "definitions.import"
+REQUEST_VALUES: Final = 10_000
+"""About how many values (names, numbers, texts, lists) may be in a request."""
+REQUEST_WORK: Final = 50
+"""Units of work of any request; what lists is charged where it lists."""
+SIZE_AT: Final = 11
+"""Where a content header has the size of the body (AMQP 0-9-1 section 2.3.5.2)."""
+CURSORS_MAX: Final = 10_000
+"""Cursors of a virtual host."""
+
+
+class WaitingPlan(TimerHandler):
+    """A plan that found nothing yet."""
+
+    def __init__(self, control: ControlApi, request: ControlRequest, cursor: Cursor) -> None:
+        super().__init__()
+        self.control = control
+        self.request = request
+        self.cursor = cursor
+
+    def on_deadline(self, now: float) -> float:
+        """See `TimerHandler.on_deadline`."""
+        self.control.answer_plan(self, True)
+        return NEVER
+
+
+class ControlApi:
+    """The operations by name, and the cursors by virtual host."""
+
+    def __init__(self, hub: BrokerDriver, broker: Broker, version: str) -> None:
+        self.hub = hub
+        self.broker = broker
+        self.version = version
+        self.wall_offset: float = 0.0
+        """Added to monotonic seconds it gives seconds since the epoch; set by the shell."""
+        self.cursors: dict[tuple[str, str], Cursor] = {}
+        """By virtual host and name."""
+        self._waiting: dict[tuple[str, str], WaitingPlan] = {}
+        self._operations: dict[str, Callable[[ControlRequest], dict[str, object] | None]] = {
+            "cursor.attach": self._attach,
+            "cursor.plan": self._plan,
+            "cursor.range": self._range,
+            "cursor.settle": self._settle,
+            "cursor.delete": self._delete,
+            "block": lambda request: operator_api.block(hub, request),
+            "unblock": lambda request: operator_api.unblock(hub, request),
+            "show": lambda request: settings_api.show(hub, request),
+            "definitions.export": lambda request: definitions_export.answer_export(hub, request),
+            "vhost.declare": self._declare_vhost,
+            "why": self._why,
+        }
+        self._in_steps: dict[str, Callable[[ControlRequest], Steps[dict[str, object]]]] = {
+            "settings.set": lambda request: settings_api.set_settings(hub, request),
+            "settings.unset": lambda request: settings_api.unset_settings(hub, request),
+            "vhost.delete": self._delete_vhost,
+            IMPORT: lambda request: answer_import(hub, request),
+        }
+        """Those that change much, one after the other, in as many turns as it takes."""
+        self._asking: dict[str, Callable[[ControlRequest], Steps[dict[str, object]]]] = {
+            "list": lambda request: listing.answer_steps(hub, request),
+            "settings.list": lambda request: settings_api.list_settings(hub, request),
+            "status": lambda request: answer_status(hub, request),
+        }
+        """Those that tell much, in as many turns as it takes; they do not wait for changes."""
+
+    def request(self, vhost: VirtualHost, connection: Connection, operation: str, content: bytes) -> None:
+        """Carry out an operation and reply; a request that does not say where to reply is carried out all the same."""
+        properties = Properties()
+        try:
+            properties = properties_of(content)
+            self._admit(connection, operation)
+            size = read_i64_be(content, SIZE_AT)
+            self.broker.work.done += REQUEST_WORK + size // OCTETS_A_UNIT
+            _check_size(operation, size)
+            body = body_of(content)
+            request = ControlRequest(vhost, connection, properties.reply_to, properties.correlation_id, b"{}")
+            if operation == IMPORT:
+                request.unread = body
+            else:
+                _check_values(operation, body)
+                request.read(body)
+            in_steps = self._in_steps.get(operation)
+            if in_steps is not None:
+                self.hub.scheduler.start(self._answer_in_steps(request, in_steps(request)), connection)
+                return
+            asking = self._asking.get(operation)
+            if asking is not None:
+                self.hub.scheduler.start_asking(self._answer_in_steps(request, asking(request)), connection)
+                return
+            answer = self._operations[operation](request)
+            if answer is not None:
+                self._answer(request, answer)
+        except (BrokerError, CodecError) as error:
+            self._fail(ControlRequest(vhost, connection, properties.reply_to, properties.correlation_id, b"{}"), error)
+
+    def _admit(self, connection: Connection, operation: str) -> None:
+        """Raise NotFound (404) or AccessRefused (403) for an operation that a connection's user may not ask for."""
+        if operation not in self._operations and operation not in self._in_steps and operation not in self._asking:
+            names = ", ".join(sorted([*self._operations, *self._in_steps, *self._asking]))
+            raise NotFound(f"no control operation '{operation}'; known are {names}")
+        if operation not in FOR_EVERYBODY and not self.hub.users.is_administrator(connection.user):
+            raise AccessRefused(
+                f"control operation '{operation}' needs the tag {ADMINISTRATOR}, which user '{connection.user}' "
+                "does not have"
+            )
+
+    def _answer(self, request: ControlRequest, answer: dict[str, object]) -> None:
+        """Reply with an object; making its text is work as well."""
+        body = json.dumps(answer).encode()
+        self.broker.work.done += len(body) // OCTETS_A_UNIT
+        self._reply(request, "application/json", body)
+
+    def _answer_in_steps(self, request: ControlRequest, steps: Steps[dict[str, object]]) -> Steps[None]:
+        """Do an operation step by step, and reply."""
+        declared = self.broker.durable_changes.durable_declarations
+        try:
+            answer = yield from steps
+            body = yield from text_steps(answer, self.broker.work)
+            self._reply(request, "application/json", body)
+        except BrokerError as error:
+            self._fail(request, error)
+        if request.connection is not None:
+            request.connection.await_disk(declared)
+
+    def look_again(self, queue: Queue) -> None:
+        """A queue that a waiting plan reads has changed."""
+        for cursor in list(queue.cursors):
+            waiting = self._waiting.get((queue.vhost, cursor.name))
+            if waiting is not None:
+                self.answer_plan(waiting, False)
+
+    def answer_plan(self, waiting: WaitingPlan, at_deadline: bool) -> None:
+        """Answer a waiting plan, if there is something to answer or its time is up."""
+        request, cursor = waiting.request, waiting.cursor
+        declared = self.broker.durable_changes.durable_declarations
+        try:
+            cursor.check(request.number("token"), cursor.touched)
+            answer, found = self._planned(request, cursor)
+            if not found and not at_deadline:
+                return
+            self._keep_planned(cursor, found)
+            self._reply(request, "application/json", json.dumps(answer).encode())
+        except BrokerError as error:
+            self._fail(request, error)
+        self._stop_waiting(cursor)
+        if request.connection is not None:
+            request.connection.await_disk(declared)  # What it tells must not be told of other messages after a kill.
+
+    # Operations
+
+    def _attach(self, request: ControlRequest) -> dict[str, object]:
+        name = request.text("cursor")
+        if not name:
+            raise PreconditionFailed("a cursor needs a name")
+        names = request.names("queues")
+        starting = request.starting("starting", names)
+        queues = [request.vhost.queue(queue, request.connection) for queue in names]
+        key = (request.vhost.name, name)
+        cursor = self.cursors.get(key)
+        if cursor is None:
+            if len(self.cursors) >= CURSORS_MAX:
+                raise ResourceError(
+                    f"there are {CURSORS_MAX} cursors, the most that there may be; delete one that is not used"
+                )
+            if self.broker.journal is not None:
+                self.broker.journal.check_writable()
+            cursor = Cursor(request.vhost.name, name)
+        gone = any(position.queue.deleted for position in cursor.positions.values())
+        if gone:
+            cursor.delete(self.broker.now)  # Queues of that name today are other queues: the positions mean nothing.
+            self._keep(cursor)  # Even if the attach fails: its token is never given again.
+        created = cursor.attach(queues, starting, self.broker.now)
+        self.cursors[key] = cursor
+        self._keep(cursor)
+        self._answer_waiting(cursor)
+        positions = cursor.positions.values()
+        return {
+            "token": cursor.token,
+            "created": created,
+            "initial": {position.queue.name: int(position.initial) for position in positions},
+            "settled": {position.queue.name: int(position.settled) for position in positions},
+            "tail": {position.queue.name: int(position.queue.tail) for position in positions},
+        }
+
+    def _plan(self, request: ControlRequest) -> dict[str, object] | None:
+        cursor = self._held_cursor(request)
+        self._answer_waiting(cursor)
+        self._settle_up(cursor, request.offsets("settle"))
+        answer, found = self._planned(request, cursor)
+        wait_ms = min(request.amount("wait_ms", 0), WAIT_MS_MAX)
+        if found or wait_ms <= 0:
+            self._keep_planned(cursor, found)
+            return answer
+        waiting = WaitingPlan(self, request, cursor)
+        self._waiting[(cursor.vhost, cursor.name)] = waiting
+        cursor.polling = True
+        self.broker.timers.add(waiting, self.broker.now + wait_ms / 1000)
+        return None
+
+    def _planned(self, request: ControlRequest, cursor: Cursor) -> tuple[dict[str, object], bool]:
+        """Plan all queues: each gets an equal share of the rows and bytes first, then what others left over."""
+        start, upto = request.offsets("start"), request.offsets("upto")
+        rows, size = request.amount("rows", UNLIMITED), request.amount("bytes", UNLIMITED)
+        end: dict[str, object] = {}
+        tail: dict[str, object] = {}
+        planned_rows, planned_bytes = 0, 0
+        names = list(cursor.positions)
+        for index, name in enumerate(names):
+            left = len(names) - index
+            share_rows = UNLIMITED if rows == UNLIMITED else (rows - planned_rows + left - 1) // left
+            share_bytes = UNLIMITED if size == UNLIMITED else max((size - planned_bytes) // left, 1)
+            position = cursor.position(name)
+            first = start.get(name, int(position.settled))
+            last, count, charge = cursor.plan(name, first, share_rows, share_bytes, upto.get(name, UNLIMITED))
+            end[name] = int(last)
+            tail[name] = int(position.queue.tail)
+            planned_rows += int(count)
+            planned_bytes += int(charge)
+        return {"end": end, "tail": tail, "rows": planned_rows, "bytes": planned_bytes}, planned_rows > 0
+
+    def _range(self, request: ControlRequest) -> None:
+        cursor = self._held_cursor(request)
+        queue = request.text("queue")
+        rows = max(min(request.amount("rows", BLOCK_ROWS_MAX), BLOCK_ROWS_MAX), 1)
+        size = min(request.amount("bytes", BLOCK_BYTES_MAX), BLOCK_BYTES_MAX)
+        messages = cursor.read(queue, request.number("lo"), request.number("hi"), rows, size)
+        self._reply(request, CONTENT_TYPE, encode_block(queue, messages, self.wall_offset))
+
+    def _settle(self, request: ControlRequest) -> dict[str, object]:
+        cursor = self._held_cursor(request)
+        return {"settled": self._settle_up(cursor, request.offsets("end"))}
+
+    def _settle_up(self, cursor: Cursor, ends: dict[str, int]) -> dict[str, object]:
+        """Settle queues up to these ends; what goes before one that cannot be is settled all the same."""
+        settled: dict[str, object] = {}
+        try:
+            for queue, end in ends.items():
+                settled[queue] = int(cursor.settle(queue, end, self.broker.now))
+        finally:
+            if settled:
+                self._keep(cursor)
+        return settled
+
+    def _delete(self, request: ControlRequest) -> dict[str, object]:
+        self.delete_cursor(request.vhost, request.text("cursor"))
+        return {}
+
+    def cursor(self, vhost: VirtualHost, name: str) -> Cursor:
+        """Return a cursor. Raises NotFound (404)."""
+        found = self.cursors.get((vhost.name, name))
+        if found is None:
+            raise NotFound(f"no cursor '{name}' in vhost '{vhost.name}'")
+        return found
+
+    def delete_cursor(self, vhost: VirtualHost, name: str) -> None:
+        """Delete a cursor, whoever holds it; its queues go back to ordinary use. Raises NotFound (404)."""
+        self._drop(self.cursor(vhost, name))
+
+    def _declare_vhost(self, request: ControlRequest) -> dict[str, object]:
+        return {"created": vhost_admin.declare_vhost(self.hub, request.text("name"))}
+
+    def _delete_vhost(self, request: ControlRequest) -> Steps[dict[str, object]]:
+        if request.text("name") == request.vhost.name:
+            raise ResourceLocked(f"vhost '{request.vhost.name}' is the one that asks; ask from another one")
+        yield from vhost_admin.delete_vhost_steps(self.hub, request.text("name"))
+        return {}
+
+    def forget_cursors(self, vhost: str) -> None:
+        """A virtual host is being deleted: its cursors go with it."""
+        for cursor in list(self.cursors.values()):
+            if cursor.vhost == vhost:
+                self._drop(cursor)
+
+    def _why(self, request: ControlRequest) -> dict[str, object] | None:
+        if blocked_overview.is_named(request):
+            return why.answer(request, self.hub)
+        steps = blocked_overview.of_everything_steps(self.hub, request.vhost.name)
+        self.hub.scheduler.start_asking(self._answer_in_steps(request, steps), request.connection)
+        return None
+
+    # Help
+
+    def _cursor(self, request: ControlRequest) -> Cursor:
+        name = request.text("cursor")
+        cursor = self.cursors.get((request.vhost.name, name))
+        if cursor is None:
+            raise NotFound(f"no cursor '{name}' in vhost '{request.vhost.name}'; attach it first")
+        return cursor
+
+    def _held_cursor(self, request: ControlRequest) -> Cursor:
+        cursor = self._cursor(request)
+        cursor.check(request.number("token"), self.broker.now)
+        return cursor
+
+    def _keep_planned(self, cursor: Cursor, found: bool) -> None:
+        """Keep what a plan is about to tell: what it found, and ends of queues that nobody was told before."""
+        if found or any(position.queue.storage is not None and position.queue.tail > position.told
+                        for position in cursor.positions.values()):  # fmt: skip
+            self._keep(cursor)
+
+    def _keep(self, cursor: Cursor) -> None:
+        """Have the journal keep where a cursor stands.
+
+        Numbers are never given again, not even those of messages that are not kept: so the ends of its queues are as
+        safe as what was told of them.
+        """
+        journal = self.broker.journal
+        if journal is None:
+            return
+        journal.change(cursor)
+        for position in cursor.positions.values():
+            kept = position.queue.storage
+            if kept is not None and not position.queue.deleted:
+                journal.mark_progress(kept)
+                position.told = position.queue.tail
+
+    def _drop(self, cursor: Cursor) -> None:
+        cursor.delete(self.broker.now)
+        self._answer_waiting(cursor)
+        del self.cursors[(cursor.vhost, cursor.name)]
+        if self.broker.journal is not None:
+            self.broker.journal.forget(cursor)
+
+    def _answer_waiting(self, cursor: Cursor) -> None:
+        """Answer a plan that waits, whatever there is: its cursor is asked for something else, or by somebody else."""
+        waiting = self._waiting.get((cursor.vhost, cursor.name))
+        if waiting is not None:
+            self.answer_plan(waiting, True)
+
+    def _stop_waiting(self, cursor: Cursor) -> None:
+        waiting = self._waiting.pop((cursor.vhost, cursor.name), None)
+        cursor.polling = False
+        if waiting is not None:
+            self.broker.timers.drop(waiting)
+
+    def _fail(self, request: ControlRequest, error: BrokerError | CodecError) -> None:
+        code = int(error.code)
+        name = error.reply if isinstance(error, BrokerError) else error.code.name
+        body = {"code": code, "name": name.lower().replace("_", "-"), "text": str(error)}
+        self._reply(request, "application/vnd.penstock.error+json", json.dumps(body).encode())
+
+    def _reply(self, request: ControlRequest, content_type: str, body: bytes) -> None:
+        """Put a reply into the asker's queue.
+
+        The broker never waits for room: without it the reply is dropped and logged.
+        """
+        queue = request.vhost.default_route(request.reply_to or "")
+        if queue is None:
+            return
+        properties = Properties(content_type=content_type, correlation_id=request.correlation_id)
+        content = make_content(properties, body)
+        charge = len(body) + OVERHEAD
+        if not queue.fits(charge):
+            self.hub.log(f"reply of {len(body)} bytes to queue '{queue.name}' dropped: it is at its capacity")
+            return
+        queue.enqueue(Envelope("", queue.name), content, charge, self.broker.now)
+        self.broker.schedule_delivery(queue)
+
+
+def _check_size(operation: str, size: i64) -> None:
+    """Raise ContentTooLarge (311) for a request that would take long to be read."""
+    most = IMPORT_OCTETS if operation == IMPORT else REQUEST_OCTETS
+    if size > most:
+        raise ContentTooLarge(f"a request for '{operation}' has {size:,} octets; the most is {most:,}")
+
+
+def _check_values(operation: str, body: bytes) -> None:
+    """Raise ContentTooLarge (311) for a request of many values: those take long, not the octets."""
+    values = body.count(b",") + body.count(b"[") + body.count(b"{")
+    if values > REQUEST_VALUES:
+        raise ContentTooLarge(
+            f"a request for '{operation}' has about {values:,} values; the most is {REQUEST_VALUES:,}"
+        )

@@ -1,0 +1,108 @@
+"""A control request: who asks, where the reply goes, and its fields, checked when they are read."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.vhost import VirtualHost
+from penstock.errors import PreconditionFailed
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp091.connection import Connection
+
+
+REQUEST_OCTETS: Final = 256 * 1024
+"""Octets of a request."""
+IMPORT_OCTETS: Final = 8 * 1024 * 1024
+"""Octets of a request with definitions, which are a text in it: quotes are escaped."""
+
+
+class ControlRequest:
+    """The fields are those of the JSON object in the body.
+
+    All readers raise PreconditionFailed (406) naming the field.
+    """
+
+    def __init__(
+        self,
+        vhost: VirtualHost,
+        connection: Connection | None,
+        reply_to: str | None,
+        correlation_id: str | None,
+        body: bytes,
+    ) -> None:
+        self.vhost = vhost
+        self.connection = connection
+        """Who asks; None for one who has none (HTTP)."""
+        self.reply_to = reply_to
+        self.correlation_id = correlation_id
+        self.fields = _parse(body)
+        self.unread: bytes = b""
+        """The body of a request that is read in steps."""
+
+    def read(self, body: bytes) -> None:
+        """Take the fields of a body."""
+        self.fields = _parse(body)
+
+    def asker(self) -> str:
+        """Return who asks, for people."""
+        return "a request" if self.connection is None else self.connection.name()
+
+    def text(self, name: str) -> str:
+        """Return a string that must be there."""
+        value = self.fields.get(name)
+        if not isinstance(value, str):
+            raise PreconditionFailed(f"'{name}' must be a string, not {value!r}")
+        return value
+
+    def number(self, name: str) -> int:
+        """Return a whole number that must be there, 0 or more."""
+        return _whole(name, self.fields.get(name))
+
+    def amount(self, name: str, otherwise: int) -> int:
+        """Return a whole number, 0 or more; `otherwise` where it is absent or null."""
+        value = self.fields.get(name)
+        return otherwise if value is None else _whole(name, value)
+
+    def names(self, name: str) -> list[str]:
+        """Return a list of strings, at least one, each once."""
+        value = self.fields.get(name)
+        if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
+            raise PreconditionFailed(f"'{name}' must be a list of at least one string, not {value!r}")
+        if len(set(value)) != len(value):
+            raise PreconditionFailed(f"'{name}' names something twice: {value!r}")
+        return value
+
+    def offsets(self, name: str) -> dict[str, int]:
+        """Return an object of queue names and sequences; empty where it is absent or null."""
+        value = self.fields.get(name)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise PreconditionFailed(f"'{name}' must be an object of queue names and sequences, not {value!r}")
+        return {queue: _whole(f"{name}.{queue}", sequence) for queue, sequence in value.items()}
+
+    def starting(self, name: str, queues: list[str]) -> dict[str, int | str]:
+        """Return where each queue is to be read from: "earliest" (where it is absent), "latest" or a sequence."""
+        value = self.fields.get(name, "earliest")
+        if value == "earliest" or value == "latest":
+            return {queue: str(value) for queue in queues}
+        offsets = self.offsets(name)
+        return {queue: offsets.get(queue, "earliest") for queue in queues}
+
+
+def _parse(body: bytes) -> dict[str, object]:
+    try:
+        fields = json.loads(body or b"{}")
+    except (ValueError, RecursionError) as error:
+        raise PreconditionFailed(f"the body of a control request must be a JSON object: {error}") from None
+    if not isinstance(fields, dict):
+        raise PreconditionFailed("the body of a control request must be a JSON object")
+    return fields
+
+
+def _whole(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0 or value >= 1 << 62:
+        raise PreconditionFailed(f"'{name}' must be a whole number from 0, not {value!r}")
+    return value

@@ -1,0 +1,140 @@
+"""Definitions in RabbitMQ's format: what is declared goes out, some things at a time; `importing` takes them in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.binding import Binding
+from penstock.core.routing.exchange import Exchange
+from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
+from penstock.core.settings.table import SettingsEntry as Said
+from penstock.core.vhost import VirtualHost
+from penstock.errors import PreconditionFailed
+from penstock.management.control_request import ControlRequest
+from penstock.management.listing import COLLECTED_A_UNIT, ITEM_WORK, PAGE_MOST, Item, Window
+from penstock.management.rabbitmq_json import API_VERSION, Shape, plain
+from penstock.management.rabbitmq_policies import regex_of
+from penstock.setting_names import SettingValue
+
+if TYPE_CHECKING:
+    from penstock.driver.driver import BrokerDriver
+
+SECTIONS: Final = ("vhosts", "policies", "queues", "exchanges", "bindings")
+
+
+def head(hub: BrokerDriver, everywhere: bool) -> Shape:
+    """Return what an export says about itself, of all virtual hosts or of one.
+
+    Users and permissions are in the settings file, not here.
+    """
+    about: Shape = {
+        "rabbit_version": API_VERSION,
+        "product_name": "Penstock",
+        "product_version": hub.control.version,
+        "parameters": [],
+    }
+    if not everywhere:
+        return about
+    return {
+        **about,
+        "rabbitmq_version": API_VERSION,
+        "users": [],
+        "permissions": [],
+        "topic_permissions": [],
+        "global_parameters": [],
+    }
+
+
+def window(hub: BrokerDriver, section: str, only: VirtualHost | None, after: int, count: int) -> Window:
+    """Return a window of a section of an export, to be made plain by `plainly`; some of it may not be exported."""
+    found = Window(after, count)
+    said = [each for each in hub.broker.table.entries() if each.scope == "queue" and each.command]
+    for vhost in list(hub.broker.vhosts.values()) if only is None else [only]:
+        if section == "vhosts":
+            found.offer(vhost, [vhost])
+        elif section == "queues":
+            found.offer(vhost, vhost.queues.values())
+        elif section == "policies":
+            found.offer(vhost, said)
+        elif section == "exchanges":
+            found.offer(vhost, vhost.exchanges.values())
+        else:
+            for exchange in vhost.exchanges.values():
+                found.offer(vhost, exchange.bindings.values())
+    return found
+
+
+def exported(items: list[Item], named: bool) -> list[Shape]:
+    """Return what of a window is exported, plain; `named`: with its virtual host."""
+    return [
+        plainly(item.vhost, item.thing, named) for item in items if item.vhost is not None and _is_exported(item.thing)
+    ]
+
+
+def _is_exported(thing: object) -> bool:
+    """Tell whether a thing is exported: exclusive queues, their bindings and predeclared exchanges are not."""
+    if isinstance(thing, Queue):
+        return thing.owner is None
+    if isinstance(thing, Exchange):
+        return thing.name not in ("", CONTROL_EXCHANGE) and not thing.name.startswith("amq.")
+    return not isinstance(thing, Binding) or _lasts(thing)
+
+
+def _lasts(binding: Binding) -> bool:
+    return binding.queue is None or binding.queue.owner is None
+
+
+def plainly(vhost: VirtualHost, thing: object, named: bool) -> Shape:
+    """Return one thing of an export; `named`: with its virtual host."""
+    found: Shape = {"vhost": vhost.name} if named else {}
+    if isinstance(thing, Queue):
+        found |= {"name": thing.name, "durable": thing.durable, "auto_delete": thing.auto_delete}
+        return {**found, "arguments": plain(thing.arguments)}
+    if isinstance(thing, Exchange):
+        found |= {"name": thing.name, "type": thing.kind, "durable": thing.durable}
+        return {
+            **found,
+            "auto_delete": thing.auto_delete,
+            "internal": thing.internal,
+            "arguments": plain(thing.arguments),
+        }
+    if isinstance(thing, Binding):
+        target = thing.queue.name if thing.queue is not None else ""
+        if thing.exchange is not None:
+            target = thing.exchange.name
+        return {
+            **found,
+            "source": thing.source.name,
+            "destination": target,
+            "destination_type": "queue" if thing.exchange is None else "exchange",
+            "routing_key": thing.key,
+            "arguments": plain(thing.arguments),
+        }
+    if isinstance(thing, Said):
+        return {**found, **policy(thing.pattern), "definition": definition(thing.command)}
+    return {"name": vhost.name}
+
+
+def policy(pattern: str) -> Shape:
+    """Return settings of a pattern as one of RabbitMQ's policies, without what it sets."""
+    return {"name": pattern, "pattern": regex_of(pattern), "apply-to": "queues", "priority": 0}
+
+
+def definition(words: dict[str, SettingValue]) -> Shape:
+    """Return what settings say, by the names by which they were given."""
+    return {word.alias: plain(word.raw) for word in words.values()}
+
+
+def answer_export(hub: BrokerDriver, request: ControlRequest) -> Shape:
+    """definitions.export {section, after, everywhere}: the head, where no section is named; else a page of it."""
+    only = None if request.fields.get("everywhere") is True else request.vhost
+    if request.fields.get("section") is None:
+        return {**head(hub, only is None), "sections": list(SECTIONS)}
+    section = request.text("section")
+    if section not in SECTIONS:
+        raise PreconditionFailed(f"'section' must be one of {', '.join(SECTIONS)}, not '{section}'")
+    after = request.amount("after", 0)
+    page = window(hub, section, only, after, PAGE_MOST)
+    hub.broker.work.done += page.total // COLLECTED_A_UNIT + len(page.items) * ITEM_WORK
+    return {"items": exported(page.items, True), "next": page.end()}

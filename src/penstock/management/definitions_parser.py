@@ -1,0 +1,262 @@
+"""Definitions as they are read from a file: every key known, every value of its type, or an error with line and key.
+
+The format is RabbitMQ's (the export of its HTTP API, of rabbitmqctl and of its console). What it has and Penstock does
+not (users, permissions, parameters) is read over and counted, so that a file from there can be imported.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.errors import PreconditionFailed
+from penstock.management.json_position import line_of
+from penstock.management.json_reader import VALUE_OCTETS, JsonError, JsonReader
+
+BYTES_MOST: Final = 4 * 1024 * 1024
+ENTRIES_MOST: Final = 20_000
+"""The largest definitions that are imported at once: all of it is in memory until the last of it is made."""
+PARSE_WORK: Final = 500
+LOOKED_AT_ONCE: Final = 50
+LOOK_WORK: Final = 200
+"""Units of work of a step of reading, and entries that are looked at in a step, with their units."""
+NOTHING_IMPORTED: Final = "; nothing was imported"
+"""The end of what is told of a file that is wrong."""
+
+TEXT: Final = "a string"
+FLAG: Final = "true or false"
+OBJECT: Final = "an object"
+NUMBER: Final = "a whole number"
+ANY: Final = "anything"
+
+SECTIONS: Final[dict[str, dict[str, str]]] = {
+    "vhosts": {
+        "name": TEXT,
+        "description": ANY,
+        "tags": ANY,
+        "metadata": ANY,
+        "default_queue_type": ANY,
+        "limits": ANY,
+        "tracing": ANY,
+        "protected_from_deletion": ANY,
+    },
+    "exchanges": {
+        "name": TEXT,
+        "vhost": TEXT,
+        "type": TEXT,
+        "durable": FLAG,
+        "auto_delete": FLAG,
+        "internal": FLAG,
+        "arguments": OBJECT,
+    },
+    "queues": {
+        "name": TEXT,
+        "vhost": TEXT,
+        "type": TEXT,
+        "durable": FLAG,
+        "auto_delete": FLAG,
+        "arguments": OBJECT,
+    },
+    "bindings": {
+        "source": TEXT,
+        "vhost": TEXT,
+        "destination": TEXT,
+        "destination_type": TEXT,
+        "routing_key": TEXT,
+        "arguments": OBJECT,
+        "properties_key": ANY,
+    },
+    "policies": {
+        "name": TEXT,
+        "vhost": TEXT,
+        "pattern": TEXT,
+        "apply-to": TEXT,
+        "definition": OBJECT,
+        "priority": NUMBER,
+    },
+}
+"""What is imported, in the order in which it is made, with the keys and types of each entry."""
+NEEDED: Final = {
+    "vhosts": ("name",),
+    "exchanges": ("name", "type"),
+    "queues": ("name",),
+    "bindings": ("source", "destination", "destination_type"),
+    "policies": ("name", "pattern", "definition"),
+}
+NOT_IMPORTED: Final = ("users", "permissions", "topic_permissions", "parameters", "global_parameters")
+HEAD: Final = (
+    "rabbit_version",
+    "rabbitmq_version",
+    "rabbitmq_definition_format",
+    "product_name",
+    "product_version",
+    "original_vhost_name",
+    "original_cluster_name",
+    "explanation",
+    "description",
+    "metadata",
+    "default_queue_type",
+)
+"""What a file says about itself."""
+
+
+class Entry:
+    """One thing that a file defines."""
+
+    __slots__ = ("section", "index", "fields")
+
+    def __init__(self, section: str, index: int, fields: dict[str, object]) -> None:
+        self.section = section
+        self.index = index
+        self.fields = fields
+
+    def text(self, name: str, otherwise: str = "") -> str:
+        """Return a string."""
+        value = self.fields.get(name)
+        return value if isinstance(value, str) else otherwise
+
+    def flag(self, name: str, otherwise: bool = False) -> bool:
+        """Return true or false."""
+        value = self.fields.get(name)
+        return value if isinstance(value, bool) else otherwise
+
+    def table(self, name: str) -> dict[str, object]:
+        """Return an object."""
+        value = self.fields.get(name)
+        return value if isinstance(value, dict) else {}
+
+
+class ParsedDefinitions:
+    """What a file defines, in the order of the file, and what of it is read over; read in steps."""
+
+    def __init__(self, data: bytes, vhost: str | None) -> None:
+        """Take a file; `vhost` is the virtual host that entries are for which do not say it, None: they must."""
+        self.entries: dict[str, list[Entry]] = {section: [] for section in SECTIONS}
+        self.read_over: dict[str, int] = {}
+        """How many users and the like the file has."""
+        self.complete: bool = False
+        """Whether all has been read and is of its type."""
+        self._vhost = vhost
+        self._reader = JsonReader(data)
+        self._parsed: bool = False
+        self._lists: list[tuple[str, list[object]]] = []
+        """Sections whose entries are still to be looked at."""
+        self._next: int = 0
+
+    def read(self) -> i64:
+        """Read on; returns the units of work that it took. Raises PreconditionFailed (406) with line and key."""
+        if not self._parsed:
+            self._parse()
+            return PARSE_WORK
+        if not self._lists:
+            self.complete = True
+            return 1
+        section, given = self._lists[0]
+        end = min(self._next + LOOKED_AT_ONCE, len(given))
+        while self._next < end:
+            self.entries[section].append(_entry(self, section, self._next, given[self._next], self._vhost))
+            self._next += 1
+        if end == len(given):
+            del self._lists[0]
+            self._next = 0
+        return LOOK_WORK
+
+    def error(self, path: list[str | int], text: str) -> PreconditionFailed:
+        """Return the error for what stands at a place of the file."""
+        where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+        told = f"line {self._line(path)}" + (f", {where}" if where else "")
+        return PreconditionFailed(f"{told}: {text}{NOTHING_IMPORTED}")
+
+    def _parse(self) -> None:
+        reader = self._reader
+        if len(reader.data) > BYTES_MOST:
+            size = f"the definitions have {len(reader.data):,} octets; at once {BYTES_MOST:,} are imported"
+            raise PreconditionFailed(size + NOTHING_IMPORTED)
+        try:
+            self._parsed = reader.step()
+        except JsonError as error:
+            raise PreconditionFailed(f"{error}{NOTHING_IMPORTED}") from None
+        if not self._parsed:
+            return
+        if reader.has_halves:
+            raise PreconditionFailed(f"a string has half a character (a lone surrogate){NOTHING_IMPORTED}")
+        count = 0
+        for section, entries in reader.found.items():
+            count += self._section(section, entries)
+        if count > ENTRIES_MOST:
+            raise PreconditionFailed(
+                f"the file defines {count:,} things; at once {ENTRIES_MOST:,} are imported{NOTHING_IMPORTED}"
+            )
+
+    def _section(self, section: str, entries: object) -> int:
+        """Note a member of the file; returns how many things it defines."""
+        if section in HEAD:
+            return 0
+        if section not in SECTIONS and section not in NOT_IMPORTED:
+            raise self.error([section], _unknown(section, [*SECTIONS, *NOT_IMPORTED, *HEAD]))
+        if not isinstance(entries, list):
+            but = "" if section in NOT_IMPORTED else f", not {_shown(entries)}"  # Users have passwords.
+            raise self.error([section], f"must be a list{but}")
+        if section in NOT_IMPORTED:
+            self.read_over[section] = len(entries)
+            return 0
+        self._lists.append((section, entries))
+        return len(entries)
+
+    def _line(self, path: list[str | int]) -> int:
+        """Return the line of a section, an entry, or a key of an entry."""
+        reader, section = self._reader, path[0]
+        assert isinstance(section, str)
+        places = reader.places.get(section, [])
+        index = path[1] if len(path) > 1 else -1
+        if not isinstance(index, int) or not 0 <= index < len(places):
+            return reader.line(reader.starts.get(section, 0))
+        place = places[index]
+        entry = reader.data[place : place + VALUE_OCTETS].decode(errors="ignore")
+        return reader.line(place) + line_of(entry, path[2:]) - 1
+
+
+def _entry(found: ParsedDefinitions, section: str, index: int, fields: object, vhost: str | None) -> Entry:
+    known = SECTIONS[section]
+    place: list[str | int] = [section, index]
+    if not isinstance(fields, dict):
+        raise found.error(place, f"must be an object, not {_shown(fields)}")
+    for name, value in fields.items():
+        if name not in known:
+            raise found.error([*place, name], _unknown(name, list(known)))
+        kind = known[name]
+        if value == [] and kind == OBJECT:
+            fields[name] = {}  # RabbitMQ writes an empty object so at times.
+        elif not _is(value, kind):
+            raise found.error([*place, name], f"must be {kind}, not {_shown(value)}")
+    if "vhost" in known and "vhost" not in fields and vhost is not None:
+        fields["vhost"] = vhost
+    for name in (*NEEDED[section], "vhost") if "vhost" in known else NEEDED[section]:
+        if name not in fields:
+            raise found.error(place, f"lacks '{name}'")
+    return Entry(section, index, fields)
+
+
+def _is(value: object, kind: str) -> bool:
+    if kind == TEXT:
+        return isinstance(value, str)
+    if kind == FLAG:
+        return isinstance(value, bool)
+    if kind == OBJECT:
+        return isinstance(value, dict)
+    if kind == NUMBER:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return True
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; known are {', '.join(known)}"
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,0 +1,139 @@
+"""What is in effect for a thing and who said so, setting by setting: resolved anew for whoever asks, kept nowhere."""
+
+from __future__ import annotations
+
+from penstock.core.broker import Broker
+from penstock.core.queue.queue import Queue
+from penstock.core.settings.queue_settings import NO_RATE, UNBOUNDED, lengths_as_capacity
+from penstock.core.settings.thresholds import (
+    DEFAULT_RESUME_PERCENT,
+    DEFAULT_STOP_PERCENT,
+    absolute,
+    is_explicit,
+    number_or_none,
+)
+from penstock.flow.level import UNLIMITED, Level
+from penstock.flow.timers import NEVER
+from penstock.setting_names import SettingValue
+from penstock.setting_names.setting_names import SCOPES
+from penstock.setting_names.setting_value import ARGUMENT, DEFAULT, shown
+
+
+def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
+    """Return a queue's settings: each with its value (None is no limit, or for ever), and where that comes from."""
+    settings = queue.settings
+    words = broker.table.resolve_queue(queue.vhost, queue.name, settings.given)
+    rows: list[dict[str, object]] = []
+    if not settings.overflow.counts_ready:
+        words = lengths_as_capacity(queue.name, words)
+    for unit in ("messages", "bytes"):
+        rows += _marks(words, unit, queue)
+    for name, unit in (("max-length", "messages"), ("max-length-bytes", "bytes")):
+        if name in words:
+            row = _row(name, _level(settings.length, unit), words[name], "no limit")
+            rows.append({**row, "from": f"{row['from']}; of what is ready"})
+    policy = words.get("overflow")
+    implied = "its length goes by RabbitMQ's name" if queue.overflow.name == "drop-head" else "default"
+    rows.append(_row("overflow", queue.overflow.name, policy, implied))
+    times: list[tuple[str, object]] = [
+        ("hold-deadline", _or_none(settings.hold_deadline_s, NEVER)),
+        ("message-ttl", None if settings.message_ttl_s == NEVER else round(settings.message_ttl_s * 1000)),
+        ("expires", None if settings.expires_s == NEVER else round(settings.expires_s * 1000)),
+        (
+            "consumer-timeout",
+            None if settings.consumer_timeout_s == NEVER else round(settings.consumer_timeout_s * 1000),
+        ),
+        ("consumer-window-bytes", _or_none(float(settings.consumer_window_bytes), float(UNBOUNDED))),
+        ("consumer-max-rate", _or_none(settings.consumer_max_rate, NO_RATE)),
+        ("slow-consumer-rate", _or_none(settings.slow_consumer_rate, NO_RATE)),
+        ("slow-consumer-period", settings.slow_consumer_period_s),
+        ("slow-consumer-policy", settings.slow_consumer_policy),
+    ]
+    for name, value in times:
+        rows.append(_row(name, value, words.get(name), "default"))
+    return rows
+
+
+def scope_settings(broker: Broker, scope: str, name: str) -> list[dict[str, object]]:
+    """Return what is said about a thing that is no queue, and by whom; what nobody says is not in it.
+
+    Raises PreconditionFailed (406) for what two sources say and cannot both be meant.
+    """
+    words = broker.table.resolve(scope, name)
+    limits = broker.table.limits(scope, name)
+    rows: list[dict[str, object]] = []
+    thresholds = limits.thresholds
+    for setting in SCOPES[scope]:
+        word = words.get(setting)
+        value = None if word is None or word.none else word.raw
+        mark, _, unit = setting.partition("-")
+        if thresholds is not None and scope != "broker" and unit in ("messages", "bytes"):
+            levels = {"capacity": thresholds.capacity, "stop": thresholds.stop, "resume": thresholds.resume}
+            if mark in levels:
+                value = _level(levels[mark], unit)
+        if word is not None or value is not None:
+            rows.append(_row(setting, value, word, "follows from the capacity"))
+    return rows
+
+
+def _marks(words: dict[str, SettingValue], unit: str, queue: Queue) -> list[dict[str, object]]:
+    thresholds = queue.thresholds
+    capacity_name = "capacity-" + unit
+    capacity = words.get(capacity_name)
+    said = number_or_none(words.get("capacity-messages"))
+    if unit == "bytes" and said is not None and not is_explicit(capacity):
+        capacity = None
+    number = _level(thresholds.capacity, unit)
+    default = "default" if number is not None else "no limit"
+    rows = [_row(capacity_name, number, capacity, default)]
+    for mark, level, share in (
+        ("stop", thresholds.stop, DEFAULT_STOP_PERCENT),
+        ("resume", thresholds.resume, DEFAULT_RESUME_PERCENT),
+    ):
+        name = f"{mark}-{unit}"
+        word = absolute(words, mark, unit, number)
+        value = _level(level, unit)
+        if word is not None or value is None:
+            rows.append(_row(name, value, word, "no limit"))
+            continue
+        percent = words.get(mark + "-percent")
+        if number is None or (percent is not None and percent.none):
+            rows.append(_row(name, value, percent, "the stop"))
+            continue
+        otherwise = f"{share:g} % of the capacity, by default"
+        if mark == "resume" and value == _level(thresholds.stop, unit):
+            otherwise = "the stop"
+        elif mark == "stop" and value == _level(thresholds.resume, unit) and is_explicit(words.get(f"resume-{unit}")):
+            otherwise = "the resume, to which the default gives way"
+        rows.append(_row(name, value, percent, otherwise))
+    return rows
+
+
+def _row(setting: str, value: object, word: SettingValue | None, otherwise: str) -> dict[str, object]:
+    """One line: who said so, or (nobody did) what it follows from."""
+    if word is None:
+        return {"setting": setting, "value": value, "origin": DEFAULT, "from": otherwise}
+    said = f"{word.alias}={shown(word.raw)}"
+    row: dict[str, object] = {
+        "setting": setting,
+        "value": value,
+        "origin": word.origin,
+        "from": f"argument {said}" if word.origin == ARGUMENT else f"{word.source()}: {said}",
+        "name": word.alias,
+        "given": shown(word.raw),
+    }
+    if word.origin != ARGUMENT:
+        row["pattern"] = word.pattern
+        row["by"] = word.by
+    return row
+
+
+def _level(level: Level, unit: str) -> int | None:
+    number = int(level.messages) if unit == "messages" else int(level.bytes)
+    return None if number == UNLIMITED else number
+
+
+def _or_none(value: float, none: float) -> float | int | None:
+    if value == none:
+        return None
+    return int(value) if value.is_integer() else value

@@ -1,0 +1,208 @@
+"""The flow log's records, as plain data, made from the same effects that the log lines come from.
+
+Theory of operation. Crossings and blocks are one record each. What may happen with every message (refusals, losses,
+confirmations at their deadline) is added up, and becomes one record a second for each producer, gate and cause, with
+its count. Depths are sampled once a second, where depth or gate have changed since the last sample. So the records of a
+second are bounded by the producers, queues and crossings there are, not by the messages. The schema is documented in
+docs/flow-log.md and kept in `penstock.flowlog`; whoever writes the records adds its version.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.core.broker import Broker
+from penstock.core.effects import (
+    Blocked,
+    CloseSession,
+    ConfirmedLate,
+    Effect,
+    GateChanged,
+    Paging,
+    PublishRefused,
+    Stopped,
+    Unblocked,
+)
+from penstock.core.publish.blockable import Blockable
+from penstock.core.queue.queue import Queue
+from penstock.flow.gate import Gate, GateTransition
+from penstock.management.gate_descriptions import text_of
+from penstock.management.log_messages import gate_fields
+from penstock.protocols.common.slowed_connections import KIND, Wait
+
+RECORDS_KEPT: Final = 10_000
+"""Records kept until the shell takes them, after each turn; beyond, they are counted instead."""
+LOOKED_AT: Final = 5_000
+"""Queues looked at for a sample each second; where there are more, each has its turn every few seconds."""
+
+Record = dict[str, object]
+
+
+class Recorder:
+    """Makes the records of one broker."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.wall_offset: float = 0.0
+        """Added to monotonic seconds it gives seconds since the epoch; kept true by the shell."""
+        self._records: list[Record] = []
+        self._lost: int = 0
+        self._sums: dict[str, Record] = {}
+        """What is added up until the next second, by producer, gate and cause."""
+        self._to_look_at: list[Queue] = []
+
+    # What happened
+
+    def record(self, effect: Effect) -> None:
+        """Record what there is to record of an effect."""
+        if isinstance(effect, GateChanged):
+            self._cross(effect.transition)
+        elif isinstance(effect, Blocked):
+            if not effect.gate.frequent:
+                self._block("blocked", "CHN-1005", effect.producer, effect.gate, effect.now)
+        elif isinstance(effect, Unblocked):
+            if not effect.gate.frequent:
+                self._block("unblocked", "CHN-1006", effect.producer, effect.gate, effect.now)
+        elif isinstance(effect, Stopped):
+            self._block("stopped", "PST-1014", effect.producer, effect.gate, effect.now)
+        elif isinstance(effect, Paging):
+            self._page(effect)
+        elif isinstance(effect, PublishRefused):
+            self._add("refused", effect.producer, effect.gate, effect.cause, int(effect.messages), int(effect.bytes))
+        elif isinstance(effect, ConfirmedLate):
+            self._add("confirmed-late", effect.producer, effect.gate, "deadline", effect.messages, 0)
+        elif isinstance(effect, CloseSession):
+            record = self._at("channel-closed", self.broker.now)
+            record["producer"] = effect.producer.name
+            record["cause"] = str(effect.error)
+            self._keep(record)
+
+    def _cross(self, crossing: GateTransition) -> None:
+        record = self._of_gate("gate-closed" if crossing.closed else "gate-opened", crossing.gate, crossing.now)
+        record["id"] = text_of(crossing.gate).log_line(crossing)[0]
+        record["messages"] = int(crossing.messages)
+        record["bytes"] = int(crossing.bytes)
+        self._keep(record)
+
+    def _block(self, event: str, number: str, producer: Blockable, gate: Gate, now: float) -> None:
+        record = self._of_gate(event, gate, now)
+        record["id"] = number
+        record["producer"] = producer.name
+        self._keep(record)
+
+    def _page(self, effect: Paging) -> None:
+        event = "paging-started" if effect.started else "paging-stopped"
+        record = self._of_gate(event, effect.queue.gate, effect.now)
+        record["id"] = "PST-1010" if effect.started else "PST-1011"
+        record["messages"] = int(effect.messages)
+        record["bytes"] = int(effect.bytes)
+        self._keep(record)
+
+    def lost(self, queue: Queue) -> None:
+        """A queue's overflow policy dropped messages that were in it, or dead letters of it went nowhere."""
+        if queue.unreported.dropped:
+            self._dropped(queue, "QUE-1005", queue.overflow.name, int(queue.unreported.dropped))
+        if queue.unreported.letters:
+            self._dropped(queue, "PST-1009", "dead-letter", int(queue.unreported.letters))
+
+    def _dropped(self, queue: Queue, number: str, cause: str, count: int) -> None:
+        record = self._of_gate("dropped", queue.gate, self.broker.now)
+        record["id"] = number
+        record["cause"] = cause
+        record["count"] = count
+        record["messages"] = int(queue.depth_messages())
+        record["bytes"] = int(queue.depth_bytes())
+        self._keep(record)
+
+    def setting(self, name: str, change: str) -> None:
+        """A setting changed at run time: its name, and what from, what to and by whom in words."""
+        self._keep({**self._at("setting", self.broker.now), "setting": name, "cause": change})
+
+    def slowed(self, began: list[Wait], ceased: list[Wait]) -> None:
+        """Connections began, or ceased, to be slowed by their own work."""
+        for event, number, waits in (("blocked", "PST-1016", began), ("unblocked", "PST-1017", ceased)):
+            for wait in waits:
+                name = wait.connection.name()
+                record = self._at(event, self.broker.now)
+                self._keep({**record, "id": number, "kind": KIND, "gate": name, "producer": name})
+
+    # Once a second
+
+    def tick(self) -> None:
+        """Write down what was added up, and the depths that have changed."""
+        sums = self._sums
+        self._sums = {}
+        for record in sums.values():
+            self._keep(record)
+        if not self._to_look_at:
+            for vhost in self.broker.vhosts.values():
+                self._to_look_at.extend(vhost.queues.values())
+        look = self._to_look_at[:LOOKED_AT]
+        del self._to_look_at[:LOOKED_AT]
+        for queue in look:
+            if not queue.deleted:
+                self._sample(queue)
+
+    def _sample(self, queue: Queue) -> None:
+        gate, last = queue.gate, queue.unreported
+        messages, size = queue.depth_messages(), queue.depth_bytes()
+        same_depth = messages == last.sampled_messages and size == last.sampled_bytes
+        if same_depth and gate.open == last.sampled_open:
+            return
+        last.sampled_messages = messages
+        last.sampled_bytes = size
+        last.sampled_open = gate.open
+        record = self._of_gate("depth", gate, self.broker.now)
+        record["messages"] = int(messages)
+        record["bytes"] = int(size)
+        if queue.pages is not None:
+            record["paged_messages"] = int(queue.pages.messages)
+            record["paged_bytes"] = int(queue.pages.bytes)
+        record["unacknowledged"] = int(queue.unacked_messages)
+        record["open"] = gate.open
+        record["blocked"] = len(gate.blocked)
+        record["waiting"] = len(gate.waiters)
+        record["consumers"] = len(queue.consumers)
+        self._keep(record)
+
+    # The shell's
+
+    def take(self) -> list[Record]:
+        """Take the records; whoever takes them may keep them, for nobody else has them any more."""
+        records = self._records
+        if records:
+            self._records = []
+        if self._lost:
+            record = self._at("lost", self.broker.now)
+            record["count"] = self._lost
+            record["cause"] = f"more than {RECORDS_KEPT} records in one turn"
+            records.append(record)
+            self._lost = 0
+        return records
+
+    def _at(self, event: str, now: float) -> Record:
+        return {"event": event, "wall": round(now + self.wall_offset, 6), "mono": round(now, 6)}
+
+    def _of_gate(self, event: str, gate: Gate, now: float) -> Record:
+        return {**self._at(event, now), **gate_fields(gate)}
+
+    def _add(self, event: str, producer: Blockable, gate: Gate, cause: str, messages: int, bytes: int) -> None:
+        key = f"{event} {cause} {id(gate)} {producer.name}"
+        record = self._sums.get(key)
+        count, size = 0, 0
+        if record is None:
+            record = {**self._of_gate(event, gate, self.broker.now), "producer": producer.name, "cause": cause}
+            self._sums[key] = record
+        else:
+            before, bytes_before = record["count"], record["count_bytes"]
+            assert isinstance(before, int)
+            assert isinstance(bytes_before, int)
+            count, size = before, bytes_before
+        record["count"] = count + messages
+        record["count_bytes"] = size + bytes
+
+    def _keep(self, record: Record) -> None:
+        if len(self._records) < RECORDS_KEPT:
+            self._records.append(record)
+        else:
+            self._lost += 1

@@ -1,0 +1,233 @@
+"""Lists of what there is: all of a kind, to be shaped a few at a time, so that no list keeps the broker from its work.
+
+`window` takes references to some of them, which is cheap however many there are; `shape` makes one of them plain data.
+The control operation `list` answers a page of at most `PAGE_MOST`; who wants all asks for one after the other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.cursor import Cursor
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.binding import EXCHANGE, QUEUE, Binding
+from penstock.core.routing.exchange import Exchange
+from penstock.core.vhost import VirtualHost
+from penstock.errors import PreconditionFailed
+from penstock.flow.work import Steps, finish
+from penstock.management import rabbitmq_json
+from penstock.management.control_request import ControlRequest
+from penstock.management.rabbitmq_json import SUMMED_A_UNIT, Shape
+from penstock.protocols.amqp091.channel import Channel
+from penstock.protocols.amqp091.connection import Connection
+
+if TYPE_CHECKING:
+    from penstock.driver.driver import BrokerDriver
+
+KINDS: Final = ("queues", "exchanges", "bindings", "connections", "channels", "consumers", "cursors", "vhosts")
+PAGE_MOST: Final = 500
+"""Things in one answer of the control operation `list`."""
+ITEM_WORK: Final = 10
+COLLECTED_A_UNIT: Final = 50
+"""Units of work of one thing that is shown, and things that are only passed over to the unit."""
+QUEUES_AT_ONCE: Final = 500
+"""Queues that are looked at for consumers between two looks at the share."""
+
+
+class Item:
+    """One thing of a list; `name` is what lists may be ordered by."""
+
+    __slots__ = ("name", "vhost", "thing")
+
+    def __init__(self, name: str, vhost: VirtualHost | None, thing: object) -> None:
+        self.name = name
+        self.vhost = vhost
+        self.thing = thing
+
+
+class Window:
+    """A part of a long list: so many things at most, after so many others. What goes before is passed over, unseen."""
+
+    def __init__(self, after: int, count: int) -> None:
+        self.items: list[Item] = []
+        self.total: int = 0
+        """Things in the whole list."""
+        self._after = after
+        self._count = count
+
+    def offer(self, vhost: VirtualHost, things: Collection[object]) -> None:
+        """Take from these what falls into the window; they come after what was offered before."""
+        first = max(self._after - self.total, 0)
+        room = self._count - len(self.items)
+        if room > 0 and first < len(things):
+            for thing in itertools.islice(things, first, first + room):
+                self.items.append(Item(name_of(thing), vhost, thing))
+        self.total += len(things)
+
+    def end(self) -> int | None:
+        """Return after how many things the next window begins; None if this is the last one."""
+        end = self._after + self._count
+        return end if end < self.total else None
+
+
+def name_of(thing: object) -> str:
+    """Return what a thing is ordered by in lists."""
+    if isinstance(thing, Queue | Exchange | VirtualHost | Cursor):
+        return thing.name
+    if isinstance(thing, Binding):
+        return thing.source.name
+    if isinstance(thing, Consumer):
+        return thing.queue.name
+    if isinstance(thing, Channel):
+        return thing.producer.name
+    return thing.name() if isinstance(thing, Connection) else ""
+
+
+def consumers_steps(hub: BrokerDriver, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
+    """Return a window of the consumers of one virtual host or of all (None), queue by queue."""
+    found = Window(after, count)
+    work = hub.broker.work
+    for each in list(hub.broker.vhosts.values()) if vhost is None else [vhost]:
+        queues = list(each.queues.values())
+        for start in range(0, len(queues), QUEUES_AT_ONCE):
+            for queue in queues[start : start + QUEUES_AT_ONCE]:
+                if queue.consumers:
+                    found.offer(each, queue.consumers)
+            work.done += 1 + QUEUES_AT_ONCE // COLLECTED_A_UNIT
+            if work.used_up():
+                yield
+    return found
+
+
+def window_steps(hub: BrokerDriver, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
+    """Return a window of all of a kind; that of consumers is cut into steps, for all queues are looked at."""
+    if kind == "consumers":
+        return (yield from consumers_steps(hub, vhost, after, count))
+    found = window(hub, kind, vhost, after, count)
+    hub.broker.work.done += found.total // COLLECTED_A_UNIT
+    return found
+
+
+def window(hub: BrokerDriver, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Window:
+    """Return a window of all of a kind, of one virtual host or of all (None), in the order in which they were made."""
+    if kind == "consumers":
+        return finish(consumers_steps(hub, vhost, after, count))
+    found = Window(after, count)
+    vhosts = list(hub.broker.vhosts.values()) if vhost is None else [vhost]
+    if kind in ("connections", "channels"):
+        for connection in hub.connections.values():
+            its = connection.vhost
+            if its is not None and (vhost is None or its is vhost):  # Else it is not open yet, or elsewhere.
+                found.offer(its, [connection] if kind == "connections" else connection.channels.values())
+        return found
+    if kind == "cursors":
+        for cursor in hub.control.cursors.values():
+            if vhost is None or cursor.vhost == vhost.name:
+                found.offer(hub.broker.vhosts[cursor.vhost], [cursor])
+        return found
+    for each in vhosts:
+        if kind == "vhosts":
+            found.offer(each, [each])
+        elif kind == "exchanges":
+            found.offer(each, each.exchanges.values())
+        else:
+            found.offer(each, each.queues.values())  # Among bindings: every queue's to the default exchange.
+            if kind == "bindings":
+                for exchange in each.exchanges.values():
+                    found.offer(each, exchange.bindings.values())
+    return found
+
+
+def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None) -> list[Item]:
+    """Return the bindings that lead to a queue, its own to the default exchange included, or to an exchange."""
+    found: list[Item] = []
+    if queue is not None:
+        found.append(Item(queue.name, vhost, queue))
+        leading = vhost.bindings.to(QUEUE, queue.name)
+    else:
+        leading = [] if target is None else vhost.bindings.to(EXCHANGE, target.name)
+    return found + [Item(binding.source.name, vhost, binding) for binding in leading]
+
+
+def shape(hub: BrokerDriver, item: Item) -> Shape:
+    """Return one thing of a list as plain data. A queue among bindings stands for its binding to the default one."""
+    thing = item.thing
+    vhost = item.vhost
+    assert vhost is not None
+    if isinstance(thing, Queue):
+        return rabbitmq_json.queue_of(thing, hub)
+    if isinstance(thing, Exchange):
+        return rabbitmq_json.exchange_of(vhost, thing)
+    if isinstance(thing, Binding):
+        return rabbitmq_json.binding_of(vhost, thing)
+    if isinstance(thing, Channel):
+        return rabbitmq_json.channel_of(thing, hub)
+    if isinstance(thing, Consumer):
+        return rabbitmq_json.consumer_of(thing, hub)
+    if isinstance(thing, Cursor):
+        return rabbitmq_json.cursor_of(thing, hub)
+    if isinstance(thing, VirtualHost):
+        return rabbitmq_json.virtual_host(thing, hub)
+    assert isinstance(thing, Connection)
+    return rabbitmq_json.connection_of(thing, hub)
+
+
+def shape_binding(hub: BrokerDriver, item: Item) -> Shape:
+    """Return one item of `bindings` as plain data."""
+    thing = item.thing
+    return rabbitmq_json.default_binding(thing) if isinstance(thing, Queue) else shape(hub, item)
+
+
+def answer_steps(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
+    """list {kind, after, count, everywhere}: a page of a list, and where the next one begins (null: that was all).
+
+    The connection that asks, and what is its own alone, is left out. The page begins `after` so many things; what is
+    declared or deleted between two pages, or while one is made, may shift the others by one.
+    """
+    kind = request.text("kind")
+    if kind not in KINDS:
+        raise PreconditionFailed(f"'kind' must be one of {', '.join(KINDS)}, not '{kind}'")
+    after = request.amount("after", 0)
+    count = max(min(request.amount("count", PAGE_MOST), PAGE_MOST), 1)
+    everywhere = request.fields.get("everywhere") is True or kind == "vhosts"
+    page = yield from window_steps(hub, kind, None if everywhere else request.vhost, after, count)
+    making = shape_binding if kind == "bindings" else shape
+    items: list[Shape] = []
+    for item in page.items:
+        if not _of_asker(item, request) and not _is_gone(item):
+            items.append(making(hub, item))
+        hub.broker.work.done += _work_of(item)
+        if hub.broker.work.used_up():
+            yield
+    return {"items": items, "next": page.end(), "total": page.total}
+
+
+def _work_of(item: Item) -> int:
+    """Return the units of work of one thing: a virtual host is shown with the sums over its queues."""
+    thing = item.thing
+    return ITEM_WORK + (len(thing.queues) // SUMMED_A_UNIT if isinstance(thing, VirtualHost) else 0)
+
+
+def _is_gone(item: Item) -> bool:
+    """Tell whether a queue, or the queue of a consumer, was deleted since it was collected."""
+    thing = item.thing
+    queue = thing.queue if isinstance(thing, Consumer) else thing
+    return isinstance(queue, Queue) and queue.deleted
+
+
+def _of_asker(item: Item, request: ControlRequest) -> bool:
+    """Tell whether it is the connection that asks, or belongs to it: the queue for its answers, its channel."""
+    asker = request.connection
+    thing = item.thing
+    if asker is None:
+        return False
+    if isinstance(thing, Queue):
+        return thing.owner is asker
+    if isinstance(thing, Channel):
+        return thing.connection is asker
+    if isinstance(thing, Consumer):
+        return thing.queue.owner is asker
+    return thing is asker

@@ -1,0 +1,164 @@
+"""What people are told, in the words of Broker-J's operational log, so that existing scrapers work.
+
+Templates: Queue_logmessages.properties and Channel_logmessages.properties of Broker-J. Each line is told exactly once
+for each crossing, and carries the same as fields, for whoever reads logs by machine.
+"""
+
+from __future__ import annotations
+
+from penstock.core.effects import Paging
+from penstock.core.publish.blockable import Blockable
+from penstock.core.queue.queue import Queue
+from penstock.flow.gate import Gate, GateTransition
+from penstock.flow.timers import NEVER
+from penstock.management.gate_descriptions import amount, text_of
+from penstock.protocols.common.lost_publishes import Losses
+from penstock.protocols.common.slowed_connections import KIND, Wait
+
+
+class LogLine:
+    """A log line. The fields become attributes of its `logging.LogRecord` (docs/flow-log.md); empty for free text."""
+
+    __slots__ = ("text", "fields", "now")
+
+    def __init__(self, text: str, fields: dict[str, object]) -> None:
+        self.text = text
+        self.fields = fields
+        self.now: float = 0.0
+        """When it happened: seconds of the broker's monotonic clock; the hub sets it."""
+
+
+def gate_fields(gate: Gate) -> dict[str, object]:
+    """Return which gate it is: its kind and name, and the virtual host and queue where it belongs to one."""
+    fields: dict[str, object] = {"kind": gate.kind, "gate": gate.name}
+    vhost = text_of(gate).vhost(gate)
+    if vhost is not None:
+        fields["vhost"] = vhost
+    if isinstance(gate.owner, Queue):
+        fields["queue"] = gate.name
+    return fields
+
+
+def crossed(crossing: GateTransition) -> LogLine:
+    """Return the line of a gate that closed or opened (QUE-1003, QUE-1004; PST-... for gates that are no queue's)."""
+    gate = crossing.gate
+    words = text_of(gate)
+    number, text = words.log_line(crossing)
+    return LogLine(
+        f"{words.subject(gate)} {number} : {text}",
+        {"id": number, **gate_fields(gate), "messages": int(crossing.messages), "bytes": int(crossing.bytes)},
+    )
+
+
+def dropped(queue: Queue) -> LogLine:
+    """Return the line of what a queue's overflow policy dropped or refused since the last such line (QUE-1005)."""
+    count = int(queue.unreported.dropped + queue.unreported.refused)
+    capacity = queue.thresholds.capacity
+    return LogLine(
+        f"{text_of(queue.gate).subject(queue.gate)} QUE-1005 : Dropped : {count:,} messages, "
+        f"Depth : {amount(queue.depth_bytes())} bytes, {amount(queue.depth_messages())} messages, "
+        f"Capacity : {amount(capacity.bytes)} bytes, {amount(capacity.messages)} messages",
+        {
+            "id": "QUE-1005",
+            **gate_fields(queue.gate),
+            "count": count,
+            "messages": int(queue.depth_messages()),
+            "bytes": int(queue.depth_bytes()),
+        },
+    )
+
+
+def paging(effect: Paging) -> LogLine:
+    """Return the line of a queue that begins to send messages to the disk, or has none there any more."""
+    queue = effect.queue
+    size = f"Size : {amount(effect.bytes)} bytes, Messages : {amount(effect.messages)}"
+    capacity = queue.thresholds.capacity
+    bound = f"Capacity : {amount(capacity.bytes)}, Message Capacity : {amount(capacity.messages)}"
+    number, text = (
+        ("PST-1010", f"Paging Started : {size}, {bound}")
+        if effect.started
+        else ("PST-1011", f"Paging Stopped : {size}")
+    )
+    fields = {"id": number, **gate_fields(queue.gate), "messages": int(effect.messages), "bytes": int(effect.bytes)}
+    return LogLine(f"{text_of(queue.gate).subject(queue.gate)} {number} : {text}", fields)
+
+
+def letters_lost(queue: Queue) -> LogLine:
+    """Return the line of dead letters that went nowhere since the last such line."""
+    count = int(queue.unreported.letters)
+    exchange = queue.settings.dead_letter_exchange
+    return LogLine(
+        f"{text_of(queue.gate).subject(queue.gate)} PST-1009 : Dead Letters Lost : {count:,} messages, "
+        f"Dead Letter Exchange : '{exchange or ''}'",
+        {"id": "PST-1009", **gate_fields(queue.gate), "count": count},
+    )
+
+
+def blocked(producer: Blockable, gate: Gate) -> LogLine:
+    """Return the line of a producer that was blocked (CHN-1005)."""
+    return _channel(
+        producer.name, "CHN-1005", f"Flow Control Enforced ({text_of(gate).label(gate)})", gate_fields(gate)
+    )
+
+
+def unblocked(producer: Blockable, gate: Gate) -> LogLine:
+    """Return the line of a producer that a gate does not block any more (CHN-1006)."""
+    return _channel(producer.name, "CHN-1006", "Flow Control Removed", gate_fields(gate))
+
+
+def stopped(producer: Blockable, gate: Gate, patience_s: float) -> LogLine:
+    """Return the line of a producer that has waited its whole hold deadline at a gate (PST-1014)."""
+    text = f"Publisher Stopped ({text_of(gate).label(gate)}) : it has waited its hold deadline of {patience_s:g} s"
+    return _channel(producer.name, "PST-1014", text, gate_fields(gate))
+
+
+def slowed(wait: Wait, now: float) -> LogLine:
+    """Return the line of a connection whose input waits for its share of a turn most of the time (PST-1016)."""
+    return _slowed(wait, "PST-1016", f"Slowed By Its Own Work : {wait.clause(now)}")
+
+
+def slowed_no_more(wait: Wait) -> LogLine:
+    """Return the line of a connection that is not slowed by its own work any more (PST-1017)."""
+    return _slowed(wait, "PST-1017", "Slowed By Its Own Work No More")
+
+
+def _slowed(wait: Wait, number: str, text: str) -> LogLine:
+    name = wait.connection.name()
+    return LogLine(f"[{name}] {number} : {text}", {"id": number, "kind": KIND, "gate": name})
+
+
+def deliveries(channel: str, started: bool) -> LogLine:
+    """Return the line of a client that lets its deliveries go on, or stops them, by channel.flow (CHN-1002)."""
+    return _channel(channel, "CHN-1002", f"Flow {'Started' if started else 'Stopped'}", {"started": started})
+
+
+def slow(consumer: str, channel: str, rate: float, least: float, cancelled: bool) -> LogLine:
+    """Return the line of a consumer that settles less than its queue asks for (Artemis' slow-consumer-policy)."""
+    end = "cancelled" if cancelled else "messages wait for it"
+    text = f"Slow Consumer {consumer} : {rate:.3g} messages/s, Least : {least:g}, {end}"
+    return _channel(channel, "PST-1008", text, {"consumer": consumer, "rate": rate, "least": least})
+
+
+def ignored(channel: str) -> LogLine:
+    """Return the line of a channel that goes on publishing after it was told to stop by channel.flow (CHN-1012)."""
+    return _channel(channel, "CHN-1012", "Flow Control Ignored. Channel will be closed.", {})
+
+
+def held_unconfirmed(channel: str, deadline_s: float) -> LogLine:
+    """Return the line of a publisher without confirms that is held: what it risks (PST-1018), once a connection."""
+    until = "as long as it takes" if deadline_s == NEVER else f"up to {deadline_s:g} s"
+    text = f"Held Without Confirms : {until}, then lost, and lost if the connection is reset; publisher confirms tell"
+    return _channel(channel, "PST-1018", text, {})
+
+
+def lost(connection: str, losses: Losses) -> LogLine:
+    """Return the line of held publishes that never went in, for their connection or channel has ended (PST-1019)."""
+    count = int(losses.messages)
+    return LogLine(
+        f"[{connection}] PST-1019 : Publishes Lost : {count:,} messages, {int(losses.bytes):,} bytes : {losses.told()}",
+        {"id": "PST-1019", "connection": connection, "count": count, "bytes": int(losses.bytes)},
+    )
+
+
+def _channel(name: str, number: str, text: str, fields: dict[str, object]) -> LogLine:
+    return LogLine(f"[{name}] {number} : {text}", {"id": number, "producer": name, **fields})

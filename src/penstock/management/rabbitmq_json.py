@@ -1,0 +1,339 @@
+"""What the broker is, in the shape of RabbitMQ's HTTP API: its names of fields and its types, for its tools.
+
+Read from what decides, as views.py is. A field of RabbitMQ's that is not counted here is left out, never guessed:
+docs/http.md says which. What Penstock alone has stands under `penstock`.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote_plus
+
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.cursor import Cursor
+from penstock.core.consume.rotation import has_exclusive, single_active
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.binding import Binding
+from penstock.core.routing.exchange import Exchange
+from penstock.core.routing.route_lookup import CONTROL_EXCHANGE
+from penstock.core.vhost import VirtualHost
+from penstock.management import views
+from penstock.protocols.amqp091.channel import Channel
+from penstock.protocols.amqp091.connection import Connection
+
+if TYPE_CHECKING:
+    from penstock.driver.driver import BrokerDriver
+
+Shape = dict[str, object]
+
+API_VERSION: Final = "4.0.0"
+"""Version of RabbitMQ whose HTTP API and definitions ours follow: its tools ask."""
+EXCHANGE_TYPES: Final = ("direct", "fanout", "headers", "topic")
+CURSOR_QUEUES_SHOWN: Final = 100
+"""Queues of a cursor in one answer; the others are counted."""
+SUMMED_A_UNIT: Final = 10
+"""Queues whose depths are summed up with one unit of work."""
+CONSUMERS_DETAILED: Final = 1000
+"""Consumers in the answer about one queue or channel; `/api/consumers` lists all."""
+
+
+def plain(value: object) -> object:
+    """Return a value of a field table as JSON has it: octets that are no text with replacement characters."""
+    if isinstance(value, dict):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    return str(value)  # A timestamp or a decimal.
+
+
+def virtual_host(vhost: VirtualHost, hub: BrokerDriver) -> Shape:
+    """Return a virtual host, with the sums over its queues."""
+    ready, unacked, total = depths(vhost.queues.values())
+    return {
+        "name": vhost.name,
+        "description": "",
+        "tags": [],
+        "default_queue_type": "classic",
+        "metadata": {"description": "", "tags": []},
+        "tracing": False,
+        "cluster_state": {hub.node: "running"},
+        "messages": total,
+        "messages_ready": ready,
+        "messages_unacknowledged": unacked,
+    }
+
+
+def depths(queues: Iterable[Queue]) -> tuple[int, int, int]:
+    """Return messages ready, unacknowledged and in all, of queues."""
+    total, unacked = 0, 0
+    for queue in queues:
+        total += int(queue.depth_messages())
+        unacked += int(queue.unacked_messages)
+    return total - unacked, unacked, total
+
+
+def queue_of(queue: Queue, hub: BrokerDriver) -> Shape:
+    """Return a queue, as a listing has it."""
+    consumers = queue.consumers
+    exclusive = next(iter(consumers)).tag if has_exclusive(queue) else None
+    active = single_active(queue)
+    kind = queue.arguments.get("x-queue-type")
+    view = views.queue_view(queue, hub.broker.now)
+    del view["queue"], view["vhost"]
+    found: Shape = {
+        "name": queue.name,
+        "vhost": queue.vhost,
+        "durable": queue.durable,
+        "auto_delete": queue.auto_delete,
+        "exclusive": queue.owner is not None,
+        "arguments": plain(queue.arguments),
+        "type": kind if isinstance(kind, str) else "classic",
+        "node": hub.node,
+        "state": "running",
+        "policy": None,
+        "operator_policy": None,
+        "effective_policy_definition": {},
+        "messages": int(queue.depth_messages()),
+        "messages_ready": int(queue.depth_messages() - queue.unacked_messages),
+        "messages_unacknowledged": int(queue.unacked_messages),
+        "messages_ram": int(queue.messages),
+        "messages_paged_out": int(queue.depth_messages() - queue.messages),
+        "consumers": len(consumers),
+        "exclusive_consumer_tag": exclusive,
+        "single_active_consumer_tag": None if active is None else active.tag,
+        "penstock": view,
+    }
+    if queue.tail:
+        found["message_stats"] = {"publish": int(queue.tail)}
+    if isinstance(queue.owner, Connection):
+        found["owner_pid_details"] = _connection_details(queue.owner)
+    return found
+
+
+def queue_in_full(queue: Queue, hub: BrokerDriver) -> Shape:
+    """Return a queue with its consumers, as a question about this one has it."""
+    found = queue_of(queue, hub)
+    found["consumer_details"] = [consumer_of(consumer, hub) for consumer in islice(queue.consumers, CONSUMERS_DETAILED)]
+    return found
+
+
+def exchange_of(vhost: VirtualHost, exchange: Exchange) -> Shape:
+    """Return an exchange."""
+    return {
+        "name": exchange.name,
+        "vhost": vhost.name,
+        "type": exchange.kind,
+        "durable": exchange.durable,
+        "auto_delete": exchange.auto_delete,
+        "internal": exchange.internal or exchange.name == CONTROL_EXCHANGE,
+        "arguments": plain(exchange.arguments),
+    }
+
+
+def binding_of(vhost: VirtualHost, binding: Binding) -> Shape:
+    """Return a binding."""
+    target = binding.queue.name if binding.queue is not None else ""
+    if binding.exchange is not None:
+        target = binding.exchange.name
+    return {
+        "source": binding.source.name,
+        "vhost": vhost.name,
+        "destination": target,
+        "destination_type": "queue" if binding.exchange is None else "exchange",
+        "routing_key": binding.key,
+        "arguments": plain(binding.arguments),
+        "properties_key": properties_key(binding.key, binding.arguments),
+    }
+
+
+def default_binding(queue: Queue) -> Shape:
+    """Return the binding that every queue has to the default exchange, by its name."""
+    return {
+        "source": "",
+        "vhost": queue.vhost,
+        "destination": queue.name,
+        "destination_type": "queue",
+        "routing_key": queue.name,
+        "arguments": {},
+        "properties_key": properties_key(queue.name, {}),
+    }
+
+
+def properties_key(key: str, arguments: dict[str, object]) -> str:
+    """Return the name that a binding has in RabbitMQ's URLs: its key, and a hash of its arguments where it has any."""
+    if not arguments:
+        return quote_plus(key) or "~"
+    told = json.dumps(plain(arguments), sort_keys=True).encode()
+    return f"{quote_plus(key)}~{binascii.crc32(told):08x}"
+
+
+def consumer_of(consumer: Consumer, hub: BrokerDriver) -> Shape:
+    """Return a consumer, with what keeps messages from it."""
+    channel = consumer.session
+    assert isinstance(channel, Channel)
+    view = views.consumer_view(consumer)
+    single = consumer.queue.features.single_active
+    active = not single or single_active(consumer.queue) is consumer
+    return {
+        "consumer_tag": consumer.tag,
+        "queue": {"name": consumer.queue.name, "vhost": consumer.queue.vhost},
+        "channel_details": _channel_details(channel, hub),
+        "ack_required": not consumer.no_ack,
+        "exclusive": consumer.exclusive,
+        "prefetch_count": int(consumer.credit.window),
+        "active": active,
+        "activity_status": ("single_active" if active else "waiting") if single else "up",
+        "arguments": plain(consumer.arguments),
+        "penstock": {name: view[name] for name in ("unacknowledged", "delivered", "obstacles")},
+    }
+
+
+def cursor_of(cursor: Cursor, hub: BrokerDriver) -> Shape:
+    """Return a cursor: how far it has come in each of its queues, and when its holder asked last."""
+    queues: list[Shape] = []
+    unsettled = 0
+    for position in cursor.positions.values():
+        unsettled += int(position.queue.tail - position.settled)
+        if len(queues) < CURSOR_QUEUES_SHOWN:
+            queues.append(
+                {
+                    "queue": position.queue.name,
+                    "settled": int(position.settled),
+                    "planned": int(position.planned),
+                    "tail": int(position.queue.tail),
+                    "deleted": position.queue.deleted,
+                }
+            )
+    return {
+        "name": cursor.name,
+        "vhost": cursor.vhost,
+        "queues": queues,
+        "more_queues": len(cursor.positions) - len(queues),
+        "unsettled": unsettled,
+        "polling": cursor.polling,
+        "asked_s_ago": max(hub.broker.now - cursor.touched, 0.0) if cursor.touched else None,
+    }
+
+
+def connection_of(connection: Connection, hub: BrokerDriver) -> Shape:
+    """Return a connection. Its name is the one that the log and `penstock why` have for it."""
+    host, port = _split(connection.peer.address)
+    ours, at = _split(connection.peer.local)
+    vhost = connection.vhost
+    return {
+        "name": connection.name(),
+        "user": connection.user,
+        "vhost": "" if vhost is None else vhost.name,
+        "node": hub.node,
+        "type": "network",
+        "protocol": "AMQP 0-9-1",
+        "auth_mechanism": connection.peer.mechanism,
+        "state": _state(connection),
+        "channels": len(connection.channels),
+        "channel_max": connection.channel_max,
+        "frame_max": int(connection.frame_max),
+        "timeout": connection.heartbeat_s,
+        "connected_at": round((connection.opened_at + hub.control.wall_offset) * 1000),
+        "peer_host": host,
+        "peer_port": port,
+        "host": ours,
+        "port": at,
+        "ssl": False,
+        "client_properties": plain(connection.peer.properties),
+        "user_provided_name": plain(connection.peer.properties.get("connection_name")),
+        "penstock": {
+            "number": connection.number,
+            "blocked": connection.blocking > 0,
+            "paused": connection.may_pause(),
+            "held": {"messages": int(connection.holding.messages), "bytes": int(connection.holding.bytes)},
+        },
+    }
+
+
+def _state(connection: Connection) -> str:
+    """Return RabbitMQ's word for the state: who is blocked by a gate is `blocked` there, by whatever it is blocked."""
+    if connection.state == "running" and connection.blocking > 0:
+        return "blocked"
+    return connection.state
+
+
+def channel_of(channel: Channel, hub: BrokerDriver) -> Shape:
+    """Return a channel."""
+    producer = channel.producer
+    connection = channel.connection
+    unconfirmed = 0
+    for pending in producer.confirms.pending:
+        unconfirmed += pending.publishes()
+    view = views.producer_view(producer, hub.broker.now)
+    stats: Shape = {"deliver_get": int(channel.next_tag) - 1}
+    if producer.confirming:
+        stats["publish"] = int(producer.confirms.published)
+    found: Shape = {
+        "name": producer.name,
+        "number": int(channel.number),
+        "user": connection.user,
+        "vhost": channel.vhost.name,
+        "node": hub.node,
+        "connection_details": _connection_details(connection),
+        "consumer_count": len(channel.consumers),
+        "prefetch_count": int(channel.prefetch),
+        "global_prefetch_count": int(channel.credit.window),
+        "confirm": producer.confirming,
+        "transactional": channel.transaction is not None,
+        "messages_unacknowledged": channel.unsettled(),
+        "messages_unconfirmed": unconfirmed,
+        "state": "running",
+        "penstock": {
+            name: view[name] for name in ("held", "withheld", "waits_at", "blocked_by", "times_blocked", "blocked_s")
+        },
+    }
+    if any(stats.values()):
+        found["message_stats"] = stats
+    return found
+
+
+def channel_in_full(channel: Channel, hub: BrokerDriver) -> Shape:
+    """Return a channel with its consumers."""
+    found = channel_of(channel, hub)
+    consumers = islice(channel.consumers.values(), CONSUMERS_DETAILED)
+    found["consumer_details"] = [consumer_of(consumer, hub) for consumer in consumers]
+    return found
+
+
+def exchange_types() -> list[Shape]:
+    """Return the types of exchanges there are."""
+    return [
+        {"name": kind, "description": f"AMQP {kind} exchange, as per the AMQP specification", "enabled": True}
+        for kind in EXCHANGE_TYPES
+    ]
+
+
+def _channel_details(channel: Channel, hub: BrokerDriver) -> Shape:
+    host, port = _split(channel.connection.peer.address)
+    return {
+        "name": channel.producer.name,
+        "number": int(channel.number),
+        "user": channel.connection.user,
+        "node": hub.node,
+        "connection_name": channel.connection.name(),
+        "peer_host": host,
+        "peer_port": port,
+    }
+
+
+def _connection_details(connection: Connection) -> Shape:
+    host, port = _split(connection.peer.address)
+    return {"name": connection.name(), "peer_host": host, "peer_port": port}
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host, int(port) if port.isdecimal() else 0

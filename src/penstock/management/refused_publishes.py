@@ -1,0 +1,123 @@
+"""Publishes that were refused, with their reasons: the last of each connection, and a log line a second.
+
+A nack carries no reason. It is kept for `penstock why --connection`, and logged: at most one line a second for each
+channel, gate and cause, with the count (PST-1015).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.core.effects import PublishRefused
+from penstock.core.publish import admission
+from penstock.core.publish.refusal_reason import clause
+from penstock.core.queue.queue import Queue
+from penstock.management.log_messages import LogLine, gate_fields
+
+KEPT: Final = 10
+"""Refusals kept of each connection; those of one channel with one cause are one, with a count."""
+TOLD: Final = 100
+"""Log lines a second; what is refused beyond is counted in one more line."""
+
+
+class Refusal:
+    """Publishes of one channel, refused for one cause at one gate; `reason` is that of the last of them."""
+
+    __slots__ = ("producer", "fields", "cause", "reason", "count", "bytes", "now")
+
+    def __init__(self, effect: PublishRefused) -> None:
+        self.producer = effect.producer.name
+        self.fields = gate_fields(effect.gate)
+        self.cause = effect.cause
+        self.reason = ""
+        self.count: int = 0
+        self.bytes: int = 0
+        self.now: float = 0.0
+        """Monotonic seconds of the last of them."""
+
+    def add(self, effect: PublishRefused, reason: str, now: float) -> None:
+        """Count what was refused for the same cause."""
+        self.reason = reason
+        self.count += int(effect.messages)
+        self.bytes += int(effect.bytes)
+        self.now = now
+
+    def sentence(self, now: float) -> str:
+        """Return the refusal in one sentence."""
+        were = "publish was" if self.count == 1 else "publishes were"
+        when = f"{now - self.now:.1f} s ago" if self.count == 1 else f"the last {now - self.now:.1f} s ago"
+        return f"{self.producer}: {self.count:,} {were} refused ({self.bytes:,} bytes), {when}: {self.reason}"
+
+    def plain(self, now: float) -> dict[str, object]:
+        """Return the refusal as plain data."""
+        return {
+            "producer": self.producer,
+            **self.fields,
+            "cause": self.cause,
+            "reason": self.reason,
+            "count": self.count,
+            "count_bytes": self.bytes,
+            "seconds_ago": now - self.now,
+        }
+
+    def note(self) -> LogLine:
+        """Return the log line (PST-1015)."""
+        text = f"Publishes Refused : {self.count:,} messages, {self.bytes:,} bytes : {self.reason}"
+        fields = {"id": "PST-1015", "producer": self.producer, **self.fields, "cause": self.cause, "count": self.count}
+        return LogLine(f"[{self.producer}] PST-1015 : {text}", fields)
+
+
+class RefusedPublishes:
+    """All of one broker."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, dict[str, Refusal]] = {}
+        """By the connection's number, and by channel, gate and cause; the latest is the last."""
+        self._untold: dict[str, Refusal] = {}
+        self._more: int = 0
+        """Publishes refused since the last lines that found no place in `_untold`."""
+
+    def add(self, effect: PublishRefused, connection: int | None, now: float) -> None:
+        """Note a refusal; `connection` is the number of the publisher's connection, None without one."""
+        key = f"{effect.producer.name} {id(effect.gate)} {effect.cause}"
+        reason = reason_of(effect)
+        if key in self._untold or len(self._untold) < TOLD:
+            self._untold.setdefault(key, Refusal(effect)).add(effect, reason, now)
+        else:
+            self._more += int(effect.messages)
+        if connection is not None:
+            last = self._last.setdefault(connection, {})
+            refusal = last.pop(key, None) or Refusal(effect)
+            refusal.add(effect, reason, now)
+            last[key] = refusal
+            if len(last) > KEPT:
+                del last[next(iter(last))]
+
+    def of(self, connection: int) -> list[Refusal]:
+        """Return the last refusals of a connection, the latest first."""
+        return list(reversed(self._last.get(connection, {}).values()))
+
+    def forget(self, connection: int) -> None:
+        """Forget a connection that is gone."""
+        self._last.pop(connection, None)
+
+    def take(self) -> list[LogLine]:
+        """Take the log lines of this second."""
+        notes = [refusal.note() for refusal in self._untold.values()]
+        if self._more:
+            notes.append(LogLine(f"{self._more:,} more publishes were refused in this second", {}))
+        self._untold.clear()
+        self._more = 0
+        return notes
+
+
+def reason_of(effect: PublishRefused) -> str:
+    """Return why publishes were refused."""
+    if effect.why:
+        return effect.why
+    if effect.cause == "deleted":
+        return f"queue '{effect.gate.name}' was deleted"
+    owner = effect.gate.owner
+    if effect.cause == "hold-bound":
+        return f"as much is held of its connection as may be; {clause(effect.gate)}"
+    return str(admission.refusal_error(owner)) if isinstance(owner, Queue) else clause(effect.gate)

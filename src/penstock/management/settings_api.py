@@ -1,0 +1,145 @@
+"""What an operator changes while everything runs: the settings of patterns of names; and what is in effect by whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.settings import changes
+from penstock.core.settings.table import COMMAND, FILE
+from penstock.errors import PreconditionFailed
+from penstock.flow.work import Steps
+from penstock.management.control_request import ControlRequest
+from penstock.management.effective_settings import queue_settings
+from penstock.management.settings_in_effect import settings_in_effect
+from penstock.setting_names import SettingValue, check_scope, read_pattern, read_settings
+from penstock.setting_names.parse import setting_named
+from penstock.setting_names.setting_names import SCOPES
+from penstock.setting_names.setting_value import shown
+
+if TYPE_CHECKING:
+    from penstock.core.broker import Broker
+    from penstock.driver.driver import BrokerDriver
+
+ENTRY_WORK: Final = 3
+"""Units of work of a pattern that is listed, besides one for each of its settings."""
+
+
+def set_settings(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
+    """settings.set {scope, pattern, settings}: all of them or none, in effect when it is answered.
+
+    Raises PreconditionFailed (406) for what cannot be meant, ResourceError (506) at the bound of patterns.
+    """
+    scope, pattern = _place(request)
+    given = request.fields.get("settings")
+    if not isinstance(given, dict) or not given:
+        raise PreconditionFailed(f"'settings' must be an object of at least one setting and its value, not {given!r}")
+    words = read_settings(scope, pattern, given)
+    plan = yield from changes.set_settings_steps(hub.broker, scope, pattern, words)
+    matched = yield from changes.matching_steps(hub.broker, scope, pattern)
+    said = _whereto(scope, pattern, matched)
+    for unit in ("messages", "bytes"):
+        if f"burst-{unit}" in words and not _has_rate(hub.broker, scope, unit):
+            said.append(f"burst-{unit} has no effect until somebody sets rate-{unit} as well")
+    for name in hub.broker.table.entries_of(scope, pattern, FILE):
+        if name in words:
+            said.append(f"{name} beats what the settings file says for {_thing(scope, pattern)}, until it is unset")
+    hub.note_setting(_thing(scope, pattern), f"set by {request.asker()}: {_listed(words)}")
+    return {**_answer(hub.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": said}
+
+
+def unset_settings(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
+    """settings.unset {scope, pattern, names}: take back what was set by command; names null is all of it.
+
+    Raises NotFound (404) for what was not set by command, PreconditionFailed (406) if the rest cannot be meant then.
+    """
+    scope, pattern = _place(request)
+    names: list[str] = []
+    if request.fields.get("names") is not None:
+        names = [setting_named(scope, name) for name in request.names("names")]
+    plan = yield from changes.remove_steps(hub.broker, scope, pattern, names)
+    matched = yield from changes.matching_steps(hub.broker, scope, pattern)
+    said = _whereto(scope, pattern, matched)
+    for name, word in hub.broker.table.entries_of(scope, pattern, FILE).items():
+        if not names or name in names:
+            said.append(f"{name}: the settings file's {shown(word.raw)} is in effect again")
+    hub.note_setting(_thing(scope, pattern), f"unset by {request.asker()}: {', '.join(names) or 'all'}")
+    return {**_answer(hub.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": said}
+
+
+def list_settings(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
+    """settings.list: everything that was said, pattern by pattern; at most as much as there are patterns."""
+    found: list[dict[str, object]] = []
+    work = hub.broker.work
+    for entry in hub.broker.table.entries():
+        work.done += ENTRY_WORK + len(entry.command) + len(entry.file)
+        if work.used_up():
+            yield
+        found.append(
+            {
+                "scope": entry.scope,
+                "pattern": entry.pattern,
+                "command": {name: shown(word.raw) for name, word in entry.command.items()},
+                "file": {name: shown(word.raw) for name, word in entry.file.items()},
+            }
+        )
+    return {"settings": found}
+
+
+def show(hub: BrokerDriver, request: ControlRequest) -> dict[str, object]:
+    """show {queue} or {another scope}: what is in effect, value by value with where it comes from."""
+    given = [scope for scope in SCOPES if scope in request.fields]
+    if len(given) != 1:
+        raise PreconditionFailed(f"name exactly one of {', '.join(SCOPES)}; given are {', '.join(given) or 'none'}")
+    scope = given[0]
+    name = request.text(scope)
+    if scope == "queue":
+        queue = request.vhost.queue(name, request.connection)
+        return {"scope": scope, "name": name, "settings": queue_settings(hub.broker, queue)}
+    if scope == "address":
+        request.vhost.exchange(name)
+    elif scope == "vhost":
+        hub.broker.vhost(name)
+    elif scope == "broker":
+        name = ""
+    return {"scope": scope, "name": name, "settings": settings_in_effect(hub.broker, scope, name)}
+
+
+def _place(request: ControlRequest) -> tuple[str, str]:
+    scope = request.text("scope")
+    check_scope(scope)
+    pattern = request.fields.get("pattern")
+    return scope, read_pattern(scope, "" if pattern is None else request.text("pattern"))
+
+
+def _thing(scope: str, pattern: str) -> str:
+    return f"{scope} '{pattern}'" if pattern else scope
+
+
+def _answer(broker: Broker, scope: str, pattern: str, matched: list[str] | None) -> dict[str, object]:
+    words = broker.table.entries_of(scope, pattern, COMMAND)
+    return {
+        "scope": scope,
+        "pattern": pattern,
+        "settings": {name: shown(word.raw) for name, word in words.items()},
+        "matches": None if matched is None else len(matched),
+    }
+
+
+def _whereto(scope: str, pattern: str, matched: list[str] | None) -> list[str]:
+    if matched is None:
+        return []
+    if not matched:
+        return [f"{_thing(scope, pattern)} matches nothing yet; it will count for what comes"]
+    shown_names = ", ".join(matched[:3]) + (f" and {len(matched) - 3:,} more" if len(matched) > 3 else "")
+    return [f"{_thing(scope, pattern)} matches {shown_names}"] if pattern else []
+
+
+def _has_rate(broker: Broker, scope: str, unit: str) -> bool:
+    for entry in broker.table.entries():
+        if entry.scope == scope and (f"rate-{unit}" in entry.command or f"rate-{unit}" in entry.file):
+            return True
+    return False
+
+
+def _listed(words: dict[str, SettingValue]) -> str:
+    return ", ".join(f"{name}={shown(word.raw)}" for name, word in words.items())

@@ -1,0 +1,67 @@
+"""The control operation `status`: the broker, its connections, and queues of one virtual host."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.queue.queue import Queue
+from penstock.flow.work import Steps
+from penstock.management import views
+from penstock.management.control_request import ControlRequest
+
+if TYPE_CHECKING:
+    from penstock.driver.driver import BrokerDriver
+
+STATUS_MOST: Final = 500
+"""Queues, and connections, in a status; `list` gives all, page by page."""
+SLOWED_SHOWN: Final = 20
+"""Connections slowed by their own work that `status` names; `why` tells of each."""
+VIEW_WORK: Final = 10
+"""Units of work of a queue or connection that is shown."""
+
+
+def answer_status(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
+    """status {}: the broker, and up to `STATUS_MOST` connections and queues, without the queue for the answer."""
+    broker, vhost = hub.broker, request.vhost
+    hidden = _own_queue(request)
+    connections: list[dict[str, object]] = []
+    for connection in list(itertools.islice(hub.connections.values(), STATUS_MOST)):
+        connections.append(connection.view())
+        broker.work.done += VIEW_WORK
+        if broker.work.used_up():
+            yield
+    shown = [queue for queue in itertools.islice(vhost.queues.values(), STATUS_MOST + 1) if queue is not hidden]
+    queues: list[dict[str, object]] = []
+    for queue in shown[:STATUS_MOST]:
+        if not queue.deleted:
+            queues.append(views.queue_view(queue, broker.now))
+        broker.work.done += VIEW_WORK
+        if broker.work.used_up():
+            yield
+    return {
+        "version": hub.control.version,
+        "turns": hub.scheduler.turn_times.view(),
+        "slowed": [wait.connection.name() for wait in hub.scheduler.slowed.slowed()[:SLOWED_SHOWN]],
+        "connections": connections,
+        "connection_count": len(hub.connections),
+        "vhost": vhost.name,
+        "disk": None if broker.journal is None else views.disk_view(broker.gates.disk, vhost.name, broker.now),
+        "queues": queues,
+        "queue_count": len(vhost.queues) - (0 if hidden is None else 1),
+        "exchanges": len(vhost.exchanges),
+        "bindings": int(vhost.bindings.count),
+        "unroutable": int(broker.unroutable),
+        "lingering": {
+            "messages": int(broker.closed_session_budget.messages),
+            "bytes": int(broker.closed_session_budget.bytes),
+            "sessions": len(broker.closed_session_budget.producers),
+        },
+    }
+
+
+def _own_queue(request: ControlRequest) -> Queue | None:
+    """Return the queue for the answers of the connection that asks, if it alone may use that."""
+    queue = request.vhost.queues.get(request.reply_to or "")
+    own = queue is not None and request.connection is not None and queue.owner is request.connection
+    return queue if own else None

@@ -1,0 +1,51 @@
+"""Sums over all queues and connections, counted some at a time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.flow.work import Steps
+from penstock.management.rabbitmq_json import SUMMED_A_UNIT, Shape, depths
+
+if TYPE_CHECKING:
+    from penstock.driver.driver import BrokerDriver
+
+QUEUES_AT_ONCE: Final = 500
+"""Queues that are summed up between two looks at the share."""
+CHANNELS_A_UNIT: Final = 5
+"""Channels whose consumers are counted with one unit of work."""
+
+
+def totals_steps(hub: BrokerDriver) -> Steps[Shape]:
+    """Return how much there is of everything, in the shape of RabbitMQ's overview."""
+    broker = hub.broker
+    work = broker.work
+    ready, unacked, total = 0, 0, 0
+    for vhost in list(broker.vhosts.values()):
+        queues = list(vhost.queues.values())
+        for start in range(0, len(queues), QUEUES_AT_ONCE):
+            part = depths(queues[start : start + QUEUES_AT_ONCE])
+            ready, unacked, total = ready + part[0], unacked + part[1], total + part[2]
+            work.done += QUEUES_AT_ONCE // SUMMED_A_UNIT
+            if work.used_up():
+                yield
+    connections, channels, consumers = 0, 0, 0
+    for connection in list(hub.connections.values()):
+        if connection.vhost is not None:
+            connections += 1
+            channels += len(connection.channels)
+            for channel in connection.channels.values():
+                consumers += len(channel.consumers)
+            work.done += 1 + len(connection.channels) // CHANNELS_A_UNIT
+        if work.used_up():
+            yield
+    return {
+        "queue_totals": {"messages": total, "messages_ready": ready, "messages_unacknowledged": unacked},
+        "object_totals": {
+            "channels": channels,
+            "connections": connections,
+            "consumers": consumers,
+            "exchanges": sum([len(vhost.exchanges) for vhost in broker.vhosts.values()]),
+            "queues": sum([len(vhost.queues) for vhost in broker.vhosts.values()]),
+        },
+    }

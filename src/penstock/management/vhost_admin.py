@@ -1,0 +1,87 @@
+"""Virtual hosts that come and go while the broker runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.vhost import VirtualHost
+from penstock.errors import NotFound, PreconditionFailed, ResourceError, ResourceLocked
+from penstock.flow.work import Steps, finish
+
+if TYPE_CHECKING:
+    from penstock.driver.driver import BrokerDriver
+
+VHOSTS_MAX: Final = 1000
+"""How many there may be: each has its predeclared exchanges and its gates, some 10 KiB."""
+DELETION_WORK: Final = 25
+"""Units of work of a queue or exchange that goes with its virtual host."""
+NAME_OCTETS: Final = 255
+"""Longest name: connection.open carries it as a short string (AMQP 0-9-1 section 1.4.2.7)."""
+
+
+def declare_vhost(hub: BrokerDriver, name: str) -> bool:
+    """Make a virtual host; returns whether it is new.
+
+    Raises PreconditionFailed (406), ResourceError (506), ResourceLocked (405) while one of that name is deleted.
+    """
+    there = hub.broker.vhosts.get(name)
+    if there is not None:
+        if there.deleting:
+            raise ResourceLocked(f"vhost '{name}' is being deleted: {len(there.queues):,} of its queues are left")
+        return False
+    if not name or len(name.encode()) > NAME_OCTETS:
+        raise PreconditionFailed(f"a virtual host's name has 1 to {NAME_OCTETS} octets, not {len(name.encode())}")
+    if len(hub.broker.vhosts) >= VHOSTS_MAX:
+        raise ResourceError(f"there are {VHOSTS_MAX} virtual hosts, the most that there may be; '{name}' was not made")
+    if hub.broker.journal is not None:
+        hub.broker.journal.check_writable()
+    vhost = hub.broker.add_vhost(name)
+    if hub.broker.journal is not None:
+        hub.broker.journal.change(vhost)
+    hub.log(f"[vh({name})] created")
+    return True
+
+
+def delete_vhost(hub: BrokerDriver, name: str) -> None:
+    """Do `delete_vhost_steps` at once."""
+    finish(delete_vhost_steps(hub, name))
+
+
+def delete_vhost_steps(hub: BrokerDriver, name: str) -> Steps[None]:
+    """Delete a virtual host with all that is in it; its connections are closed (320). Raises NotFound (404).
+
+    It may have very many queues: a share of them goes in each turn, and meanwhile nobody gets in.
+    """
+    vhost = find_vhost(hub, name)
+    broker = hub.broker
+    work = broker.work
+    vhost.deleting = True
+    for connection in list(hub.connections.values()):
+        if connection.vhost is vhost:
+            connection.close(320, f"CONNECTION_FORCED - vhost '{name}' is deleted", 0)
+    hub.control.forget_cursors(name)
+    while vhost.queues:
+        broker.delete_queue(next(iter(vhost.queues.values())))
+        work.done += DELETION_WORK
+        if work.used_up():
+            yield
+    while vhost.exchanges:
+        vhost.drop_exchange(next(iter(vhost.exchanges.values())))
+        work.done += DELETION_WORK
+        if work.used_up():
+            yield
+    broker.gates.set_vhost_limit(vhost, None)
+    broker.gates.set_vhost_quota(vhost, None)
+    broker.gates.unblock_vhost(name)
+    del broker.vhosts[name]
+    if broker.journal is not None:
+        broker.journal.forget(vhost)
+    hub.log(f"[vh({name})] deleted")
+
+
+def find_vhost(hub: BrokerDriver, name: str) -> VirtualHost:
+    """Return a virtual host. Raises NotFound (404)."""
+    vhost = hub.broker.vhosts.get(name)
+    if vhost is None or vhost.deleting:
+        raise NotFound(f"no vhost '{name}'")
+    return vhost

@@ -1,0 +1,231 @@
+"""What the broker is, as plain data. Read from what decides, kept nowhere else; None is no limit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.rotation import waits_behind
+from penstock.core.gates.disk import Disk, DiskGate
+from penstock.core.publish.producer import Producer
+from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.queue.queue import Queue
+from penstock.flow.confirms import WITHHELD
+from penstock.flow.gate import Gate
+from penstock.flow.level import UNLIMITED
+from penstock.flow.shared_limit import SharedLimit
+from penstock.management.gate_descriptions import measure, text_of
+from penstock.protocols.amqp091.channel import Channel
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp091.connection import Connection
+
+CONSUMERS_SHOWN: Final = 20
+CHANNELS_SHOWN: Final = 50
+CONNECTIONS_SHOWN: Final = 20
+"""The most of them in one answer; the others are counted."""
+
+
+def queue_view(queue: Queue, now: float) -> dict[str, object]:
+    """Return a queue."""
+    thresholds = queue.thresholds
+    highest = queue.highest()
+    return {
+        "queue": queue.name,
+        "vhost": queue.vhost,
+        "depth": {"messages": int(queue.depth_messages()), "bytes": int(queue.depth_bytes())},
+        "paged": paged(queue),
+        "unacknowledged": {"messages": int(queue.unacked_messages), "bytes": int(queue.unacked_bytes)},
+        "highest": {"messages": highest[0], "bytes": highest[1]},
+        "capacity": thresholds.capacity.as_dict(),
+        "fill_percent": fill_percent(queue),
+        "stop": thresholds.stop.as_dict(),
+        "resume": thresholds.resume.as_dict(),
+        "max_length": length(queue),
+        "overflow": queue.overflow.name,
+        "tail": int(queue.tail),
+        "settled": int(queue.settled),
+        "dropped": int(queue.dropped),
+        "expired": int(queue.expired),
+        "refused": int(queue.refused),
+        "dead_lettered": int(queue.dead_lettered),
+        "letters_lost": int(queue.dead_letters_lost),
+        "letters_waiting": 0 if queue.dead_letters is None else len(queue.dead_letters.outbox),
+        "consumers": len(queue.consumers),
+        "cursors": [cursor.name for cursor in queue.cursors],
+        "gate": gate_state(queue.gate, now),
+    }
+
+
+def fill_percent(queue: Queue) -> float | None:
+    """Return how full a queue is: of its capacity in messages or in bytes, the one that is nearer; None without any.
+
+    What a queue that pages has on the disk does not count: the capacity is of its memory.
+    """
+    capacity = queue.thresholds.capacity
+    filled: list[float] = []
+    if capacity.messages != UNLIMITED and capacity.messages > 0:
+        filled.append(100.0 * float(queue.messages) / float(capacity.messages))
+    if capacity.bytes != UNLIMITED and capacity.bytes > 0:
+        filled.append(100.0 * float(queue.bytes) / float(capacity.bytes))
+    return round(max(filled), 1) if filled else None
+
+
+def length(queue: Queue) -> dict[str, object] | None:
+    """Return what of a queue is ready, and what may be; None for one without such a limit."""
+    limited = queue.length
+    if limited is None:
+        return None
+    return {"ready": {"messages": int(limited.ready()), "bodies": int(limited.bodies)}, **limited.most.as_dict()}
+
+
+def paged(queue: Queue) -> dict[str, object] | None:
+    """Return what of a queue is on the disk, and what may be there at most; None for one that does not page."""
+    pages = queue.pages
+    if pages is None:
+        return None
+    return {"messages": int(pages.messages), "bytes": int(pages.bytes), "limit": queue.settings.page_limit.as_dict()}
+
+
+def gate_state(gate: Gate, now: float) -> dict[str, object]:
+    """Return a gate, without its producers and without what it is judged by."""
+    return {
+        "kind": gate.kind,
+        "name": gate.name,
+        "open": gate.open,
+        "waiting": len(gate.waiters),
+        **gate.stats.summary(now),
+        "overshoot": text_of(gate).overshoot(gate),
+    }
+
+
+def gate_view(gate: Gate, now: float) -> dict[str, object]:
+    """Return a gate, without its producers, with the depth and thresholds that it is judged by where it has any."""
+    view = gate_state(gate, now)
+    owner = gate.owner
+    if isinstance(owner, SharedLimit):
+        owner.update_gate(now)  # Slack is called in: what is told is the sum, not what it is counted with.
+    judged = measure(gate)
+    if isinstance(owner, DiskGate):
+        view["cause"] = "" if gate.open else owner.describe()
+    if judged is not None:
+        view["depth"] = {"messages": int(judged.messages), "bytes": int(judged.bytes)}
+        view["capacity"] = judged.thresholds.capacity.as_dict()
+        view["stop"] = judged.thresholds.stop.as_dict()
+        view["resume"] = judged.thresholds.resume.as_dict()
+    return view
+
+
+def held_by(producer: WaitingPublisher) -> tuple[int, int]:
+    """Return how many publishes of a producer are held now, and their bytes (charges)."""
+    outbox = producer.outbox
+    return sum(int(held.messages) for held in outbox), sum(int(held.charge) for held in outbox)
+
+
+def withheld_by(producer: WaitingPublisher, gate: Gate | None = None) -> int:
+    """Return how many of its confirmations are withheld now; with a gate, those that it is the first to keep back."""
+    found = 0
+    if not isinstance(producer, Producer):
+        return found  # Dead letters: nobody waits for a confirmation.
+    for pending in producer.confirms.pending:
+        if pending.state == WITHHELD and (gate is None or pending.obstacle() is gate):
+            found += pending.publishes()
+    return found
+
+
+def producer_view(producer: Producer, now: float) -> dict[str, object]:
+    """Return the publishing side of a channel: what is held and withheld now, and the books of its gates."""
+    messages, size = held_by(producer)
+    place = producer.gate
+    blocked_by = [
+        {"gate": gate_view(gate, now), **block.as_dict(now, gate.stats.since)}
+        for gate, block in producer.stories()
+        if block.since is not None
+    ]
+    return {
+        "producer": producer.name,
+        "confirms": producer.confirming,
+        "held": {"messages": messages, "bytes": size},
+        "withheld": withheld_by(producer),
+        "waits_at": None if place is None else {"kind": place.kind, "name": place.name},
+        "blocked_by": blocked_by,
+        "times_blocked": sum(block.times for _, block in producer.stories()),
+        "blocked_s": sum(block.blocked_s(now) for _, block in producer.stories()),
+    }
+
+
+def consumer_view(consumer: Consumer) -> dict[str, object]:
+    """Return a consumer, with what keeps it from getting messages: an empty list for nothing."""
+    return {
+        "consumer": consumer.tag,
+        "channel": channel_of(consumer),
+        "queue": consumer.queue.name,
+        "unacknowledged": int(consumer.credit.out),
+        "prefetch": int(consumer.credit.window) or None,
+        "delivered": int(consumer.delivered),
+        "obstacles": obstacles(consumer),
+    }
+
+
+def obstacles(consumer: Consumer) -> list[str]:
+    """Return why a consumer gets nothing: its own obstacles, or that its queue has nothing for it."""
+    session = consumer.session
+    assert isinstance(session, Channel)
+    found = consumer.obstacles(session.broker.now)
+    queue = consumer.queue
+    behind = waits_behind(consumer)
+    if behind:
+        found.append(behind)
+    if queue.depth_messages() == 0:
+        found.append("the queue is empty")
+    elif queue.returning:
+        found.append("messages are on their way back to the queue")
+    elif queue.available() == 0 and queue.waiting() > 0:
+        found.append("the next messages of the queue are being read from the disk")
+    elif queue.available() == 0:
+        found.append("every message of the queue is with a consumer, unacknowledged")
+    return found
+
+
+def channel_of(consumer: Consumer) -> str:
+    """Return the name of the channel that a consumer is on."""
+    session = consumer.session
+    assert isinstance(session, Channel)
+    return session.producer.name
+
+
+def channel_view(channel: Channel, now: float) -> dict[str, object]:
+    """Return a channel: what it publishes and what it consumes."""
+    consumers = list(channel.consumers.values())
+    return {
+        "channel": channel.producer.name,
+        "publishing": producer_view(channel.producer, now),
+        "receiving": channel.receiving(),
+        "unacknowledged": channel.unsettled(),
+        "consumers": [consumer_view(consumer) for consumer in consumers[:CONSUMERS_SHOWN]],
+        "more_consumers": max(len(consumers) - CONSUMERS_SHOWN, 0),
+    }
+
+
+def connection_view(connection: Connection, now: float) -> dict[str, object]:
+    """Return a connection with its channels."""
+    channels = list(connection.channels.values())
+    return {
+        **connection.view(),
+        "user": connection.user,
+        "paused": connection.may_pause(),
+        "channels": [channel_view(channel, now) for channel in channels[:CHANNELS_SHOWN]],
+        "more_channels": max(len(channels) - CHANNELS_SHOWN, 0),
+    }
+
+
+def disk_view(disk: Disk, vhost: str, now: float) -> dict[str, object]:
+    """Return what is known of the disk: the gates before it, what is stored for a virtual host, and what is not yet."""
+    stock = disk.vhosts.get(vhost)
+    return {
+        "used": int(disk.used),
+        "free": None if disk.free == UNLIMITED else int(disk.free),
+        "stored": 0 if stock is None else int(stock.bytes()),
+        "unwritten": 0 if disk.journal is None else int(disk.journal.unwritten()),
+        "gates": [gate_view(gate, now) for gate in disk.gates()],
+    }

@@ -1,0 +1,375 @@
+"""Why something waits: sentences for people and the same as plain data, from what decides.
+
+Asked of a queue, a connection, a channel or a user; "why does nothing move?" is answered for producers (by which gates
+they are blocked, since when, and what those wait for) and for consumers (what keeps messages from them). Whoever has
+waited longest is named first; an answer has at most `SAID_MOST` sentences of a kind, and says how many there are more.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.broker import Broker
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.cursor import Cursor
+from penstock.core.gates.disk import FreeSpaceGate, QuotaGate, StoreFailureGate
+from penstock.core.publish.admission import gates_of
+from penstock.core.publish.producer import Producer
+from penstock.core.publish.waiting_publisher import WaitingPublisher
+from penstock.core.queue.queue import Queue
+from penstock.errors import NotFound, PreconditionFailed
+from penstock.flow.gate import Gate
+from penstock.flow.gate_stats import PRODUCERS_TOLD, BlockStats
+from penstock.flow.shared_limit import SharedLimit
+from penstock.management import views
+from penstock.management.gate_descriptions import amount, because, text_of
+from penstock.management.refused_publishes import Refusal
+from penstock.protocols.amqp091.channel import Channel
+
+if TYPE_CHECKING:
+    from penstock.driver.driver import BrokerDriver
+    from penstock.management.control_request import ControlRequest
+    from penstock.protocols.amqp091.connection import Connection
+
+SAID_MOST: Final = 10
+REFUSALS_SAID: Final = 3
+"""Kinds of refusals of a connection in sentences; all that are kept are in the plain data."""
+NUMBER_LETTERS: Final = 20
+"""No number of a connection has as many digits."""
+LARGEST: Final = 3
+"""Queues named as those that fill a sum."""
+
+
+SUBJECTS: Final = ("queue", "connection", "channel", "user")
+
+
+def answer(request: ControlRequest, hub: BrokerDriver) -> dict[str, object]:
+    """Return the answer to a request for one of `SUBJECTS`.
+
+    Raises PreconditionFailed (406) for none or several, NotFound (404) for what is not there.
+    """
+    asked = [subject for subject in SUBJECTS if request.fields.get(subject) is not None]
+    if len(asked) != 1:
+        raise PreconditionFailed(
+            f"why asks for one of {', '.join(SUBJECTS)}; {' and '.join(asked) or 'none'} was given"
+        )
+    subject = asked[0]
+    name = request.text(subject)
+    if subject == "queue":
+        return of_queue(request.vhost.queue(name, request.connection), hub.broker)
+    if subject == "connection":
+        return of_connection(_connection(hub, name), hub)
+    if subject == "channel":
+        return of_channel(_channel(hub, name), hub.broker)
+    asker = request.connection
+    connections = [each for each in hub.connections.values() if each.user == name and each is not asker]
+    if not connections:
+        own = asker is not None and asker.user == name
+        raise NotFound(f"user '{name}' has no connection" + (" but the one that asks" if own else ""))
+    return of_user(name, connections, hub)
+
+
+def _connection(hub: BrokerDriver, name: str) -> Connection:
+    """Find a connection by its number (2 or con:2), its whole name, as the log shows it, what its client calls it
+    (`connection_name` of its properties), or its client's address or port (40312)."""
+    digits = name.removeprefix("con:")
+    if digits.isdecimal() and len(digits) < NUMBER_LETTERS and int(digits) in hub.connections:
+        return hub.connections[int(digits)]
+    for connection in hub.connections.values():
+        address = connection.peer.address
+        names = (connection.name(), connection.peer.properties.get("connection_name"), address)
+        if name in names or name == address.rpartition(":")[2]:
+            return connection
+    known = ", ".join(connection.name() for connection in list(hub.connections.values())[:SAID_MOST])
+    raise NotFound(f"no connection '{name}'; of {len(hub.connections):,} there are {known}")
+
+
+def _channel(hub: BrokerDriver, name: str) -> Channel:
+    """Find a channel by connection and number (2/1 or con:2/ch:1) or its whole name, as the log shows it."""
+    of, slash, number = name.rpartition("/")
+    number = number.removeprefix("ch:")
+    if not slash or not number.isdecimal():
+        raise PreconditionFailed(f"'{name}' is no channel; it is written CONNECTION/CHANNEL, such as 2/1")
+    connection = _connection(hub, of)
+    channel = connection.channels.get(int(number))
+    if channel is None:
+        raise NotFound(f"{connection.name()} has no channel {number}")
+    return channel
+
+
+def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
+    """Return a queue: who is blocked on the way into it, by what, and what the queue waits for."""
+    now = broker.now
+    blocks = queue.gate.stats.blocked()
+    view = views.queue_view(queue, now)
+    view["gate"] = {**views.gate_state(queue.gate, now), **queue.gate.stats.as_dict(now)}
+    gates = gates_of(queue)
+    view["gates"] = [views.gate_view(gate, now) for gate in gates[1:]]
+    view["blocked"] = [block.as_dict(now, queue.gate.stats.since) for block in list(blocks.values())[:PRODUCERS_TOLD]]
+    view["waits_for"] = waits_for(queue, now)
+    sentences: list[str] = []
+    for gate in gates:
+        sentences += _of_gate(gate, now)
+    shut = [gate for gate in gates if gate.waiters or not gate.open]
+    if not shut and not blocks:
+        messages = queue.depth_messages()
+        depth = f"{amount(messages)} {'message' if messages == 1 else 'messages'}, {amount(queue.depth_bytes())} bytes"
+        if queue.pages is not None and queue.pages.messages > 0:
+            depth += f", of which {amount(queue.pages.messages)}, {amount(queue.pages.bytes)} bytes, on the disk"
+        sentences.append(f"queue {queue.name}: the gate is open; {depth}; nobody is blocked by it")
+    if queue.length is not None:
+        acts = "the oldest are dropped" if queue.length.drops else "the newest are refused"
+        sentences.append(f"queue {queue.name} has {queue.length.clause()}; above it {acts}")
+    for gate in shut or [queue.gate]:
+        sentences += waits_of(gate, broker)
+    view["sentences"] = sentences + _refused_of_gone(queue.gate)
+    return view
+
+
+def of_connection(connection: Connection, hub: BrokerDriver) -> dict[str, object]:
+    """Return a connection: what blocks its producers, and what keeps messages from its consumers."""
+    broker = hub.broker
+    view = views.connection_view(connection, broker.now)
+    refusals = hub.refused.of(connection.number)
+    view["refusals"] = [refusal.plain(broker.now) for refusal in refusals]
+    view["sentences"] = _of_connections([connection], hub) + _refusals(refusals, broker.now)
+    return view
+
+
+def of_channel(channel: Channel, broker: Broker) -> dict[str, object]:
+    """Return a channel, as `of_connection`."""
+    view = views.channel_view(channel, broker.now)
+    connection = channel.connection
+    refusals = [each for each in connection.hub.refused.of(connection.number) if each.producer == channel.producer.name]
+    view["refusals"] = [refusal.plain(broker.now) for refusal in refusals]
+    view["sentences"] = _of_channels([channel], broker) + _refusals(refusals, broker.now)
+    return view
+
+
+def of_user(user: str, connections: list[Connection], hub: BrokerDriver) -> dict[str, object]:
+    """Return a user's connections; there is at least one."""
+    shown = connections[: views.CONNECTIONS_SHOWN]
+    return {
+        "user": user,
+        "connections": [views.connection_view(connection, hub.broker.now) for connection in shown],
+        "more_connections": len(connections) - len(shown),
+        "sentences": _of_connections(connections, hub),
+    }
+
+
+def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
+    """Return what a queue's depth waits for, as plain data: its cursors, or the first of its consumers."""
+    found: list[dict[str, object]] = []
+    for cursor in queue.cursors[: views.CONSUMERS_SHOWN]:
+        position = cursor.positions[queue.name]
+        found.append(
+            {
+                "cursor": cursor.name,
+                "settled": int(position.settled),
+                "planned": int(position.planned),
+                "tail": int(queue.tail),
+                "asked_s_ago": now - cursor.touched,
+            }
+        )
+    if not found:
+        found = [views.consumer_view(consumer) for consumer in islice(queue.consumers, views.CONSUMERS_SHOWN)]
+    return found
+
+
+# Sentences
+
+
+def _of_gate(gate: Gate, now: float) -> list[str]:
+    """Say who is blocked by a gate; or that nobody is, where it is closed."""
+    blocks = gate.stats.blocked()
+    told: list[str] = []
+    for key, block in blocks.items():
+        if len(told) == SAID_MOST:
+            told.append(f"and {len(blocks) - SAID_MOST:,} more producers are blocked by {text_of(gate).name(gate)}")
+            break
+        producer = gate.blocked.get(key)
+        if isinstance(producer, WaitingPublisher):
+            told.append(blocked_by(producer, gate, block, now))
+    if not told and not gate.open:
+        told.append(f"{text_of(gate).reason(gate, now)}; nobody is blocked by it now")
+    return told
+
+
+def _refused_of_gone(gate: Gate) -> list[str]:
+    """Say how many publishes were refused of the publishers that have gone last."""
+    gone = [block for block in gate.stats.departed or () if block.refused]
+    if not gone:
+        return []
+    count, last = sum(block.refused for block in gone), gone[-1].producer
+    return [f"{text_of(gate).name(gate)} has refused {count:,} of publishers that have gone, the last of them {last}"]
+
+
+def blocked_by(producer: WaitingPublisher, gate: Gate, block: BlockStats, now: float) -> str:
+    """Say by what a producer is blocked, and for how long."""
+    since = 0.0 if block.since is None else now - block.since
+    stakes = _stakes(producer, gate, block, now)
+    return f"{producer.name} is blocked {since:.1f} s by {because(producer, gate, now)}{stakes}"
+
+
+def _stakes(producer: WaitingPublisher, gate: Gate, block: BlockStats, now: float) -> str:
+    """Say what waits of a producer at a gate, and what has come of what waited too long."""
+    parts: list[str] = []
+    if block.is_stopped(gate.stats.since, block.patience_s, now):
+        parts.append("stopped: it has waited a whole hold deadline, and what it publishes now is held and refused")
+    if producer.gate is gate:
+        held, size = views.held_by(producer)
+        parts.append(f"{_of_its(held, 'publish', 'publishes')} held ({size:,} bytes)")
+    withheld = views.withheld_by(producer, gate)
+    if withheld:
+        parts.append(f"{_of_its(withheld, 'confirmation', 'confirmations')} withheld")
+    past: list[str] = []
+    if block.refused:
+        past.append(f"{block.refused:,} refused")
+    if block.late:
+        past.append(f"{block.late:,} confirmed at the deadline")
+    if past:
+        parts.append(f"until now {' and '.join(past)}")
+    return "".join(f"; {part}" for part in parts)
+
+
+def _of_its(count: int, one: str, many: str) -> str:
+    return f"1 {one} is" if count == 1 else f"{count:,} {many} are"
+
+
+def _refusals(refusals: list[Refusal], now: float) -> list[str]:
+    """Say what was refused of late, and why; the latest first."""
+    return _first([refusal.sentence(now) for refusal in refusals], "kinds of refusals", REFUSALS_SAID)
+
+
+def _of_connections(connections: list[Connection], hub: BrokerDriver) -> list[str]:
+    broker = hub.broker
+    paused = [
+        f"{connection.name()} is paused: it only publishes, and {connection.holding.messages:,} publishes "
+        f"({connection.holding.bytes:,} bytes) are held; it is read in pulses"
+        for connection in connections
+        if connection.may_pause()
+    ]
+    unsaid = [
+        f"{connection.name()}: {_answers(connection.durable_replies.waiting)} for the disk, and what comes after"
+        for connection in connections
+        if connection.durable_replies is not None and connection.durable_replies.waiting
+    ]
+    channels = [channel for connection in connections for channel in connection.channels.values()]
+    waits = [(connection, hub.scheduler.slowed.of(connection)) for connection in connections]
+    slowed = [f"{connection.name()} is {wait.clause(broker.now)}" for connection, wait in waits if wait is not None]
+    told = _first(slowed, "connections are slowed by their own work")
+    told += _first(paused, "connections are paused") + _first(unsaid, "connections wait for the disk")
+    told += _of_channels(channels, broker)
+    return told or [f"{connections[0].name()} has no channels: nothing of it waits"]
+
+
+def _answers(count: int) -> str:
+    return "1 answer waits" if count == 1 else f"{count:,} answers wait"
+
+
+def _of_channels(channels: list[Channel], broker: Broker) -> list[str]:
+    """Say what blocks producers, then what each of these gates waits for (once), then what consumers wait for."""
+    now = broker.now
+    blocks: list[tuple[float, int, Gate, BlockStats]] = []
+    consumers: list[Consumer] = []
+    for index, channel in enumerate(channels):
+        consumers += channel.consumers.values()
+        for gate, block in channel.producer.stories():
+            if block.since is not None:
+                blocks.append((block.since, index, gate, block))
+    blocks.sort(key=_longest)
+    gates: list[Gate] = []
+    told: list[str] = []
+    for _, index, gate, block in blocks[:SAID_MOST]:
+        told.append(blocked_by(channels[index].producer, gate, block, now))
+        if gate not in gates:
+            gates.append(gate)
+    if len(blocks) > SAID_MOST:
+        told.append(f"and {len(blocks) - SAID_MOST:,} more blocks")
+    for gate in gates:
+        told += waits_of(gate, broker)
+    told += [_consumer(consumer) for consumer in consumers[:SAID_MOST]]
+    if len(consumers) > SAID_MOST:
+        told.append(f"and {len(consumers) - SAID_MOST:,} more consumers")
+    idle = [channel.producer for channel in channels if not channel.consumers and not channel.producer.blocked()]
+    if not told:
+        lines = [f"{each.name} is not blocked, and consumes nothing{_history(each, now)}" for each in idle[:SAID_MOST]]
+        told = lines + ([f"and {len(idle) - SAID_MOST:,} more channels"] if len(idle) > SAID_MOST else [])
+    return told
+
+
+def _longest(entry: tuple[float, int, Gate, BlockStats]) -> tuple[float, int]:
+    return entry[0], entry[1]
+
+
+def _first(lines: list[str], what: str, most: int = SAID_MOST) -> list[str]:
+    more = len(lines) - most
+    return [*lines[:most], f"and {more:,} more {what}"] if more > 0 else lines
+
+
+def _history(producer: Producer, now: float) -> str:
+    times = sum(block.times for _, block in producer.stories())
+    total = sum(block.blocked_s(now) for _, block in producer.stories())
+    return f"; until now it was blocked {times:,} times, {total:.1f} s in all" if times else ""
+
+
+def _consumer(consumer: Consumer) -> str:
+    return f"consumer {consumer.tag} of {views.channel_of(consumer)} on queue {consumer.queue.name}: {_state(consumer)}"
+
+
+def _state(consumer: Consumer) -> str:
+    return ", ".join(views.obstacles(consumer)) or "may receive"
+
+
+def waits_of(gate: Gate, broker: Broker) -> list[str]:
+    """Say what must happen for a gate's depth to fall; nothing for an empty queue and for gates without a depth."""
+    owner = gate.owner
+    if isinstance(owner, SharedLimit):
+        return [_largest(gate, broker)]
+    if isinstance(owner, QuotaGate):
+        return [_largest(gate, broker)]
+    if isinstance(owner, FreeSpaceGate):
+        return ["the disk needs more room: somebody must consume what is stored, or delete something else"]
+    if isinstance(owner, StoreFailureGate):
+        return ["the store is tried again every second; consumers go on meanwhile"]
+    if isinstance(owner, Queue) and owner.depth_messages() > 0:
+        return [_readers(owner, broker.now)]
+    return []
+
+
+def _readers(queue: Queue, now: float) -> str:
+    """Say by whom a queue is read, and what keeps them from it."""
+    if queue.cursors:
+        slowest = slowest_cursor(queue)
+        position = slowest.positions[queue.name]
+        return (
+            f"queue {queue.name} waits for cursor {slowest.name}, which has settled up to {position.settled} of "
+            f"{queue.tail}, has {position.planned - position.settled} planned and asked last "
+            f"{now - slowest.touched:.1f} s ago"
+        )
+    if not queue.consumers:
+        return f"queue {queue.name} has no consumer"
+    phrases = [f"consumer {consumer.tag} ({_state(consumer)})" for consumer in islice(queue.consumers, SAID_MOST)]
+    more = len(queue.consumers) - len(phrases)
+    return f"queue {queue.name} waits for {'; '.join(phrases)}{f' and {more:,} more' if more > 0 else ''}"
+
+
+def slowest_cursor(queue: Queue) -> Cursor:
+    """Return the cursor that has settled least of a queue that cursors read."""
+    return min(queue.cursors, key=lambda cursor: cursor.positions[queue.name].settled)
+
+
+def _largest(gate: Gate, broker: Broker) -> str:
+    """Say which queues hold most of what is counted in a sum."""
+    of_vhost = text_of(gate).vhost(gate)
+    queues = [
+        queue
+        for vhost in broker.vhosts.values()
+        if of_vhost is None or vhost.name == of_vhost
+        for queue in vhost.queues.values()
+        if gate.kind != "disk" or queue.storage is not None
+    ]
+    queues.sort(key=lambda queue: queue.bytes, reverse=True)
+    names = ", ".join(f"{queue.name} with {amount(queue.bytes)} bytes" for queue in queues[:LARGEST])
+    return f"the largest of {len(queues):,} queues that count in {text_of(gate).name(gate)}: {names}"

@@ -1,0 +1,156 @@
+"""The data of a thing: an octet for the version, then a JSON object, which people can read.
+
+What JSON does not have of the values of field tables is an object with one member that says its type by the letter that
+AMQP 0-9-1 has for it (section 4.2.1): {"F": table}, {"x": octets}, {"T": time}, {"D": decimal}, {"d": what is no finite
+number}. All come back exactly as they were.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from datetime import datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from math import isfinite
+from typing import Final
+
+from penstock.errors import StoreError
+from penstock.wire.amqp091.field_reader import EPOCH
+
+VERSION: Final = 1
+_MICROSECOND: Final = timedelta(microseconds=1)
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
+
+
+class Fields:
+    """Fields of a thing that was read; all readers raise StoreError naming the field."""
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, fields: dict[str, object]) -> None:
+        self._fields = fields
+
+    def text(self, name: str) -> str:
+        """Return a string."""
+        value = self._fields.get(name)
+        if not isinstance(value, str):
+            raise StoreError(f"its '{name}' is no text")
+        return value
+
+    def number(self, name: str) -> int:
+        """Return a whole number, 0 or more."""
+        return _number(name, self._fields.get(name))
+
+    def flag(self, name: str) -> bool:
+        """Return true or false."""
+        value = self._fields.get(name)
+        if not isinstance(value, bool):
+            raise StoreError(f"its '{name}' is neither true nor false")
+        return value
+
+    def table(self, name: str) -> dict[str, object]:
+        """Return a table of arguments, or of settings."""
+        value = self._fields.get(name)
+        if not isinstance(value, dict):
+            raise StoreError(f"its '{name}' is no table")
+        try:
+            return {key: from_plain(each) for key, each in value.items()} if value else {}
+        except RecursionError:
+            raise StoreError(f"its '{name}' is nested too deeply") from None
+
+    def has(self, name: str) -> bool:
+        """Tell whether there is such a field."""
+        return name in self._fields
+
+    def positions(self, name: str) -> list[tuple[str, list[int]]]:
+        """Return names of queues, each with four numbers."""
+        value = self._fields.get(name)
+        if not isinstance(value, list):
+            raise StoreError(f"its '{name}' are no list")
+        found: list[tuple[str, list[int]]] = []
+        for each in value:
+            if not isinstance(each, list) or len(each) != 5 or not isinstance(each[0], str):
+                raise StoreError(f"its '{name}' are no names with four numbers each")
+            found.append((each[0], [_number(name, number) for number in each[1:]]))
+        return found
+
+
+def pack(fields: dict[str, object]) -> bytes:
+    """Return the data of a thing; tables in it have been made plain before."""
+    return b"%c%b" % (VERSION, _ENCODER.encode(fields).encode())
+
+
+def unpack(data: bytes) -> Fields:
+    """Return the fields of a thing. Raises StoreError for what is no such data, or of a newer version."""
+    if not data:
+        raise StoreError("there is nothing in it")
+    if data[0] != VERSION:
+        raise StoreError(f"it has format {data[0]}; this version reads {VERSION}")
+    try:
+        fields = json.loads(data[1:])
+    except (ValueError, RecursionError):
+        raise StoreError("it is cut short or damaged") from None
+    if not isinstance(fields, dict):
+        raise StoreError("it is damaged: it has no fields")
+    return Fields(fields)
+
+
+def plain_table(table: dict[str, object]) -> dict[str, object]:
+    """Return a table as JSON can have it."""
+    return {name: plain(value) for name, value in table.items()} if table else table
+
+
+def plain(value: object) -> object:
+    """Return a value of a table as JSON can have it."""
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if isfinite(value) else {"d": struct.pack(">d", value).hex()}
+    if isinstance(value, list):
+        return [plain(each) for each in value]
+    if isinstance(value, dict):
+        return {"F": plain_table(value)}
+    if isinstance(value, bytes):
+        return {"x": value.hex()}
+    if isinstance(value, datetime):
+        return {"T": (value - EPOCH) // _MICROSECOND}
+    if isinstance(value, Decimal):
+        return {"D": str(value)}
+    raise TypeError(f"{type(value)} is no type of a value in a field table")
+
+
+def from_plain(value: object) -> object:
+    """Undo `plain`. Raises StoreError."""
+    if isinstance(value, list):
+        return [from_plain(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    for kind, content in value.items():
+        try:
+            return _typed(kind, content)
+        except (ValueError, OverflowError, InvalidOperation, struct.error):
+            break
+    raise StoreError("a value in it is damaged")
+
+
+def _typed(kind: str, content: object) -> object:
+    if kind == "F" and isinstance(content, dict):
+        return {name: from_plain(each) for name, each in content.items()}
+    if kind == "T" and isinstance(content, int):
+        return EPOCH + content * _MICROSECOND
+    if not isinstance(content, str):
+        raise ValueError
+    if kind == "x":
+        return bytes.fromhex(content)
+    if kind == "D":
+        return Decimal(content)
+    if kind == "d":
+        number: float = struct.unpack(">d", bytes.fromhex(content))[0]
+        return number
+    raise ValueError
+
+
+def _number(name: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
+        raise StoreError(f"its '{name}' is no whole number of 63 bits")
+    return value

@@ -1,0 +1,126 @@
+"""Whatever is declared and lasts, as things of the store: kind, key and data."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.core.consume.cursor import Cursor
+from penstock.core.gates.operator import OperatorGate
+from penstock.core.journal.durability import number_of, numbers_end
+from penstock.core.journal.group import MetadataChange
+from penstock.core.journal.journal import Journal
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.binding import EXCHANGE as TO_EXCHANGE
+from penstock.core.routing.binding import QUEUE as TO_QUEUE
+from penstock.core.routing.binding import Binding
+from penstock.core.routing.exchange import Exchange
+from penstock.core.settings.table import SettingsEntry
+from penstock.core.vhost import VirtualHost
+from penstock.persistence.metadata_codec import pack, plain, plain_table
+from penstock.persistence.metadata_keys import digest, key_of
+from penstock.store.records import MetadataRecord
+
+NUMBERS: Final = "numbers"
+"""The first number of queues that has never been given, nor set aside."""
+VHOST: Final = "vhost"
+"""A virtual host that was made while the broker ran; others are in the settings file."""
+SETTINGS: Final = "settings"
+"""What was set by command for one pattern."""
+BLOCK: Final = "block"
+"""What the operator has blocked."""
+EXCHANGE: Final = "exchange"
+QUEUE: Final = "queue"
+BINDING: Final = "binding"
+CURSOR: Final = "cursor"
+
+
+def encode_metadata(change: MetadataChange) -> MetadataRecord:
+    """Return a change as the store has it: the thing as it is now, or that it is no more."""
+    thing = change.subject
+    if isinstance(thing, MetadataRecord):  # It is in the store only, and means nothing any more.
+        return MetadataRecord(thing.kind, thing.key, None)
+    kind, key = name_of(thing)
+    return MetadataRecord(kind, key, None if change.gone else pack(_fields_of(thing)))
+
+
+def name_of(thing: object) -> tuple[str, str]:
+    """Return kind and key."""
+    if isinstance(thing, Queue):
+        return QUEUE, key_of(thing.vhost, thing.name)
+    if isinstance(thing, Exchange):
+        return EXCHANGE, key_of(thing.vhost, thing.name)
+    if isinstance(thing, Binding):
+        return BINDING, _binding_key(thing)
+    if isinstance(thing, Cursor):
+        return CURSOR, key_of(thing.vhost, thing.name)
+    if isinstance(thing, SettingsEntry):
+        return SETTINGS, key_of(thing.scope, thing.pattern)
+    if isinstance(thing, OperatorGate):
+        return BLOCK, key_of(thing.scope, thing.vhost, thing.name)
+    if isinstance(thing, VirtualHost):
+        return VHOST, key_of(thing.name)
+    assert isinstance(thing, Journal)
+    return NUMBERS, "queues"
+
+
+def _fields_of(thing: object) -> dict[str, object]:
+    if isinstance(thing, Queue):
+        return {
+            "vhost": thing.vhost,
+            "name": thing.name,
+            "number": number_of(thing),
+            "auto_delete": thing.auto_delete,
+            "arguments": plain_table(thing.arguments),
+        }
+    if isinstance(thing, Exchange):
+        return {
+            "vhost": thing.vhost,
+            "name": thing.name,
+            "type": thing.kind,
+            "auto_delete": thing.auto_delete,
+            "internal": thing.internal,
+            "arguments": plain_table(thing.arguments),
+        }
+    if isinstance(thing, Binding):
+        return _binding(thing)
+    if isinstance(thing, Cursor):
+        return _cursor(thing)
+    if isinstance(thing, SettingsEntry):
+        said = {word.alias: plain(word.raw) for word in thing.command.values()}
+        return {"scope": thing.scope, "pattern": thing.pattern, "settings": said}
+    if isinstance(thing, OperatorGate):
+        return {"scope": thing.scope, "vhost": thing.vhost, "name": thing.name, "reason": thing.reason}
+    if isinstance(thing, VirtualHost):
+        return {"name": thing.name}
+    assert isinstance(thing, Journal)
+    return {"next": numbers_end(int(thing.next_queue))}
+
+
+def _binding(binding: Binding) -> dict[str, object]:
+    fields: dict[str, object] = {"vhost": binding.source.vhost, "source": binding.source.name}
+    if binding.queue is not None:
+        fields["queue"] = binding.queue.name
+        fields["number"] = number_of(binding.queue)
+    elif binding.exchange is not None:
+        fields["exchange"] = binding.exchange.name
+    fields["key"] = binding.key
+    fields["arguments"] = plain_table(binding.arguments)
+    return fields
+
+
+def _binding_key(binding: Binding) -> str:
+    source = binding.source
+    marked = digest(pack(plain_table(binding.arguments))) if binding.arguments else ""
+    if binding.queue is not None:
+        return key_of(source.vhost, source.name, TO_QUEUE, binding.queue.name, binding.key, marked)
+    assert binding.exchange is not None
+    return key_of(source.vhost, source.name, TO_EXCHANGE, binding.exchange.name, binding.key, marked)
+
+
+def _cursor(cursor: Cursor) -> dict[str, object]:
+    """A queue that is deleted, or not kept, has number 0: it comes back as a deleted one."""
+    positions: list[object] = []
+    for name, position in cursor.positions.items():
+        number = 0 if position.queue.deleted else number_of(position.queue)
+        positions.append([name, number, int(position.initial), int(position.settled), int(position.planned)])
+    return {"vhost": cursor.vhost, "name": cursor.name, "token": cursor.token, "positions": positions}

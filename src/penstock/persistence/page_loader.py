@@ -1,0 +1,71 @@
+"""Pages that the store has returned, back into the memory of their queue."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from penstock.core.journal.group import JournalGroup
+from penstock.core.queue.page_io import PageRead
+from penstock.core.queue.queue import Queue
+from penstock.errors import StoreError
+from penstock.persistence.row_decoder import RowContext
+from penstock.persistence.wall_clock import WallTimes
+from penstock.store.records import MessageRow
+
+
+class Loader(RowContext):
+    """Loads the pages of one broker, of one queue after the other."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0, True, False)
+        self._queue: Queue | None = None
+        self._number: int = 0
+
+    def queue(self, number: i64) -> Queue | None:
+        """See `RowContext.queue`."""
+        return self._queue if number == self._number else None
+
+    def load(self, read: PageRead, rows: list[MessageRow], times: WallTimes) -> list[str]:
+        """Put in what was asked for, as far as there is room; at least one page, if nothing is ready. Empties `rows`.
+
+        Returns a sentence for everything that should be there and cannot be read.
+        """
+        pages = read.pages
+        if pages.reading is not read:
+            return []  # The queue was purged or deleted meanwhile.
+        pages.reading = None
+        queue = pages.queue
+        # Of the transaction that was written last nobody may have heard yet.
+        rows[:] = [row for row in reversed(rows) if pages.is_page_durable(row.first)]
+        if not rows:
+            lost = int(pages.drop_missing())
+            return [
+                f"{lost:,} messages of queue '{queue.name}' in vhost '{queue.vhost}' are lost: nothing is left of them"
+            ]
+        self._queue = queue
+        self._number = read.number
+        self.now = pages.broker.now
+        failed: list[str] = []
+        while rows:
+            row = rows.pop()
+            if row.number in pages.journal.rows:  # Nothing of it came back, and it is on its way out of the store.
+                pages.skip_page(row.first)
+                continue
+            group = JournalGroup(row.number)
+            self.transient = row.number >= pages.journal.since
+            self.wall_offset = times.of(row.number)
+            try:
+                reader = self.read(group, row.data)
+            except StoreError as error:
+                failed.append(f"page of queue '{queue.name}' in vhost '{queue.vhost}': {error}")
+                pages.skip_page(row.first)
+                continue
+            pages.has_read(len(row.data), group.size)
+            if not pages.is_wanted(group.live, group.bytes):
+                pages.defer_page(group.live, group.bytes)
+                break
+            messages = group.runs[0].messages if group.runs else []
+            pages.take_in(group, messages, reader.following())
+        self._queue = None
+        pages.finish_if_empty()
+        return failed

@@ -1,0 +1,186 @@
+"""What the store has, back into a broker: the messages of its rows, less what the notes say.
+
+The queues are there already, with their numbers (see things.py) and positions. Rows come oldest first, but a message
+may have moved to a younger row, so each queue's are put in order before they go in.
+
+Of pages only the numbers come, and that is enough: what is on the disk stays there. But those about which there are
+notes were in memory, being consumed, and so were all before them; they are read, and what is left of them goes into
+memory again. Pages stay out of order with nothing: none is left before a message that is in memory.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from mypy_extensions import i64
+
+from penstock.core.broker import Broker
+from penstock.core.consume.cursor import trim_settled
+from penstock.core.gates.address_depth import AddressShare, share_of
+from penstock.core.journal.group import JournalGroup, SettlementRecord
+from penstock.core.journal.journal import Journal
+from penstock.core.journal.redelivery_mark import restore
+from penstock.core.message import Envelope, StoredMessage
+from penstock.core.queue.paging_setup import enable_paging
+from penstock.core.queue.queue import Queue
+from penstock.persistence.message_audit import MessageAudit
+from penstock.persistence.row_decoder import RowContext
+from penstock.persistence.settlement_codec import RowSettlements, decode_settlement
+from penstock.store.records import MessageRow, QueuePosition
+
+READ_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of pages that are read at once."""
+
+
+class Wanted(NamedTuple):
+    """Pages that must be read: `Store.pages` with these."""
+
+    queue: int
+    first: int
+    most: int
+
+
+class Recovery(RowContext):
+    """One recovery; `finish` ends it."""
+
+    def __init__(self, broker: Broker, journal: Journal, wall_offset: float) -> None:
+        exchanges = [exchange for vhost in broker.vhosts.values() for exchange in vhost.exchanges.values()]
+        super().__init__(wall_offset, False, any(exchange.gates for exchange in exchanges))
+        self.broker = broker
+        self.now = broker.now
+        self.journal = journal
+        self.messages: int = 0
+        """How many have come back."""
+        self._queues: dict[int, Queue] = {}
+        self._found: dict[int, list[StoredMessage]] = {}
+        self._fates: dict[int, RowSettlements] = {}
+        self._pages: dict[int, deque[MessageRow]] = {}
+        """By queue: those that are on the disk, in order, without their data."""
+        self._upto: dict[int, int] = {}
+        """By queue: up to which sequence messages are in memory."""
+        self.account = MessageAudit()
+        self._notes: list[SettlementRecord] = []
+        """Those about rows that are not there."""
+        self._highest: int = 0
+        for vhost in broker.vhosts.values():
+            for queue in vhost.queues.values():
+                if queue.storage is not None:
+                    self._queues[int(queue.storage.number)] = queue
+                    self._found[int(queue.storage.number)] = []
+                    self.account.name(int(queue.storage.number), queue.vhost, queue.name)
+
+    def position(self, position: QueuePosition) -> None:
+        """Take how far a queue had come."""
+        number, tail, delivered, messages = position
+        self.account.expect(number, messages)
+        queue = self._queues.get(number)
+        if queue is not None and queue.storage is not None:
+            queue.tail = tail
+            queue.storage.delivered = delivered
+            queue.storage.redelivery_mark = delivered
+
+    def settlement(self, number: int, data: bytes) -> None:
+        """Take a note. All of them come before the rows. Raises StoreError."""
+        decode_settlement(number, data, self._fates)
+        self._highest = max(self._highest, number)
+
+    def row(self, row: MessageRow) -> None:
+        """Take a row, or what is known of a page. Raises StoreError if it is damaged, with nothing of it taken."""
+        number = row.number
+        self._highest = max(self._highest, number)
+        if row.queue == 0:
+            self._read(row)
+            return
+        self.journal.next_queue = max(int(self.journal.next_queue), row.queue + 1)
+        if row.queue in self._queues and row.messages > 0:
+            self._pages.setdefault(row.queue, deque()).append(row)
+            if number in self._fates:
+                self._upto[row.queue] = max(self._upto.get(row.queue, 0), row.first)
+        else:
+            self._read(row)  # Nobody's, or of that life only: it is as if it were empty.
+
+    def wanted(self) -> Wanted | None:
+        """Return the pages that must be read next; None if no more. All rows come before."""
+        for number, pages in self._pages.items():
+            sequences = [int(message.sequence) for message in self._found[number]]
+            upto = max(self._upto.get(number, 0), max(sequences, default=0))
+            self._upto[number] = upto
+            if pages[0].first <= upto:
+                return Wanted(number, pages[0].first, READ_BYTES)
+        return None
+
+    def pages(self, wanted: Wanted, rows: list[MessageRow]) -> None:
+        """Take what the store returned. Raises StoreError."""
+        pages, upto = self._pages[wanted.queue], self._upto[wanted.queue]
+        there = {row.number: row for row in rows}
+        last = rows[-1].first if rows else upto
+        while pages and pages[0].first <= min(upto, last):
+            row = there.get(pages.popleft().number)
+            if row is not None:  # Else it is damaged, and the store has said so.
+                self._read(row)
+        if not pages:
+            del self._pages[wanted.queue]
+
+    def _read(self, row: MessageRow) -> None:
+        number = row.number
+        group = JournalGroup(number)
+        if row.data:
+            self.read(group, row.data)
+        fate = self._fates.pop(number, None)
+        if fate is not None:
+            if row.data:
+                fate.apply(group)
+            for note in fate.notes:
+                group.settlement_records.append(note)
+                note.rows += 1
+        for run in group.runs:
+            self._found[int(run.kept.number)] += [message for message in run.messages if message.group is not None]
+            run.messages = []
+        self.journal.restore(group)
+        self.messages += int(group.live)
+
+    def finish(self) -> None:
+        """Put all messages into their queues, in order, and judge the queues by what they hold."""
+        self.journal.number_from(self._highest + 1)
+        for fate in self._fates.values():
+            self._notes += fate.notes
+        self.journal.open.stale += [int(note.number) for note in self._notes if note.rows == 0]
+        broker = self.broker
+        for number, queue in self._queues.items():
+            found = self._found[number]
+            found.sort(key=_sequence_of)
+            restore(queue, found, broker.now)
+            self._leave_on_disk(queue, self._pages.get(number))
+            assert queue.storage is not None
+            queue.storage.rows = len(found)
+            self.account.find(number, int(queue.storage.has_stored()))
+            trim_settled(queue, broker.now)
+            broker.watch_lifetime(queue)
+            broker.schedule_delivery(queue)
+        broker.apply_gate_transitions()
+
+    def queue(self, number: i64) -> Queue | None:
+        """Return a queue by its number; None if it is no more."""
+        return self._queues.get(int(number))
+
+    def share(self, queue: Queue, address: Envelope, charge: i64) -> AddressShare | None:
+        """See `RowContext.share`."""
+        exchange = self.broker.vhosts[queue.vhost].exchanges.get(address.exchange)
+        return None if exchange is None or not exchange.gates else share_of(exchange.gates, charge)
+
+    def _leave_on_disk(self, queue: Queue, pages: deque[MessageRow] | None) -> None:
+        """Let a queue know its pages, whatever it does with them from now on."""
+        if pages is None:
+            return
+        enable_paging(self.broker, queue)
+        messages, size = sum(page.messages for page in pages), sum(page.size for page in pages)
+        self.messages += messages
+        assert queue.pages is not None
+        queue.pages.restore(messages, size, pages[0].first)
+        queue.tail = max(int(queue.tail), pages[-1].first + pages[-1].messages - 1)
+        queue.apply_settings(queue.settings, self.broker.now)
+
+
+def _sequence_of(message: StoredMessage) -> int:
+    return int(message.sequence)

@@ -1,0 +1,206 @@
+"""What was declared before the broker was restarted, declared again.
+
+In the order in which one thing needs the other, whatever order they come in. What cannot be as it was keeps nothing
+else from coming back: it is told in a sentence, and stays in the store; what holds messages comes back all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from penstock.core.journal.durability import number_of
+from penstock.core.settings import changes
+from penstock.core.settings.limits import Limits
+from penstock.core.vhost import PREDECLARED, VirtualHost
+from penstock.errors import BrokerError, StoreError
+from penstock.flow.work import Steps, finish
+from penstock.persistence import metadata_records as kinds
+from penstock.persistence.metadata_codec import Fields, unpack
+from penstock.persistence.metadata_keys import key_of
+from penstock.persistence.restore_vhost import VhostRestorer
+from penstock.setting_names import SettingValue, read_pattern, read_settings
+from penstock.store.records import MetadataRecord
+
+if TYPE_CHECKING:
+    from penstock.driver.driver import BrokerDriver
+
+PREDECLARED_NAMES: Final = frozenset([name for name, _ in PREDECLARED])
+RECORDS_A_STEP: Final = 200
+"""Things that are declared again in one step."""
+
+
+def restore(hub: BrokerDriver, things: Iterable[MetadataRecord]) -> list[str]:
+    """Do `restore_steps` at once."""
+    return finish(restore_steps(hub, things))
+
+
+def restore_steps(hub: BrokerDriver, things: Iterable[MetadataRecord]) -> Steps[list[str]]:
+    """Declare again what the store has; the journal hears nothing of it. A step is up to `RECORDS_A_STEP` things.
+
+    What the settings file says is in effect already, and its virtual hosts are there. Positions of queues and messages
+    come afterwards. Returns a sentence for everything that is not as it was, for the log.
+    """
+    journal = hub.broker.journal
+    work = MetadataRestorer(hub)
+    if journal is not None:
+        journal.recovering = True
+    try:
+        yield from work.run(things)
+    finally:
+        if journal is not None:
+            journal.recovering = False
+    if work.left_behind:
+        told = "1 binding is" if len(work.left_behind) == 1 else f"{len(work.left_behind):,} bindings are"
+        work.told.append(f"{told} removed, whose exchange or queue is not in the store: it was deleted")
+        if journal is not None:
+            for thing in work.left_behind:
+                journal.forget(thing)
+    return work.told
+
+
+class LeftBehind(StoreError):
+    """A binding of an exchange or a queue that is no more: it was deleted, and its bindings were to follow."""
+
+
+class MetadataRestorer:
+    """One restoring."""
+
+    def __init__(self, hub: BrokerDriver) -> None:
+        self.broker = hub.broker
+        self.told: list[str] = []
+        """A sentence for everything that is not as it was."""
+        self.left_behind: list[MetadataRecord] = []
+        """Bindings of what is no more; nobody may find them when something of its name is declared again."""
+        self._recorded: dict[str, set[str]] = {}
+        """Keys of the exchanges and queues that the store has, whether or not they can come back."""
+        self._said: list[changes.EntryBefore] = []
+        self._hosted = VhostRestorer(hub, self.told)
+
+    def run(self, things: Iterable[MetadataRecord]) -> Steps[None]:
+        """Declare everything."""
+        steps: dict[str, Callable[[Fields], None]] = {
+            kinds.NUMBERS: self._numbers,
+            kinds.VHOST: self._vhost,
+            kinds.SETTINGS: self._settings,
+            kinds.BLOCK: self._block,
+            kinds.EXCHANGE: lambda fields: self._hosted.exchange(self._host(fields), fields),
+            kinds.QUEUE: lambda fields: self._hosted.queue(self._host(fields), fields),
+            kinds.BINDING: self._binding,
+            kinds.CURSOR: lambda fields: self._hosted.cursor(self._host(fields), fields),
+        }
+        found: dict[str, list[MetadataRecord]] = {kind: [] for kind in steps}
+        for index, thing in enumerate(things):
+            if index % RECORDS_A_STEP == 0:
+                yield
+            if thing.kind in found:
+                found[thing.kind].append(thing)
+            else:
+                self.told.append(f"{thing.kind} '{thing.key}' in the store is of a kind that is not known here")
+        for kind in (kinds.EXCHANGE, kinds.QUEUE):
+            self._recorded[kind] = {thing.key for thing in found[kind]}
+        for kind, step in steps.items():
+            for index, thing in enumerate(found[kind]):
+                if index % RECORDS_A_STEP == 0:
+                    yield
+                self._one(step, thing)
+            if kind == kinds.SETTINGS:
+                self._say_again()
+
+    def _one(self, step: Callable[[Fields], None], thing: MetadataRecord) -> None:
+        if thing.data is None:
+            return
+        try:
+            step(unpack(thing.data))
+        except LeftBehind:
+            self.left_behind.append(thing)
+        except StoreError as error:
+            self.told.append(f"{thing.kind} '{thing.key}' in the store cannot be read: {error}")
+        except BrokerError as error:
+            self.told.append(f"{thing.kind} '{thing.key}' in the store did not come back: {error}")
+
+    def _numbers(self, fields: Fields) -> None:
+        journal = self.broker.journal
+        if journal is not None:
+            journal.next_queue = max(int(journal.next_queue), fields.number("next"))
+
+    def _binding(self, fields: Fields) -> None:
+        """Bind what was bound. Raises LeftBehind where one of its ends is not in the store any more."""
+        self._check_end(kinds.EXCHANGE, fields, "source")
+        if fields.has("queue"):
+            self._check_end(kinds.QUEUE, fields, "queue")
+            vhost = self.broker.vhosts.get(fields.text("vhost"))
+            queue = None if vhost is None else vhost.queues.get(fields.text("queue"))
+            if queue is not None and 0 < fields.number("number") < number_of(queue):
+                raise LeftBehind("it led to an older queue of this name")  # Numbers are never given again.
+        else:
+            self._check_end(kinds.EXCHANGE, fields, "exchange")
+        self._hosted.binding(self._host(fields), fields)
+
+    def _check_end(self, kind: str, fields: Fields, field: str) -> None:
+        vhost, name = fields.text("vhost"), fields.text(field)
+        if kind == kinds.EXCHANGE and name in PREDECLARED_NAMES:
+            return
+        if key_of(vhost, name) not in self._recorded[kind]:
+            raise LeftBehind(f"{kind} '{name}' is not in the store")
+
+    # Virtual hosts
+
+    def _vhost(self, fields: Fields) -> None:
+        name = fields.text("name")
+        if name not in self.broker.vhosts:
+            self._make(name)
+
+    def _host(self, fields: Fields) -> VirtualHost:
+        """Return the virtual host that something is in; it is made where nothing else tells of it."""
+        name = fields.text("vhost")
+        vhost = self.broker.vhosts.get(name)
+        if vhost is None:
+            self.told.append(
+                f"vhost '{name}' is not in the settings file any more, and came back for what is kept in it; "
+                "delete it if that is not needed"
+            )
+            vhost = self._make(name)
+        return vhost
+
+    def _make(self, name: str) -> VirtualHost:
+        try:
+            return self.broker.add_vhost(name)
+        except BrokerError as error:
+            self.told.append(f"{error}; vhost '{name}' came back without limits")
+            return self.broker.add_vhost(name, Limits())
+
+    # What was set by command, and blocked
+
+    def _settings(self, fields: Fields) -> None:
+        scope = fields.text("scope")
+        pattern = read_pattern(scope, fields.text("pattern"))
+        words: dict[str, SettingValue] = {}
+        for name, value in fields.table("settings").items():
+            try:
+                words.update(read_settings(scope, pattern, {name: value}))
+            except BrokerError as error:
+                self.told.append(f"{error}; it was set by command, and is not in effect")
+        if words:
+            self._said.append((scope, pattern, words))
+
+    def _say_again(self) -> None:
+        """Say it all at once, or else one pattern after the other; twice, for one may need another to be possible."""
+        if not self._put(self._said):
+            return
+        for said in [each for each in self._said if self._put([each])]:
+            refused = self._put([said])
+            if refused:
+                self.told.append(f"{refused}; what was set by command for {said[0]} '{said[1]}' is not in effect")
+
+    def _put(self, said: list[changes.EntryBefore]) -> str:
+        """Put settings into effect, all or none; returns why they cannot be, empty if they are."""
+        try:
+            changes.set_all(self.broker, said)
+        except BrokerError as error:
+            return str(error)
+        return ""
+
+    def _block(self, fields: Fields) -> None:
+        scope, vhost, name = fields.text("scope"), fields.text("vhost"), fields.text("name")
+        self.broker.gates.block(scope, vhost, name, fields.text("reason"))

@@ -1,0 +1,40 @@
+"""What counts for a queue that comes back: what counted before, or else whatever of it still can be meant."""
+
+from __future__ import annotations
+
+from penstock.core.settings.queue_settings import Settings, resolve
+from penstock.core.settings.table import SettingsTable
+from penstock.errors import BrokerError
+from penstock.setting_names import Features, SettingValue, read_arguments, read_features
+from penstock.setting_names.features import PLAIN
+
+
+def settings_of(table: SettingsTable, vhost: str, queue: str, arguments: dict[str, object]) -> tuple[Settings, str]:
+    """Return the settings of a queue, and a sentence where they are not what they should be; empty where they are.
+
+    They cannot be where a pattern, or a version, came between the queue's declaration and now. Then its own arguments
+    count alone, and if not even they can be meant by themselves, the broker's values.
+    """
+    given: dict[str, SettingValue] = {}
+    try:
+        given = read_arguments(queue, arguments)
+        return table.queue(vhost, queue, given), ""
+    except BrokerError as error:
+        problem = str(error)
+    defaults = table.defaults()
+    try:
+        settings = resolve(queue, given, defaults)
+    except BrokerError:
+        given = {}
+        settings = resolve(queue, given, defaults)
+    settings.given = given
+    how = "its own arguments alone" if given else "the broker's own values"
+    return settings, f"{problem}; queue '{queue}' came back with {how}"
+
+
+def features_of(queue: str, arguments: dict[str, object]) -> tuple[Features, str]:
+    """Return what a queue is by its arguments, and a sentence as `settings_of` does."""
+    try:
+        return read_features(queue, arguments), ""
+    except BrokerError as error:
+        return PLAIN, f"{error}; queue '{queue}' came back as an ordinary one"

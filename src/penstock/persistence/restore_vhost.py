@@ -1,0 +1,113 @@
+"""What comes back into a virtual host: exchanges, queues, bindings, cursors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.core.consume.cursor import Cursor, Position
+from penstock.core.journal.durability import number_of, numbers_end
+from penstock.core.journal.group import QueueStorage
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
+from penstock.core.settings.queue_settings import Defaults, resolve
+from penstock.core.vhost import VirtualHost
+from penstock.errors import BrokerError, StoreError
+from penstock.persistence.metadata_codec import Fields
+from penstock.persistence.restore_settings import features_of, settings_of
+from penstock.setting_names import Features
+
+if TYPE_CHECKING:
+    from penstock.driver.driver import BrokerDriver
+
+
+class VhostRestorer:
+    """Everything of one restoring that is in virtual hosts.
+
+    All of it raises StoreError for what cannot be read, BrokerError for what cannot come back; what is to be said
+    besides goes to `told`.
+    """
+
+    def __init__(self, hub: BrokerDriver, told: list[str]) -> None:
+        self.hub = hub
+        self.broker = hub.broker
+        self.told = told
+
+    def exchange(self, vhost: VirtualHost, fields: Fields) -> None:
+        """Declare an exchange; with limits that cannot be meant it comes back without."""
+        name, arguments = fields.text("name"), fields.table("arguments")
+        if name in vhost.exchanges:
+            raise StoreError(f"there is an exchange '{name}' in vhost '{vhost.name}' already")
+        exchange = make_exchange(fields.text("type"), vhost.name, name)
+        exchange.arguments = arguments
+        exchange.alternate = alternate_of(name, vhost.name, arguments)
+        exchange.durable = True
+        exchange.auto_delete = fields.flag("auto_delete")
+        exchange.internal = fields.flag("internal")
+        try:
+            vhost.add_exchange(exchange)
+        except BrokerError as error:
+            self.told.append(f"{error}; exchange '{name}' in vhost '{vhost.name}' came back without limits")
+
+    def queue(self, vhost: VirtualHost, fields: Fields) -> None:
+        """Declare a queue; with settings that cannot be meant it comes back with others, and keeps its messages.
+
+        Its time without use (`expires`) counts anew, for nobody could have used it; auto-delete waits for the next
+        consumer that leaves.
+        """
+        name, arguments, number = fields.text("name"), fields.table("arguments"), fields.number("number")
+        auto_delete = fields.flag("auto_delete")
+        if number == 0:
+            raise StoreError("its number is 0")
+        if name in vhost.queues:
+            raise StoreError(f"there is a queue '{name}' in vhost '{vhost.name}' already")
+        settings, problem = settings_of(self.broker.table, vhost.name, name, arguments)
+        features, other = features_of(name, arguments)
+        for told in (problem, other):
+            if told:
+                self.told.append(f"vhost '{vhost.name}', {told}")
+        queue = Queue(vhost.name, name, settings, self.broker.turns, features)
+        queue.arguments = arguments
+        queue.durable = True
+        queue.auto_delete = auto_delete
+        journal = self.broker.journal
+        if journal is not None:
+            queue.keep(QueueStorage(journal, queue, number))
+            if number >= journal.next_queue:  # Whatever tells what the next number is was lost.
+                journal.next_queue = numbers_end(number + 1)
+        vhost.add_queue(queue)
+        self.broker.touch_queue(queue)
+
+    def binding(self, vhost: VirtualHost, fields: Fields) -> None:
+        """Bind; only a queue of the same number is the one that was bound."""
+        queue: Queue | None = None
+        target: Exchange | None = None
+        if fields.has("queue"):
+            name, number = fields.text("queue"), fields.number("number")
+            queue = vhost.queue(name)
+            if number_of(queue) != number:
+                there = number_of(queue)
+                raise StoreError(f"it leads to queue '{name}' number {number}, and that queue is number {there}")
+        else:
+            target = vhost.exchange(fields.text("exchange"))
+        vhost.bind(fields.text("source"), queue, target, fields.text("key"), fields.table("arguments"), True)
+
+    def cursor(self, vhost: VirtualHost, fields: Fields) -> None:
+        """Have a cursor stand where it stood, with its token."""
+        cursor = Cursor(vhost.name, fields.text("name"))
+        positions: list[Position] = []
+        for name, (number, initial, settled, planned) in fields.positions("positions"):
+            queue = vhost.queues.get(name)
+            if queue is None or number == 0 or number_of(queue) != number:
+                queue = self._deleted(vhost, name)
+            position = Position(queue, initial)
+            position.settled = settled
+            position.planned = planned
+            positions.append(position)
+        cursor.resume(fields.number("token"), positions)
+        self.hub.control.cursors[(vhost.name, cursor.name)] = cursor
+
+    def _deleted(self, vhost: VirtualHost, name: str) -> Queue:
+        """Return what stands for a queue that is no more: it was not kept, or it was deleted."""
+        queue = Queue(vhost.name, name, resolve(name, {}, Defaults()), self.broker.turns, Features())
+        queue.deleted = True
+        return queue

@@ -1,0 +1,244 @@
+"""Rows of the store as messages: what recovery and reading pages back have in common."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import read_i16_be, read_i32_be, read_i64_be
+from mypy_extensions import i64
+
+from penstock.core.gates.address_depth import AddressShare
+from penstock.core.journal.group import JournalGroup, MessageRun, QueueStorage
+from penstock.core.message import BccEnvelope, Envelope, StoredMessage, TrackedMessage
+from penstock.core.queue.queue import Queue
+from penstock.errors import StoreError
+from penstock.flow.timers import NEVER
+from penstock.persistence.row_encoder import ADDRESS, COPY, FORMAT, MESSAGE, NO_TTL, PASSING, QUEUE, TIME
+
+ADDRESSES_KEPT: Final = 4096
+"""Addresses that are remembered; at the bound all are forgotten and made again."""
+
+
+class RowContext:
+    """Where a row's messages belong."""
+
+    def __init__(self, wall_offset: float, transient: bool, shares: bool) -> None:
+        self.wall_offset = wall_offset
+        """Seconds since the epoch, less the broker's clock."""
+        self.now: float = NEVER
+        """Nothing has come later than this: seconds of the broker's clock."""
+        self.transient = transient
+        """Whether messages that are not to outlive the broker are there still."""
+        self.shares = shares
+        """Whether they may have a part in the depth of an address."""
+        self.orphans: int = 0
+        """Messages of queues that are no more, and those that were not to outlive the broker."""
+        self._addresses: dict[bytes, Envelope] = {}
+
+    def queue(self, number: i64) -> Queue | None:
+        """Return a queue by its number; None if it is no more."""
+        raise NotImplementedError
+
+    def share(self, queue: Queue, address: Envelope, charge: i64) -> AddressShare | None:
+        """Return a message's part in the depth of its address; None where that has no bound, or it has none."""
+        return None
+
+    def address(self, data: bytes, start: i64, end: i64) -> Envelope:
+        """Return the address in these octets, the first of which is its kind; those that are the same are one."""
+        octets = data[start:end]
+        found = self._addresses.get(octets)
+        if found is None:
+            if len(self._addresses) >= ADDRESSES_KEPT:
+                self._addresses.clear()
+            found = _read_address(octets)
+            self._addresses[octets] = found
+        return found
+
+    def read(self, group: JournalGroup, data: bytes) -> RowDecoder:
+        """Read a row into a group. Raises StoreError for one that is not well formed."""
+        try:
+            reader = RowDecoder(self, group, data)
+            reader.read()
+        except (IndexError, ValueError):
+            raise StoreError(f"row {group.number} of the store cannot be read: it is cut short or damaged") from None
+        group.size = group.bytes + reader.dropped
+        return reader
+
+
+def storage_of(queue: Queue) -> QueueStorage:
+    """Return what a queue is in the store; there is something of it there."""
+    if queue.storage is not None:
+        return queue.storage
+    assert queue.pages is not None
+    return queue.pages.kept
+
+
+class RowDecoder:
+    """Reads one row into a group."""
+
+    def __init__(self, source: RowContext, group: JournalGroup, data: bytes) -> None:
+        self.source = source
+        self.group = group
+        self.data = data
+        self.dropped: i64 = 0
+        """Charges of messages whose queue is no more, or that were not to outlive the broker."""
+        self._queue: Queue | None = None
+        self._sequence: i64 = 0
+        self._address = Envelope("", "")
+        self._arrived: float = 0.0
+        self._content = b""
+        self._share: AddressShare | None = None
+        self._run: list[StoredMessage] = []
+        self._bytes: i64 = 0
+        """Charges of messages that are there."""
+
+    def read(self) -> None:
+        """Read all of it. Raises StoreError, IndexError, ValueError."""
+        data = self.data
+        n: i64 = len(data)
+        if data[0] != FORMAT:
+            raise StoreError(f"row {self.group.number} of the store has format {data[0]}; this version reads {FORMAT}")
+        pos: i64 = 1
+        while pos < n:
+            kind: i64 = data[pos]
+            if kind == MESSAGE and self._is_simple():
+                pos = self._simple(pos)
+                continue
+            pos += 1
+            if kind == MESSAGE or kind == COPY:
+                pos = self._message(pos, kind == COPY)
+            elif kind == QUEUE:
+                self._queue = self.source.queue(read_i64_be(data, pos))
+                self._sequence = read_i64_be(data, pos + 8)
+                if self._queue is not None:
+                    run = MessageRun(storage_of(self._queue), len(self.group.messages))
+                    self._run = run.messages
+                    self.group.runs.append(run)
+                pos += 16
+            elif kind == ADDRESS or kind == PASSING:
+                end = _end_of_address(data, pos)
+                self._address = self.source.address(data, pos - 1, end)
+                pos = end
+            elif kind == TIME:
+                arrived = float(read_i64_be(data, pos)) / 1e6 - self.source.wall_offset
+                self._arrived = min(arrived, self.source.now)  # Else it lives longer by what the clock is off.
+                pos += 8
+            else:
+                raise StoreError(f"row {self.group.number} of the store has a record of unknown kind {kind}")
+        for run in self.group.runs:
+            self.group.live += len(run.messages)
+        self.group.bytes = self._bytes
+
+    def following(self) -> i64:
+        """Return the sequence after the last message."""
+        return self._sequence
+
+    def _is_simple(self) -> bool:
+        """Tell whether messages have nothing of their own now but content: nearly all are so."""
+        address = self._address
+        if self._queue is None or self.source.shares or address.ttl_s != NEVER:
+            return False
+        return address.persistent or self.source.transient
+
+    def _simple(self, pos: i64) -> i64:
+        """Read all that come one after the other; as `_message`, in fewer steps."""
+        data, group, run = self.data, self.group, self._run
+        address, arrived, sequence = self._address, self._arrived, self._sequence
+        places = group.messages
+        place: i64 = len(places)
+        total: i64 = 0
+        n: i64 = len(data)
+        while pos < n and data[pos] == MESSAGE:
+            end = pos + 15 + i64(read_i32_be(data, pos + 11))
+            if end < pos + 15 or end > n:
+                raise StoreError(f"row {group.number} of the store is cut short")
+            content = data[pos + 15 : end]
+            charge = read_i64_be(data, pos + 3)
+            message = StoredMessage(address, content, charge, sequence, arrived)
+            message.redeliveries = read_i16_be(data, pos + 1)
+            message.group = group
+            message.index = place
+            places.append(message)
+            run.append(message)
+            self._content = content
+            place += 1
+            sequence += 1
+            total += charge
+            pos = end
+        self._sequence = sequence
+        self._bytes += total
+        self._share = None
+        return pos
+
+    def _message(self, pos: i64, copy: bool) -> i64:
+        data = self.data
+        returns = read_i16_be(data, pos)
+        charge = read_i64_be(data, pos + 2)
+        pos += 10
+        if not copy:
+            size = i64(read_i32_be(data, pos))
+            pos += 4
+            if size < 0 or pos + size > len(data):
+                raise StoreError(f"row {self.group.number} of the store is cut short")
+            self._content = data[pos : pos + size]
+            pos += size
+            self._share = None
+        queue = self._queue
+        places = self.group.messages
+        if queue is None or not (self._address.persistent or self.source.transient):
+            self.source.orphans += 1
+            self.dropped += charge
+            places.append(None)
+        else:
+            message = self._made(queue, charge, copy)
+            if returns:
+                message.redeliveries = returns
+            message.group = self.group
+            message.index = len(places)
+            places.append(message)
+            self._run.append(message)
+            self._bytes += charge
+        self._sequence += 1
+        return pos
+
+    def _made(self, queue: Queue, charge: i64, copy: bool) -> StoredMessage:
+        address = self._address
+        if self.source.shares and (not copy or self._share is None):
+            self._share = self.source.share(queue, address, charge)
+        if self._share is None and address.ttl_s == NEVER:
+            return StoredMessage(address, self._content, charge, self._sequence, self._arrived)
+        return TrackedMessage(address, self._content, charge, self._sequence, self._arrived, self._share)
+
+
+def _end_of_address(data: bytes, pos: i64) -> i64:
+    pos += 9
+    pos += 1 + i64(data[pos])
+    pos += 1 + i64(data[pos])
+    left = i64(read_i16_be(data, pos))
+    pos += 2
+    while left > 0:
+        pos += 1 + i64(data[pos])
+        left -= 1
+    return pos
+
+
+def _read_address(octets: bytes) -> Envelope:
+    persistent = octets[0] == ADDRESS
+    priority: i64 = octets[1]
+    ttl_ms = read_i64_be(octets, 2)
+    ttl_s = NEVER if ttl_ms == NO_TTL else int(ttl_ms) * 0.001
+    texts: list[str] = []
+    pos = 10
+    exchange = octets[pos + 1 : pos + 1 + octets[pos]].decode()
+    pos += 1 + octets[pos]
+    key = octets[pos + 1 : pos + 1 + octets[pos]].decode()
+    pos += 1 + octets[pos]
+    left = int(read_i16_be(octets, pos))
+    pos += 2
+    while left > 0:
+        texts.append(octets[pos + 1 : pos + 1 + octets[pos]].decode())
+        pos += 1 + octets[pos]
+        left -= 1
+    if texts:
+        return BccEnvelope(exchange, key, texts, priority, ttl_s, persistent)
+    return Envelope(exchange, key, priority, ttl_s, persistent)

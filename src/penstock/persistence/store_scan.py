@@ -1,0 +1,127 @@
+"""Counting what is in a store, record by record, without a broker: one row's messages are in memory at a time."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from penstock.core.broker import Broker
+from penstock.core.journal.group import JournalGroup, QueueStorage
+from penstock.core.journal.journal import Journal
+from penstock.core.queue.queue import Queue
+from penstock.core.settings.queue_settings import Defaults, resolve
+from penstock.errors import StoreError
+from penstock.persistence.message_audit import MessageAudit
+from penstock.persistence.metadata_codec import Fields, pack, unpack
+from penstock.persistence.metadata_keys import key_of
+from penstock.persistence.metadata_records import BINDING, CURSOR, QUEUE
+from penstock.persistence.row_decoder import RowContext
+from penstock.persistence.settlement_codec import RowSettlements, decode_settlement
+from penstock.setting_names import Features
+from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, SettlementRecord
+from penstock.store.store import Damage
+from penstock.store.tables import METADATA_RECORDS, POSITIONS, ROWS, SETTLEMENTS
+
+
+class StoreScanner(RowContext):
+    """One pass through a store: things and positions, notes, then rows with their data."""
+
+    def __init__(self) -> None:
+        super().__init__(0.0, False, False)
+        self.account = MessageAudit()
+        self.positions: list[QueuePosition] = []
+        self.damaged: list[Damage] = []
+        """What is in order for the store and makes no sense to us."""
+        self._broker = Broker(Defaults())
+        self._journal = Journal(self._broker.durable_changes, self._broker.gates.disk)
+        self._queues: dict[int, Queue] = {}
+        self._hints: dict[int, tuple[str, str]] = {}
+        """Virtual hosts and names of queues by what leads to them."""
+        self._declared: set[tuple[str, str]] = set()
+        self._fates: dict[int, RowSettlements] = {}
+
+    def take(self, record: MetadataRecord | QueuePosition | SettlementRecord | MessageRow) -> None:
+        """Take the next record."""
+        try:
+            if isinstance(record, MetadataRecord):
+                self._thing(record)
+            elif isinstance(record, QueuePosition):
+                self.positions.append(record)
+                self.account.expect(record.queue, record.messages)
+            elif isinstance(record, SettlementRecord):
+                decode_settlement(record.number, record.data, self._fates)
+            else:
+                self._row(record)
+        except StoreError as error:
+            self.damaged.append(_damage_of(record, str(error)))
+
+    def queue(self, number: i64) -> Queue | None:
+        """Return what stands for a queue; None if nothing says that there is one."""
+        key = int(number)
+        if key not in self.account.names and key not in self.account.expected:
+            return None
+        found = self._queues.get(key)
+        if found is None:
+            found = Queue("", str(key), resolve("", {}, Defaults()), self._broker.turns, Features())
+            found.keep(QueueStorage(self._journal, found, number))
+            self._queues[key] = found
+        return found
+
+    def declarations(self) -> list[MetadataRecord]:
+        """Return declarations for queues that have lost theirs and have messages; they count as declared now.
+
+        Each has the name by which a binding or a cursor knows it, or else one that says its number, in vhost '/'; and
+        none of its arguments.
+        """
+        found: list[MetadataRecord] = []
+        for number, messages in sorted(self.account.found.items()):
+            if number in self.account.names or messages == 0:
+                continue
+            vhost, name = self._hints.get(number, ("/", f"saved-{number}"))
+            while (vhost, name) in self._declared:
+                name += "-saved"
+            self._declared.add((vhost, name))
+            self.account.name(number, vhost, name)
+            fields: dict[str, object] = {"vhost": vhost, "name": name, "number": number, "auto_delete": False}
+            fields["arguments"] = {}
+            found.append(MetadataRecord(QUEUE, key_of(vhost, name), pack(fields)))
+        return found
+
+    def _thing(self, thing: MetadataRecord) -> None:
+        if thing.data is None:
+            return
+        fields = unpack(thing.data)
+        if thing.kind == QUEUE:
+            vhost, name = fields.text("vhost"), fields.text("name")
+            self.account.name(fields.number("number"), vhost, name)
+            self._declared.add((vhost, name))
+        elif thing.kind == BINDING and fields.has("queue"):
+            self._hints[fields.number("number")] = (fields.text("vhost"), fields.text("queue"))
+        elif thing.kind == CURSOR:
+            self._cursor(fields)
+
+    def _cursor(self, fields: Fields) -> None:
+        vhost = fields.text("vhost")
+        for name, (number, _, _, _) in fields.positions("positions"):
+            self._hints.setdefault(number, (vhost, name))
+
+    def _row(self, row: MessageRow) -> None:
+        group = JournalGroup(row.number)
+        self.orphans = 0
+        self.read(group, row.data)
+        self.account.strays += self.orphans
+        fate = self._fates.pop(row.number, None)
+        if fate is not None:
+            fate.apply(group)
+        for run in group.runs:
+            left = [message for message in run.messages if message.group is not None]
+            self.account.find(int(run.kept.number), len(left))
+
+
+def _damage_of(record: MetadataRecord | QueuePosition | SettlementRecord | MessageRow, why: str) -> Damage:
+    if isinstance(record, MessageRow):
+        return Damage(f"row {record.number}", why, record.queue, record.messages, ROWS.name)
+    if isinstance(record, SettlementRecord):
+        return Damage(f"note {record.number}", why, table=SETTLEMENTS.name)
+    if isinstance(record, MetadataRecord):
+        return Damage(f"{record.kind} '{record.key}'", why, table=METADATA_RECORDS.name)
+    return Damage(f"position {record.queue}", why, table=POSITIONS.name)

@@ -1,0 +1,79 @@
+"""Groups of a journal as one transaction of the store."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.core.journal.group import JournalGroup
+from penstock.core.journal.journal import Journal
+from penstock.core.queue.queue import Queue
+from penstock.flow.work import Steps, WorkMeter, finish
+from penstock.persistence.metadata_records import encode_metadata
+from penstock.persistence.row_encoder import encode_row
+from penstock.persistence.settlement_codec import encode_settlement
+from penstock.store.records import MessageRow, QueuePosition, SettlementRecord, StoreTransaction
+
+CHANGE_WORK: Final = 6
+OCTETS_A_UNIT: Final = 256
+"""Units of work of a change that is encoded, and octets of it to the unit."""
+
+
+def encode(journal: Journal, groups: list[JournalGroup], wall_offset: float) -> StoreTransaction:
+    """Do `encode_steps` at once."""
+    return finish(encode_steps(journal, groups, wall_offset, WorkMeter()))
+
+
+def encode_steps(
+    journal: Journal, groups: list[JournalGroup], wall_offset: float, work: WorkMeter
+) -> Steps[StoreTransaction]:
+    """Return what the store writes for these groups; `wall_offset` makes wall time of the broker's clock (seconds).
+
+    Messages, and what has become of others, in the first step: there is a bound to them (core/journal/journal.py).
+    Changes in as many as it takes, each as the thing is then: what happens to it meanwhile is in a later group as well.
+    """
+    commit = StoreTransaction()
+    for group in groups:
+        _encode_messages(commit, journal, group, wall_offset)
+    for group in groups:
+        for change in group.changes:
+            if work.used_up():
+                yield
+            thing = encode_metadata(change)
+            commit.metadata.append(thing)
+            work.done += CHANGE_WORK + (0 if thing.data is None else len(thing.data) // OCTETS_A_UNIT)
+            if change.gone and isinstance(change.subject, Queue) and change.subject.storage is not None:
+                commit.positions_gone.append(int(change.subject.storage.number))
+    return commit
+
+
+def _encode_messages(commit: StoreTransaction, journal: Journal, group: JournalGroup, wall_offset: float) -> None:
+    number = int(group.number)
+    if group.has_row():
+        row = MessageRow(number, encode_row(group, wall_offset), 0, 0, len(group.messages), int(group.size))
+        commit.rows.append(row)
+    for page in group.pages:
+        commit.rows.append(
+            MessageRow(
+                int(page.group.number),
+                encode_row(page.group, wall_offset),
+                int(page.pages.kept.number),
+                int(page.first),
+                int(page.lasting),
+                int(page.lasting_bytes),
+            )
+        )
+    commit.pages_gone += group.pages_gone
+    note = encode_settlement(journal, group)
+    if note:
+        commit.settlements.append(SettlementRecord(number, note))
+    for dead in group.dead:
+        commit.rows_gone.append(int(dead.number))
+        for reference in dead.settlement_records:
+            reference.rows -= 1
+            if reference.rows == 0:
+                commit.settlements_gone.append(int(reference.number))
+    commit.settlements_gone += group.stale
+    for kept, messages in zip(group.progressed, group.stored, strict=True):
+        if not kept.queue.deleted:
+            position = QueuePosition(int(kept.number), int(kept.queue.tail), int(kept.announce()), messages)
+            commit.positions.append(position)

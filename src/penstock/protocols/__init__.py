@@ -1,0 +1,1 @@
+"""Protocols: each translates its frames into calls of the core, and effects of the core into frames."""

@@ -1,0 +1,121 @@
+"""basic.get: one message without a subscription, if need be after it has been read back from the disk."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, write_i16_be, write_i32_be, write_i64_be
+
+from penstock.core.consume.consumer import Batch
+from penstock.core.queue.expiry import expire_slice, expire_steps
+from penstock.core.queue.page_io import PageLoadListener
+from penstock.core.queue.queue import Queue
+from penstock.errors import ResourceError, ResourceLocked
+from penstock.flow.work import Steps
+from penstock.protocols.amqp091 import method_arguments as arg
+from penstock.protocols.amqp091.channel import Channel
+from penstock.protocols.amqp091.delivery_frames import write_u16
+from penstock.protocols.amqp091.header_rewriter import with_delivery_count
+from penstock.protocols.amqp091.methods_topology import named_queue
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.field_writer import encode_shortstr
+
+WAITING_MAX: Final = 10_000
+"""Requests for messages of one queue that may wait until they are read back: no client that waits for its answers
+comes near it."""
+
+
+def get(channel: Channel, args: dict[str, object]) -> None:
+    """Take one message without subscribing (section 1.8.3.10)."""
+    queue = named_queue(channel, args)
+    if queue.cursors:
+        raise ResourceLocked(
+            f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; delete the cursor first"
+        )
+    channel.connection.hub.deliver_first(queue)
+    no_ack = arg.flag(args, "no_ack")
+    pages = queue.pages
+    if pages is not None and not queue.available() and len(pages.waiters) >= WAITING_MAX:
+        raise ResourceError(
+            f"{WAITING_MAX:,} requests wait for messages of queue '{queue.name}' that are read back from the disk"
+        )
+    if expire_slice(channel.broker, queue):
+        _get(channel, queue, no_ack)
+    else:
+        channel.connection.hub.scheduler.start_asking(_get_fresh(channel, queue, no_ack), channel.connection)
+
+
+def _get_fresh(channel: Channel, queue: Queue, no_ack: bool) -> Steps[None]:
+    """Answer when nothing that is too old is left, which may take many turns."""
+    yield from expire_steps(channel.broker, queue)
+    if channel.is_open():
+        if queue.deleted or queue.cursors:  # Since it was asked.
+            channel.send(spec.BASIC_GET_EMPTY, {})
+        else:
+            _get(channel, queue, no_ack)
+
+
+def _get(channel: Channel, queue: Queue, no_ack: bool) -> None:
+    channel.broker.touch_queue(queue)
+    if not _answer(channel, queue, no_ack):
+        _Getting(channel, queue, no_ack).wait()
+
+
+def _answer(channel: Channel, queue: Queue, no_ack: bool) -> bool:
+    """Answer with a message, or that there is none; false if there will be one and it is not in memory yet."""
+    batch = channel.get(queue, no_ack, channel.broker.now)
+    if batch is None:
+        if queue.waiting():
+            return False
+        channel.send(spec.BASIC_GET_EMPTY, {})
+        return True
+    if not batch.consumer.no_ack:
+        channel.await_settlement(batch)
+    message = batch.messages[0]
+    assert message is not None
+    told = with_delivery_count(message) if queue.counts_returns() else message
+    channel.send_content(_get_ok(channel, batch), told.content)
+    if batch.waits_for_disk:
+        channel.connection.await_deliveries()
+    return True
+
+
+class _Getting(PageLoadListener):
+    """A request that waits for its message."""
+
+    def __init__(self, channel: Channel, queue: Queue, no_ack: bool) -> None:
+        self.channel = channel
+        self.queue = queue
+        self.no_ack = no_ack
+
+    def wait(self) -> None:
+        """Wait until messages are in memory; some are on the disk."""
+        assert self.queue.pages is not None
+        self.queue.pages.waiters.append(self)
+
+    def on_loaded(self) -> None:
+        """See `PageLoadListener.on_loaded`: others may have been quicker."""
+        if self.channel.is_open() and not _answer(self.channel, self.queue, self.no_ack):
+            self.wait()
+
+
+def _get_ok(channel: Channel, batch: Batch) -> bytes:
+    message = batch.messages[0]
+    assert message is not None
+    payload = BytesWriter()
+    write_i16_be(payload, 60)
+    write_i16_be(payload, 71)
+    write_i64_be(payload, batch.first)
+    payload.append(1 if message.redelivered else 0)
+    payload.write(encode_shortstr(message.envelope.exchange))
+    payload.write(encode_shortstr(message.envelope.routing_key))
+    count = int(batch.consumer.queue.waiting())
+    out = BytesWriter()
+    out.append(1)
+    write_u16(out, channel.number)
+    size = len(payload) + 4
+    out.write(int(size).to_bytes(4, "big"))
+    out.write(payload.getvalue())
+    write_i32_be(out, min(count, 0x7FFFFFFF))
+    out.append(0xCE)
+    return out.getvalue()

@@ -1,0 +1,27 @@
+"""basic.return: a mandatory message that reached no queue, or that one refused, goes back (section 1.8.3.8)."""
+
+from __future__ import annotations
+
+from penstock.core.routing.route import Route
+from penstock.errors import BrokerError
+from penstock.protocols.amqp091.channel import Channel
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import method_frame, short_text
+
+
+def write_return(channel: Channel, route: Route, content: bytes, refused: BrokerError | None) -> None:
+    """Write basic.return with the message; `refused` says why a queue refused it, None that there was no queue."""
+    if not channel.is_open():
+        return  # It was closed in the same read: nothing may come on it any more.
+    if refused is not None and channel.producer.confirming and channel.connection.profile.return_is_success:
+        return  # Its nack says all that it understands.
+    address = route.envelope
+    method = method_frame(
+        int(channel.number),
+        spec.BASIC_RETURN,
+        reply_code=312 if refused is None else refused.code,
+        reply_text="NO_ROUTE" if refused is None else short_text(refused.reply_text),
+        exchange=address.exchange,
+        routing_key=address.routing_key,
+    )
+    channel.send_content(method, content)

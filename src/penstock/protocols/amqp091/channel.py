@@ -1,0 +1,386 @@
+"""A channel: one session on a connection, its content in the making, and what it may receive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from penstock.core.broker import Broker
+from penstock.core.consume.consumer import Batch
+from penstock.core.consume.session import Session
+from penstock.core.message import OVERHEAD
+from penstock.core.publish.held import Held
+from penstock.core.publish.producer import Producer
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.route import Route
+from penstock.core.vhost import VirtualHost
+from penstock.errors import PreconditionFailed, ResourceError, SyntaxInvalid, UnexpectedFrame
+from penstock.flow.gate import Gate
+from penstock.flow.timers import NEVER
+from penstock.management import log_messages
+from penstock.management.control_request import IMPORT_OCTETS
+from penstock.protocols.amqp091.ack_timeout import AckTimeout
+from penstock.protocols.amqp091.cc_bcc import BCC, may_have_cc, route_with_copies, without_blind_copies
+from penstock.protocols.amqp091.channel_flow import ChannelFlow
+from penstock.protocols.amqp091.content_frames import header_end
+from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_content, write_deliveries
+from penstock.protocols.amqp091.header_rewriter import with_delivery_count
+from penstock.protocols.amqp091.property_checks import CLAIMS, check_user_id_and_reply_to
+from penstock.protocols.amqp091.publish_properties import property_mask, route_variant
+from penstock.protocols.common.partial_messages import PIECE_BYTES
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import CodecError, decode_properties
+from penstock.wire.amqp091.codec import frame as whole_frame
+from penstock.wire.amqp091.content_header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, flags_of
+from penstock.wire.amqp091.spec import CLASS_BASIC
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp091.connection import Connection
+    from penstock.protocols.amqp091.methods_tx import ChannelTransaction
+
+SMALL_PIECE: Final = 1024
+LOOSE_OCTETS: Final = 64 * 1024
+"""Body frames with less than the one are put together into frames of about the other."""
+ACK_FRAME: Final = 21
+"""Octets of a basic.ack."""
+HEADERS_MAX: Final = 64 * 1024
+"""Octets of a content header that is looked into: to read it all takes a few milliseconds."""
+HEADER_OCTETS_A_UNIT: Final = 8
+"""Octets of a content header that are a unit of work where its headers are read."""
+NO_CONTENT: Final = -1
+"""`content_left` while no content is expected."""
+
+
+class ChannelProducer(Producer):
+    """The publishing side of a channel."""
+
+    def __init__(self, channel: Channel, name: str) -> None:
+        super().__init__(channel.broker, name, channel.connection.holding, channel.connection.origin)
+        self.channel = channel
+        self.enforced: int = 0
+        """How many gates block it, as the log has told; those that come and go with every message left out."""
+        self.forbidden_from: float = NEVER
+        """From then on a publish ends the channel: it was told to stop by channel.flow, and goes on."""
+
+    def _publish_slow_path(self, route: Route, content: bytes, charge: i64) -> None:
+        if self.broker.now < self.forbidden_from or self.closing is not None:
+            super()._publish_slow_path(route, content, charge)
+            return
+        self.channel.connection.hub.log(log_messages.ignored(self.name))
+        self.close(ResourceError("channel.flow was requested, but the client went on publishing"))
+
+    def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
+        """See `WaitingPublisher.wait_in_line`."""
+        super().wait_in_line(held, obstacle)
+        if self.confirming or self.transaction is not None:
+            return
+        notice = self.channel.connection.notice
+        if notice is not None and not notice.held_unconfirmed:
+            notice.held_unconfirmed = True
+            self.channel.connection.hub.log(log_messages.held_unconfirmed(self.name, held.deadline - self.broker.now))
+
+
+class Channel(Session):
+    """One channel of a connection."""
+
+    def __init__(self, connection: Connection, number: i64, vhost: VirtualHost, broker: Broker) -> None:
+        super().__init__(connection.outlet)
+        self.connection: Connection = connection
+        self.number: i64 = number
+        self.vhost = vhost
+        self.broker: Broker = broker
+        self.closing: bool = False
+        """We closed it and wait for close-ok; everything else that comes on it is ignored."""
+        self.closed_by_both: bool = False
+        """The client closed it as well, before it heard of it: its number may be used again."""
+        self.leaving: bool = False
+        """The client has closed it, and is answered when its end is over; what comes on it is ignored."""
+        self.ended: bool = False
+        """Nothing more is published, or told, on it."""
+        self.transaction: ChannelTransaction | None = None
+        """The channel's transactional mode (tx.select); None while it has none."""
+        self.ack_frame_size: i64 = ACK_FRAME
+        """Octets of an acknowledgement that is acted on where it is read; 0 in a transaction: none is."""
+        self.channel_flow: ChannelFlow | None = None
+        """What its client has been asked by channel.flow; None while it never was."""
+        self.ack_timeout: AckTimeout | None = None
+        """Looks whether deliveries are acknowledged in time; None while none had to be."""
+        self.prefetch: i64 = 0
+        self.prefetch_bytes: i64 = 0
+        """Windows that new consumers get (basic.qos with global=false)."""
+        self.last_queue: str = ""
+        """The queue declared last: what an empty queue name means (AMQP 0-9-1 section 1.7.2)."""
+        self.replies: Queue | None = None
+        """What direct replies to this channel go through; None until it has consumed any."""
+        self.header_mark: i64 = 2 << 16 | number
+        self.body_mark: i64 = 3 << 16 | number
+        self.content_left: i64 = NO_CONTENT
+        self._content: list[bytes] = []
+        self._content_route: Route | None = None
+        self._content_size: i64 = 0
+        self.arriving: i64 = 0
+        """What has come of the message counts with so much; see `ChannelReceiver`."""
+        self._loose = BytesWriter()
+        self._passes_over: bool = False
+        """The message that comes in pieces is a control request too large to be read: its body is not kept."""
+        """Small pieces of a body on their way into one frame; one octet a frame would take nine times its charge."""
+        self._heads: dict[str, DeliveryHead] = {}
+        self.producer = ChannelProducer(self, connection.channel_name(number))
+
+    def is_open(self) -> bool:
+        """Tell whether its peer may still be told something on it: it is not closed, and its number not another's."""
+        if self.closing or self.connection.leaving:
+            return False
+        return self.connection.channels.get(int(self.number)) is self
+
+    def replies_to(self) -> str:
+        """Return the address where direct replies to this channel go; empty while it does not consume any."""
+        return "" if self.replies is None or self.replies.deleted else self.replies.name
+
+    # Receiving
+
+    def receiving(self) -> bool:
+        """See `Session.receiving`."""
+        return self.delivering and self.connection.writable
+
+    def why_not_receiving(self) -> str:
+        """See `Session.why_not_receiving`."""
+        if not self.delivering:
+            return "paused by the client (channel.flow)"
+        return "its connection does not read what has been sent"
+
+    def deliver(self, batch: Batch) -> None:
+        """Write a batch as deliveries."""
+        connection = self.connection
+        tag = batch.consumer.tag
+        head = self._heads.get(tag)
+        if head is None:
+            head = DeliveryHead(self.number, tag)
+            self._heads[tag] = head
+        messages = batch.messages
+        if batch.consumer.queue.counts_returns():
+            messages = [None if message is None else with_delivery_count(message) for message in messages]
+        write_deliveries(connection.out, head, messages, batch.first, connection.frame_max)
+        if batch.waits_for_disk:
+            connection.await_deliveries()
+        if not batch.consumer.no_ack:
+            self.await_settlement(batch)
+        connection.request_flush()
+
+    def await_settlement(self, batch: Batch) -> None:
+        """Deliveries went out that must be acknowledged, within the timeout of their queue."""
+        if self.ack_timeout is None:
+            self.ack_timeout = AckTimeout(self)
+        self.ack_timeout.delivered(batch)
+
+    def forget_consumer(self, tag: str) -> None:
+        """Drop what was kept for writing to a consumer."""
+        self._heads.pop(tag, None)
+
+    def send_flow_stop(self, gate: Gate) -> None:
+        """Ask a client that is known to obey to stop publishing, because of a gate. Confirms hold by themselves."""
+        if self.connection.profile.obeys_flow and not self.producer.confirming and self.is_open():
+            if self.channel_flow is None:
+                self.channel_flow = ChannelFlow(self)
+            self.channel_flow.stop(gate)
+
+    def send_flow_start(self) -> None:
+        """Ask a client that was asked to stop to go on."""
+        if self.channel_flow is not None:
+            self.channel_flow.go_on()
+
+    # Publishes that come in pieces
+
+    def begin_content(self, route: Route) -> None:
+        """A basic.publish came; its content header is next."""
+        self._content_route = route
+        self._content = []
+        self.content_left = 0
+
+    def awaits_header(self) -> bool:
+        """Tell whether a content header is next."""
+        return self.content_left >= 0 and not self._content
+
+    def unexpected(self, class_id: int = CLASS_BASIC) -> UnexpectedFrame:
+        """Return the error (505) for a frame that is not the one that is next; RabbitMQ's texts."""
+        if self.content_left < 0:
+            return UnexpectedFrame("expected method frame, got non method frame instead")
+        if self._content:
+            return UnexpectedFrame("expected content body, got non content body frame instead")
+        if class_id != CLASS_BASIC:
+            return UnexpectedFrame(f"expected content header for class 60, got one for class {class_id} instead")
+        return UnexpectedFrame("expected content header for class 60, got non content header frame instead")
+
+    def content_header(self, frame: bytes, size: i64, body: i64) -> None:
+        """The content header came. Raises PreconditionFailed (406) for a body that is larger than any may be."""
+        most = self.connection.policy.message_bytes_max
+        if body < 0 or body > most:
+            self._drop_content()
+            raise PreconditionFailed(f"message size {int(body) % (1 << 64)} is larger than configured max size {most}")
+        self.connection.hub.partial_messages.add(self, size + PIECE_BYTES)
+        self._content.append(frame)
+        self._content_size = size - FIXED_OCTETS + body
+        self.content_left = body
+        route = self._content_route
+        self._passes_over = route is not None and route.control and body > IMPORT_OCTETS
+        if body == 0:
+            self._finish_content()
+
+    def content_body(self, frame: bytes, size: i64) -> None:
+        """A body frame came. Raises UnexpectedFrame (505)."""
+        if not self._content:
+            raise self.unexpected()
+        if size > self.content_left:
+            raise UnexpectedFrame(
+                f"the body on channel {self.number} is longer than announced: "
+                f"{self.content_left} octets were left, {size} came"
+            )
+        self.content_left -= size
+        if self._passes_over:  # The header is enough for the answer that it is too large.
+            if self.content_left == 0:
+                self._finish_content()
+            return
+        self.connection.hub.partial_messages.add(self, size if size < SMALL_PIECE else size + PIECE_BYTES)
+        loose = self._loose
+        if len(loose) or (size < SMALL_PIECE and self.content_left):
+            loose.write(frame[7 : 7 + size])
+            if self.content_left == 0 or len(loose) >= LOOSE_OCTETS:
+                self._content.append(whole_frame(spec.FRAME_BODY, int(self.number), loose.getvalue()))
+                loose.truncate(0)
+        else:
+            self._content.append(frame)
+        if self.content_left == 0:
+            self._finish_content()
+
+    def _finish_content(self) -> None:
+        content = b"".join(self._content)
+        charge = self._content_size + OVERHEAD
+        route = self._drop_content()
+        self.vhost.refresh_route(route)
+        if flags_of(content) & (CLAIMS | property_mask(route) | HEADERS_FLAG):
+            self.publish_with_properties(route, content, charge)
+        elif route.single_queue is not None:
+            self.producer.publish(route, content, charge)
+        else:
+            self.publish(route, content, charge)
+
+    def _drop_content(self) -> Route:
+        route = self._content_route
+        assert route is not None
+        self.connection.hub.partial_messages.give_back(self)
+        self._content_route = None
+        self._content = []
+        self._loose.truncate(0)
+        self.content_left = NO_CONTENT
+        return route
+
+    def publish(self, route: Route, content: bytes, charge: i64) -> None:
+        """Take a publish that does not simply go to one queue."""
+        if route.control:
+            self.connection.control_request(self, route, content)
+        elif route.by_headers:
+            own = Route(route.envelope, route.mandatory)
+            self.vhost.resolve(own, self._headers(content))
+            self.producer.publish(own, content, charge)
+            return
+        self.producer.publish(route, content, charge)
+
+    def _headers(self, content: bytes) -> dict[str, object]:
+        """Return the headers of a message, with what it costs to read them counted.
+
+        Raises SyntaxInvalid (502), PreconditionFailed (406) for too many octets.
+        """
+        octets = header_end(content)
+        if octets > HEADERS_MAX:
+            raise PreconditionFailed(
+                f"content header of {octets} octets refused: {HEADERS_MAX} is the most for a message that is routed by "
+                "its headers, or has CC or BCC"
+            )
+        self.broker.work.done += octets // HEADER_OCTETS_A_UNIT
+        return headers_of(content)
+
+    def publish_with_properties(self, route: Route, content: bytes, charge: i64) -> None:
+        """Take a publish with properties to look into.
+
+        Claims, a priority or expiration, or headers that may name more routing keys (CC, BCC).
+
+        Raises PreconditionFailed (406).
+        """
+        flags = flags_of(content)
+        if flags & CLAIMS:
+            checked = check_user_id_and_reply_to(self, content)
+            charge += len(checked) - len(content)
+            content = checked
+        if flags & property_mask(route):
+            route = route_variant(route, content, 0)
+        if flags & HEADERS_FLAG and may_have_cc(content, FLAGS_AT, header_end(content)):
+            self._publish_copies(route, content, charge)
+        elif route.single_queue is not None:
+            self.producer.publish(route, content, charge)
+        else:
+            self.publish(route, content, charge)
+
+    def _publish_copies(self, route: Route, content: bytes, charge: i64) -> None:
+        headers = self._headers(content)
+        own = route_with_copies(route, headers)
+        if BCC in headers:
+            content = without_blind_copies(content)
+        if own is None or route.control:
+            self.publish(route, content, charge)
+        else:
+            self.vhost.resolve(own, headers)
+            self.producer.publish(own, content, charge + own.envelope.charge())
+
+    # Sending
+
+    def write_confirms(self) -> None:
+        """Write what the channel's publishes, or its commits, have come to."""
+        if self.connection.leaving:
+            self.producer.confirms.take()  # Nobody hears it any more.
+            return
+        if self.transaction is not None:
+            self.transaction.tell(self)
+            return
+        out: BytesWriter = self.connection.out
+        for outcome in self.producer.confirms.take():
+            write_confirm(out, self.number, outcome.last, outcome.last > outcome.first, outcome.confirmed)
+        self.connection.request_flush()
+
+    def end(self, graceful: bool) -> None:
+        """It is closed: what is not committed is rolled back. Its consuming side ends by itself (`ChannelEnd`)."""
+        if self._content_route is not None:
+            self._drop_content()
+        if self.transaction is not None:
+            self.transaction.end()
+            self.connection.review_hold_bound()
+        if self.channel_flow is not None:
+            self.channel_flow.end()
+        if self.ack_timeout is not None:
+            self.broker.timers.drop(self.ack_timeout)
+        if graceful:
+            self.producer.close_gracefully()
+        else:
+            self.producer.abort(self.connection.losses.cause)
+
+    def send(self, method: int, args: dict[str, object]) -> None:
+        """Write a method frame on this channel."""
+        self.connection.send(self.number, method, args)
+
+    def send_content(self, method: bytes, content: bytes) -> None:
+        """Write a method frame that carries content (basic.return, basic.get-ok)."""
+        out: BytesWriter = self.connection.out
+        out.write(method)
+        write_content(out, content, self.number, self.connection.frame_max)
+        self.connection.request_flush()
+
+
+def headers_of(content: bytes) -> dict[str, object]:
+    """Return the headers property of a message, empty if it has none. Raises SyntaxInvalid (502) if it is malformed."""
+    size = int.from_bytes(content[3:7], "big")
+    try:
+        _, properties = decode_properties(content[7 : 7 + size])
+    except CodecError as error:
+        raise SyntaxInvalid(f"the headers of a publish cannot be read: {error.reason}") from None
+    return properties.headers or {}

@@ -1,0 +1,125 @@
+"""Deliveries as bytes: a constant prefix, the tag, a constant suffix, and the content as it came."""
+
+from __future__ import annotations
+
+from librt.strings import BytesWriter, read_i64_be, write_i16_be, write_i32_be, write_i64_be
+from mypy_extensions import i32, i64
+
+from penstock.core.message import EncodedAddress, Envelope, Message
+from penstock.wire.amqp091.field_writer import encode_shortstr
+from penstock.wire.amqp091.spec import FRAME_BODY, FRAME_END, FRAME_METHOD, FRAME_OVERHEAD
+
+
+def address_tail(address: Envelope, redelivered: bool) -> bytes:
+    """Return what follows the tag in a delivery.
+
+    Redelivered, exchange, routing key, frame end; kept with the address.
+    """
+    told = address.encoded
+    tail = told.encoded_redelivered if redelivered else told.encoded
+    if not tail:
+        tail = (
+            (b"\x01" if redelivered else b"\x00")
+            + encode_shortstr(address.exchange)
+            + encode_shortstr(address.routing_key)
+            + b"\xce"
+        )
+        if redelivered:
+            told.encoded_redelivered = tail
+        else:
+            told.encoded = tail
+    return tail
+
+
+class DeliveryHead:
+    """The beginning of every basic.deliver to one consumer, for the address of the last message."""
+
+    __slots__ = ("channel", "tag", "encoded", "redelivered", "head", "tail")
+
+    def __init__(self, channel: i64, tag: str) -> None:
+        self.channel: i64 = channel
+        self.tag = encode_shortstr(tag)
+        self.encoded: EncodedAddress | None = None
+        """What the last message's address is told as."""
+        self.redelivered: bool = False
+        self.head: bytes = b""
+        self.tail: bytes = b""
+
+    def fit(self, message: Message) -> None:
+        """Make head and tail those of a message."""
+        self.encoded = message.envelope.encoded
+        self.redelivered = message.redeliveries > 0
+        self.tail = address_tail(message.envelope, message.redeliveries > 0)
+        method = b"\x00\x3c\x00\x3c" + self.tag
+        size = len(method) + 8 + len(self.tail) - 1
+        self.head = b"\x01" + int(self.channel).to_bytes(2, "big") + size.to_bytes(4, "big") + method
+
+
+def write_deliveries(
+    out: BytesWriter, head: DeliveryHead, messages: list[Message | None], tag: i64, frame_max: i64
+) -> None:
+    """Write messages as basic.deliver with consecutive tags."""
+    told = head.encoded
+    start = head.head
+    tail = head.tail
+    redelivered = head.redelivered
+    channel: i64 = head.channel
+    for message in messages:
+        assert message is not None
+        if message.envelope.encoded is not told or (message.redeliveries > 0) != redelivered:
+            head.fit(message)
+            told = head.encoded
+            start = head.head
+            tail = head.tail
+            redelivered = head.redelivered
+        out.write(start)
+        write_i64_be(out, tag)
+        out.write(tail)
+        content = message.content
+        if (read_i64_be(content, 0) >> 40) & 0xFFFF == channel and len(content) <= frame_max:
+            out.write(content)
+        else:
+            write_content(out, content, channel, frame_max)
+        tag += 1
+
+
+def write_content(out: BytesWriter, content: bytes, channel: i64, frame_max: i64) -> None:
+    """Write header and body frames for another channel, or with smaller frames than they came in."""
+    pos: i64 = 0
+    n: i64 = len(content)
+    most = frame_max - FRAME_OVERHEAD
+    while pos < n:
+        kind: i64 = content[pos]
+        size = (read_i64_be(content, pos) >> 8) & 0xFFFFFFFF
+        start = pos + 7
+        left = size
+        while True:
+            part = left if left < most or kind != FRAME_BODY else most
+            out.append(int(kind))
+            write_u16(out, channel)
+            write_i32_be(out, i32(part))
+            out.write(content[start : start + part])
+            out.append(FRAME_END)
+            start += part
+            left -= part
+            if left <= 0:
+                break
+        pos += size + FRAME_OVERHEAD
+
+
+def write_u16(out: BytesWriter, value: i64) -> None:
+    """Write an unsigned short; the library knows only signed ones."""
+    out.append(int(value >> 8))
+    out.append(int(value & 0xFF))
+
+
+def write_confirm(out: BytesWriter, channel: i64, number: i64, multiple: bool, confirmed: bool) -> None:
+    """Write basic.ack, or basic.nack, for publishes."""
+    out.append(FRAME_METHOD)
+    write_u16(out, channel)
+    write_i32_be(out, 13)
+    write_i16_be(out, 60)
+    write_i16_be(out, 80 if confirmed else 120)
+    write_i64_be(out, number)
+    out.append(1 if multiple else 0)
+    out.append(FRAME_END)

@@ -1,0 +1,54 @@
+"""Direct reply-to: answers go straight to the channel that asked, with no queue to declare (RabbitMQ's extension).
+
+A client consumes from `amq.rabbitmq.reply-to`, without acknowledgements, and names the same in the `reply_to` of what
+it asks. The broker puts an address there that leads to this very channel; who answers publishes to it through the
+default exchange. Behind the address stands a queue with no name in any list, which ends with its consumer. So an asker
+that does not read holds nobody back: what its connection does not take waits there, and what would pass the queue's
+capacity (the broker's default, unless a pattern says otherwise) is refused: nack, and basic.return if it is mandatory.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.consumer_settings import ConsumerSettings
+from penstock.errors import NotAllowed, NotFound, PreconditionFailed
+from penstock.flow.credit import Credit
+from penstock.protocols.amqp091 import method_arguments as arg
+from penstock.protocols.amqp091.channel import Channel
+from penstock.protocols.amqp091.property_checks import REPLY_TO
+from penstock.wire.amqp091 import spec
+
+PREFIX: Final = REPLY_TO + "."
+"""What the addresses of those who ask begin with."""
+
+
+def consume(channel: Channel, args: dict[str, object]) -> None:
+    """Have answers delivered to this channel. Raises PreconditionFailed (406), NotAllowed (530)."""
+    hub = channel.connection.hub
+    tag = arg.text(args, "consumer_tag") or hub.make_name("amq.ctag")
+    if tag in channel.consumers:
+        raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
+    if not arg.flag(args, "no_ack"):
+        raise PreconditionFailed("reply consumer cannot acknowledge")
+    if channel.replies_to():
+        raise PreconditionFailed("reply consumer already set")
+    arguments = arg.table(args, "arguments")
+    channel.broker.gates.metadata.admit(f"consumer '{tag}'", channel.vhost.name, arguments)
+    queue = channel.vhost.create_reply_queue(PREFIX + hub.make_name("")[1:])
+    consumer = Consumer(tag, channel, queue, True, False, 0)
+    consumer.shared = Credit()  # Answers pass whatever the channel's prefetch (as in RabbitMQ).
+    consumer.arguments = arguments
+    channel.broker.consume(channel, consumer, ConsumerSettings(queue.settings, {}))
+    channel.replies = queue
+    channel.connection.review_hold_bound()
+    if args.get("no_wait") is not True:
+        channel.send(spec.BASIC_CONSUME_OK, {"consumer_tag": tag})
+
+
+def declare(channel: Channel, name: str) -> dict[str, object]:
+    """Answer a declaration of such an address, which only asks whether it leads anywhere. Raises NotFound (404)."""
+    if name != REPLY_TO and name not in channel.vhost.replies:
+        raise NotFound(f"no queue '{name}' in vhost '{channel.vhost.name}'")
+    return {"queue": name, "message_count": 0, "consumer_count": 1}

@@ -1,0 +1,115 @@
+"""Which method may come when, and who acts on it (AMQP 0-9-1 sections 2.2.4 and 2.2.5; RabbitMQ's codes and texts).
+
+A method that its channel does not expect is an error of the whole connection: 504 where the channel is at fault, 503
+where nobody would expect the method there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.core.publish.closed_sessions import Loss
+from penstock.errors import ChannelError, CommandInvalid, NotAllowed, ResourceError
+from penstock.protocols.amqp091 import handshake
+from penstock.protocols.amqp091 import method_arguments as arg
+from penstock.protocols.amqp091.channel import Channel
+from penstock.protocols.amqp091.connection_state import CLOSING, OPEN, RUNNING, START, TUNE
+from penstock.protocols.amqp091.methods import CHANNEL_METHODS
+from penstock.protocols.amqp091.teardown import ConnectionOutlet
+from penstock.protocols.common.lost_publishes import CLOSED_BEFORE
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import Method
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp091.connection import Connection
+
+
+def connection_method(connection: Connection, method: Method) -> None:
+    """Act on a method that came on channel 0. Raises BrokerError."""
+    state = connection.state
+    if method.id == spec.CONNECTION_CLOSE:
+        connection.on_client_close()
+    elif method.id == spec.CONNECTION_CLOSE_OK and state == CLOSING:
+        connection.end()
+    elif connection.discarding:
+        return
+    elif method.id == spec.CONNECTION_START_OK and state == START:
+        handshake.start_ok(connection, method.args)
+    elif method.id == spec.CONNECTION_TUNE_OK and state == TUNE:
+        handshake.tune_ok(connection, method.args)
+    elif method.id == spec.CONNECTION_OPEN and state == OPEN:
+        handshake.open_vhost(connection, method.args)
+    elif method.id == spec.CONNECTION_UPDATE_SECRET and state == RUNNING:
+        connection.send(0, spec.CONNECTION_UPDATE_SECRET_OK, {})
+    elif state == RUNNING:
+        raise ChannelError("unexpected method in connection state running")
+    else:
+        raise CommandInvalid(f"{method.name} is not expected while the connection is in state '{state}'")
+
+
+def channel_method(connection: Connection, number: int, method: Method) -> None:
+    """Act on a method that came on a channel. Raises BrokerError."""
+    if connection.discarding:
+        return
+    if connection.state != RUNNING:
+        raise CommandInvalid(f"{method.name} came on channel {number} before the connection was open")
+    channel = connection.channels.get(number)
+    if method.id == spec.CHANNEL_OPEN:
+        _open(connection, number, channel)
+    elif channel is None:
+        raise ChannelError("expected 'channel.open'")
+    elif method.id == spec.CHANNEL_CLOSE:
+        _close(connection, channel)
+    elif channel.closing:
+        if method.id == spec.CHANNEL_CLOSE_OK and not channel.leaving:
+            del connection.channels[number]
+        elif method.id == spec.BASIC_PUBLISH and isinstance(channel.producer.closing, ResourceError):
+            _count_unheard(channel, method)
+    else:
+        handler = CHANNEL_METHODS.get(method.id)
+        if handler is None:
+            raise CommandInvalid("unimplemented method")
+        handler(channel, method.args)
+
+
+def _count_unheard(channel: Channel, method: Method) -> None:
+    """Count a publish that comes after its channel was closed for what flow control refused: it is lost as well."""
+    loss = Loss(CLOSED_BEFORE)
+    loss.messages = 1
+    channel.connection.lose(loss, channel.producer.origin)
+    route = channel.vhost.route(
+        arg.text(method.args, "exchange"), arg.text(method.args, "routing_key"), arg.flag(method.args, "mandatory")
+    )
+    channel.vhost.resolve(route, {})
+    for queue in route.queues:
+        queue.refused += 1
+        channel.broker.emit_publish_refused(channel.producer, queue.gate, CLOSED_BEFORE, 0, "")
+
+
+def _open(connection: Connection, number: int, before: Channel | None) -> None:
+    """Open a channel; its number may be that of one that both sides have closed, though close-ok is still missing."""
+    if before is not None and not before.closed_by_both:
+        raise ChannelError("second 'channel.open' seen")
+    others, most = len(connection.channels) - int(before is not None), connection.channel_max
+    if others >= most:
+        raise NotAllowed(f"number of channels opened ({others}) has reached the negotiated channel_max ({most})")
+    assert connection.vhost is not None
+    if connection.outlet is None:
+        connection.outlet = ConnectionOutlet(connection)
+    connection.channels[number] = Channel(connection, number, connection.vhost, connection.broker)
+    connection.send(number, spec.CHANNEL_OPEN_OK, {})
+
+
+def _close(connection: Connection, channel: Channel) -> None:
+    """The client closes a channel. If we have done so as well it is answered, and ours is still to be answered."""
+    if channel.leaving:
+        return  # It is answered when its end is over.
+    if channel.closing:
+        channel.closed_by_both = True
+        connection.send(int(channel.number), spec.CHANNEL_CLOSE_OK, {})
+        return
+    connection.hub.deliver()
+    connection.hub.notifier.dispatch_effects()  # What has happened on the channel comes before its close-ok.
+    channel.closing = True
+    channel.leaving = True
+    connection.end_channel(channel, graceful=True)

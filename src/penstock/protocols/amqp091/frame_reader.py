@@ -1,0 +1,354 @@
+"""The bytes of one connection, cut into frames; publishes and acknowledgements are acted on right here.
+
+Theory of operation. `feed` walks once over what was read. No object is made for a frame. A publish whose method,
+header and body frames are all there is accepted in one step: its content is one slice of the input, kept as it
+came. The payload of `basic.publish` repeats, so the route it leads to is kept by those very bytes. Everything else
+goes to `on_method`, and a publish that comes in pieces is put together by its channel.
+
+A frame that is not complete waits in `rest`, never more than one frame, whose size is bounded by frame_max. Where the
+client's share of the turn is used up, the rest of what was read waits there as well (see penstock/flow/work.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import BytesWriter, read_i32_be, read_i64_be
+from mypy_extensions import i64
+
+from penstock.core.message import OVERHEAD
+from penstock.core.routing.route import Route
+from penstock.errors import BrokerError, FrameError, PreconditionFailed, SyntaxInvalid, UnexpectedFrame
+from penstock.flow.work import Worker, WorkMeter
+from penstock.protocols.amqp091.cc_bcc import may_have_cc
+from penstock.protocols.amqp091.property_checks import CLAIMS
+from penstock.protocols.amqp091.publish_properties import PERSISTENT, property_mask, route_variant
+from penstock.wire.amqp091.content_header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, property_flags
+from penstock.wire.amqp091.spec import (
+    BASIC_ACK,
+    BASIC_PUBLISH,
+    CLASS_BASIC,
+    FRAME_BODY,
+    FRAME_END,
+    FRAME_HEADER,
+    FRAME_HEARTBEAT,
+    FRAME_METHOD,
+)
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp091.channel import Channel
+
+ROUTES_KEPT: Final = 4096
+"""Routes remembered by a connection; at the bound all are forgotten and found again."""
+OUTPUT_LEFT_UNREAD: Final = 1024 * 1024
+"""Bytes waiting for the peer at which its input is left alone: one that asks and never reads cannot fill our memory."""
+
+METHOD_WORK: Final = 16
+"""Units of work that any method costs, to be decoded, looked up and answered."""
+OCTETS_A_UNIT: Final = 128
+"""Octets of input that cost a unit of work: the shortest publish has 52 and takes a third of a microsecond."""
+
+DELIVERY_MODE_ALONE: Final = 0x10
+"""The first octet of the property flags of a message that has nothing but a delivery mode: one octet, to be kept."""
+
+_CLASS_BASIC_WEIGHT_0: Final = CLASS_BASIC << 16
+
+
+class FrameReader(Worker):
+    """The input side of a connection; the connection proper fills in what a method does."""
+
+    def __init__(self, frame_max: i64, work: WorkMeter) -> None:
+        super().__init__()
+        self.work = work
+        self.frame_max: i64 = frame_max
+        self.channels: dict[int, Channel] = {}
+        self.out = BytesWriter()
+        self.unparsed: bytes = b""
+        self.input_paused: bool = False
+        """Input is left in `rest`: for its share of a turn, or until the peer has read what waits for it."""
+        self.busy: bool = False
+        """Something that it asked for is being done step by step; what comes after it waits."""
+        self.discarding: bool = False
+        """The connection is closing: nothing that comes matters but close and close-ok."""
+        self._routes: dict[bytes, Route] = {}
+        self._last_frame: bytes = b""
+        self._last_channel: Channel | None = None
+        self._last_route: Route | None = None
+
+    # To be filled in
+
+    def request_flush(self) -> None:
+        """Have the shell come to this connection at the end of the turn."""
+        raise NotImplementedError
+
+    def on_method(self, number: int, payload: bytes) -> None:
+        """Act on a method that is neither a publish nor an acknowledgement."""
+        raise NotImplementedError
+
+    def on_error(self, number: int, error: BrokerError, method: int = 0) -> None:
+        """Close what the error closes and tell the peer why; `method` is the one at fault, 0 if none is."""
+        raise NotImplementedError
+
+    def on_frame_error(self, error: BrokerError, method: int = 0) -> None:
+        """Close the connection for bytes that are no frames, or not those that belong there."""
+        raise NotImplementedError
+
+    def frame_bound(self) -> str:
+        """Say how large a frame may be now, and why."""
+        raise NotImplementedError
+
+    def route_of(self, channel: Channel, payload: bytes) -> Route:
+        """Return the route that the payload of a basic.publish names. Raises BrokerError."""
+        raise NotImplementedError
+
+    def find_again(self, route: Route) -> None:
+        """Resolve a route in the present topology. Raises BrokerError."""
+        raise NotImplementedError
+
+    # Frames
+
+    def feed(self, data: bytes) -> None:
+        """Take what was read."""
+        if self.unparsed:
+            data = self.unparsed + data
+            self.unparsed = b""
+        self.input_paused = False
+        pos = self._frames(data)
+        self.work.done += pos // OCTETS_A_UNIT + 1
+        if pos < len(data):
+            self.unparsed = data[pos:] if pos else data
+
+    def leave(self, data: bytes) -> None:
+        """Leave what was read for later, when its share comes."""
+        self.unparsed = self.unparsed + data if self.unparsed else data
+        self.input_paused = True
+
+    def output_is_full(self) -> bool:
+        """Tell whether so much waits for the peer to read it that its input is left alone."""
+        return len(self.out) > OUTPUT_LEFT_UNREAD
+
+    def _frames(self, data: bytes) -> i64:
+        """Act on every complete frame; returns the position of the first one that is not."""
+        pos: i64 = 0
+        n: i64 = len(data)
+        last_frame = self._last_frame
+        last_size: i64 = len(last_frame)
+        while n - pos >= 8:
+            if last_size and data[pos : pos + last_size] == last_frame:
+                channel = self._last_channel
+                route = self._last_route
+                # Both are forgotten when a channel ends, which frames of this very read may have brought about.
+                if channel is not None and route is not None:
+                    end = self._publish(channel, route, data, pos + last_size, n)
+                    if end > 0:
+                        pos = end
+                        continue
+                    if end < 0:
+                        pos = -end
+                        if self._must_stop():
+                            return pos
+                        continue
+            size = (read_i64_be(data, pos) >> 8) & 0xFFFFFFFF
+            end = pos + 8 + size
+            if size > self.frame_max:  # Eight octets more than was agreed, as RabbitMQ: some count only the payload.
+                self.on_frame_error(FrameError(f"a frame of {size + 8} octets is larger than {self.frame_bound()}"))
+                return n
+            if end > n:
+                return pos
+            if data[end - 1] != FRAME_END:
+                self.on_frame_error(
+                    FrameError(f"a frame of {size} octets does not end with 0xCE but with {data[end - 1]:#04x}")
+                )
+                return n
+            if self._frame(data, pos, end, n):
+                last_frame = self._last_frame
+                last_size = len(last_frame)
+                assert self._last_channel is not None and self._last_route is not None
+                after = self._publish(self._last_channel, self._last_route, data, end, n)
+                if after == 0:
+                    pos = self._begin(self._last_channel, self._last_route, end)
+                else:
+                    pos = after if after > 0 else -after
+                    if self._must_stop():
+                        return pos
+            else:
+                pos = end
+                last_frame = self._last_frame  # The frame may have closed its channel.
+                last_size = len(last_frame)
+                if self._must_stop():
+                    return pos
+        return pos
+
+    def _must_stop(self) -> bool:
+        """Leave the rest of the input alone if the share is used up, something it asked for is still being done, or too
+        much waits for the peer to read it.
+        """
+        if self.work.done < self.work.limit and len(self.out) <= OUTPUT_LEFT_UNREAD and not self.busy:
+            return False
+        self.input_paused = True
+        self.request_flush()
+        return True
+
+    def _frame(self, data: bytes, pos: i64, end: i64, n: i64) -> bool:
+        """Act on one frame; returns whether it was a publish, now noted as the last one."""
+        start = read_i64_be(data, pos)
+        kind = (start >> 56) & 0xFF
+        number = int((start >> 40) & 0xFFFF)
+        channel = self.channels.get(number)
+        if kind == FRAME_METHOD and end - pos >= 12:
+            if channel is not None and not channel.closing:
+                method = read_i32_be(data, pos + 7)
+                if channel.content_left >= 0:
+                    self.on_frame_error(channel.unexpected(), BASIC_PUBLISH)
+                elif method == BASIC_PUBLISH:
+                    return self._note_publish(channel, number, data, pos, end)
+                elif method == BASIC_ACK and end - pos == channel.ack_frame_size:
+                    self._acknowledge(channel, number, data, pos)
+                else:
+                    self.work.done += METHOD_WORK
+                    self.on_method(number, data[pos + 7 : end - 1])
+            else:
+                self.work.done += METHOD_WORK
+                self.on_method(number, data[pos + 7 : end - 1])
+        elif kind == FRAME_HEARTBEAT:
+            if number:
+                self.on_frame_error(UnexpectedFrame(f"a heartbeat came on channel {number}; it belongs to channel 0"))
+            elif end - pos > 8:
+                self.on_frame_error(FrameError(f"a heartbeat has a payload of {end - pos - 8} octets; it has none"))
+        elif (kind == FRAME_HEADER or kind == FRAME_BODY) and not self.discarding:
+            if channel is None:
+                self.on_frame_error(UnexpectedFrame("expected method frame, got non method frame instead"))
+            elif not channel.closing:
+                self._piece(channel, number, data, pos, end)
+        elif not self.discarding:
+            self.on_frame_error(
+                FrameError(f"a frame of type {kind} with {end - pos - 8} octets is no frame of AMQP 0-9-1")
+            )
+        return False
+
+    def _acknowledge(self, channel: Channel, number: int, data: bytes, pos: i64) -> None:
+        try:
+            tag = read_i64_be(data, pos + 11)
+            if tag < 0:  # It is unsigned on the wire.
+                raise PreconditionFailed(f"unknown delivery tag {int(tag) + (1 << 64)}")
+            channel.acknowledge(tag, data[pos + 19] & 1 != 0, channel.broker.now)
+        except BrokerError as error:
+            self.on_error(number, error, BASIC_ACK)
+
+    # Publishes
+
+    def _note_publish(self, channel: Channel, number: int, data: bytes, pos: i64, end: i64) -> bool:
+        payload = data[pos + 7 : end - 1]
+        try:
+            route = self._routes.get(payload)
+            if route is None:
+                route = self.route_of(channel, payload)
+                if len(self._routes) >= ROUTES_KEPT:
+                    self._routes.clear()
+                self._routes[payload] = route
+            if route.epoch != channel.vhost.epoch:
+                self.find_again(route)
+        except BrokerError as error:
+            self.on_error(number, error, BASIC_PUBLISH)
+            return False
+        self._last_frame = data[pos:end]
+        self._last_channel = channel
+        self._last_route = route
+        return True
+
+    def reset_publish_cache(self) -> None:
+        """Forget the last publish: its channel may be gone."""
+        self._last_frame = b""
+        self._last_channel = None
+        self._last_route = None
+
+    def forget_input(self) -> None:
+        """Drop what was read and what is remembered of it: nothing more will be acted on."""
+        self.reset_publish_cache()
+        self.unparsed = b""
+        self.input_paused = False
+        self._routes.clear()
+
+    def _publish(self, channel: Channel, route: Route, data: bytes, head: i64, n: i64) -> i64:
+        """Accept a publish whose content begins at `head`, if all of it is there; returns its end, or 0 if it is not.
+
+        The end is negative where the publish did not simply go to one queue, so that the work must be looked at.
+        Eight octets are read as one number: of a frame they are type, channel, size and one more.
+        """
+        if head + 30 > n or channel.closing or channel.content_left >= 0:
+            return 0
+        start = read_i64_be(data, head)
+        size = (start >> 8) & 0xFFFFFFFF
+        body_at = head + 8 + size
+        if start >> 40 != channel.header_mark or size < 14 or body_at + 8 > n:
+            return 0
+        start = read_i64_be(data, body_at)
+        body = (start >> 8) & 0xFFFFFFFF
+        end = body_at + 8 + body
+        if start >> 40 != channel.body_mark or body == 0 or end > n or body + 8 > self.frame_max:
+            return 0
+        if read_i64_be(data, head + 11) != body or read_i64_be(data, head + 7) >> 32 != _CLASS_BASIC_WEIGHT_0:
+            return 0
+        if data[body_at - 1] != FRAME_END or data[end - 1] != FRAME_END:
+            return 0
+        if route.epoch != channel.vhost.epoch:
+            return 0
+        if data[head + 20] != 0 or not (
+            (size == 14 and data[head + 19] == 0) or (size == 15 and data[head + 19] == DELIVERY_MODE_ALONE)
+        ):
+            flags = property_flags(data, head + FLAGS_AT, body_at - 1)
+            if flags < 0:
+                return 0
+            if flags & CLAIMS or (flags & HEADERS_FLAG and may_have_cc(data, head + FLAGS_AT, body_at)):
+                self._publish_with_properties(channel, route, data[head:end], size - FIXED_OCTETS + body + OVERHEAD)
+                return -end
+            if flags & property_mask(route):
+                try:
+                    route = route_variant(route, data, head)
+                except BrokerError as error:
+                    self.on_error(int(channel.number), error, BASIC_PUBLISH)
+                    return end
+        elif route.checks_delivery_mode and size == 15 and data[head + 21] == PERSISTENT:
+            route = route.persistent()
+        content = data[head:end]
+        if route.single_queue is not None:
+            channel.producer.publish(route, content, size - FIXED_OCTETS + body + OVERHEAD)
+        elif route.is_durable is not None:
+            channel.producer.publish_stored(route, content, size - FIXED_OCTETS + body + OVERHEAD)
+        else:
+            try:
+                channel.publish(route, content, size - FIXED_OCTETS + body + OVERHEAD)
+            except BrokerError as error:
+                self.on_error(int(channel.number), error, BASIC_PUBLISH)
+            return -end
+        return end
+
+    def _publish_with_properties(self, channel: Channel, route: Route, content: bytes, charge: i64) -> None:
+        try:
+            channel.publish_with_properties(route, content, charge)
+        except BrokerError as error:
+            self.on_error(int(channel.number), error, BASIC_PUBLISH)
+
+    def _begin(self, channel: Channel, route: Route, end: i64) -> i64:
+        """The content of a publish comes in pieces: the channel puts it together."""
+        channel.begin_content(route)
+        return end
+
+    def _piece(self, channel: Channel, number: int, data: bytes, pos: i64, end: i64) -> None:
+        size = end - pos - 8
+        method = BASIC_PUBLISH if channel.content_left >= 0 else 0
+        try:
+            if data[pos] == FRAME_BODY:
+                channel.content_body(data[pos:end], size)
+                return
+            if not channel.awaits_header():
+                raise channel.unexpected()
+            if size < 14:
+                raise FrameError(f"a content header has {size} octets; the least is 14")
+            if read_i32_be(data, pos + 7) != _CLASS_BASIC_WEIGHT_0:
+                raise channel.unexpected(read_i32_be(data, pos + 7) >> 16)
+            if property_flags(data, pos + FLAGS_AT, end - 1) < 0:
+                raise SyntaxInvalid("the properties of a publish do not fill their content header exactly")
+            channel.content_header(data[pos:end], size, read_i64_be(data, pos + 11))
+        except BrokerError as error:
+            self.on_error(number, error, method)

@@ -1,0 +1,126 @@
+"""The header of a message as octets, property by property: for those who change one and leave the rest as it came."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from penstock.core.message import Message
+from penstock.protocols.amqp091.content_frames import FRAME_PAYLOAD_MAX, header_end, header_payload
+from penstock.wire.amqp091.codec import CodecError
+from penstock.wire.amqp091.content_header import FIXED_OCTETS, SIZES, property_size
+from penstock.wire.amqp091.field_reader import FieldReader
+from penstock.wire.amqp091.field_writer import write_longstr, write_shortstr, write_unsigned, write_value
+from penstock.wire.amqp091.spec import FRAME_OVERHEAD
+
+HEADERS: Final = 2
+EXPIRATION: Final = 7
+"""Places of two properties in the order of their flags (AMQP 0-9-1 section 1.8.1)."""
+
+
+class HeaderRewriter:
+    """One message's header, taken apart. Raises CodecError if its headers cannot be read."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self._payload = header_payload(content)
+        self.properties = properties_in(self._payload)
+        """The octets of each property in the order of their flags, empty where it is not there."""
+        self.headers = entries_of(self.properties[HEADERS])
+        """The octets of each entry of the headers, by its name; those that are taken out are left out."""
+
+    def with_headers(self, added: dict[str, object]) -> bytes | None:
+        """Return the message with these headers too; None where its content header would not fit into a frame."""
+        content = self.written(added)
+        return content if header_end(content) - FRAME_OVERHEAD <= FRAME_PAYLOAD_MAX else None
+
+    def written(self, added: dict[str, object]) -> bytes:
+        """Return the message with what has been changed, and with these headers too."""
+        table = b"".join([octets for name, octets in self.headers.items() if name not in added]) + _encoded(added)
+        self.properties[HEADERS] = len(table).to_bytes(4, "big") + table
+        payload = payload_of(self._payload, self.properties)
+        return (
+            self.content[:3] + len(payload).to_bytes(4, "big") + payload + self.content[header_end(self.content) - 1 :]
+        )
+
+
+def with_delivery_count(message: Message) -> Message:
+    """Return a message that tells how often it came back, as RabbitMQ's quorum queues do (x-delivery-count)."""
+    if message.redeliveries == 0:
+        return message
+    try:
+        content = HeaderRewriter(message.content).with_headers({"x-delivery-count": int(message.redeliveries)})
+    except CodecError:
+        return message
+    if content is None:
+        return message
+    told = Message(message.envelope, content, message.charge, message.sequence, message.arrived)
+    told.redeliveries = message.redeliveries
+    return told
+
+
+def properties_in(payload: bytes) -> list[bytes]:
+    """Return the octets of each property in the order of their flags, empty where it is not there.
+
+    The header was found to be well formed when it came in (`property_flags`).
+    """
+    flags = int.from_bytes(payload[FIXED_OCTETS : FIXED_OCTETS + 2], "big")
+    found: list[bytes] = []
+    pos = FIXED_OCTETS + 2
+    for place in range(len(SIZES)):
+        size = int(property_size(payload, pos, place)) if flags & (0x8000 >> place) else 0
+        found.append(payload[pos : pos + size])
+        pos += size
+    return found
+
+
+def payload_of(payload: bytes, properties: list[bytes]) -> bytes:
+    """Return the payload of a header with these properties in place of its own; the inverse of `properties_in`."""
+    flags = 0
+    for place, octets in enumerate(properties):
+        if octets:
+            flags |= 0x8000 >> place
+    return payload[:FIXED_OCTETS] + flags.to_bytes(2, "big") + b"".join(properties)
+
+
+def entries_of(table: bytes) -> dict[str, bytes]:
+    """Return the octets of each entry of a headers table (its size first) by its name. Raises CodecError."""
+    reader = FieldReader(table, min(4, len(table)))
+    found: dict[str, bytes] = {}
+    while reader.remaining():
+        start = reader.pos
+        name = reader.shortstr()
+        reader.value(1)
+        found[name] = table[start : reader.pos]
+    return found
+
+
+def _encoded(entries: dict[str, object]) -> bytes:
+    out = bytearray()
+    for name, value in entries.items():
+        write_shortstr(out, name)
+        _write(out, value, 1)
+    return bytes(out)
+
+
+def _write(out: bytearray, value: object, depth: int) -> None:
+    """Write a value with the types that RabbitMQ gives them: whole numbers have 64 bits here."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        out += b"l" + value.to_bytes(8, "big", signed=True)
+    elif isinstance(value, str):
+        out += b"S"
+        write_longstr(out, value)
+    elif isinstance(value, datetime):
+        out += b"T"
+        write_unsigned(out, int(value.timestamp()), 8)
+    elif isinstance(value, list):
+        octets = bytearray()
+        for each in value:
+            _write(octets, each, depth + 1)
+        out += b"A"
+        write_longstr(out, octets)
+    elif isinstance(value, dict):
+        out += b"F"
+        write_longstr(out, _encoded(value))
+    else:
+        write_value(out, value, depth)

@@ -1,0 +1,176 @@
+"""exchange.* and queue.*: the topology. The semantics are RabbitMQ's where the specification leaves room."""
+
+from __future__ import annotations
+
+from penstock.core.queue.queue import Queue
+from penstock.errors import AccessRefused, NotFound, ResourceLocked
+from penstock.protocols.amqp091 import direct_reply_to
+from penstock.protocols.amqp091 import method_arguments as arg
+from penstock.protocols.amqp091.channel import Channel
+from penstock.protocols.amqp091.property_checks import REPLY_TO
+from penstock.setting_names import WITHOUT_EFFECT
+from penstock.wire.amqp091 import spec
+
+
+def access_request(channel: Channel, args: dict[str, object]) -> None:
+    """access.request is of AMQP 0-8; answered because old clients still ask."""
+    channel.send(spec.ACCESS_REQUEST_OK, {"reserved_1": 1})
+
+
+def exchange_declare(channel: Channel, args: dict[str, object]) -> None:
+    """Make an exchange, or check that it is the same; passive only checks that it is there (section 1.6.2.1)."""
+    name = arg.name(args, "exchange")
+    if arg.flag(args, "passive"):
+        channel.vhost.check_not_default(name)
+        channel.vhost.exchange(name)
+    else:
+        channel.vhost.declare_exchange(
+            name,
+            arg.text(args, "type"),
+            arg.table(args, "arguments"),
+            arg.flag(args, "durable"),
+            arg.flag(args, "auto_delete"),
+            arg.flag(args, "internal"),
+        )
+    _answer(channel, args, spec.EXCHANGE_DECLARE_OK, {})
+
+
+def exchange_delete(channel: Channel, args: dict[str, object]) -> None:
+    """Delete an exchange (section 1.6.2.3)."""
+    channel.vhost.delete_exchange(arg.name(args, "exchange"), arg.flag(args, "if_unused"))
+    _answer(channel, args, spec.EXCHANGE_DELETE_OK, {})
+
+
+def exchange_bind(channel: Channel, args: dict[str, object]) -> None:
+    """Bind an exchange to an exchange (an extension of RabbitMQ)."""
+    vhost = channel.vhost
+    source, target = arg.name(args, "source"), arg.name(args, "destination")
+    vhost.check_not_default(target)
+    vhost.source(source)  # Of two that do not exist RabbitMQ names the source.
+    vhost.bind(source, None, vhost.exchange(target), arg.text(args, "routing_key"), arg.table(args, "arguments"))
+    _answer(channel, args, spec.EXCHANGE_BIND_OK, {})
+
+
+def exchange_unbind(channel: Channel, args: dict[str, object]) -> None:
+    """Undo `exchange_bind`; what does not exist is not bound either, and no error (as in RabbitMQ)."""
+    vhost = channel.vhost
+    source, target = arg.name(args, "source"), arg.name(args, "destination")
+    vhost.check_not_default(source)
+    vhost.check_not_default(target)
+    if source in vhost.exchanges and target in vhost.exchanges:
+        key, arguments = arg.text(args, "routing_key"), arg.table(args, "arguments")
+        vhost.unbind(source, None, vhost.exchange(target), key, arguments)
+    _answer(channel, args, spec.EXCHANGE_UNBIND_OK, {})
+
+
+def queue_declare(channel: Channel, args: dict[str, object]) -> None:
+    """Make a queue, or check that it is the same (section 1.7.2.1)."""
+    name = arg.name(args, "queue")
+    connection = channel.connection
+    if name.startswith(REPLY_TO):
+        _answer(channel, args, spec.QUEUE_DECLARE_OK, direct_reply_to.declare(channel, name))
+        return
+    if arg.flag(args, "passive"):
+        queue = channel.vhost.queue(name, connection)
+    else:
+        if name == "":
+            name = connection.hub.make_name("amq.gen")
+        elif name.startswith("amq."):
+            raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
+        exclusive = arg.flag(args, "exclusive")
+        queue = channel.vhost.declare_queue(
+            name,
+            arg.table(args, "arguments"),
+            arg.flag(args, "durable") and not exclusive,  # RabbitMQ: what ends with its connection is not durable.
+            arg.flag(args, "auto_delete"),
+            connection if exclusive else None,
+            connection,
+        )
+        if exclusive:
+            connection.exclusive[name] = queue
+        for argument in queue.arguments:
+            if argument in WITHOUT_EFFECT:
+                connection.hub.note_without_effect(argument)
+    connection.hub.deliver_first(queue)
+    channel.broker.touch_queue(queue)
+    channel.last_queue = queue.name
+    answer: dict[str, object] = {
+        "queue": queue.name,
+        "message_count": min(int(queue.waiting()), 0xFFFFFFFF),
+        "consumer_count": len(queue.consumers),
+    }
+    _answer(channel, args, spec.QUEUE_DECLARE_OK, answer)
+
+
+def queue_bind(channel: Channel, args: dict[str, object]) -> None:
+    """Bind a queue to an exchange (section 1.7.2.3)."""
+    queue, key = _queue_and_key(channel, args)
+    vhost = channel.vhost
+    source = arg.name(args, "exchange")
+    vhost.source(source)  # Of two that do not exist RabbitMQ names the exchange.
+    vhost.bind(source, vhost.queue(queue, channel.connection), None, key, arg.table(args, "arguments"))
+    _answer(channel, args, spec.QUEUE_BIND_OK, {})
+
+
+def queue_unbind(channel: Channel, args: dict[str, object]) -> None:
+    """Undo `queue_bind` (section 1.7.2.5); what does not exist is not bound either, and no error (as in RabbitMQ)."""
+    queue, key = _queue_and_key(channel, args)
+    vhost = channel.vhost
+    source = arg.name(args, "exchange")
+    vhost.check_not_default(source)
+    target, arguments = vhost.queues.get(queue), arg.table(args, "arguments")
+    if target is not None and source in vhost.exchanges and vhost.source(source).find(target, None, key, arguments):
+        vhost.unbind(source, vhost.queue(queue, channel.connection), None, key, arguments)
+    channel.send(spec.QUEUE_UNBIND_OK, {})
+
+
+def queue_purge(channel: Channel, args: dict[str, object]) -> None:
+    """Drop what is not with a consumer (section 1.7.2.7)."""
+    queue = named_queue(channel, args)
+    if queue.cursors:
+        raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}' and cannot be purged")
+    channel.connection.hub.deliver_first(queue)
+    count = channel.vhost.purge_queue(queue, channel.broker.now)
+    _answer(channel, args, spec.QUEUE_PURGE_OK, {"message_count": count})
+
+
+def queue_delete(channel: Channel, args: dict[str, object]) -> None:
+    """Delete a queue, perhaps only if it is unused or empty (section 1.7.2.9)."""
+    name = queue_name(channel, args)
+    count = 0
+    try:
+        queue = channel.vhost.queue(name, channel.connection)
+    except NotFound:
+        pass  # Deleting what does not exist is no error (RabbitMQ since 3.2).
+    else:
+        channel.connection.hub.deliver_first(queue)
+        count = channel.broker.delete_queue(queue, arg.flag(args, "if_unused"), arg.flag(args, "if_empty"))
+        channel.connection.exclusive.pop(name, None)
+    _answer(channel, args, spec.QUEUE_DELETE_OK, {"message_count": count})
+
+
+def named_queue(channel: Channel, args: dict[str, object]) -> Queue:
+    """Return the queue that a method names. Raises NotFound (404), ResourceLocked (405)."""
+    return channel.vhost.queue(queue_name(channel, args), channel.connection)
+
+
+def queue_name(channel: Channel, args: dict[str, object]) -> str:
+    """Return the name that a method gives; the last declared queue's for an empty one (section 1.7.2).
+
+    Raises NotFound (404) where none has been declared on the channel.
+    """
+    name = arg.name(args, "queue") or channel.last_queue
+    if name == "":
+        raise NotFound("no previously declared queue")
+    return name
+
+
+def _queue_and_key(channel: Channel, args: dict[str, object]) -> tuple[str, str]:
+    """Return what a binding's method says; both empty means the last declared queue, by its name (section 1.7.2.3)."""
+    name, key = queue_name(channel, args), arg.text(args, "routing_key")
+    return name, name if key == "" and arg.name(args, "queue") == "" else key
+
+
+def _answer(channel: Channel, args: dict[str, object], method: int, answer: dict[str, object]) -> None:
+    if args.get("no_wait") is not True:
+        channel.send(method, answer)

@@ -1,0 +1,73 @@
+"""tx.*: a channel whose publishes and settlements wait for a commit (AMQP 0-9-1 section 1.9; RabbitMQ's meaning)."""
+
+from __future__ import annotations
+
+from penstock.core.publish.transaction import Transaction
+from penstock.errors import PreconditionFailed
+from penstock.flow.level import UNLIMITED
+from penstock.protocols.amqp091.channel import Channel
+from penstock.wire.amqp091 import spec
+
+
+class ChannelTransaction(Transaction):
+    """The transactional mode of a channel, and what its peer still waits to hear."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__(channel, channel.producer)
+        self._answers: dict[int, int] = {}
+        """The method that answers each request which is not answered yet, by its number: 1, 2, 3 ..."""
+        self._asked: int = 0
+        self._refused: int = UNLIMITED
+        """The number of the first commit that was refused: nothing behind it is answered any more."""
+
+    def ask(self, answer: int) -> None:
+        """Number a request; `answer` is the method that its peer is told when it has come to a good end."""
+        self._asked += 1
+        self._answers[self._asked] = answer
+
+    def tell(self, channel: Channel) -> None:
+        """Answer commits and rollbacks that have come to an end; one that was refused closes the channel instead."""
+        for outcome in self.producer.confirms.take():
+            if not outcome.confirmed:
+                self._refused = min(self._refused, int(outcome.first))
+                continue
+            for number in range(int(outcome.first), int(outcome.last) + 1):
+                method = self._answers.pop(number)
+                if number < self._refused:
+                    channel.send(method, {})
+
+
+def select(channel: Channel, args: dict[str, object]) -> None:
+    """Make the channel transactional, for good; doing so again changes nothing (section 1.9.2.1)."""
+    if channel.producer.confirming:
+        raise PreconditionFailed("cannot switch from confirm to tx mode")
+    channel.connection.hub.deliver()
+    if channel.transaction is None:
+        channel.transaction = ChannelTransaction(channel)
+        channel.ack_frame_size = 0
+        channel.connection.review_hold_bound()
+    channel.transaction.ask(spec.TX_SELECT_OK)
+    channel.transaction.answer()
+
+
+def commit(channel: Channel, args: dict[str, object]) -> None:
+    """Apply what the channel has published and settled since its last commit, all or nothing (section 1.9.2.3)."""
+    transaction = _transaction(channel)
+    channel.connection.hub.deliver()
+    transaction.ask(spec.TX_COMMIT_OK)
+    transaction.commit()
+
+
+def rollback(channel: Channel, args: dict[str, object]) -> None:
+    """Forget it instead; deliveries stay unacknowledged, none is delivered again by itself (section 1.9.2.5)."""
+    transaction = _transaction(channel)
+    channel.connection.hub.deliver()
+    transaction.ask(spec.TX_ROLLBACK_OK)
+    transaction.rollback()
+
+
+def _transaction(channel: Channel) -> ChannelTransaction:
+    transaction = channel.transaction
+    if transaction is None:
+        raise PreconditionFailed("channel is not transactional")
+    return transaction

@@ -1,0 +1,65 @@
+"""What a publish says about who sent it and where answers go: checked, or put right, before it is taken.
+
+They are looked for only where the flags of the content header say that they are there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.errors import PreconditionFailed
+from penstock.wire.amqp091.content_header import FLAGS_AT, flags_of, property_size
+from penstock.wire.amqp091.field_writer import encode_shortstr
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp091.channel import Channel
+
+REPLY_TO: Final = "amq.rabbitmq.reply-to"
+"""As a queue to consume from and as the reply_to of a message: answers come straight to the channel."""
+CLAIMS: Final = 0x0210
+"""The flags of reply_to and user_id among those of the properties (AMQP 0-9-1 section 4.2.6.1)."""
+_REPLY_TO: Final = 6
+_USER_ID: Final = 11
+"""Places in the order of the flags."""
+
+
+def check_user_id_and_reply_to(channel: Channel, content: bytes) -> bytes:
+    """Return a content as it is to be taken; its header was found to be well formed.
+
+    Raises PreconditionFailed (406) for a user_id that is not the connection's user, and where a direct reply is wanted
+    and the channel does not consume any.
+    """
+    place = _place(content, _USER_ID)
+    if place:
+        user = content[place + 1 : place + 1 + content[place]].decode(errors="replace")
+        if user != channel.connection.user:
+            raise PreconditionFailed(
+                f"user_id property set to '{user}' but authenticated user was '{channel.connection.user}'"
+            )
+    place = _place(content, _REPLY_TO)
+    wanted = encode_shortstr(REPLY_TO)
+    if not place or content[place : place + len(wanted)] != wanted:
+        return content
+    address = channel.replies_to()
+    if not address:
+        raise PreconditionFailed("fast reply consumer does not exist")
+    own = encode_shortstr(address)
+    size = int.from_bytes(content[3:7], "big") + len(own) - len(wanted)
+    return content[:3] + size.to_bytes(4, "big") + content[7:place] + own + content[place + len(wanted) :]
+
+
+def _place(content: bytes, wanted: i64) -> i64:
+    """Return where a property begins in a content; 0 if it is not there."""
+    pos: i64 = FLAGS_AT
+    flags = flags_of(content)
+    pos += 2
+    if not flags & (0x8000 >> wanted):
+        return 0
+    index: i64 = 0
+    while index < wanted:
+        if flags & (0x8000 >> index):
+            pos += property_size(content, pos, index)
+        index += 1
+    return pos

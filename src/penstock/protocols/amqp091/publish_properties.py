@@ -1,0 +1,71 @@
+"""Properties of a publish that the broker acts on: its priority, its expiration, and whether it is persistent.
+
+They are looked for only where the flags of the content header say that they are there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.core.routing.route import Route
+from penstock.errors import PreconditionFailed
+from penstock.wire.amqp091.content_header import FLAGS_AT
+
+PARTICULARS: Final = 0x0900
+"""The flags of priority and expiration among those of the properties (AMQP 0-9-1 section 4.2.6.1)."""
+PARTICULARS_KEPT: Final = 0x1900
+"""With that of the delivery mode, where there is a store."""
+PERSISTENT: Final = 2
+"""The delivery mode of what is to outlive the broker (section 1.8.1)."""
+EXPIRATION_MAX: Final = 4294967295
+"""Milliseconds: the longest that RabbitMQ takes, some 50 days."""
+
+
+def property_mask(route: Route) -> i64:
+    """Return the flags of the properties that matter to a message on this route."""
+    return PARTICULARS_KEPT if route.checks_delivery_mode else PARTICULARS
+
+
+def route_variant(route: Route, data: bytes, frame_at: i64) -> Route:
+    """Return the route of a message whose content header's frame begins there, for what it says of itself.
+
+    The header was found to be well formed. Raises PreconditionFailed (406) for an expiration that is no number of
+    milliseconds, as RabbitMQ does.
+    """
+    pos = frame_at + FLAGS_AT
+    flags: i64 = (data[pos] << 8) | data[pos + 1]
+    pos += 2
+    if flags & 0x8000:  # content_type
+        pos += 1 + i64(data[pos])
+    if flags & 0x4000:  # content_encoding
+        pos += 1 + i64(data[pos])
+    if flags & 0x2000:  # headers
+        pos += 4 + ((data[pos] << 24) | (data[pos + 1] << 16) | (data[pos + 2] << 8) | data[pos + 3])
+    if flags & 0x1000:  # delivery_mode
+        if data[pos] == PERSISTENT and route.checks_delivery_mode:
+            route = route.persistent()
+        pos += 1
+    priority: i64 = 0
+    if flags & 0x0800:
+        priority = data[pos]
+        pos += 1
+    if not flags & 0x0100:
+        return route.with_priority(priority)
+    if flags & 0x0400:  # correlation_id
+        pos += 1 + i64(data[pos])
+    if flags & 0x0200:  # reply_to
+        pos += 1 + i64(data[pos])
+    return route.variant(priority, _seconds(data[pos + 1 : pos + 1 + data[pos]]))
+
+
+def _seconds(text: bytes) -> float:
+    if text.isdigit() and len(text) <= 20:
+        number = int(text)
+        if number <= EXPIRATION_MAX:
+            return number * 0.001
+    shown = text.decode(errors="replace")
+    raise PreconditionFailed(
+        f"invalid expiration '{shown}': it is a number of milliseconds, from 0 to {EXPIRATION_MAX}, as text"
+    )

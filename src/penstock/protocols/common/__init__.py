@@ -1,0 +1,1 @@
+"""Parts of a connection that are common to all protocols."""

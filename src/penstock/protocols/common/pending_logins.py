@@ -1,0 +1,94 @@
+"""Connections that have not logged in: how many there may be, of one address and of all.
+
+Theory of operation. A stranger costs a socket and some KiB, so there is a bound for each address and one for all.
+What a neighbour notices of somebody who opens sockets and never logs in:
+
+- At another address nothing. Where the bound of all is met, the address that has the most gives its oldest up, so an
+  address with few always gets in.
+- At the same address little. Whoever is there for longer than a login takes gives way to a newcomer; only where all are
+  younger is the newcomer turned away.
+- This machine has a share of its own, so an operator gets in whatever strangers do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from penstock.protocols.amqp091.connection_state import THIS_MACHINE
+from penstock.protocols.common.refusal_log import SOCKET
+
+if TYPE_CHECKING:
+    from penstock.driver.driver import BrokerDriver
+    from penstock.protocols.amqp091.connection import Connection
+
+LOGIN_S: Final = 2.0
+"""Seconds after which a connection gives way to a newcomer of its address: some round trips, also around the world."""
+
+
+class PendingLogins:
+    """Counted from connect until the right password was given, or the connection is lost."""
+
+    def __init__(self, hub: BrokerDriver) -> None:
+        self._hub = hub
+        self._places: dict[str, dict[int, Connection]] = {}
+        """By place, then by number: the oldest first."""
+        self._abroad: int = 0
+        """How many there are that are not of this machine."""
+        self._turned_away: list[Connection] = []
+
+    def count(self, place: str) -> int:
+        """Return how many there are of an address."""
+        return len(self._places.get(place, ()))
+
+    def enter(self, connection: Connection) -> None:
+        """Count a new connection; where a bound is passed one is turned away, the new one or another."""
+        place = connection.peer.place
+        there = self._places.setdefault(place, {})
+        there[connection.number] = connection
+        policy = self._hub.policy
+        if place != THIS_MACHINE:
+            self._abroad += 1
+        if len(there) > policy.handshakes_address_max:
+            most = policy.handshakes_address_max
+            self._turn_away(self._slowest(there, connection), f"{most} of its address, handshakes-address-max")
+        elif place != THIS_MACHINE and self._abroad > policy.handshakes_max:
+            crowd = self._crowd()
+            one = next(iter(crowd.values())) if len(crowd) > len(there) else self._slowest(crowd, connection)
+            self._turn_away(one, f"{policy.handshakes_max} of all addresses, handshakes-max")
+
+    def leave(self, connection: Connection) -> None:
+        """Count a connection no longer: it has logged in, or is lost. Doing so again changes nothing."""
+        place = connection.peer.place
+        there = self._places.get(place)
+        if there is None or there.pop(connection.number, None) is None:
+            return
+        if place != THIS_MACHINE:
+            self._abroad -= 1
+        if not there:
+            del self._places[place]
+
+    def take_turned_away(self) -> list[Connection]:
+        """Take the connections whose sockets must be closed."""
+        turned_away = self._turned_away
+        if turned_away:
+            self._turned_away = []
+        return turned_away
+
+    def _slowest(self, there: dict[int, Connection], newcomer: Connection) -> Connection:
+        """Return the oldest of these if it has had more time than a login takes, else the newcomer."""
+        oldest = next(iter(there.values()))
+        return oldest if self._hub.broker.now - oldest.opened_at >= LOGIN_S else newcomer
+
+    def _crowd(self) -> dict[int, Connection]:
+        """Return those of the address that has the most; of several, the one that has had any for longest."""
+        found: dict[int, Connection] = {}
+        for place, there in self._places.items():
+            if place != THIS_MACHINE and len(there) > len(found):
+                found = there
+        return found
+
+    def _turn_away(self, connection: Connection, bound: str) -> None:
+        self.leave(connection)
+        self._turned_away.append(connection)
+        line = f"[{connection.name()}] turned away: too many connections have not logged in ({bound})"
+        self._hub.note_refusal(SOCKET, line)

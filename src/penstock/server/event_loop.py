@@ -1,0 +1,380 @@
+"""The event loop's side of the broker: read, act, let go on who may, write, and one timer.
+
+Each pass of the loop reads from every socket that has something, and then makes one turn for all of them:
+deliveries and confirmations of many reads leave in one write per connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from functools import partial
+from typing import Final
+
+from penstock.core.publish.closed_sessions import ENDED
+from penstock.core.queue.queue import Queue
+from penstock.driver.driver import BrokerDriver
+from penstock.protocols.amqp091.connection import Connection
+from penstock.protocols.amqp091.connection_state import CLOSED, Peer
+from penstock.protocols.common.callbacks import DurableCallback, PageLoadCallback
+from penstock.protocols.common.refusal_log import HANDSHAKE
+from penstock.protocols.common.single_publish import SinglePublish
+from penstock.server.flowlog import FlowLog
+from penstock.server.store_writer import StoreWriter
+from penstock.server.transport import Transport
+
+READ_BYTES: Final = 256 * 1024
+"""The buffer that all sockets read into, one after the other."""
+SMALL_READ_BYTES: Final = 4096
+"""What is read at most of each socket once the present turn is used up: it waits in memory."""
+WRITTEN_AT_ONCE: Final = 250
+"""Connections that are written to in one turn; the others have their turn in the next."""
+TICKED_AT_ONCE: Final = 1000
+"""Connections whose heartbeats are looked at in one pass of the loop."""
+TICK_S: Final = 1.0
+"""How often heartbeats and time-outs are looked at."""
+
+LINES_A_TURN: Final = 300
+"""Log lines that are handed over at once: there may be thousands, of as many queues."""
+GATHER_S: Final = 0.02
+LINES_AT_ONCE: Final = 100
+"""When so many log lines have gone out within GATHER_S seconds, the next ones go out together at the end of it: a gate
+may open and close a thousand times a second, and what is done for one line at a time is slow each time."""
+
+log = logging.getLogger("penstock")
+
+
+class EventLoop:
+    """All sockets of one broker, on one event loop."""
+
+    def __init__(
+        self,
+        hub: BrokerDriver,
+        loop: asyncio.AbstractEventLoop,
+        flow_log: FlowLog | None = None,
+        keeper: StoreWriter | None = None,
+    ) -> None:
+        self.hub = hub
+        self.loop = loop
+        self.flow_log = flow_log
+        self.keeper = keeper
+        """Writes what must outlive the broker; None where nothing does."""
+        self.view = memoryview(bytearray(READ_BYTES))
+        self.pulse_view = self.view[: hub.policy.pulse_bytes]
+        self.small_view = self.view[:SMALL_READ_BYTES]
+        self.transports: dict[int, Transport] = {}
+        self.leaving: set[Transport] = set()
+        """Sockets that are no connections any more, of which the peer has not closed its side yet."""
+        self.emptied = asyncio.Event()
+        """Set when the last socket is gone after `close_connections`."""
+        self._scheduled = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at: float | None = None
+        self._ticking = loop.call_later(TICK_S, self._tick)
+        self._log_batch_timer: asyncio.TimerHandle | None = None
+        """Set for a moment after a log line has gone out."""
+        self._lines: int = 0
+        """Log lines that went out in that moment."""
+        self._to_write: deque[Connection] = deque()
+        """Connections with output, in the order in which they got it."""
+        self._to_tick: list[Transport] = []
+        """Connections whose heartbeats and time-outs are still to be looked at in this second."""
+        self.resting: bool = False
+        """Nothing is done meanwhile: what is kept is being brought back, and nobody is connected yet."""
+        self._busy_s: float = 0.0
+        """Seconds that acting on what was read has taken since the last turn."""
+        self._wall_offset = time.time() - loop.time()
+        self.started: float = loop.time()
+        self.listeners: list[tuple[str, str, int]] = []
+        """Where the broker listens: protocol (amqp, http), host and port."""
+        self._publishing: dict[int, asyncio.Future[None]] = {}
+        """Who waits to hear what has become of a single message."""
+
+    # From transports
+
+    def connected(self, transport: Transport, peer: Peer) -> Connection:
+        """Take a new socket."""
+        self.hub.begin(self.loop.time())
+        connection = self.hub.connect(peer)
+        self.transports[connection.number] = transport
+        for stranger in self.hub.logins.take_turned_away():
+            self.transports[stranger.number].abort()
+        return connection
+
+    def received(self, transport: Transport, data: bytes) -> None:
+        """Act on what was read."""
+        connection = transport.connection
+        assert connection is not None
+        start = self.loop.time()
+        self.hub.begin(start)
+        self.hub.scheduler.receive(connection, data)
+        transport.after_reading()
+        if connection.state == CLOSED:
+            self._write(connection)
+        self.schedule()
+        self._busy_s += self.loop.time() - start
+
+    def buffer(self) -> memoryview:
+        """Return where a socket is read into: little of it once the present turn is used up."""
+        return self.view if self.hub.scheduler.has_room() else self.small_view
+
+    def drained(self, transport: Transport) -> None:
+        """A socket takes more again."""
+        if transport.connection is not None:
+            self._write(transport.connection)
+            self.schedule()
+
+    def ended(self, transport: Transport) -> None:
+        """A peer has closed its side of the socket."""
+        assert transport.connection is not None
+        self.hub.begin(self.loop.time())
+        transport.connection.hung_up()
+        self.schedule()
+
+    def flush(self, transport: Transport) -> None:
+        """Write what has waited for a moment."""
+        if transport.connection is not None:
+            self.hub.begin(self.loop.time())
+            self._write(transport.connection)
+
+    def lost(self, transport: Transport, cause: str = ENDED) -> None:
+        """A socket is gone; `cause` is what is said of what is lost with it."""
+        connection = transport.connection
+        if connection is not None and self.transports.pop(connection.number, None) is not None:
+            self.hub.begin(self.loop.time())
+            self.hub.disconnect(connection, cause)
+            self.schedule()
+        if not self.transports:
+            self.emptied.set()
+
+    # Turns
+
+    def schedule(self) -> None:
+        """Have a turn made in this pass of the loop, once."""
+        if not self._scheduled:
+            self._scheduled = True
+            self.loop.call_soon(self.run_once)
+
+    def run_once(self) -> None:
+        """Act on input that waits, let go on who may, write what there is to write, arm the timer."""
+        self._scheduled = False
+        if self.resting:
+            return
+        hub = self.hub
+        start = self.loop.time()
+        hub.begin(start)
+        for connection in hub.scheduler.serve():
+            transport = self.transports.get(connection.number)
+            if transport is not None:
+                transport.after_reading()
+        more = hub.run_turn()
+        self._to_write.extend(hub.take_pending_output())
+        for _ in range(min(len(self._to_write), WRITTEN_AT_ONCE)):
+            self._write(self._to_write.popleft())
+        for connection in hub.take_silent():
+            self._give_up(connection)
+        for connection in hub.notifier.take_unblocked():
+            transport = self.transports.get(connection.number)
+            if transport is not None and not connection.input_paused and not connection.may_pause():
+                transport.resume()
+        for publication in hub.take_publications():
+            known = self._publishing.pop(id(publication), None)
+            if known is not None and not known.done():
+                known.set_result(None)
+        self._tell()
+        if self.keeper is not None:
+            self.keeper.run_once()
+        if hub.scheduler.begin_turn() or more or self._to_write:
+            self.schedule()
+        self._arm_timer()
+        end = self.loop.time()
+        hub.scheduler.turn_times.end_turn(self._busy_s + end - start, end)
+        self._busy_s = 0.0
+
+    def when_published(self, publication: SinglePublish) -> asyncio.Future[None]:
+        """Return a future that is done when it is known what has become of a single message; `forget` it afterwards."""
+        known: asyncio.Future[None] = self.loop.create_future()
+        self._publishing[id(publication)] = known
+        self.schedule()
+        return known
+
+    async def on_disk(self) -> None:
+        """Wait until everything that has been done is on the disk; where nothing is kept that is now.
+
+        Raises TimeoutError after the broker's hold deadline.
+        """
+        journal = self.hub.broker.journal
+        if journal is not None:
+            known = self.loop.create_future()
+            awaiting = DurableCallback(partial(_wake, known))
+            journal.wait(awaiting)
+            self.schedule()
+            try:
+                async with asyncio.timeout(self.hub.broker.defaults.hold_deadline_s or None):
+                    await known
+            finally:
+                if known.cancelled() or not known.done():
+                    journal.cancel_wait(awaiting)
+
+    async def in_memory(self, queue: Queue) -> None:
+        """Wait until the next message of a queue is in memory, if it has any."""
+        while not queue.available() and queue.waiting() and queue.pages is not None:
+            known = self.loop.create_future()
+            queue.pages.waiters.append(PageLoadCallback(partial(_wake, known)))
+            self.schedule()
+            await known
+
+    def forget(self, publication: SinglePublish) -> None:
+        """Nobody waits for this one any more."""
+        self._publishing.pop(id(publication), None)
+
+    def _tell(self) -> None:
+        """Hand log lines and the flow log's records over to those who write them."""
+        if self._lines < LINES_AT_ONCE and self.hub.has_log_lines():
+            self._log()
+            if self._log_batch_timer is None:
+                self._log_batch_timer = self.loop.call_later(GATHER_S, self._gathered)
+        if self.flow_log is not None:
+            records = self.hub.take_records()
+            if records:
+                self.flow_log.put(records)
+
+    def _log(self) -> None:
+        enabled = log.isEnabledFor(logging.INFO)
+        for note in self.hub.take_log_lines(LINES_A_TURN):
+            self._lines += 1
+            if enabled:  # As log.info, but with the time at which it happened.
+                record = log.makeRecord(log.name, logging.INFO, __file__, 0, note.text, (), None, extra=note.fields)
+                record.created = note.now + self._wall_offset
+                record.msecs = record.created % 1.0 * 1000
+                log.handle(record)
+
+    def _gathered(self) -> None:
+        self._lines = 0
+        self._log_batch_timer = None
+        self._tell()
+        if self.hub.has_log_lines() and self._log_batch_timer is None:
+            self._log_batch_timer = self.loop.call_later(GATHER_S, self._gathered)
+
+    def _write(self, connection: Connection) -> None:
+        transport = self.transports.get(connection.number)
+        if transport is None:
+            connection.take_output()
+            return
+        if transport.full:
+            return  # It stays touched; `drained` comes back to it.
+        notice = connection.notice
+        if notice is not None and transport.writes_later(notice.waits(self.loop.time())):
+            connection.touched = False
+            return
+        transport.write(connection.take_output())
+        if connection.waits_for_disk():
+            return
+        if connection.state == CLOSED:
+            transport.close()
+        elif not transport.full:
+            if not connection.writable:
+                connection.drained()
+                self.schedule()
+            self.hub.scheduler.go_on(connection)
+            if connection.in_line:
+                self.schedule()
+
+    def _arm_timer(self) -> None:
+        when = self.hub.next_deadline()
+        if when == self._timer_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = when
+        self._timer = None if when is None else self.loop.call_at(when, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._timer_at = None
+        self.run_once()
+
+    def _tick(self) -> None:
+        self._ticking = self.loop.call_later(TICK_S, self._tick)
+        if self.resting:
+            return
+        now = self.loop.time()
+        self.hub.begin(now)
+        self._wall_offset = time.time() - now
+        if self.hub.recorder is not None:
+            self.hub.recorder.wall_offset = self._wall_offset
+        self.hub.control.wall_offset = self._wall_offset
+        self.hub.tick()
+        if self.keeper is not None:
+            self.keeper.tick()
+        if not self._to_tick:
+            self._to_tick = list(self.transports.values())
+            self._tick_some()
+        self.schedule()
+
+    def _tick_some(self) -> None:
+        """Look at the heartbeats and time-outs of some connections, and of the others in the next passes."""
+        self.hub.begin(self.loop.time())
+        for transport in self._to_tick[-TICKED_AT_ONCE:]:
+            connection = transport.connection
+            if connection is not None and connection.number in self.transports and not connection.tick():
+                self._give_up(connection)
+        del self._to_tick[-TICKED_AT_ONCE:]
+        if self._to_tick:
+            self.loop.call_soon(self._tick_some)
+        self.schedule()
+
+    def _give_up(self, connection: Connection) -> None:
+        transport = self.transports.get(connection.number)
+        if transport is None:
+            return
+        transport.abort()
+        line = f"[{connection.name()}] given up: no heartbeat, or no answer in time"
+        if not connection.logged_in:
+            self.hub.note_refusal(HANDSHAKE, line)
+        else:
+            log.info("%s", line)
+
+    # The end
+
+    def close_connections(self) -> None:
+        """Tell all clients that the broker stops (320)."""
+        self.hub.begin(self.loop.time())
+        self.hub.broker.stopping = True
+        self.hub.end_lingering()
+        for connection in list(self.hub.connections.values()):
+            connection.shut_down()
+            self._write(connection)
+        self.schedule()
+        if self.transports:
+            self.emptied.clear()
+        else:
+            self.emptied.set()
+
+    async def finish_ends(self) -> None:
+        """Make turns until every end that has begun is over: what went back to its queue counts in the store."""
+        while self.hub.broker.endings.pending():
+            self.run_once()
+            await asyncio.sleep(0)
+
+    def stop(self) -> None:
+        """Give up whoever is still there, and all timers."""
+        for transport in [*self.transports.values(), *self.leaving]:
+            transport.abort()
+        self.hub.tick()
+        self._tell()
+        while self.hub.has_log_lines():
+            self._log()
+        self._ticking.cancel()
+        if self._log_batch_timer is not None:
+            self._log_batch_timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def _wake(known: asyncio.Future[None]) -> None:
+    """Have whoever waits for it go on in the next turn of the loop."""
+    if not known.done():
+        known.set_result(None)

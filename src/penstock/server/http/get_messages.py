@@ -1,0 +1,183 @@
+"""Taking messages of a queue over HTTP, some at a time, and putting them back or not."""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import json
+from typing import Final
+
+from starlette.responses import Response
+
+from penstock.core.consume.session import Session
+from penstock.core.message import Message
+from penstock.core.queue.expiry import expire_slice
+from penstock.core.queue.queue import Queue
+from penstock.errors import NotFound, ResourceLocked
+from penstock.management.rabbitmq_json import Shape, plain
+from penstock.protocols.amqp091.content_frames import body_of, properties_of
+from penstock.protocols.amqp091.header_rewriter import with_delivery_count
+from penstock.server.http.request import ApiRequest, bad_request, text, whole
+from penstock.wire.amqp091.codec import CodecError
+
+ACK_MODES: Final = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
+MESSAGES_MOST: Final = 1000
+BYTES_MOST: Final = 4 * 1024 * 1024
+"""Messages, and octets of their bodies, in one answer: it ends with the message that would pass one of them."""
+MESSAGES_AT_ONCE: Final = 20
+SETTLED_AT_ONCE: Final = 100
+OCTETS_AT_ONCE: Final = 96 * 1024
+"""Messages taken, messages settled, and octets of bodies in a slice; of octets a multiple of three, for base64."""
+
+
+async def get(ask: ApiRequest) -> Response:
+    """Take messages of a queue, and put them back or not, as `ackmode` says."""
+    fields = await ask.fields("ackmode", "count", "encoding")
+    mode, encoding = text(fields, "ackmode"), text(fields, "encoding")
+    if mode not in ACK_MODES:
+        raise bad_request(f"ackmode must be one of {', '.join(ACK_MODES)}, not '{mode}'")
+    if encoding not in ("auto", "base64"):
+        raise bad_request("Unsupported encoding. Please use auto or base64.")
+    count = min(whole(fields, "count"), MESSAGES_MOST)
+    most = whole(fields, "truncate") if fields.get("truncate") is not None else None
+    queue = ask.vhost().queue(ask.part("name"))
+    if queue.cursors:
+        raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'")
+    await ask.shell.in_memory(queue)
+    taking = Taking(ask, queue, encoding == "base64", most)
+    try:
+        await taking.take(count)
+        await taking.settle(mode)
+    finally:
+        taking.give_back()
+    return Response(b"[" + b"".join(taking.parts) + b"]", media_type="application/json")
+
+
+class Taking:
+    """One `get`: what it has taken, and the answer so far."""
+
+    def __init__(self, ask: ApiRequest, queue: Queue, base64_: bool, most: int | None) -> None:
+        self.ask = ask
+        self.queue = queue
+        self.parts: list[bytes] = []
+        """The answer, without its brackets."""
+        self._session = Session()
+        self._base64 = base64_
+        self._most = most
+        self._taken = 0
+        self._size = 0
+        self._unseen = 0
+        """Octets since the last pause."""
+
+    async def take(self, count: int) -> None:
+        """Take messages until there are so many, no more, or no more room in the answer."""
+        broker, queue = self.ask.hub.broker, self.queue
+        self.ask.begin()
+        while not expire_slice(broker, queue) and not queue.deleted:
+            await self._pause()
+        if not queue.deleted:
+            broker.touch_queue(queue)
+        while self._taken < count and not queue.deleted:
+            queue.finish_returning(broker.now)
+            oldest = queue.ready_queue.next()
+            if oldest is None:
+                return
+            body = body_of(oldest.content)
+            shown = body if self._most is None else body[: self._most]
+            if self._size + len(shown) > BYTES_MOST:
+                if not self._taken:
+                    raise bad_request(
+                        f"the message has {len(body):,} bytes; an answer has {BYTES_MOST:,}: say truncate"
+                    )
+                return
+            self._size += len(shown)
+            message = self._take_one(oldest)
+            left = int(queue.waiting())
+            await self._tell(message, len(body), shown, left)
+            if self._taken % MESSAGES_AT_ONCE == 0:
+                await self._pause()
+
+    def _take_one(self, oldest: Message) -> Message:
+        queue = self.queue
+        batch = self._session.get(queue, False, self.ask.hub.broker.now)
+        assert batch is not None
+        if batch.waits_for_disk and queue.storage is not None:
+            queue.storage.journal.require_flush()
+        self._taken += 1
+        return with_delivery_count(oldest) if queue.counts_returns() else oldest
+
+    async def _tell(self, message: Message, size: int, shown: bytes, left: int) -> None:
+        """Add a message to the answer."""
+        try:
+            properties: object = plain(properties_of(message.content).as_dict()) or []
+        except CodecError:
+            properties = []  # The inside of its headers is malformed: nobody has looked at it before.
+        found: Shape = {
+            "payload_bytes": size,
+            "redelivered": message.redelivered,
+            "exchange": message.envelope.exchange,
+            "routing_key": message.envelope.routing_key,
+            "message_count": left,
+            "properties": properties,
+        }
+        head = json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode()[:-1]
+        encoding, payload = "string", None if self._base64 else await self._as_text(shown)
+        if payload is None:
+            encoding, payload = "base64", await self._as_base64(shown)
+        before = b"," if self.parts else b""
+        self.parts += [before + head + b',"payload":"', *payload, b'","payload_encoding":"%b"}' % encoding.encode()]
+
+    async def _as_text(self, shown: bytes) -> list[bytes] | None:
+        """Return a body as the inside of a JSON string, in parts; None if it is not UTF-8."""
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        parts: list[bytes] = []
+        for start in range(0, len(shown), OCTETS_AT_ONCE):
+            end = start + OCTETS_AT_ONCE
+            try:
+                part = decoder.decode(shown[start:end], end >= len(shown))
+            except UnicodeDecodeError:
+                return None
+            parts.append(json.dumps(part, ensure_ascii=False)[1:-1].encode())
+            await self._saw(len(part))
+        return parts
+
+    async def _as_base64(self, shown: bytes) -> list[bytes]:
+        parts: list[bytes] = []
+        for start in range(0, len(shown), OCTETS_AT_ONCE):
+            parts.append(base64.b64encode(shown[start : start + OCTETS_AT_ONCE]))
+            await self._saw(OCTETS_AT_ONCE)
+        return parts
+
+    async def _saw(self, octets: int) -> None:
+        self._unseen += octets
+        if self._unseen >= OCTETS_AT_ONCE:
+            await self._pause()
+
+    async def _pause(self) -> None:
+        self._unseen = 0
+        await self.ask.pause()
+        self.ask.begin()
+
+    async def settle(self, mode: str) -> None:
+        """Settle what was taken, the oldest first, as `mode` says."""
+        broker, session = self.ask.hub.broker, self._session
+        if mode.endswith("requeue_true") and not self.queue.deleted:
+            broker.end_session(session)  # All at once for who looks: nothing younger is delivered in between.
+            return
+        for last in range(SETTLED_AT_ONCE, self._taken + SETTLED_AT_ONCE, SETTLED_AT_ONCE):
+            if self.queue.deleted:
+                raise NotFound(f"queue '{self.queue.name}' was deleted meanwhile")
+            tag = min(last, self._taken)
+            if mode == "ack_requeue_false":
+                session.acknowledge(tag, True, broker.now)
+            else:
+                session.reject(tag, True, broker.now)
+            broker.schedule_delivery(self.queue)
+            if tag < self._taken:
+                await self._pause()
+
+    def give_back(self) -> None:
+        """Put back what is not settled: the request ends."""
+        if self._session.has_unsettled():
+            self.ask.begin()
+            self.ask.hub.broker.end_session(self._session)

@@ -1,0 +1,191 @@
+"""Lists: some objects at a time, so that no list keeps the broker from its work, however long it is.
+
+The query is RabbitMQ's: `columns`, `sort`, `sort_reverse`, and for pages `page`, `page_size` and `name`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from starlette.responses import Response, StreamingResponse
+
+from penstock.core.queue.queue import Queue
+from penstock.core.vhost import VirtualHost
+from penstock.driver.driver import BrokerDriver
+from penstock.flow.level import UNLIMITED
+from penstock.management.listing import Item, consumers_steps, shape, window
+from penstock.management.rabbitmq_json import Shape
+from penstock.server.http.request import ApiRequest, HttpError, bad_request, json_response
+
+AT_ONCE: Final = 50
+"""Objects that are shaped between two looks at the sockets: a millisecond or two."""
+PAGE_DEFAULT: Final = 100
+PAGE_MOST: Final = 500
+"""Objects of a page, as in RabbitMQ."""
+
+COLLECTED_AT_ONCE: Final = 1000
+SORTED_AT_ONCE: Final = 500
+"""References that are collected, looked through or sorted in a slice."""
+BY_NAME: Final = ("queues", "exchanges", "consumers", "cursors", "vhosts")
+"""What is listed in the order of names; the rest is in the order in which it was made."""
+
+Making = Callable[[BrokerDriver, Item], Shape]
+Key = tuple[int, str | float]
+
+
+async def collected(ask: ApiRequest, kind: str, vhost: VirtualHost | None) -> list[Item]:
+    """Return all of a kind, some at a time; what is made or deleted meanwhile may be missed, or come twice."""
+    if kind == "consumers":
+        whole = await ask.in_steps(consumers_steps(ask.hub, vhost, 0, UNLIMITED))
+        return await _by_name(ask, whole.items, False)
+    items: list[Item] = []
+    after: int | None = 0
+    while after is not None:
+        part = window(ask.hub, kind, vhost, after, COLLECTED_AT_ONCE)
+        items += part.items
+        after = part.end()
+        if after is not None:
+            await ask.pause()
+    return await _by_name(ask, items, False) if kind in BY_NAME else items
+
+
+async def listed(ask: ApiRequest, items: list[Item], making: Making = shape) -> Response:
+    """Answer with a list, or with one page of it where the query asks for one."""
+    total = len(items)
+    page = _number(ask, "page", 0)
+    if ask.query.get("name") and page:
+        if ask.flag("use_regex"):
+            raise bad_request(
+                "use_regex is not supported: an expression may take for ever; `name` finds a part of the name"
+            )
+        wanted = ask.query["name"].lower()
+        found: list[Item] = []
+        async for part in _slices(ask, items, COLLECTED_AT_ONCE):
+            found += [item for item in part if wanted in item.name.lower()]
+        items = found
+    items = await _sorted(ask, items, making)
+    if not page:
+        return StreamingResponse(_stream(ask, items, making), media_type="application/json")
+    size = _number(ask, "page_size", PAGE_DEFAULT)
+    if not 1 <= size <= PAGE_MOST:
+        raise bad_request(f"page_size must be between 1 and {PAGE_MOST}, not {size}")
+    pages = max((len(items) + size - 1) // size, 1)
+    if page > pages:
+        reason = f"page out of range, page: {page} page size: {size}, len: {len(items)}"
+        raise HttpError(400, "page_out_of_range", reason)
+    shown = items[(page - 1) * size : page * size]
+    answer: Shape = {
+        "filtered_count": len(items),
+        "item_count": len(shown),
+        "items": [chosen(ask, making(ask.hub, item)) for item in shown],
+        "page": page,
+        "page_count": pages,
+        "page_size": size,
+        "total_count": total,
+    }
+    return json_response(answer)
+
+
+def one(ask: ApiRequest, content: Shape) -> Response:
+    """Answer with one object."""
+    return json_response(chosen(ask, content))
+
+
+def chosen(ask: ApiRequest, content: Shape) -> Shape:
+    """Return the columns that are asked for, or all: a.b is b of a."""
+    columns = ask.query.get("columns")
+    if not columns:
+        return content
+    found: Shape = {}
+    for column in columns.split(","):
+        source: object = content
+        target = found
+        names = column.split(".")
+        for name in names[:-1]:
+            source = source.get(name) if isinstance(source, dict) else None
+            if not isinstance(source, dict):
+                break
+            inner = target.setdefault(name, {})
+            assert isinstance(inner, dict)
+            target = inner
+        if isinstance(source, dict) and names[-1] in source:
+            target[names[-1]] = source[names[-1]]
+    return found
+
+
+async def _sorted(ask: ApiRequest, items: list[Item], making: Making) -> list[Item]:
+    """Return the items in the order that the query asks for."""
+    column = ask.query.get("sort")
+    reverse = ask.flag("sort_reverse")
+    if not column:
+        return items
+    if column == "name":
+        return await _by_name(ask, items, reverse)
+    keys: list[Key] = []
+    async for slice_ in _slices(ask, items):
+        keys += [_key(making(ask.hub, item), column) for item in slice_]
+    return await _in_order(ask, items, keys.__getitem__, reverse)
+
+
+async def _by_name(ask: ApiRequest, items: list[Item], reverse: bool) -> list[Item]:
+    return await _in_order(ask, items, lambda index: (2, items[index].name), reverse)
+
+
+async def _in_order(ask: ApiRequest, items: list[Item], key: Callable[[int], Key], reverse: bool) -> list[Item]:
+    """Return items in the order of their keys, by index: sorted, and then merged, some at a time."""
+    runs: list[list[int]] = []
+    for start in range(0, len(items), SORTED_AT_ONCE):
+        run = range(start, min(start + SORTED_AT_ONCE, len(items)))
+        runs.append(sorted(run, key=key, reverse=reverse))
+        if run.stop < len(items):
+            await ask.pause()
+    order: list[Item] = []
+    for index in heapq.merge(*runs, key=key, reverse=reverse):
+        order.append(items[index])
+        if len(order) % SORTED_AT_ONCE == 0:
+            await ask.pause()
+    return order
+
+
+def _key(content: Shape, column: str) -> Key:
+    """Return what an object is sorted by: numbers before texts, and what lacks it first."""
+    value: object = content
+    for name in column.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    if isinstance(value, (bool, int, float)):
+        return 1, float(value)
+    return (0, "") if value is None else (2, str(value))
+
+
+async def _stream(ask: ApiRequest, items: list[Item], making: Making) -> AsyncIterator[bytes]:
+    """Write a list, some objects at a time; what was deleted meanwhile is left out."""
+    before = "["
+    async for slice_ in _slices(ask, items):
+        texts = [
+            json.dumps(chosen(ask, making(ask.hub, item)), separators=(",", ":"), ensure_ascii=False)
+            for item in slice_
+            if not (isinstance(item.thing, Queue) and item.thing.deleted)
+        ]
+        if texts:
+            yield (before + ",".join(texts)).encode()
+            before = ","
+    yield b"[]" if before == "[" else b"]"
+
+
+async def _slices(ask: ApiRequest, items: list[Item], at_once: int = AT_ONCE) -> AsyncIterator[list[Item]]:
+    for start in range(0, len(items), at_once):
+        if start:
+            await ask.pause()
+        yield items[start : start + at_once]
+
+
+def _number(ask: ApiRequest, name: str, otherwise: int) -> int:
+    value = ask.query.get(name)
+    if not value:
+        return otherwise
+    if not value.isdecimal() or len(value) > 9 or int(value) < 1:
+        raise bad_request(f"{name} must be a whole number from 1, not {value}")
+    return int(value)

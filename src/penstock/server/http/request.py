@@ -1,0 +1,337 @@
+"""One request: who asks, for what, with which body; and what all answers have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import unquote
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.exchange import Exchange
+from penstock.core.vhost import VirtualHost
+from penstock.driver.driver import BrokerDriver
+from penstock.errors import BrokerError
+from penstock.flow.work import Steps
+from penstock.management.control_request import ControlRequest as Control
+from penstock.management.json_reader import JsonError, JsonReader
+from penstock.management.rabbitmq_json import Shape
+from penstock.management.vhost_admin import find_vhost
+from penstock.protocols.amqp091.connection_state import place_of
+from penstock.protocols.common.refusal_log import LOGIN
+from penstock.server.http.slices import Slices
+from penstock.server.transport import is_loopback
+
+if TYPE_CHECKING:
+    from penstock.server.event_loop import EventLoop
+
+Told = TypeVar("Told")
+
+BODY_MOST: Final = 128 * 1024
+"""Octets of one request's body, but for those of messages and definitions."""
+MESSAGE_MOST: Final = 4 * 1024 * 1024
+"""Octets of the body of a publish: what is larger belongs to AMQP."""
+BODIES_MOST: Final = 64 * 1024 * 1024
+"""Octets of the bodies of all requests that are being read or acted on."""
+BODY_S: Final = 30.0
+"""Seconds that a body may take to come."""
+FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+"""Headers by which a proxy says that it passes a request on; nothing else of them is believed."""
+SHORT_MOST: Final = 255
+DEFAULT_EXCHANGE: Final = "amq.default"
+"""What the default exchange, whose name is empty, is called in URLs."""
+
+
+class HttpError(Exception):
+    """A request that is refused: status, and the two words and sentence that RabbitMQ's tools look for."""
+
+    def __init__(self, status: int, error: str, reason: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.error = error
+        self.headers = headers
+
+    def answer(self) -> Response:
+        """Return the answer that says so."""
+        return json_response({"error": self.error, "reason": str(self)}, self.status, self.headers)
+
+
+def json_response(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return an answer in JSON."""
+    body = json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
+    return Response(body, status, headers, "application/json")
+
+
+def no_content(status: int = 204, headers: dict[str, str] | None = None) -> Response:
+    """Return an answer without a body."""
+    return Response(status_code=status, headers=headers)
+
+
+def bad_request(reason: str) -> HttpError:
+    """Return the error for a request that cannot be meant."""
+    return HttpError(400, "bad_request", reason)
+
+
+def not_found() -> HttpError:
+    """Return the error for what is not there, in RabbitMQ's words."""
+    return HttpError(404, "Object Not Found", "Not Found")
+
+
+class Service:
+    """What the requests of one broker share."""
+
+    def __init__(self, shell: EventLoop) -> None:
+        self.shell = shell
+        self.hub: BrokerDriver = shell.hub
+        self.slices = Slices(shell.loop)
+        self.bodies_taken = 0
+        """Octets of bodies that are in memory now, of all requests."""
+
+
+def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:
+    """Do steps, and have known what they return or why they cannot be done; whoever waited may be gone by then."""
+    try:
+        found = yield from steps
+    except BrokerError as error:
+        if not known.done():
+            known.set_exception(error)
+    else:
+        if not known.done():
+            known.set_result(found)
+
+
+class ApiRequest:
+    """A request whose user is known."""
+
+    def __init__(self, request: Request, service: Service, user: str) -> None:
+        self.request = request
+        self.service = service
+        self.shell: EventLoop = service.shell
+        self.hub: BrokerDriver = service.hub
+        self.user = user
+        self.query = request.query_params
+        self._taken = 0
+
+    async def pause(self) -> None:
+        """Let the broker do its work; what was looked at before may have changed after it."""
+        await self.service.slices.pause()
+        self.begin_turn()
+
+    async def in_steps(self, steps: Steps[Told]) -> Told:
+        """Have the broker do something that tells much, step by step, beside what it does for others."""
+        known: asyncio.Future[Told] = self.shell.loop.create_future()
+        self.hub.scheduler.start_asking(_known_by(steps, known))
+        self.begin()
+        return await known
+
+    async def in_turn(self, steps: Steps[None]) -> None:
+        """Have the broker change much, step by step, after what others change; it does so if nobody waits any more."""
+        known: asyncio.Future[None] = self.shell.loop.create_future()
+        self.hub.scheduler.start(_known_by(steps, known))
+        self.begin()
+        await known
+
+    def begin_turn(self) -> None:
+        """Note the time of what is looked at from now on."""
+        self.hub.begin(self.shell.loop.time())
+
+    def begin(self) -> None:
+        """Note the time of what follows, and have a turn made of the broker when it is done."""
+        self.begin_turn()
+        self.shell.schedule()
+
+    def end(self) -> None:
+        """Give back what its body took."""
+        self.service.bodies_taken -= self._taken
+        self._taken = 0
+
+    # What the path names
+
+    def part(self, name: str) -> str:
+        """Return a part of the path, decoded: %2F is a slash in a name."""
+        return unquote(self.request.path_params[name])
+
+    def vhost(self) -> VirtualHost:
+        """Return the virtual host that the path names. Raises HttpError (404)."""
+        return find_vhost(self.hub, self.part("vhost"))
+
+    def vhost_or_all(self) -> VirtualHost | None:
+        """Return the virtual host that the path names, None where it names none. Raises HttpError (404)."""
+        if "vhost" not in self.request.path_params:
+            return None
+        found = self.hub.broker.vhosts.get(self.part("vhost"))
+        if found is None or found.deleting:
+            raise not_found()
+        return found
+
+    def queue(self, name: str = "name") -> Queue:
+        """Return the queue that the path names; exclusive ones too. Raises HttpError (404)."""
+        vhost = self.vhost_or_all()
+        queue = None if vhost is None else vhost.queues.get(self.part(name))
+        if queue is None:
+            raise not_found()
+        return queue
+
+    def exchange_name(self, name: str = "name") -> str:
+        """Return the name of the exchange that the path names."""
+        found = self.part(name)
+        return "" if found == DEFAULT_EXCHANGE else found
+
+    def exchange(self, name: str = "name") -> Exchange:
+        """Return the exchange that the path names. Raises HttpError (404)."""
+        vhost = self.vhost_or_all()
+        exchange = None if vhost is None else vhost.exchanges.get(self.exchange_name(name))
+        if exchange is None:
+            raise not_found()
+        return exchange
+
+    def flag(self, name: str) -> bool:
+        """Return whether the query says true."""
+        return self.query.get(name) == "true"
+
+    def control(self, fields: Shape) -> Control:
+        """Return a request to the broker's control operations, in the virtual host that the query names, else in /."""
+        vhost = find_vhost(self.hub, self.query.get("vhost", "/"))
+        return Control(vhost, None, None, None, json.dumps(fields).encode())
+
+    # The body
+
+    async def body(self, most: int = BODY_MOST) -> bytes:
+        """Return the body, of at most so many octets.
+
+        Raises HttpError for one that is too large (413), too slow (408) or too much now (503).
+        """
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_S):
+                async for part in self.request.stream():
+                    size += len(part)
+                    if size > most:
+                        reason = f"a request to this path may have {most:,} bytes at most"
+                        raise HttpError(413, "payload_too_large", reason)
+                    self._take(len(part))
+                    parts.append(part)
+        except TimeoutError:
+            raise HttpError(408, "timeout", f"the body has not come within {BODY_S:g} s") from None
+        except ClientDisconnect:
+            raise HttpError(400, "bad_request", "the client went away") from None
+        self.begin()
+        return b"".join(parts)
+
+    def _take(self, size: int) -> None:
+        if self.service.bodies_taken + size > BODIES_MOST:
+            reason = f"other requests hold {self.service.bodies_taken:,} bytes; try again"
+            raise HttpError(503, "service_unavailable", reason, {"Retry-After": "1"})
+        self.service.bodies_taken += size
+        self._taken += size
+
+    async def fields(self, *needed: str, most: int = BODY_MOST) -> Shape:
+        """Return the body as an object; an empty one is {}. Raises HttpError (400) if it is none, or lacks a key."""
+        body = await self.body(most)
+        reader = JsonReader(body or b"{}")
+        try:
+            while not reader.step():
+                await self.pause()
+        except JsonError as error:
+            raise bad_request("not_json" if error.syntax else str(error)) from None
+        fields = reader.found
+        if reader.has_halves:
+            raise bad_request("a string has half a character (a lone surrogate)")
+        self.begin()
+        for name in needed:
+            if name not in fields:
+                raise bad_request(f"[{{key_missing,{name}}}]")
+        return fields
+
+
+def flag(fields: Shape, name: str, otherwise: bool = False) -> bool:
+    """Return true or false from a body. Raises HttpError (400)."""
+    value = fields.get(name, otherwise)
+    if value in ("true", "false"):
+        return value == "true"  # As RabbitMQ's rabbitmqadmin sends them.
+    if not isinstance(value, bool):
+        raise bad_request(f"'{name}' must be true or false, not {json.dumps(value)}")
+    return value
+
+
+def text(fields: Shape, name: str, otherwise: str = "") -> str:
+    """Return a string from a body. Raises HttpError (400)."""
+    value = fields.get(name, otherwise)
+    if not isinstance(value, str):
+        raise bad_request(f"'{name}' must be a string, not {json.dumps(value)}")
+    return value
+
+
+def table(fields: Shape, name: str) -> dict[str, object]:
+    """Return an object from a body; an empty list is one (RabbitMQ's tools send that). Raises HttpError (400)."""
+    value = fields.get(name, {})
+    if value == []:
+        return {}
+    if not isinstance(value, dict):
+        raise bad_request(f"'{name}' must be an object, not {json.dumps(value)}")
+    return value
+
+
+def short(value: str, what: str) -> str:
+    """Return a short string (AMQP 0-9-1 section 4.2.5.3). Raises HttpError (400) for one that is none."""
+    if len(value.encode()) > SHORT_MOST:
+        raise bad_request(f"{what} has {SHORT_MOST} octets at most, not {len(value.encode())}")
+    return value
+
+
+def whole(fields: Shape, name: str) -> int:
+    """Return a whole number, 0 or more, from a body; digits in a string are one. Raises HttpError (400)."""
+    value = fields.get(name)
+    if isinstance(value, str) and value.isdecimal() and len(value) < 20:
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise bad_request(f"'{name}' must be a whole number from 0, not {json.dumps(value)}")
+    return value
+
+
+def is_forwarded(request: Request) -> bool:
+    """Tell whether a proxy passed the request on: then it is not from this machine, wherever the proxy is."""
+    return any(name in request.headers for name in FORWARDED)
+
+
+async def login(request: Request, hub: BrokerDriver) -> str:
+    """Return the user who asks. Raises HttpError (401) for one who may not, without saying why: the log does."""
+    kind, _, coded = request.headers.get("authorization", "").partition(" ")
+    if kind.lower() == "basic":
+        host = request.client.host if request.client is not None else "unknown"
+        local = is_loopback(host) and not is_forwarded(request)
+        try:
+            user, _, password = base64.b64decode(coded, validate=True).decode().partition(":")
+        except ValueError:  # No ASCII, no base64, or no UTF-8 in it.
+            hub.note_refusal(LOGIN, f"[http {host}] login refused: the credentials cannot be read")
+        else:
+            refusal = await _refusal(hub, user, password, host, local)
+            if not refusal:
+                return user
+    raise HttpError(401, "not_authorized", "Login failed", {"WWW-Authenticate": 'Basic realm="Penstock"'})
+
+
+async def _refusal(hub: BrokerDriver, user: str, password: str, host: str, local: bool) -> str:
+    """Return why a login is refused, as late as `Backoff` wants it; "" if it is welcome."""
+    address = place_of(host, local)
+    refusal = hub.backoff.refusal(user, address)
+    delay_s = 0.0
+    if not refusal:
+        refusal = hub.users.refusal(user, password, local)
+        if not refusal:
+            hub.backoff.succeeded(user, address)
+            return ""
+        delay_s = hub.backoff.failed(user, address, hub.broker.now)
+    hub.note_refusal(LOGIN, f"[http {host}] login refused: {refusal}")
+    if delay_s > 0:
+        waiting = hub.backoff.wait(user, address)
+        try:
+            await asyncio.sleep(delay_s)
+        finally:
+            hub.backoff.answered(waiting)
+    return refusal

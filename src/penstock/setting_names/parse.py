@@ -1,0 +1,152 @@
+"""The arguments of a declaration, and the settings of a pattern, read under our words."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Final
+
+from penstock.errors import PreconditionFailed
+from penstock.setting_names.features import FEATURES
+from penstock.setting_names.setting_names import ALIASES, FLOW_PREFIXES, OURS, SCOPED_ALIASES, SCOPES, WITHOUT_EFFECT
+from penstock.setting_names.setting_value import SettingValue, read_value, shown
+
+CONSUMERS: Final = (
+    "consumer-window-bytes",
+    "consumer-max-rate",
+    "slow-consumer-rate",
+    "slow-consumer-period",
+    "slow-consumer-policy",
+)
+"""What a consumer may ask for itself."""
+NEARLY: Final = 0.8
+"""How alike a name must be to one of ours to be taken for a misspelling of it (difflib); others are not ours."""
+MILLISECONDS_MAX: Final = 4_294_967_295
+"""The longest that RabbitMQ lets a message or a queue live: 49 days."""
+RABBITMQS_TIMES: Final = ("x-message-ttl", "x-expires")
+RABBITMQS_NUMBERS: Final = (*RABBITMQS_TIMES, "x-max-length", "x-max-length-bytes")
+"""Arguments that RabbitMQ takes as integers only."""
+PATTERN_MAX: Final = 255
+"""Octets of a pattern: as long as a name may be (a short string, AMQP 0-9-1 section 4.2.5.3)."""
+
+
+def read_arguments(queue: str, arguments: dict[str, object]) -> dict[str, SettingValue]:
+    """Return the arguments of a queue.declare that mean something to us under our words.
+
+    Raises PreconditionFailed (406) for a value that cannot be meant, a contradiction between two names of one setting
+    or a misspelt flow-control argument, and NotImplementedHere (540) for what must not be ignored; nothing is created.
+    """
+    thing = f"queue '{queue}'"
+    words: dict[str, SettingValue] = {}
+    for name, value in arguments.items():
+        ours = name if name in OURS else ALIASES.get(name)
+        if ours is None:
+            _check_unknown(thing, name, value)
+        else:
+            _check_number(thing, name, value)
+            _add(words, thing, ours, read_value(thing, name, SCOPES["queue"][ours], value))
+    return words
+
+
+def read_consume_arguments(tag: str, arguments: dict[str, object]) -> dict[str, SettingValue]:
+    """Return the arguments of a basic.consume that mean something to us under our words.
+
+    Raises PreconditionFailed (406) for a value that cannot be meant, and for a name that is nearly one of ours.
+    """
+    thing = f"consumer '{tag}'"
+    words: dict[str, SettingValue] = {}
+    for name, value in arguments.items():
+        ours = name if name in CONSUMERS else ALIASES.get(name, "")
+        if ours in CONSUMERS:
+            _add(words, thing, ours, read_value(thing, name, SCOPES["queue"][ours], value))
+            continue
+        known = [*CONSUMERS, *[alias for alias, word in ALIASES.items() if word in CONSUMERS]]
+        near = difflib.get_close_matches(name, known, n=1, cutoff=NEARLY)
+        if near:
+            raise PreconditionFailed(f"{thing}: unknown argument {name}={shown(value)}; did you mean {near[0]}?")
+    return words
+
+
+def check_scope(scope: str) -> None:
+    """Raises PreconditionFailed (406) for a scope that there is not."""
+    if scope not in SCOPES:
+        near = difflib.get_close_matches(scope, SCOPES, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(SCOPES)}"
+        raise PreconditionFailed(f"scope '{shown(scope)}' is not known; {hint}")
+
+
+def read_pattern(scope: str, pattern: str) -> str:
+    """Return a pattern as it is kept: for the broker, of which there is one, it is empty.
+
+    Raises PreconditionFailed (406) for one that cannot be meant.
+    """
+    check_scope(scope)
+    if scope == "broker":
+        if pattern:
+            raise PreconditionFailed(f"scope broker has no pattern, for there is one broker; '{shown(pattern)}' is one")
+        return ""
+    if not pattern:
+        raise PreconditionFailed(f"scope {scope} needs the pattern of names that are meant; # means all")
+    if len(pattern.encode(errors="replace")) > PATTERN_MAX:
+        raise PreconditionFailed(f"{scope} pattern '{shown(pattern)}' is longer than {PATTERN_MAX} octets")
+    for word in pattern.split("."):
+        for wildcard, meaning in (("*", "one whole word"), ("#", "any number of whole words")):
+            if wildcard in word and word != wildcard:
+                raise PreconditionFailed(
+                    f"{scope} pattern '{pattern}': {wildcard} in '{word}' does not stand alone; "
+                    f"it stands for {meaning} between dots"
+                )
+    return pattern
+
+
+def read_settings(scope: str, pattern: str, settings: dict[str, object]) -> dict[str, SettingValue]:
+    """Return the settings given for a pattern of a scope under our words.
+
+    Raises PreconditionFailed (406) for an unknown setting, one of another scope, a value that cannot be meant, or two
+    names of one setting with different values.
+    """
+    check_scope(scope)
+    thing = f"{scope} '{pattern}'" if pattern else scope
+    known = SCOPES[scope]
+    words: dict[str, SettingValue] = {}
+    for name, value in settings.items():
+        ours = setting_named(scope, name)
+        _add(words, thing, ours, read_value(thing, name, known[ours], value))
+    return words
+
+
+def setting_named(scope: str, name: str) -> str:
+    """Return our word for a setting of a scope by any of its names. Raises PreconditionFailed (406)."""
+    known, scoped = SCOPES[scope], SCOPED_ALIASES.get(scope, {})
+    ours = name if name in known else scoped.get(name) or ALIASES.get(name, "")
+    if ours in known:
+        return ours
+    elsewhere = [other for other in SCOPES if name in SCOPES[other] or ours in SCOPES[other]]
+    if elsewhere:
+        raise PreconditionFailed(f"{name} is no setting of scope {scope}; it is one of {', '.join(elsewhere)}")
+    names = [*known, *scoped, *[alias for alias, word in ALIASES.items() if word in known]]
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+    raise PreconditionFailed(f"unknown setting {shown(name)} for scope {scope}; {hint}")
+
+
+def _check_number(thing: str, name: str, value: object) -> None:
+    if name in RABBITMQS_NUMBERS and isinstance(value, str):
+        raise PreconditionFailed(f"{thing}: {name}='{shown(value)}' is not a whole number but text")
+    if name in RABBITMQS_TIMES and isinstance(value, int) and value > MILLISECONDS_MAX:
+        raise PreconditionFailed(f"{thing}: {name}={value} is too large; the most is {MILLISECONDS_MAX} (ms)")
+
+
+def _add(words: dict[str, SettingValue], thing: str, ours: str, word: SettingValue) -> None:
+    earlier = words.get(ours)
+    if earlier is not None and earlier.value() != word.value():
+        raise PreconditionFailed(f"{thing}: {word.describe()} contradicts {earlier.describe()}; both set {ours}")
+    words[ours] = word
+
+
+def _check_unknown(thing: str, name: str, value: object) -> None:
+    if name in WITHOUT_EFFECT or name in FEATURES:
+        return
+    if name.removeprefix("x-").startswith(FLOW_PREFIXES) or name.startswith((*FLOW_PREFIXES, "x-max")):
+        near = difflib.get_close_matches(name, [*OURS, *ALIASES], n=1)
+        hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(OURS)}"
+        raise PreconditionFailed(f"{thing}: unknown argument {name}={shown(value)}{hint}")

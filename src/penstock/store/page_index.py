@@ -1,0 +1,91 @@
+"""Pages of a queue, found by the index of pages and each read by its number."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any, Final
+
+from penstock.store.faults import is_damage
+from penstock.store.records import MessageRow
+from penstock.store.store import Damage
+from penstock.store.tables import ROWS, ChecksumError, damage_of, read_row
+
+LISTED: Final = (
+    "SELECT number, first FROM rows INDEXED BY pages "
+    "WHERE queue = ? AND queue > 0 AND first >= ? ORDER BY first, number"
+)
+HEAD: Final = "SELECT number, queue, first, messages, size, crc, seal, length(data) FROM rows WHERE number = ?"
+DATA: Final = "SELECT data FROM rows WHERE number = ?"
+INDEXED: Final = (
+    "SELECT count(*), ifnull(sum(number), 0) + ifnull(sum(first), 0) FROM rows INDEXED BY pages WHERE queue > 0"
+)
+
+
+class PageIndex:
+    """One look for pages; what of them is damaged is in `damaged`."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.damaged: list[Damage] = []
+
+    def find(self, queue: int, first: int, most: int) -> list[MessageRow]:
+        """Return those from a first sequence on, of at most so many bytes, but at least one. Raises sqlite3.Error."""
+        found: list[MessageRow] = []
+        room = most
+        try:
+            for number, begin in self._connection.execute(LISTED, (queue, first)):
+                head = self._read(queue, number, HEAD)
+                if head is None:
+                    continue
+                size = head[7]
+                if found and type(size) is int and size > room:
+                    break
+                page = self._page(head, queue, begin)
+                if page is not None:
+                    found.append(page)
+                    room -= len(page.data)
+        except sqlite3.DatabaseError as error:
+            self._meet(Damage("the index of pages", str(error), queue), error)
+        return found
+
+    def mend(self, pages: int, total: int) -> None:
+        """Make the index anew if it has not so many pages with this sum of numbers and firsts. May raise as `find`."""
+        found = None
+        try:
+            found = self._connection.execute(INDEXED).fetchone()
+            if found != (pages, total):
+                self._connection.execute("REINDEX pages")
+        except sqlite3.DatabaseError as error:
+            self._meet(Damage("the index of pages", str(error)), error)
+
+    def _read(self, queue: int, number: int, what: str) -> tuple[Any, ...] | None:
+        """Return columns of a page; None if they cannot be read, which is damage."""
+        why = "only the index of pages knows it"
+        try:
+            found: tuple[Any, ...] | None = self._connection.execute(what, (number,)).fetchone()
+            if found is not None:
+                return found
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            why = str(error)
+        self.damaged.append(Damage(f"page {number} of queue number {queue}", why, queue, table=ROWS.name))
+        return None
+
+    def _page(self, head: tuple[Any, ...], queue: int, first: int) -> MessageRow | None:
+        data = self._read(queue, head[0], DATA)
+        if data is None:
+            return None
+        try:
+            row = read_row((*head[:7], *data))
+            if (row.queue, row.first) != (queue, first):
+                raise ChecksumError("it is not what the index of pages says")
+        except ChecksumError as why:
+            self.damaged.append(damage_of(ROWS, head, str(why))._replace(queue=queue))
+            return None
+        return row
+
+    def _meet(self, damage: Damage, error: sqlite3.DatabaseError) -> None:
+        if not is_damage(error):
+            raise error
+        self.damaged.append(damage)
