@@ -40,10 +40,11 @@ GROUPS = (
     ("store", ("tests/store/**/test_*.py",)),
     ("compat", ("tests/compat/**/test_*.py",)),
     ("core", ("tests/core/**/test_*.py",)),
-    ("adapter", ("tests/adapter/**/test_*.py",)),
+    ("protocols", ("tests/protocols/**/test_*.py", "tests/management/**/test_*.py", "tests/driver/**/test_*.py")),
+    ("persistence", ("tests/persistence/**/test_*.py",)),
 )
 """What is one part, the longest first; what is not named here is one more part, before them."""
-NOTHING_COMPILED = ("tests/house", "tests/spark", "tests/store")
+NOTHING_COMPILED = ("tests/repo", "tests/spark", "tests/store")
 """Tests of what is the same in both forms: they run once, interpreted."""
 WHOLE_BROKER = ("tests/server", "tests/clients", "tests/compat", "tests/checklists", "tests/bench", "tests/demo")
 """Tests of a whole broker, through its ports: they run once, with the compiled form where there is one."""

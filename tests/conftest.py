@@ -10,8 +10,8 @@ import pytest
 from hypothesis import settings
 
 import penstock
-from tests.faults import Disk, make_library
 from tests.profiles import QUICK
+from tests.support.faults import Disk, make_library
 
 FORMS = ("interpreted", "compiled")
 ROOT = Path(__file__).resolve().parent.parent

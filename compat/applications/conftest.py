@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from compat.applications.proxy import Proxy
-from tests.brokers import some_name
+from tests.support.brokers import some_name
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import amqpstorm
 import pytest
 from amqpstorm import Channel, Message
 
-from tests.brokers import eventually
+from tests.support.brokers import eventually
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from compat.suites import ROOT
-from tests.brokers import eventually, some_name
+from tests.support.brokers import eventually, some_name
 
 PATIENCE = 60
 

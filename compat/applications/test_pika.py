@@ -11,7 +11,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, ConnectionWrongStateError, NackError, UnroutableError
 
-from tests.brokers import eventually
+from tests.support.brokers import eventually
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 

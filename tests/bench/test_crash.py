@@ -22,8 +22,8 @@ from bench.crash.promises import Promises
 from bench.crash.rounds import Rounds, parties, plan_of
 from bench.crash.target import Target
 from bench.crash.topology import OURS, PAGED_ROADS, PAGED_WORK, PAGING, Road, straight
-from tests.postgres import needs_postgres
 from tests.profiles import thorough
+from tests.support.postgres import needs_postgres
 
 FORM = COMPILED if penstock.compiled() else INTERPRETED
 ROUNDS = 8 if thorough() else 3

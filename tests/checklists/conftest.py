@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from penstock.client.errors import ChannelClosed
-from tests.brokers import BrokerProcess, serving, some_name
-from tests.checklists.parties import Board, Consumer, Producer, Taker
+from tests.support.brokers import BrokerProcess, serving, some_name
+from tests.support.checklist_clients import Board, Consumer, Producer, Taker
 
 SUMS = "sums"
 """A virtual host for experiments with the sum of its queues."""

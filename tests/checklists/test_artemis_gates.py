@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from penstock.client import Connection
-from tests.brokers import BrokerProcess, eventually, in_background, some_name
 from tests.checklists.conftest import SUMS
-from tests.checklists.parties import Board, Producer, Taker
+from tests.support.brokers import BrokerProcess, eventually, in_background, some_name
+from tests.support.checklist_clients import Board, Producer, Taker
 
 pytestmark = pytest.mark.clients
 

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.brokers import eventually
-from tests.checklists.parties import Board, Consumer, Producer, Taker
+from tests.support.brokers import eventually
+from tests.support.checklist_clients import Board, Consumer, Producer, Taker
 
 pytestmark = pytest.mark.clients
 

@@ -11,8 +11,8 @@ from pika.exceptions import ChannelClosedByBroker
 
 from penstock.client import Connection
 from penstock.client.errors import ConnectionClosed
-from tests.brokers import BrokerProcess, serving, some_name
-from tests.checklists.parties import Board, Producer, Taker
+from tests.support.brokers import BrokerProcess, serving, some_name
+from tests.support.checklist_clients import Board, Producer, Taker
 
 pytestmark = pytest.mark.clients
 

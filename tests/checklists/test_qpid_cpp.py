@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from penstock.wire.amqp091.codec import Properties
-from tests.brokers import BrokerProcess, eventually, penstock_command
-from tests.checklists.parties import Board, Producer, Taker
+from tests.support.brokers import BrokerProcess, eventually, penstock_command
+from tests.support.checklist_clients import Board, Producer, Taker
 
 pytestmark = pytest.mark.clients
 

@@ -8,7 +8,7 @@ import pytest
 from pika.exceptions import ChannelClosedByBroker
 
 from penstock.client.errors import ChannelClosed
-from tests.checklists.parties import Board, Producer, Taker
+from tests.support.checklist_clients import Board, Producer, Taker
 
 pytestmark = pytest.mark.clients
 

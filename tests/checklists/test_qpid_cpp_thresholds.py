@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.checklists.parties import FIXED, Board, Producer, Taker
+from tests.support.checklist_clients import FIXED, Board, Producer, Taker
 
 pytestmark = pytest.mark.clients
 

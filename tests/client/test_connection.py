@@ -10,7 +10,7 @@ from penstock.client import ChannelClosed, ClientError, Connection, ConnectionCl
 from penstock.client.channel import Channel
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
-from tests.client.peer import PATIENCE, Peer, played
+from tests.support.scripted_server import PATIENCE, Peer, played
 
 
 def test_messages_of_every_size_come_back_as_they_went_out(channel: Channel, queue: str) -> None:

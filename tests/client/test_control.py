@@ -21,7 +21,7 @@ from penstock.client import (
 from penstock.client.control import BLOCK_TYPE, ERROR_TYPE, JSON_TYPE, OUTSTANDING_MAX
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_properties
-from tests.client.peer import Peer, played
+from tests.support.scripted_server import Peer, played
 
 
 class ControlPeer(Peer):

@@ -9,7 +9,7 @@ import pytest
 
 from penstock.client import ConnectError, Connection, Parameters
 from penstock.wire.amqp091 import spec
-from tests.client.peer import Peer, played
+from tests.support.scripted_server import Peer, played
 
 
 def fails(script: Callable[[Peer], None], **options: float) -> str:

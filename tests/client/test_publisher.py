@@ -11,7 +11,7 @@ from penstock.client import ChannelClosed, Connection, Progress, Properties, Pub
 from penstock.client.channel import Channel
 from penstock.client.publisher import Body
 from penstock.wire.amqp091 import spec
-from tests.client.peer import Peer, played
+from tests.support.scripted_server import Peer, played
 
 
 def finish(publisher: Publisher) -> Progress:

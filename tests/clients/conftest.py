@@ -9,7 +9,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.brokers import BrokerProcess, serving, some_name
+from tests.support.brokers import BrokerProcess, serving, some_name
 
 
 @pytest.fixture(scope="session")

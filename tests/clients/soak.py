@@ -17,7 +17,7 @@ import pika
 from pika.exceptions import AMQPError
 
 import penstock
-from tests.brokers import BrokerProcess, serving, some_name
+from tests.support.brokers import BrokerProcess, serving, some_name
 
 MIB = 1024 * 1024
 

@@ -11,8 +11,8 @@ import pytest
 from aio_pika.abc import AbstractConnection, AbstractIncomingMessage
 from aio_pika.exceptions import ChannelInvalidStateError, DeliveryError
 
-from tests.brokers import PATIENCE, BrokerProcess
-from tests.clients.spy import CHANNEL_FLOW, CONNECTION_BLOCKED, CONNECTION_UNBLOCKED, spying
+from tests.support.brokers import PATIENCE, BrokerProcess
+from tests.support.recording_relay import CHANNEL_FLOW, CONNECTION_BLOCKED, CONNECTION_UNBLOCKED, spying
 
 pytestmark = pytest.mark.clients
 

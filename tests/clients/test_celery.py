@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import BrokerProcess, eventually
+from tests.support.brokers import BrokerProcess, eventually
 
 pytestmark = pytest.mark.clients
 

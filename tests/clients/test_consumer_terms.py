@@ -10,7 +10,7 @@ from pika import spec
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
-from tests.brokers import BrokerProcess, eventually
+from tests.support.brokers import BrokerProcess, eventually
 
 pytestmark = pytest.mark.clients
 

@@ -13,7 +13,7 @@ import pika
 import pytest
 from pika.exceptions import NackError
 
-from tests.brokers import BrokerProcess, eventually, penstock_command
+from tests.support.brokers import BrokerProcess, eventually, penstock_command
 
 ROOT = Path(__file__).resolve().parents[2]
 REASON = re.compile(

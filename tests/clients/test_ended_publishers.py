@@ -16,9 +16,9 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.client import Connection
 from penstock.client.control import ControlClient
-from tests.brokers import BrokerProcess, eventually, serving, some_name
-from tests.clients.holding import take
-from tests.server.peer import Peer, open_peer, publish_frames
+from tests.support.brokers import BrokerProcess, eventually, serving, some_name
+from tests.support.client_hold import take
+from tests.support.raw_client import Peer, open_peer, publish_frames
 
 pytestmark = pytest.mark.clients
 

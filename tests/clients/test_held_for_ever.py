@@ -9,7 +9,7 @@ from pathlib import Path
 import pika
 import pytest
 
-from tests.brokers import BrokerProcess, eventually, in_background, serving
+from tests.support.brokers import BrokerProcess, eventually, in_background, serving
 
 pytestmark = pytest.mark.clients
 

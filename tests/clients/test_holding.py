@@ -7,7 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from tests.clients.holding import (
+from tests.support.client_hold import (
     CAPACITY,
     CASES,
     FED_A_SECOND,

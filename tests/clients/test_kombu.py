@@ -9,7 +9,7 @@ import pytest
 from kombu.pools import producers
 from kombu.simple import SimpleQueue
 
-from tests.brokers import BrokerProcess, eventually
+from tests.support.brokers import BrokerProcess, eventually
 
 pytestmark = pytest.mark.clients
 

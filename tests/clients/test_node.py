@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import BrokerProcess
+from tests.support.brokers import BrokerProcess
 
 pytestmark = pytest.mark.clients
 

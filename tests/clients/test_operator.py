@@ -9,7 +9,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import NackError
 
-from tests.brokers import BrokerProcess, eventually, penstock_command, serving
+from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving
 
 pytestmark = pytest.mark.clients
 

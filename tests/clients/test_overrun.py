@@ -9,8 +9,8 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.brokers import BrokerProcess, eventually
 from tests.clients.soak import overrun
+from tests.support.brokers import BrokerProcess, eventually
 
 pytestmark = pytest.mark.clients
 

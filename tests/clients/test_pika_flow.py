@@ -11,7 +11,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker, ConnectionBlockedTimeout, NackError
 
-from tests.brokers import PATIENCE, BrokerProcess, eventually, in_background
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, in_background
 
 pytestmark = pytest.mark.clients
 

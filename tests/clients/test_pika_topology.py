@@ -13,7 +13,7 @@ from pika.exceptions import (
     UnroutableError,
 )
 
-from tests.brokers import BrokerProcess, eventually
+from tests.support.brokers import BrokerProcess, eventually
 
 pytestmark = pytest.mark.clients
 

@@ -9,7 +9,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import NackError
 
-from tests.brokers import BrokerProcess
+from tests.support.brokers import BrokerProcess
 
 pytestmark = pytest.mark.clients
 

@@ -11,9 +11,9 @@ from pamqp import commands, frame
 from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.protocols.amqp091.client_profiles import UNKNOWN, profile_of
-from tests.brokers import BrokerProcess, eventually, some_name
-from tests.clients.holding import CLIENTS, Client, Driver, driving, our_side
-from tests.clients.spy import BASIC_PUBLISH, CHANNEL_FLOW_OK, CONNECTION_START_OK, Stream, spying
+from tests.support.brokers import BrokerProcess, eventually, some_name
+from tests.support.client_hold import CLIENTS, Client, Driver, driving, our_side
+from tests.support.recording_relay import BASIC_PUBLISH, CHANNEL_FLOW_OK, CONNECTION_START_OK, Stream, spying
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow]
 

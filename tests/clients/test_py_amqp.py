@@ -10,8 +10,8 @@ from contextlib import suppress
 import amqp
 import pytest
 
-from tests.brokers import BrokerProcess, eventually
-from tests.clients.spy import CHANNEL_FLOW, CONNECTION_BLOCKED, spying
+from tests.support.brokers import BrokerProcess, eventually
+from tests.support.recording_relay import CHANNEL_FLOW, CONNECTION_BLOCKED, spying
 
 pytestmark = pytest.mark.clients
 

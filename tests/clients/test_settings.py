@@ -17,7 +17,7 @@ from penstock.client.control import ControlClient
 from penstock.client.errors import ControlError
 from penstock.core.settings.queue_settings import DEFAULT_CAPACITY_BYTES
 from penstock.setting_names.setting_names import SCOPES
-from tests.brokers import BrokerProcess, eventually, penstock_command, serving, some_name
+from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving, some_name
 
 pytestmark = pytest.mark.clients
 

@@ -10,7 +10,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
-from tests.brokers import BrokerProcess, eventually, in_background
+from tests.support.brokers import BrokerProcess, eventually, in_background
 
 pytestmark = pytest.mark.clients
 

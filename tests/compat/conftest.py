@@ -16,8 +16,8 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from bench.brokers import RABBITMQ, start_rabbitmq
-from tests.brokers import serving, some_name
-from tests.server.peer import Peer, open_peer
+from tests.support.brokers import serving, some_name
+from tests.support.raw_client import Peer, open_peer
 
 OURS = "penstock"
 BROKERS = [OURS, *os.environ.get("PENSTOCK_BESIDE", "").split()]

@@ -8,7 +8,7 @@ import pytest
 from pamqp import base, commands
 
 from tests.compat.test_reply_to import content, mandatory
-from tests.server.peer import METHOD, Peer, publish_frames, raw_frame
+from tests.support.raw_client import METHOD, Peer, publish_frames, raw_frame
 
 RECOVER, RECOVER_ASYNC = 110, 100
 Ack, Nack, Reject = commands.Basic.Ack, commands.Basic.Nack, commands.Basic.Reject

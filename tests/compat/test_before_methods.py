@@ -9,7 +9,7 @@ import pytest
 from pamqp import base, commands
 
 from tests.compat.test_reply_to import content
-from tests.server.peer import Peer, method_frame, publish_frames
+from tests.support.raw_client import Peer, method_frame, publish_frames
 
 Consume, ConsumeOk = commands.Basic.Consume, commands.Basic.ConsumeOk
 Cancel, CancelOk = commands.Basic.Cancel, commands.Basic.CancelOk

@@ -7,9 +7,9 @@ import struct
 import pytest
 from pamqp import base, commands
 
-from tests.brokers import PATIENCE
 from tests.compat.test_reply_to import content
-from tests.server.peer import METHOD, Peer, open_peer, publish_frames, raw_frame
+from tests.support.brokers import PATIENCE
+from tests.support.raw_client import METHOD, Peer, open_peer, publish_frames, raw_frame
 
 Open, OpenOk = commands.Channel.Open, commands.Channel.OpenOk
 Close, CloseOk = commands.Channel.Close, commands.Channel.CloseOk

@@ -6,7 +6,7 @@ import pytest
 from pamqp import base, commands
 
 from tests.compat.test_reply_to import content
-from tests.server.peer import Peer, open_peer, publish_frames
+from tests.support.raw_client import Peer, open_peer, publish_frames
 
 Consume, ConsumeOk = commands.Basic.Consume, commands.Basic.ConsumeOk
 Cancel, CancelOk = commands.Basic.Cancel, commands.Basic.CancelOk

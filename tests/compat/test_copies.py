@@ -8,7 +8,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.compat.routes import Routes
+from tests.support.routing_helpers import Routes
 
 pytestmark = pytest.mark.clients
 

@@ -9,7 +9,7 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.brokers import eventually
+from tests.support.brokers import eventually
 
 pytestmark = pytest.mark.clients
 

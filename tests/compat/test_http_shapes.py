@@ -16,8 +16,8 @@ import pytest
 
 from bench.brokers import RABBITMQ, start_rabbitmq
 from bench.processes import free_port
-from tests.brokers import eventually, serving
-from tests.server.web import Web
+from tests.support.brokers import eventually, serving
+from tests.support.http_client import Web
 
 BESIDE = RABBITMQ in os.environ.get("PENSTOCK_BESIDE", "").split()
 

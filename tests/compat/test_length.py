@@ -9,7 +9,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import NackError
 
-from tests.brokers import eventually
+from tests.support.brokers import eventually
 
 pytestmark = pytest.mark.clients
 

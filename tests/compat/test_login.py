@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pamqp import commands
 
-from tests.server.peer import CAPABILITIES, GREETING, METHOD, GoneError, Peer, open_peer, peer_of, raw_frame
+from tests.support.raw_client import CAPABILITIES, GREETING, METHOD, GoneError, Peer, open_peer, peer_of, raw_frame
 
 NO_HEADERS = [b"AMQP\x00\x00\x08\x00", b"AMQP\x00\x00\x09\x02", b"GET / HT"]
 AMQPLAIN = b"\x05LOGINS\x00\x00\x00\x05guest\x08PASSWORDS\x00\x00\x00\x05guest"

@@ -7,7 +7,7 @@ import struct
 import pytest
 from pamqp import commands
 
-from tests.server.peer import BODY, HEADER, HEARTBEAT, METHOD, Peer, open_peer, publish_frames, raw_frame
+from tests.support.raw_client import BODY, HEADER, HEARTBEAT, METHOD, Peer, open_peer, publish_frames, raw_frame
 
 PUBLISH = commands.Basic.Publish.index
 UNEXPECTED = "UNEXPECTED_FRAME - expected "

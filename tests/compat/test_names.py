@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from pamqp import base, commands
 
-from tests.brokers import eventually
-from tests.server.peer import Peer, method_frame, publish_frames
+from tests.support.brokers import eventually
+from tests.support.raw_client import Peer, method_frame, publish_frames
 
 Declare, DeclareOk = commands.Queue.Declare, commands.Queue.DeclareOk
 Delete, DeleteOk = commands.Queue.Delete, commands.Queue.DeleteOk

@@ -7,8 +7,8 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
-from tests.brokers import eventually
-from tests.compat.conversations import Taker, depth, take, take_all
+from tests.support.brokers import eventually
+from tests.support.pika_helpers import Taker, depth, take, take_all
 
 pytestmark = pytest.mark.clients
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pamqp import base, commands
 
-from tests.brokers import eventually, some_name
-from tests.server.peer import METHOD, Peer, open_peer, publish_frames, raw_frame
+from tests.support.brokers import eventually, some_name
+from tests.support.raw_client import METHOD, Peer, open_peer, publish_frames, raw_frame
 
 Declare, DeclareOk = commands.Queue.Declare, commands.Queue.DeclareOk
 Delete, DeleteOk = commands.Queue.Delete, commands.Queue.DeleteOk

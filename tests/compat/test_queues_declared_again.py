@@ -8,7 +8,7 @@ import pytest
 from pamqp import base
 
 from tests.compat.test_queues_declared import Declare, DeclareOk, Delete, DeleteOk, answer, missing
-from tests.server.peer import Peer
+from tests.support.raw_client import Peer
 
 
 @pytest.mark.parametrize(

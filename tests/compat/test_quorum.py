@@ -9,8 +9,8 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
-from tests.brokers import eventually
-from tests.compat.conversations import depth, take
+from tests.support.brokers import eventually
+from tests.support.pika_helpers import depth, take
 
 pytestmark = pytest.mark.clients
 

@@ -7,7 +7,7 @@ import struct
 import pytest
 from pamqp import commands, header
 
-from tests.server.peer import BODY, HEADER, METHOD, Peer, open_peer, publish_frames, raw_frame
+from tests.support.raw_client import BODY, HEADER, METHOD, Peer, open_peer, publish_frames, raw_frame
 
 REPLY_TO = "amq.rabbitmq.reply-to"
 

@@ -9,9 +9,9 @@ import pytest
 from pamqp import commands
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.brokers import eventually
 from tests.compat.test_reply_to import content
-from tests.server.peer import Peer, publish_frames
+from tests.support.brokers import eventually
+from tests.support.raw_client import Peer, publish_frames
 
 pytestmark = pytest.mark.clients
 

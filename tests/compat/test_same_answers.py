@@ -14,10 +14,10 @@ from pamqp import commands
 
 from bench.brokers import RABBITMQ
 from tests.compat.conftest import BROKERS, OURS
-from tests.compat.known import expected
-from tests.compat.sides import Address, Side
-from tests.compat.steps import QUEUES, SEQUENCE, Step
 from tests.profiles import examples
+from tests.support.compared_broker import Address, Side
+from tests.support.known_differences import expected
+from tests.support.method_sequences import QUEUES, SEQUENCE, Step
 
 pytestmark = pytest.mark.clients
 

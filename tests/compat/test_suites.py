@@ -16,7 +16,7 @@ from compat import control, golang
 from compat.nodes import PenstockBroker
 from compat.substitutions import SourcesUnavailable, Substitution, substitute
 from penstock.client import Connection
-from tests.brokers import eventually
+from tests.support.brokers import eventually
 
 
 @pytest.fixture(scope="module")

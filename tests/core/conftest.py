@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core import counted
+from tests.support import example_counts
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if counted.examples:
-        tried = f"{counted.examples} examples, {counted.looks} comparisons with the model, {counted.stops} stops"
+    if example_counts.examples:
+        examples, looks, stops = example_counts.examples, example_counts.looks, example_counts.stops
+        tried = f"{examples} examples, {looks} comparisons with the model, {stops} stops"
         terminalreporter.write_line(f"stateful tests of the core: {tried}")

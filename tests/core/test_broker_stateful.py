@@ -1,4 +1,4 @@
-"""The whole core under anything that clients may do, in any order, against the model in tests/model.py.
+"""The whole core under anything that clients may do, in any order, against the model in tests/support/model.py.
 
 The rules are coarse on purpose (bursts, drains, small numbers of turns): single steps rarely cross a threshold twice,
 and most faults of flow control need that. PENSTOCK_EXAMPLES asks for more examples than the usual ones.
@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from tests.core import counted
-from tests.core.rig import FOR_EVER, Rig, Watched
-from tests.model import QueueModel
 from tests.profiles import examples
+from tests.support import example_counts
+from tests.support.model import QueueModel
+from tests.support.model_rig import FOR_EVER, Rig, Watched
 
 EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", examples(1200)))
 INDEX = st.integers(0, 3)
@@ -68,7 +68,7 @@ class Anything(RuleBasedStateMachine):
         consumers: list[tuple[int, int, bool, int]],
         producers: list[tuple[bool, int]],
     ) -> None:
-        counted.examples += 1
+        example_counts.examples += 1
         self.rig = Rig(queues, producers)
         self.rig.broker.begin(self.now)
         for reader, index, no_ack, window in consumers:

@@ -10,8 +10,8 @@ from penstock.core.publish.death_record import DeathHeaderCodec, DeathRecord
 from penstock.core.queue.expiry import expire
 from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed
-from tests.core.house import House, told
-from tests.core.transacting import Client
+from tests.support.broker_fixture import House, told
+from tests.support.transaction_client import Client
 
 
 class Marks(DeathHeaderCodec):

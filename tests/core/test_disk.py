@@ -14,9 +14,9 @@ from penstock.core.message import StoredMessage
 from penstock.core.settings import changes
 from penstock.core.settings.limits import DISK_FREE_BYTES
 from penstock.flow.level import UNLIMITED
-from tests.core.house import told
-from tests.core.kept import Kept
-from tests.core.transacting import Client
+from tests.support.broker_fixture import told
+from tests.support.durable_broker import Kept
+from tests.support.transaction_client import Client
 
 
 def test_what_is_stored_of_a_virtual_host_closes_its_gate_at_once_and_stops_only_what_would_be_stored() -> None:

@@ -16,8 +16,8 @@ from penstock.core.queue.expiry import expire
 from penstock.errors import NotFound
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.token_bucket import TokenBucket
-from tests.core.house import MIB, House, told
 from tests.profiles import examples
+from tests.support.broker_fixture import MIB, House, told
 
 
 def in_bytes(capacity: int, stop: int, resume: int) -> Thresholds:

@@ -7,7 +7,7 @@ import pytest
 from penstock.core.gates.connection_gates import ConnectionGates
 from penstock.core.settings import changes
 from penstock.setting_names import read_settings
-from tests.core.house import House, told
+from tests.support.broker_fixture import House, told
 
 
 def say(house: House, scope: str, pattern: str, **settings: object) -> None:

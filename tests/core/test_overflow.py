@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.core.house import House, told
+from tests.support.broker_fixture import House, told
 
 
 def test_ring_strict_refuses_while_a_message_is_with_a_consumer() -> None:

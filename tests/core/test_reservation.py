@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.publish.reservation import Reservation
-from tests.core.house import House
+from tests.support.broker_fixture import House
 
 
 def test_a_grant_is_a_part_of_the_free_room_and_gets_smaller_with_it() -> None:

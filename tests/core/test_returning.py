@@ -18,8 +18,8 @@ from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.errors import ResourceLocked
 from penstock.flow.chores import UNITS_A_TURN
-from tests.core.house import House
 from tests.profiles import examples
+from tests.support.broker_fixture import House
 
 MANY = 20_000
 CHARGE = 300

@@ -7,7 +7,7 @@ import pytest
 from penstock.core.effects import CloseSession
 from penstock.core.settings import changes
 from penstock.errors import ContentTooLarge
-from tests.core.tuned import Bench
+from tests.support.settings_bench import Bench
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from penstock.core.queue.room_making import DROPPED_A_UNIT
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.work import AT_ONCE
-from tests.core.house import House, told
+from tests.support.broker_fixture import House, told
 
 MANY = 20_000
 CHARGE = 300

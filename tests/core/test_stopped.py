@@ -9,8 +9,8 @@ from penstock.core.publish.producer import Producer
 from penstock.core.settings import changes
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.setting_names import read_settings
-from tests.core.house import House, told
-from tests.core.transacting import Client, traces
+from tests.support.broker_fixture import House, told
+from tests.support.transaction_client import Client, traces
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from penstock.core.effects import Returned
 from penstock.core.settings import changes
 from penstock.errors import ContentTooLarge, NotFound, PreconditionFailed, ResourceError
 from penstock.setting_names import read_settings
-from tests.core.house import House
-from tests.core.transacting import Client, traces
+from tests.support.broker_fixture import House
+from tests.support.transaction_client import Client, traces
 
 
 @pytest.fixture

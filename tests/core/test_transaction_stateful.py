@@ -15,10 +15,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
-from tests.core import counted
-from tests.core.house import House
-from tests.core.transacting import Client, traces
 from tests.profiles import examples
+from tests.support import example_counts
+from tests.support.broker_fixture import House
+from tests.support.transaction_client import Client, traces
 
 EXAMPLES = int(os.environ.get("PENSTOCK_EXAMPLES", examples(600))) // 2
 ROUTES = (("", "q0"), ("", "q1"), ("amq.fanout", ""))
@@ -79,7 +79,7 @@ class Transactions(RuleBasedStateMachine):
         policy=st.sampled_from(["block", "block", "block", "reject", "drop-head"]),
     )
     def start(self, capacities: list[tuple[int, int]], policy: str) -> None:
-        counted.examples += 1
+        example_counts.examples += 1
         self.house = House()
         self.queues: list[Queue] = []
         for index, (messages, size) in enumerate(capacities):
@@ -250,7 +250,7 @@ class Transactions(RuleBasedStateMachine):
     # Looking
 
     def look(self) -> None:
-        counted.looks += 1
+        example_counts.looks += 1
         self.house.broker.effects()
         for index, queue in enumerate(self.queues):
             for message in queue.ready_queue.ready:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from penstock.flow.gate import Gate
 from penstock.flow.turns import Turns
-from tests.flow.parties import Walker
+from tests.support.flow_waiters import Walker
 
 
 def crowd(turns: Turns, gate: Gate, passed: list[str], charges: dict[str, int], messages: int = 10_000) -> list[Walker]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.turns import Turns
-from tests.flow.parties import Walker
+from tests.support.flow_waiters import Walker
 
 
 def test_a_gate_that_closes_twice_is_told_once() -> None:

@@ -15,8 +15,8 @@ from itertools import permutations
 import pytest
 
 from penstock.flow.level import UNLIMITED, Level, Thresholds
-from tests.core.house import House
-from tests.flow.schedules import Thread, explore
+from tests.support.broker_fixture import House
+from tests.support.schedules import Thread, explore
 
 
 class Shared:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from penstock.flow.gate import Gate
 from penstock.flow.turns import Turns
-from tests.flow.parties import Walker
 from tests.profiles import examples
+from tests.support.flow_waiters import Walker
 
 
 def reopen(turns: Turns, gate: Gate) -> None:

@@ -19,8 +19,8 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from penstock.wire.amqp091.spec import PROTOCOL_HEADER
 from penstock.wire.sasl import plain_response
-from tests.adapter.dialogue import cut, make_hub
-from tests.fuzz.octets import Octets
+from tests.support.driven_connection import cut, make_hub
+from tests.support.nearly_amqp import Octets
 
 INPUTS = int(os.environ.get("PENSTOCK_FUZZ_INPUTS", "12000"))
 SECONDS = float(os.environ.get("PENSTOCK_FUZZ_SECONDS", "0"))

@@ -11,7 +11,7 @@ from penstock.management import why
 from penstock.management.flow_log_records import Recorder
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
-from tests.adapter.dialogue import Dialogue, make_hub, publish
+from tests.support.driven_connection import Dialogue, make_hub, publish
 
 CAPACITY = 20
 SENT = 40

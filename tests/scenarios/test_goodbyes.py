@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
-from tests.adapter.dialogue import Dialogue, make_hub, publish
+from tests.support.driven_connection import Dialogue, make_hub, publish
 
 
 def test_a_publish_right_before_channel_close_is_confirmed_before_close_ok_and_nothing_comes_after() -> None:

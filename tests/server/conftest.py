@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import BrokerProcess, serving, some_name
-from tests.server.web import Web
+from tests.support.brokers import BrokerProcess, serving, some_name
+from tests.support.http_client import Web
 
 
 @pytest.fixture(scope="session")

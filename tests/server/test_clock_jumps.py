@@ -8,9 +8,9 @@ from typing import Any
 import pika
 import pytest
 
-from tests.brokers import eventually, serving
-from tests.faults import make_library
 from tests.server.test_durability import client_of, killed
+from tests.support.brokers import eventually, serving
+from tests.support.faults import make_library
 
 HOURS_S = 3 * 3600
 PAGE: dict[str, Any] = {"x-overflow": "page", "capacity-messages": 10}

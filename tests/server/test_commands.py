@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from penstock.client import Connection, ControlClient
-from tests.brokers import PATIENCE, BrokerProcess, eventually, penstock_command
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command
 
 
 def run(broker: BrokerProcess, *words: str, code: int = 0, vhost: str = "") -> str:

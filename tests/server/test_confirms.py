@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pamqp import commands
 
-from tests.brokers import BrokerProcess, eventually
-from tests.server.peer import Peer, method_frame, open_peer, publish_frames
+from tests.support.brokers import BrokerProcess, eventually
+from tests.support.raw_client import Peer, method_frame, open_peer, publish_frames
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from penstock.client.control import ControlClient
 from penstock.client.errors import ControlError
 from penstock.management.control_request import IMPORT_OCTETS, REQUEST_OCTETS
 from penstock.wire.amqp091.codec import Properties
-from tests.adapter.dialogue import Dialogue, make_hub, publish
-from tests.brokers import BrokerProcess
+from tests.support.brokers import BrokerProcess
+from tests.support.driven_connection import Dialogue, make_hub, publish
 
 
 @pytest.mark.parametrize(

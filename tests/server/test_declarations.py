@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pamqp import commands
 
-from tests.brokers import BrokerProcess
-from tests.server.peer import Peer, open_peer, publish_frames
+from tests.support.brokers import BrokerProcess
+from tests.support.raw_client import Peer, open_peer, publish_frames
 
 
 @pytest.fixture

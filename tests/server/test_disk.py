@@ -1,6 +1,6 @@
 """Disks that fail or are slow, and clocks that are wrong, under a whole broker: it blocks who must wait, loses nothing.
 
-Real clients, real files, and calls of the operating system that fail (tests/faults.py).
+Real clients, real files, and calls of the operating system that fail (tests/support/faults.py).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import pytest
 
 from penstock.client import Connection
 from penstock.client.control import ControlClient
-from tests.brokers import BrokerProcess, eventually, in_background, penstock_command, serving
-from tests.faults import Disk
-from tests.server.disks import closed, crossings, kept, set_broker, take
 from tests.server.test_durability import LOST, client_of, killed
-from tests.server.web import Web
+from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command, serving
+from tests.support.disk_brokers import closed, crossings, kept, set_broker, take
+from tests.support.faults import Disk
+from tests.support.http_client import Web
 
 SLOW_S = 2.0
 """How long a slow disk takes; see failing_disk.c."""

@@ -15,11 +15,11 @@ import pytest
 
 from penstock.server.flowlog import FlowLog
 from penstock.store.reserve import RESERVE_BYTES, RESERVE_FILE, STOPPED_BYTES, WHOLE_BYTES
-from tests.brokers import BrokerProcess, eventually, in_background
-from tests.faults import small_disk
-from tests.server.disks import closed, kept
 from tests.server.test_durability import client_of, killed
 from tests.server.test_folders import fill
+from tests.support.brokers import BrokerProcess, eventually, in_background
+from tests.support.disk_brokers import closed, kept
+from tests.support.faults import small_disk
 
 MIB = 1024 * 1024
 KIB_100 = "x" * 100_000

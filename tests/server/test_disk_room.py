@@ -11,10 +11,10 @@ from pathlib import Path
 import pika
 
 from penstock import flowlog
-from tests.brokers import eventually, in_background, penstock_command
-from tests.faults import small_disk
-from tests.server.disks import closed, crossings, kept, set_broker, status, take
 from tests.server.test_durability import client_of, killed
+from tests.support.brokers import eventually, in_background, penstock_command
+from tests.support.disk_brokers import closed, crossings, kept, set_broker, status, take
+from tests.support.faults import small_disk
 
 KIB_100 = "x" * 100_000
 

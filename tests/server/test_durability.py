@@ -17,8 +17,8 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.store.sqlite import SqliteStore
-from tests.brokers import BrokerProcess, eventually, serving
-from tests.server.web import Web
+from tests.support.brokers import BrokerProcess, eventually, serving
+from tests.support.http_client import Web
 
 KEPT = pika.BasicProperties(delivery_mode=2)
 LOST = pika.BasicProperties(delivery_mode=1)

@@ -13,9 +13,9 @@ from pathlib import Path
 import pika
 import pytest
 
-from tests.brokers import BrokerProcess, eventually, penstock_command
-from tests.postgres import Cluster, cluster, needs_postgres
 from tests.server.test_durability import Client, client_of
+from tests.support.brokers import BrokerProcess, eventually, penstock_command
+from tests.support.postgres import Cluster, cluster, needs_postgres
 
 ROUNDS = int(os.environ.get("PENSTOCK_FAILOVERS", "3"))
 """Deaths of the active broker in a row; 50 were run."""

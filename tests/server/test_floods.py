@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from tests.brokers import BrokerProcess, eventually, serving, some_name
-from tests.server.peer import BODY, HEADER, METHOD, Peer, method_frame, open_peer, publish_frames, raw_frame
+from tests.support.brokers import BrokerProcess, eventually, serving, some_name
+from tests.support.raw_client import BODY, HEADER, METHOD, Peer, method_frame, open_peer, publish_frames, raw_frame
 
 MIB = 1024 * 1024
 DECLARES = 100_000

@@ -17,8 +17,8 @@ from pamqp import commands
 
 from penstock import flowlog
 from penstock.server.flowlog import FlowLog
-from tests.brokers import GRACE, BrokerProcess, eventually, penstock_command, serving
-from tests.server.peer import Peer, open_peer, publish_frames
+from tests.support.brokers import GRACE, BrokerProcess, eventually, penstock_command, serving
+from tests.support.raw_client import Peer, open_peer, publish_frames
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "flow-log.md"
 GATED = {"capacity-messages": 10, "stop-messages": 3, "resume-messages": 1}

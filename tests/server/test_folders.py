@@ -20,9 +20,9 @@ from penstock.store.commit_counter import COUNTER_FILE
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE
 from penstock.store.wal import FRAME, HEADER
-from tests.brokers import PATIENCE, penstock_command, serving
-from tests.faults import small_disk
 from tests.server.test_durability import client_of, killed
+from tests.support.brokers import PATIENCE, penstock_command, serving
+from tests.support.faults import small_disk
 
 PAGE = {"x-overflow": "page", "capacity-messages": 10}
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from pamqp import commands
 
-from tests.brokers import BrokerProcess
-from tests.server.peer import BODY, HEADER, HEARTBEAT, METHOD, Peer, open_peer, publish_frames, raw_frame
+from tests.support.brokers import BrokerProcess
+from tests.support.raw_client import BODY, HEADER, HEARTBEAT, METHOD, Peer, open_peer, publish_frames, raw_frame
 
 CLASS_BASIC = struct.pack(">HH", 60, 0)
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from pamqp import commands
 
-from tests.brokers import BrokerProcess
-from tests.server.peer import GoneError, Peer, method_frame, open_peer, peer_of, publish_frames, raw_frame
+from tests.support.brokers import BrokerProcess
+from tests.support.raw_client import GoneError, Peer, method_frame, open_peer, peer_of, publish_frames, raw_frame
 
 ROUNDS = 60
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from tests.brokers import BrokerProcess, eventually, in_process, serving
-from tests.server.peer import CAPABILITIES, GREETING, GoneError, Peer, open_peer, peer_of, raw_frame
+from tests.support.brokers import BrokerProcess, eventually, in_process, serving
+from tests.support.raw_client import CAPABILITIES, GREETING, GoneError, Peer, open_peer, peer_of, raw_frame
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import time
 
 from pamqp import commands
 
-from tests.brokers import BrokerProcess
-from tests.server.peer import BODY, HEARTBEAT, open_peer, publish_frames, raw_frame
+from tests.support.brokers import BrokerProcess
+from tests.support.raw_client import BODY, HEARTBEAT, open_peer, publish_frames, raw_frame
 
 BEAT = raw_frame(HEARTBEAT, 0, b"")
 

@@ -11,8 +11,8 @@ import pytest
 
 from penstock.client import Connection
 from penstock.client.control import ControlClient
-from tests.brokers import BrokerProcess, eventually, serving
-from tests.server.web import Web
+from tests.support.brokers import BrokerProcess, eventually, serving
+from tests.support.http_client import Web
 
 
 @pytest.fixture

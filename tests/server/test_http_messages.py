@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import BrokerProcess, eventually, in_background, serving
-from tests.server.web import Answer, Web
+from tests.support.brokers import BrokerProcess, eventually, in_background, serving
+from tests.support.http_client import Answer, Web
 
 EVERYTHING = {
     "content_type": "text/plain",

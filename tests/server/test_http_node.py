@@ -10,8 +10,8 @@ from pathlib import Path
 import pika
 import pytest
 
-from tests.brokers import BrokerProcess, eventually, penstock_command, serving
-from tests.server.web import Web
+from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving
+from tests.support.http_client import Web
 
 
 def test_only_users_are_answered(web: Web) -> None:

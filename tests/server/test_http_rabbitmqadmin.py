@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import BrokerProcess
-from tests.server.web import Web
+from tests.support.brokers import BrokerProcess
+from tests.support.http_client import Web
 
 SCRIPT = shutil.which("rabbitmqadmin")
 pytestmark = pytest.mark.skipif(SCRIPT is None, reason="rabbitmqadmin is not installed (Debian: rabbitmq-server)")

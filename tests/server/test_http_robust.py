@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.server.http.app import TABLE
-from tests.brokers import BrokerProcess
-from tests.server.web import Web
+from tests.support.brokers import BrokerProcess
+from tests.support.http_client import Web
 
 ASKED = [(method, path) for path, handlers in TABLE.items() for method in handlers]
 NAMES = ("/", "fuzzed", "amq.default", "amq.direct", "", "%", "a b", "x" * 300, "ü\x00\ud7ff", "q", "e", "guest")

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import penstock
 from penstock.server.http import get_messages
-from tests.brokers import in_process
-from tests.server.web import Web
+from tests.support.brokers import in_process
+from tests.support.http_client import Web
 
 
 async def steps_of(look: Callable[[], int], *actions: Callable[[], object]) -> list[int]:

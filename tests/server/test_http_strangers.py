@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import BrokerProcess, eventually, serving
-from tests.server.web import Web
+from tests.support.brokers import BrokerProcess, eventually, serving
+from tests.support.http_client import Web
 
 HALF = b"GET /api/overview HTTP/1.1\r\nHost: x\r\n"
 

@@ -7,8 +7,8 @@ from urllib.parse import quote
 import pytest
 
 from penstock.client import Connection, ControlClient
-from tests.brokers import BrokerProcess, eventually
-from tests.server.web import Web
+from tests.support.brokers import BrokerProcess, eventually
+from tests.support.http_client import Web
 
 
 def test_a_queue_is_declared_once_and_is_then_there_as_it_was_asked_for(web: Web, name: str) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from pamqp import commands
 
-from tests.brokers import GRACE, BrokerProcess, eventually, in_process, penstock_command, serving
-from tests.server.peer import Peer, open_peer, peer_of, publish_frames
+from tests.support.brokers import GRACE, BrokerProcess, eventually, in_process, penstock_command, serving
+from tests.support.raw_client import Peer, open_peer, peer_of, publish_frames
 
 ADDRESS = re.compile(r"amqp://127\.0\.0\.1:\d+")
 

@@ -17,7 +17,7 @@ import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
 from penstock.flowlog import read
-from tests.brokers import BrokerProcess, eventually, serving
+from tests.support.brokers import BrokerProcess, eventually, serving
 
 KEPT = pika.BasicProperties(delivery_mode=2)
 PAGE: dict[str, Any] = {"x-overflow": "page", "capacity-bytes": 64 * 1024}

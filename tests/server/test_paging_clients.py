@@ -11,8 +11,8 @@ import pika
 import pytest
 from pika.adapters.blocking_connection import BlockingChannel
 
-from tests.brokers import BrokerProcess, eventually, serving
 from tests.server.test_paging import BODY, KEPT, PAGE, channel_of, depth, number_of, publish
+from tests.support.brokers import BrokerProcess, eventually, serving
 
 COUNT = 1000
 FEW: dict[str, Any] = {"x-overflow": "page", "capacity-messages": 4, "hold-deadline": 0}

@@ -9,8 +9,8 @@ import pytest
 from pamqp import commands
 
 import penstock
-from tests.brokers import BrokerProcess, eventually, penstock_command, serving
-from tests.server.peer import Peer, open_peer, peer_of
+from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving
+from tests.support.raw_client import Peer, open_peer, peer_of
 
 
 def has_ipv6() -> bool:

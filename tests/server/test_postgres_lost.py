@@ -13,12 +13,12 @@ from pathlib import Path
 import pika
 import pytest
 
-from tests.brokers import BrokerProcess, eventually, in_background, penstock_command, serving, some_name
-from tests.faults import mount
-from tests.postgres import PROGRAMS, Cluster, cluster, needs_postgres, small_disk
-from tests.server.disks import closed, crossings, take
 from tests.server.test_durability import LOST, client_of, killed
-from tests.server.web import Web
+from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command, serving, some_name
+from tests.support.disk_brokers import closed, crossings, take
+from tests.support.faults import mount
+from tests.support.http_client import Web
+from tests.support.postgres import PROGRAMS, Cluster, cluster, needs_postgres, small_disk
 
 pytestmark = [needs_postgres, pytest.mark.slow]
 SLOW_S = 40.0

@@ -20,12 +20,12 @@ from penstock.client import Channel, Connection, Properties, Publisher
 from penstock.config import NO_FLOW_LOG, Settings
 from penstock.errors import StoreError
 from penstock.protocols.amqp091.content_frames import body_of
-from tests.brokers import serving
 from tests.profiles import thorough
-from tests.store import recording
-from tests.store.disk import Disk, Left, put
-from tests.store.lost_power import fail_everywhere, in_memory
-from tests.store.recording import Marks, Record
+from tests.support import disk_recording
+from tests.support.brokers import serving
+from tests.support.disk_recording import Marks, Record
+from tests.support.power_failure import fail_everywhere, in_memory
+from tests.support.simulated_disk import Disk, Left, put
 
 BATCHES: Final = 20
 KEPT: Final = Properties(delivery_mode=2)
@@ -157,7 +157,7 @@ def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch, lies: set[str]) -> l
     marks = Marks(record)
     with ExitStack() as stack:
         with monkeypatch.context() as environment:
-            for name, value in recording.environment(recording.library(folder), data, record).items():
+            for name, value in disk_recording.environment(disk_recording.library(folder), data, record).items():
                 environment.setenv(name, value)
             broker = stack.enter_context(serving(folder, "--data", str(data), "--flow-log", NO_FLOW_LOG))
         with Connection(broker.url) as connection:
@@ -165,7 +165,7 @@ def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch, lies: set[str]) -> l
         broker.process.kill()
         broker.process.wait()
     marks.close()
-    records = list(recording.read(record))
+    records = list(disk_recording.read(record))
     declared = next(at for at, each in enumerate(records) if each.name == "declared")
     return [each for at, each in enumerate(records) if at < declared or each.kind != "S" or each.name not in lies]
 

@@ -12,10 +12,10 @@ from typing import Any
 import pika
 from pamqp import commands
 
-from tests.brokers import BrokerProcess, eventually, penstock_command, serving
 from tests.compat.test_reply_to import content
-from tests.server.peer import Peer, open_peer, publish_frames
 from tests.server.test_durability import LOST, Client, client_of
+from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving
+from tests.support.raw_client import Peer, open_peer, publish_frames
 
 PAGE: dict[str, Any] = {"x-overflow": "page", "capacity-messages": 20}
 BEHIND = 50

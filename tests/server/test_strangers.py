@@ -16,8 +16,8 @@ import pytest
 import penstock
 from penstock.client import Connection
 from penstock.client.errors import ConnectError
-from tests.brokers import BrokerProcess, eventually, penstock_command, serving
-from tests.server.web import Web
+from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving
+from tests.support.http_client import Web
 
 MORE = re.compile(r"\(and ([\d,]+) more since the last such line\)$")
 LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} ")

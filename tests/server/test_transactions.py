@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pamqp import commands
 
-from tests.brokers import BrokerProcess, eventually
-from tests.server.peer import Peer, open_peer, publish_frames
+from tests.support.brokers import BrokerProcess, eventually
+from tests.support.raw_client import Peer, open_peer, publish_frames
 
 MIB = 1024 * 1024
 TX = commands.Tx

@@ -17,9 +17,9 @@ import pytest
 
 from penstock.config import NO_FLOW_LOG
 from penstock.store.sqlite import FILE
-from tests.brokers import BrokerProcess, eventually, in_background, penstock_command, serving
 from tests.server.test_durability import client_of, killed
 from tests.server.test_folders import refused
+from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command, serving
 
 
 def pause(broker: BrokerProcess) -> None:

@@ -10,8 +10,8 @@ import pytest
 from penstock.client import Connection
 from penstock.client.control import ControlClient
 from penstock.client.errors import ControlError
-from tests.brokers import BrokerProcess, penstock_command, serving, some_name
-from tests.server.web import Web
+from tests.support.brokers import BrokerProcess, penstock_command, serving, some_name
+from tests.support.http_client import Web
 
 OPERATIONS = (
     ("block", {"queue": "orders"}),

@@ -14,8 +14,8 @@ from pamqp import commands
 from penstock.client import Connection
 from penstock.client.control import ControlClient
 from penstock.client.errors import ControlError
-from tests.brokers import BrokerProcess, eventually, penstock_command, serving
-from tests.server.peer import Peer, open_peer, publish_frames
+from tests.support.brokers import BrokerProcess, eventually, penstock_command, serving
+from tests.support.raw_client import Peer, open_peer, publish_frames
 
 PRODUCERS = 30
 

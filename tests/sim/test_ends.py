@@ -6,10 +6,10 @@ import asyncio
 
 from penstock.server import transport
 from penstock.wire.amqp091 import spec
-from tests.sim.client import Client
-from tests.sim.loop import SimLoop, simulate
-from tests.sim.network import connect
-from tests.sim.world import World
+from tests.support.sim_client import Client
+from tests.support.sim_loop import SimLoop, simulate
+from tests.support.sim_network import connect
+from tests.support.sim_world import World
 
 
 class Listening(Client):

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from tests.sim.client import Client
-from tests.sim.loop import Deadlock, SimLoop, simulate
-from tests.sim.network import connect
+from tests.support.sim_client import Client
+from tests.support.sim_loop import Deadlock, SimLoop, simulate
+from tests.support.sim_network import connect
 
 
 def test_an_hour_of_sleep_takes_no_time() -> None:

@@ -12,9 +12,9 @@ from collections import Counter
 import pytest
 
 from penstock.protocols.common.connection_limits import ConnectionLimits
-from tests.sim.client import Client
-from tests.sim.loop import SimLoop, simulate
-from tests.sim.world import SlowConsumer, World, stream
+from tests.support.sim_client import Client
+from tests.support.sim_loop import SimLoop, simulate
+from tests.support.sim_world import SlowConsumer, World, stream
 
 PRODUCERS = 1000
 MESSAGES = 20

@@ -8,7 +8,7 @@ import pytest
 from pyspark_penstock.blocks import decode
 from pyspark_penstock.errors import BlockError
 from pyspark_penstock.schema import arrow_schema
-from tests.spark.encoder import encode
+from tests.support.block_encoder import encode
 
 FIRST_OF_MAY = datetime.datetime(2026, 5, 1, 12, 0, 0, 123456, tzinfo=datetime.UTC)
 

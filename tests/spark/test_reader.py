@@ -10,7 +10,7 @@ from penstock.client import Connection, ControlClient, ControlError, Parameters
 from pyspark_penstock.errors import BrokerUnreachable, CursorError
 from pyspark_penstock.options import source_options
 from pyspark_penstock.reader import PenstockStreamReader
-from tests.spark.proxy import proxied
+from tests.support.tcp_proxy import proxied
 
 ALL = ReadAllAvailable()
 

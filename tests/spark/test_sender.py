@@ -10,7 +10,7 @@ from pyspark_penstock.errors import PublishFailed, SchemaError
 from pyspark_penstock.options import sink_options
 from pyspark_penstock.publish import Sender
 from tests.spark.conftest import until
-from tests.spark.proxy import proxied
+from tests.support.tcp_proxy import proxied
 
 
 def sender(broker, **options):

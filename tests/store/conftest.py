@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import postgres
-from tests.postgres import Cluster
+from tests.support import postgres
+from tests.support.postgres import Cluster
 
 
 @pytest.fixture

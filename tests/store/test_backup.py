@@ -12,8 +12,8 @@ from penstock.errors import StoreError
 from penstock.store.commit_counter import COUNTER_FILE
 from penstock.store.records import QueuePosition
 from penstock.store.sqlite import FILE, SqliteStore
-from tests.store.child import LIVE, numbered
-from tests.store.holding import committing, contents, filled, opened, some_row, unprivileged
+from tests.support.open_stores import committing, contents, filled, opened, some_row, unprivileged
+from tests.support.store_process import LIVE, numbered
 
 
 def test_a_backup_is_a_whole_folder_that_a_store_opens(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ from penstock.store.repair import repair
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE, SqliteStore
 from penstock.store.wal import FRAME, HEADER, Log
-from tests.store.child import numbered
-from tests.store.holding import Contents, committing, contents, opened, some_row
+from tests.support.open_stores import Contents, committing, contents, opened, some_row
+from tests.support.store_process import numbered
 
 COMMITS = 12
 MESSAGES = 3

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from penstock.store.records import QueuePosition
-from tests.store.child import LIVE
-from tests.store.holding import contents, opened, some_row
+from tests.support.open_stores import contents, opened, some_row
+from tests.support.store_process import LIVE
 
 ROOT = Path(__file__).resolve().parents[2]
 ROUNDS = 12
@@ -20,7 +20,7 @@ MOST = 120
 
 def committed_until_killed(directory: Path, first: int, after: int) -> int:
     """Let a process commit from a number on and kill it when it has told so many; the last number that it told."""
-    command = [sys.executable, "-m", "tests.store.child", str(directory)]
+    command = [sys.executable, "-m", "tests.support.store_process", str(directory)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -56,7 +56,7 @@ def test_a_process_that_is_killed_while_it_makes_a_store_leaves_one_or_none(tmp_
     for round_number in range(8):
         directory = tmp_path / str(round_number)
         directory.mkdir()
-        command = [sys.executable, "-m", "tests.store.child", str(directory)]
+        command = [sys.executable, "-m", "tests.support.store_process", str(directory)]
         with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             while process.poll() is None and not any(directory.iterdir()):
                 pass

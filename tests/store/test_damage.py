@@ -18,7 +18,7 @@ from penstock.store.repair import repair
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE, SqliteStore
 from tests.profiles import examples, sample
-from tests.store.holding import Contents, committing, contents, filled, opened, some_note, some_page, some_row
+from tests.support.open_stores import Contents, committing, contents, filled, opened, some_note, some_page, some_row
 
 Change = Callable[[bytearray], None]
 

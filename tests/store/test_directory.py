@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import StartError
 from penstock.store.directory import SYSTEM, DataDirectory, default_directory
-from tests.store.holding import NOBODY, unprivileged
+from tests.support.open_stores import NOBODY, unprivileged
 
 
 def test_a_directory_that_is_made_is_its_owners_alone(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from penstock.errors import StoreError
 from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
-from tests.postgres import PROGRAMS, Cluster
-from tests.store.engines import Engine, Model, Place, PostgresEngine, SqliteEngine, commits
-from tests.store.holding import committing, contents, some_note, some_octets, some_page, some_row
+from tests.support.open_stores import committing, contents, some_note, some_octets, some_page, some_row
+from tests.support.postgres import PROGRAMS, Cluster
+from tests.support.store_engines import Engine, Model, Place, PostgresEngine, SqliteEngine, commits
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

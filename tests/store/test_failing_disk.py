@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from penstock.store.records import QueuePosition
-from tests.faults import Disk
-from tests.store.child import LIVE
-from tests.store.holding import contents, opened, some_row
+from tests.support.faults import Disk
+from tests.support.open_stores import contents, opened, some_row
+from tests.support.store_process import LIVE
 
 ROOT = Path(__file__).resolve().parents[2]
-CHILD = [sys.executable, "-m", "tests.store.child"]
+CHILD = [sys.executable, "-m", "tests.support.store_process"]
 Ask = Callable[[str, int], str]
 
 

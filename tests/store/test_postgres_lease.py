@@ -10,12 +10,12 @@ import pytest
 from penstock.errors import StoreBusy, StoreLost
 from penstock.store.postgres import postgres_store
 from penstock.store.records import StoreTransaction
-from tests.brokers import eventually, in_background
-from tests.postgres import Cluster, needs_postgres
-from tests.store.engines import PostgresEngine
-from tests.store.holding import committing, contents, some_row
-from tests.store.writer import LOST
-from tests.store.writers import Writer, assert_state_of, writing
+from tests.support.brokers import eventually, in_background
+from tests.support.open_stores import committing, contents, some_row
+from tests.support.postgres import Cluster, needs_postgres
+from tests.support.store_engines import PostgresEngine
+from tests.support.store_writer_process import LOST
+from tests.support.store_writers import Writer, assert_state_of, writing
 
 pytestmark = needs_postgres
 ROUNDS = int(os.environ.get("PENSTOCK_FAILOVERS", "3"))

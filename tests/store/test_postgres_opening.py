@@ -16,10 +16,10 @@ from penstock.store.postgres.session import Session
 from penstock.store.postgres.session_sockets import SessionSockets
 from penstock.store.records import UNKNOWN, QueuePosition
 from penstock.store.tables import checksum_position
-from tests.brokers import some_name
-from tests.postgres import Cluster, needs_postgres
-from tests.store.engines import PostgresEngine
-from tests.store.holding import committing, some_row
+from tests.support.brokers import some_name
+from tests.support.open_stores import committing, some_row
+from tests.support.postgres import Cluster, needs_postgres
+from tests.support.store_engines import PostgresEngine
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -18,14 +18,14 @@ from penstock.errors import StoreError, StoreFull
 from penstock.store.postgres import postgres_store
 from penstock.store.postgres.store import PostgresStore
 from penstock.store.records import MetadataRecord, QueuePosition
-from tests import postgres
-from tests.brokers import eventually, in_background, some_name
-from tests.faults import mount
-from tests.postgres import Cluster, needs_postgres, small_disk
-from tests.spark.proxy import proxied
-from tests.store.engines import PostgresEngine
-from tests.store.holding import committing, contents, some_note, some_octets, some_page, some_row
-from tests.store.writers import assert_state_of, writing
+from tests.support import postgres
+from tests.support.brokers import eventually, in_background, some_name
+from tests.support.faults import mount
+from tests.support.open_stores import committing, contents, some_note, some_octets, some_page, some_row
+from tests.support.postgres import Cluster, needs_postgres, small_disk
+from tests.support.store_engines import PostgresEngine
+from tests.support.store_writers import assert_state_of, writing
+from tests.support.tcp_proxy import proxied
 
 pytestmark = needs_postgres
 

@@ -22,11 +22,20 @@ from typing import Final
 import pytest
 
 from tests.profiles import thorough
-from tests.store import recording
-from tests.store.disk import Disk, put, taken
-from tests.store.lost_power import Bounds, Found, Judge, after_each, done_up_to, fail_everywhere, in_memory, some_left
-from tests.store.recording import Record
-from tests.store.short_history import history
+from tests.support import disk_recording
+from tests.support.disk_recording import Record
+from tests.support.power_failure import (
+    Bounds,
+    Found,
+    Judge,
+    after_each,
+    done_up_to,
+    fail_everywhere,
+    in_memory,
+    some_left,
+)
+from tests.support.short_history import history
+from tests.support.simulated_disk import Disk, put, taken
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 COMMITS: Final = 24 if thorough() else 16
@@ -48,7 +57,7 @@ class Lives:
     def __init__(self, folder: Path, seed: int, any_names: bool = False) -> None:
         self._place = folder / "live"
         self._record = folder / "record"
-        self._library = recording.library(folder)
+        self._library = disk_recording.library(folder)
         self._seed = seed
         self._any_names = any_names
         self.disk = Disk(any_names=any_names)
@@ -59,11 +68,11 @@ class Lives:
         """Go on up to this commit at most; return what was done, which the disk has not yet seen."""
         self._record.unlink(missing_ok=True)
         words = [str(self._place), str(self._record), str(self._seed), str(self.bounds.least + 1), str(last), how]
-        command = [sys.executable, "-m", "tests.store.short_history", *words]
-        environment = recording.environment(self._library, self._place, self._record, **death)
+        command = [sys.executable, "-m", "tests.support.short_history", *words]
+        environment = disk_recording.environment(self._library, self._place, self._record, **death)
         code = subprocess.run(command, cwd=ROOT, env=environment).returncode
         assert code in (0, -signal.SIGKILL)
-        return list(recording.read(self._record))
+        return list(disk_recording.read(self._record))
 
     def assert_all_was_recorded(self) -> None:
         assert self.disk.contents(self.disk.everything()) == taken(self._place)

@@ -12,7 +12,7 @@ from penstock.store.directory import DataDirectory
 from penstock.store.repair import repair
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE
-from tests.store.holding import committing, contents, filled, opened, some_row, unprivileged
+from tests.support.open_stores import committing, contents, filled, opened, some_row, unprivileged
 
 
 def test_of_a_store_that_is_in_order_everything_is_saved_in_its_order(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from penstock.store.directory import DataDirectory
 from penstock.store.reserve import RESERVE_BYTES, RESERVE_FILE, STOPPED_BYTES, WHOLE_BYTES, Reserve
 from penstock.store.space import LOG_BYTES, log_bytes
 from penstock.store.sqlite import FILE, SqliteStore
-from tests.faults import small_disk
 from tests.server.test_folders import fill
-from tests.store.child import numbered
-from tests.store.holding import contents
+from tests.support.faults import small_disk
+from tests.support.open_stores import contents
+from tests.support.store_process import numbered
 
 MIB = 1024 * 1024
 

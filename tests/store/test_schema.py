@@ -18,7 +18,7 @@ from penstock.store.commit_counter import COUNTER_FILE
 from penstock.store.records import UNKNOWN, QueuePosition
 from penstock.store.repair import repair
 from penstock.store.sqlite import FILE, SqliteStore
-from tests.store.holding import committing, contents, filled, opened, unprivileged
+from tests.support.open_stores import committing, contents, filled, opened, unprivileged
 
 
 def refusal(directory: Path) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock.store.space import FREE_BEGIN, FREE_END, LOG_BYTES, LOG_KEPT, MIB, STEP_PAGES
 from penstock.store.sqlite import FILE, SqliteStore
-from tests.store.holding import committing, opened, some_row
+from tests.support.open_stores import committing, opened, some_row
 
 SLACK = 2 * MIB
 

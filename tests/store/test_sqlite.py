@@ -10,7 +10,7 @@ import pytest
 from penstock.errors import StoreError, StoreFull
 from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
 from penstock.store.sqlite import SqliteStore
-from tests.store.holding import committing, contents, filled, opened, some_note, some_page, some_row
+from tests.support.open_stores import committing, contents, filled, opened, some_note, some_page, some_row
 
 
 def everything() -> StoreTransaction:

@@ -13,8 +13,8 @@ from penstock.store.repair import repair
 from penstock.store.schema import PAGE_SIZE
 from penstock.store.sqlite import FILE, SqliteStore
 from penstock.store.wal import FRAME, HEADER, Log
-from tests.store.child import numbered
-from tests.store.holding import Contents, contents, opened
+from tests.support.open_stores import Contents, contents, opened
+from tests.support.store_process import numbered
 
 COMMITS = 12
 STEP = FRAME.size + PAGE_SIZE

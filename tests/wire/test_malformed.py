@@ -25,8 +25,8 @@ from penstock.wire.amqp091.codec import (
 )
 from penstock.wire.amqp091.spec import METHODS, MethodSpec, ReplyCode
 from tests.profiles import examples
-from tests.wire import strategies
-from tests.wire.test_methods import sample
+from tests.support import amqp091_strategies
+from tests.wire.test_codec import sample
 
 EVERY_TYPE: dict[str, object] = {
     "S": "text",
@@ -137,7 +137,7 @@ def test_arbitrary_octets_raise_nothing_but_a_codec_error(data: bytes) -> None:
 
 
 @settings(max_examples=examples(300))
-@given(strategies.methods(), st.data())
+@given(amqp091_strategies.methods(), st.data())
 def test_a_method_with_a_spoilt_octet_raises_nothing_but_a_codec_error(
     method: tuple[int, dict[str, object]], data: st.DataObject
 ) -> None:

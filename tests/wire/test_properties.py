@@ -11,22 +11,22 @@ from pamqp import commands, header
 
 from penstock.wire.amqp091.codec import CodecError, Properties, decode_properties, encode_header
 from penstock.wire.amqp091.spec import ReplyCode
-from tests.wire import strategies
+from tests.support import amqp091_strategies
 
-ALL = sorted(set(strategies.PROPERTIES) - {"cluster_id"})
+ALL = sorted(set(amqp091_strategies.PROPERTIES) - {"cluster_id"})
 """The properties that pamqp lets see: cluster-id it calls reserved."""
 
 sizes = st.integers(0, 2**64 - 1)
 
 
-@given(sizes, strategies.properties)
+@given(sizes, amqp091_strategies.properties)
 def test_a_header_comes_back_as_it_went_out(size: int, given_properties: dict[str, object]) -> None:
     properties = Properties(**given_properties)  # type: ignore[arg-type]
     assert decode_properties(encode_header(size, properties)) == (size, properties)
     assert properties.as_dict() == given_properties
 
 
-@given(sizes, strategies.properties)
+@given(sizes, amqp091_strategies.properties)
 def test_pamqp_reads_the_same_from_our_headers(size: int, given_properties: dict[str, object]) -> None:
     given_properties["timestamp"] = 1_700_000_000  # pamqp guesses milliseconds from large ones
     given_properties.pop("cluster_id", None)

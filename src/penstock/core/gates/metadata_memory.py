@@ -38,7 +38,7 @@ ITEM_BYTES: Final = 12
 TEXT_BYTES: Final = 80
 SCALAR_BYTES: Final = 44
 TIME_BYTES: Final = 128
-"""What objects take (CPython 3.11 to 3.13, 64 bits), rounded up; tests/core/test_metadata.py measures it."""
+"""What objects take (CPython 3.11 to 3.13, 64 bits), rounded up; tests/core/test_metadata_memory.py measures it."""
 COMPARED: Final = 2
 """How much more a binding of a headers exchange takes, which keeps its arguments once more to compare them."""
 

@@ -1,0 +1,161 @@
+"""Consumers with byte windows, rates and a least speed, on the core alone."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.consumer_settings import ConsumerSettings
+from penstock.core.consume.session import Session
+from penstock.core.effects import Cancelled, SlowConsumer
+from penstock.setting_names import read_consume_arguments
+from tests.support.broker_fixture import House
+
+
+def subscribe(house: House, session: Session | None = None, **arguments: object) -> Consumer:
+    session = session or house.session
+    queue = house.vhost.queues["a"]
+    named = {name.replace("_", "-"): value for name, value in arguments.items()}
+    terms = ConsumerSettings(queue.settings, read_consume_arguments("c", named))
+    consumer = Consumer(f"c{len(session.consumers)}", session, queue, False, False, 0, terms.narrower_window(0))
+    house.broker.consume(session, consumer, terms)
+    return consumer
+
+
+def filled(charges: list[int], **arguments: object) -> House:
+    house = House()
+    house.queue("a", **arguments)
+    for charge in charges:
+        house.publish_now("a", charge)
+    return house
+
+
+def deliver(house: House) -> list[int]:
+    """Deliver all that may be, as charges."""
+    house.broker.run(1000)
+    found: list[int] = []
+    while (batch := house.broker.next_batch()) is not None:
+        found += [int(message.charge) for message in batch.messages if message is not None]
+    return found
+
+
+def settle_all(house: House, consumer: Consumer) -> None:
+    consumer.session.acknowledge(0, True, house.broker.now)
+    house.broker.schedule_delivery(consumer.queue)
+
+
+def test_a_window_of_zero_gives_one_message_at_a_time() -> None:
+    house = filled([100, 200, 300])
+    consumer = subscribe(house, consumer_window_bytes=0)
+    for charge in (100, 200, 300):
+        assert deliver(house) == [charge]
+        assert deliver(house) == []
+        settle_all(house, consumer)
+    assert deliver(house) == []
+
+
+def test_a_message_larger_than_the_window_passes_alone() -> None:
+    house = filled([5000, 100, 100])
+    consumer = subscribe(house, consumer_window_bytes=1000)
+    assert deliver(house) == [5000]
+    assert consumer.obstacles(house.broker.now) == ["out of credit: 5,000 bytes unacknowledged of a window of 1,000"]
+    settle_all(house, consumer)
+    assert deliver(house) == [100, 100]
+
+
+@given(
+    charges=st.lists(st.integers(1, 700), min_size=1, max_size=40),
+    window=st.integers(0, 1500),
+    settled=st.lists(st.integers(1, 5), max_size=30),
+)
+def test_no_more_bytes_are_out_than_the_window_and_all_comes_in_the_end(
+    charges: list[int], window: int, settled: list[int]
+) -> None:
+    house = filled(charges)
+    consumer = subscribe(house, consumer_window_bytes=window)
+    out: list[int] = []
+    came: list[int] = []
+    for count in [*settled, *[1] * len(charges)]:
+        more = deliver(house)
+        came += more
+        out += more
+        assert len(out) <= 1 or sum(out) <= window
+        assert int(consumer.credit.out_bytes) == sum(out)
+        if out:
+            count = min(count, len(out))
+            consumer.session.acknowledge(len(came) - len(out) + count, True, house.broker.now)
+            house.broker.schedule_delivery(consumer.queue)
+            del out[:count]
+    assert came + deliver(house) == charges
+
+
+def test_a_rate_gives_the_first_at_once_and_the_rest_in_time() -> None:
+    house = filled([10] * 5)
+    consumer = subscribe(house, consumer_max_rate=10)
+    assert deliver(house) == [10]
+    assert consumer.obstacles(house.broker.now) == ["at its rate of 10 messages/s, the next one in 100 ms"]
+    for step in range(1, 5):
+        house.broker.begin(100.0 + step * 0.1 + 0.002)
+        assert deliver(house) == [10]
+    assert house.broker.next_deadline() is not None
+    house.broker.begin(110.0)
+    assert deliver(house) == []
+    house.publish_now("a", 10)
+    house.broker.schedule_delivery(consumer.queue)
+    assert deliver(house) == [10]
+
+
+def test_a_queues_setting_is_what_a_consumer_gets_that_asks_for_nothing() -> None:
+    house = filled([100, 100], consumer_window_bytes=0)
+    consumer = subscribe(house)
+    assert deliver(house) == [100]
+    house.broker.cancel(house.session, consumer.tag)
+    subscribe(house, Session(), consumer_window_bytes=-1)
+    assert deliver(house) == [100]
+
+
+def slowness(house: House, seconds: float) -> list[SlowConsumer | Cancelled]:
+    house.broker.begin(house.broker.now + seconds)
+    house.broker.run(1000)
+    return [effect for effect in house.broker.effects() if isinstance(effect, SlowConsumer | Cancelled)]
+
+
+def test_a_slow_consumer_is_told_of_once_for_as_long_as_it_is_slow() -> None:
+    house = filled([10] * 100)
+    consumer = subscribe(house, slow_consumer_rate=5, slow_consumer_period=2, consumer_window_bytes=0)
+    deliver(house)
+    (told,) = slowness(house, 2.0)
+    assert isinstance(told, SlowConsumer)
+    assert (told.rate, told.least, told.cancelled) == (0.0, 5.0, False)
+    assert slowness(house, 2.0) == []
+    for _ in range(12):
+        settle_all(house, consumer)
+        deliver(house)
+    assert slowness(house, 2.0) == []
+    assert len(slowness(house, 2.0)) == 1
+
+
+def test_an_idle_queue_accuses_nobody() -> None:
+    house = filled([10])
+    consumer = subscribe(house, slow_consumer_rate=5, slow_consumer_period=2)
+    deliver(house)
+    assert slowness(house, 2.0) == []
+    settle_all(house, consumer)
+    assert slowness(house, 2.0) == []
+    house.broker.begin(house.broker.now + 1.9)
+    house.broker.run(0)
+    house.publish_now("a", 10)
+    assert slowness(house, 0.1) == [], "it has not waited for a whole period"
+
+
+def test_a_slow_consumer_may_be_cancelled_and_nothing_else() -> None:
+    house = filled([10] * 10)
+    slow = subscribe(house, slow_consumer_rate=5, slow_consumer_period=2, slow_consumer_policy="cancel",
+                     consumer_window_bytes=0)  # fmt: skip
+    deliver(house)
+    told = slowness(house, 2.0)
+    assert [type(effect) for effect in told] == [SlowConsumer, Cancelled]
+    assert slow not in house.vhost.queues["a"].consumers
+    assert int(house.vhost.queues["a"].unacked_messages) == 1, "what it has stays with its session"
+    assert slowness(house, 10.0) == []

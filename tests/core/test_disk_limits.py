@@ -1,0 +1,79 @@
+"""What may be said about the disk, by our names and by other brokers'."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.settings import changes
+from penstock.core.settings.limits import DiskLimits
+from penstock.errors import PreconditionFailed
+from penstock.flow.level import UNLIMITED
+from penstock.setting_names import read_settings
+from tests.support.durable_broker import Kept
+
+
+def limits(scope: str, **settings: object) -> DiskLimits:
+    house = Kept()
+    name = "/" if scope == "vhost" else ""
+    changes.set_settings(house.broker, scope, name, read_settings(scope, name, settings))
+    return house.broker.table.limits(scope, name).disk
+
+
+@pytest.mark.parametrize(
+    ("scope", "settings", "overfull", "underfull"),
+    [
+        ("broker", {"disk-overfull": "1MiB"}, 1 << 20, (1 << 20) * 9 // 10),
+        ("broker", {"disk-overfull": 1000, "disk-underfull": 1000}, 1000, 1000),
+        ("vhost", {"disk-overfull": 1000, "disk-underfull": "none"}, 1000, 900),
+        ("vhost", {"storeOverfullSize": 1000, "storeUnderfullSize": 0}, 1000, 900),
+        ("vhost", {"storeOverfullSize": 0}, UNLIMITED, UNLIMITED),
+        ("broker", {"disk-overfull": "none"}, UNLIMITED, UNLIMITED),
+    ],
+)
+def test_quotas(scope: str, settings: dict[str, object], overfull: int, underfull: int) -> None:
+    found = limits(scope, **settings)
+    assert (found.overfull, found.underfull) == (overfull, underfull)
+
+
+@pytest.mark.parametrize(
+    ("settings", "free_bytes", "percent"),
+    [
+        ({"min-disk-free": "2GiB"}, 2 << 30, 0.0),
+        ({"min-disk-free": "5%"}, 0, 5.0),
+        ({"min-disk-free": "none"}, 0, 0.0),
+        ({"max-disk-usage": 90}, 0, 10.0),
+        ({"max-disk-usage": -1}, 0, 0.0),
+        ({"max-disk-usage": 100}, 0, 0.0),
+        ({"store.filesystem.maxUsagePercent": 0}, 0, 0.0),
+        ({"disk_free_limit": "2GB"}, 2_000_000_000, 0.0),
+        ({"disk_free_limit.absolute": 1000}, 1000, 0.0),
+    ],
+)
+def test_room(settings: dict[str, object], free_bytes: int, percent: float) -> None:
+    found = limits("broker", **settings)
+    assert (found.free_bytes, found.free_percent) == (free_bytes, percent)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        (
+            {"disk-overfull": 100, "disk-underfull": 200},
+            "broker: disk-underfull=200 (broker, set by command) is above disk-overfull=100 (broker, set by command); "
+            "its gate would close and open at once",
+        ),
+        (
+            {"disk-underfull": 5},
+            "broker: disk-underfull=5 (broker, set by command) needs a disk-overfull, and there is none",
+        ),
+        ({"disk-overfull": 0}, "broker: disk-overfull=0 would stop everything for ever; none is no quota"),
+        ({"disk-underfull": 0}, "broker: disk-underfull=0 would stop everything for ever; none is no quota"),
+        ({"min-disk-free": "120%"}, "broker: min-disk-free=120% is not a share of the file system, 1% to 100%"),
+        ({"min-disk-free": "much"}, "broker: min-disk-free='much' is not a whole number, or one with KiB, MiB or GiB"),
+        ({"disk-overful": 5}, "unknown setting disk-overful for scope broker; did you mean disk-overfull?"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_a_sentence(settings: dict[str, object], sentence: str) -> None:
+    with pytest.raises(PreconditionFailed) as refused:
+        limits("broker", **settings)
+    assert str(refused.value) == sentence

@@ -1,0 +1,177 @@
+"""`penstock why` without a name: every gate that blocks somebody, longest first, with what an operator can do."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.flow.work import finish
+from penstock.management import blocked_overview
+from penstock.management.blocked_overview import GATES_TOLD
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import method_frame
+from tests.management.test_why import GATED, Scene, asked, consume, control
+from tests.support.driven_connection import Dialogue, publish
+
+
+def filled(scene: Scene, queue: str) -> Dialogue:
+    producer = scene.join()
+    producer.declare(queue, **GATED)
+    for _ in range(4):
+        producer.say(publish(queue, b"order"))
+    return producer
+
+
+def advice_for(scene: Scene) -> list[str]:
+    return [sentence for sentence in scene.ask() if sentence.startswith("advice")]
+
+
+def test_who_is_blocked_longest_comes_first_and_each_gate_once() -> None:
+    scene = Scene()
+    filled(scene, "late")
+    scene.at(103.0)
+    filled(scene, "later")
+    for _ in range(2):
+        scene.join().say(publish("late", b"order"))
+    scene.at(105.0)
+    assert scene.ask() == [
+        "con:1(guest@127.0.0.1:1/)/ch:1 is blocked 5.0 s by queue late: 6 messages > stop 3 (opens at 1), "
+        "closed for 5.0 s; 1 confirmation is withheld",
+        "and 2 more producers are blocked by queue late",
+        "queue late has no consumer",
+        "advice: start a consumer of queue late, or drop its messages (`penstock purge late`)",
+        "con:2(guest@127.0.0.1:1/)/ch:1 is blocked 2.0 s by queue later: 4 messages > stop 3 (opens at 1), "
+        "closed for 2.0 s; 1 confirmation is withheld",
+        "queue later has no consumer",
+        "advice: start a consumer of queue later, or drop its messages (`penstock purge later`)",
+    ]
+    gates = asked(scene.hub)["gates"]
+    assert [(gate["name"], gate["blocked"], gate["blocked_for_s"]) for gate in gates] == [
+        ("late", 3, 5.0),
+        ("later", 1, 2.0),
+    ]
+    assert [gate["longest"] for gate in gates] == [f"con:{n}(guest@127.0.0.1:1/)/ch:1" for n in (1, 2)]
+
+
+def test_where_nobody_is_blocked_it_says_so() -> None:
+    scene = Scene()
+    scene.join().declare("orders", **GATED)
+    assert scene.ask() == ["nobody is blocked"]
+    assert asked(scene.hub)["gates"] == []
+
+
+def test_an_answer_has_so_many_gates_and_counts_the_others() -> None:
+    scene = Scene()
+    for number in range(GATES_TOLD + 3):
+        filled(scene, f"q{number:02}")
+    answer = asked(scene.hub)
+    assert [gate["name"] for gate in answer["gates"]] == [f"q{number:02}" for number in range(GATES_TOLD)]
+    assert (answer["more_gates"], answer["sentences"][-1]) == (3, "and 3 more gates block somebody")
+
+
+def test_an_answer_counts_as_work() -> None:
+    scene = Scene()
+    for number in range(5):
+        filled(scene, f"q{number}")
+    before = scene.hub.broker.work.done
+    finish(blocked_overview.of_everything_steps(scene.hub, "/"))
+    assert scene.hub.broker.work.done - before >= 5 * blocked_overview.GATE_WORK
+
+
+def test_an_answer_about_many_producers_takes_several_turns_and_leaves_out_who_went_meanwhile() -> None:
+    scene = Scene()
+    gone = filled(scene, "a")
+    filled(scene, "b")
+    work = scene.hub.broker.work
+    steps = blocked_overview.of_everything_steps(scene.hub, "/")
+    work.limit = work.done + 1
+    next(steps)
+    scene.hub.disconnect(gone.connection)
+    turns = 1
+    while True:
+        work.limit = work.done + 1
+        try:
+            next(steps)
+        except StopIteration as end:
+            answer = end.value
+            break
+        turns += 1
+    assert turns > 1
+    assert [gate["name"] for gate in answer["gates"]] == ["b"]
+    queue = scene.hub.broker.vhosts["/"].queues["a"]
+    assert not queue.gate.stats.blocks, "the book has nothing about a producer that has gone"
+
+
+def test_advice_is_about_what_the_queue_waits_for() -> None:
+    scene = Scene()
+    filled(scene, "orders")
+    consumer = scene.join()
+    consume(consumer, "orders", prefetch=1)
+    assert advice_for(scene) == [
+        "advice: add consumers, or find what keeps those of queue orders (`penstock why orders`)"
+    ]
+    consumer.say(method_frame(1, spec.BASIC_QOS, prefetch_count=9))
+    consumer.say(method_frame(1, spec.BASIC_CONSUME, queue="orders", consumer_tag="c2"))
+    assert advice_for(scene) == [
+        "advice: all messages of queue orders are unacknowledged: have its consumers acknowledge, or add consumers"
+    ]
+
+
+def test_advice_names_the_cursor_that_is_behind_and_how_to_delete_it() -> None:
+    scene = Scene()
+    producer = scene.join()
+    producer.declare("orders", **GATED)
+    control(scene, "cursor.attach", cursor="billing", queues=["orders"])
+    for _ in range(4):
+        producer.say(publish("orders", b"order"))
+    assert advice_for(scene) == [
+        "advice: start the reader of cursor billing again; if it is gone for good, `penstock delete cursor billing`"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scope", "name"), [("queue", "orders"), ("user", "guest"), ("connection", "con:1(guest@127.0.0.1:1/)")]
+)
+def test_what_the_operator_holds_is_let_go_by_the_command_that_is_advised(scope: str, name: str) -> None:
+    scene = Scene()
+    producer = scene.join()
+    producer.declare("orders")
+    control(scene, "block", **{scope: name})
+    producer.say(publish("orders", b"order"))
+    (said,) = advice_for(scene)
+    words = said.partition("`penstock unblock ")[2].partition("`")[0].split(" ", 1)
+    control(scene, "unblock", **{words[0]: words[1]})
+    scene.at(101.0)
+    assert scene.ask() == ["nobody is blocked"]
+
+
+def test_a_sum_over_queues_is_advised_about_as_such() -> None:
+    scene = Scene()
+    broker = scene.hub.broker
+    thresholds = Thresholds(Level(UNLIMITED, 2000), Level(UNLIMITED, 900), Level(UNLIMITED, 500))
+    broker.gates.set_vhost_limit(broker.vhosts["/"], thresholds)
+    producer = scene.join()
+    producer.declare("orders")
+    for _ in range(4):
+        producer.say(publish("orders", b"order"))
+    assert advice_for(scene) == [
+        "advice: consume from its largest queues, or raise its capacity (`penstock show vhost /`)"
+    ]
+
+
+def test_dead_letters_that_wait_are_among_those_who_are_blocked() -> None:
+    scene = Scene()
+    producer = scene.join()
+    producer.declare("graves", capacity_messages=1)
+    producer.declare("work", message_ttl=0, dead_letter_exchange="", dead_letter_routing_key="graves")
+    producer.say(publish("work", b"one") + publish("work", b"two"))
+    scene.at(101.0)
+    (gate,) = asked(scene.hub)["gates"]
+    assert (gate["name"], gate["blocked"], gate["longest"]) == ("graves", 1, "vh(/)/qu(work)/dead-letters")
+
+
+def test_advice_for_a_queue_elsewhere_names_its_virtual_host() -> None:
+    scene = Scene()
+    filled(scene, "orders")
+    answer = finish(blocked_overview.of_everything_steps(scene.hub, "staging"))
+    assert str(answer["sentences"]).count("advice, in vhost /: start a consumer of queue orders") == 1

@@ -1,0 +1,150 @@
+"""What is told of very much is made a share of work a turn, and waits for nothing but what was asked before it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from penstock.core.consume.consumer import Consumer
+from penstock.core.settings import changes
+from penstock.driver.driver import BrokerDriver
+from penstock.flow.work import SHARE, Steps, WorkMeter, finish
+from penstock.management.answer_text import text_steps
+from penstock.management.listing import consumers_steps, window
+from penstock.management.totals import totals_steps
+from penstock.protocols.amqp091.content_frames import body_of
+from penstock.setting_names import read_settings
+from penstock.wire.amqp091.codec import Properties
+from tests.support.driven_connection import Dialogue, make_hub, publish
+
+MANY = 3_000
+MOST_A_STEP = 300
+"""Units by which the last step of a turn may pass the share."""
+
+
+def with_queues() -> BrokerDriver:
+    hub = make_hub()
+    for number in range(MANY):
+        hub.broker.vhosts["/"].declare_queue(f"q{number}", {}, False, False, None, None)
+    return hub
+
+
+def with_patterns() -> BrokerDriver:
+    hub = make_hub()
+    said = [("queue", f"p{n}.#", read_settings("queue", f"p{n}.#", {"hold-deadline": 5})) for n in range(MANY)]
+    changes.set_all(hub.broker, said)
+    return hub
+
+
+def request(operation: str, **fields: object) -> bytes:
+    properties = Properties(reply_to="answers")
+    return publish(operation, json.dumps(fields).encode(), properties=properties, exchange="penstock.control")
+
+
+def answers(hub: BrokerDriver) -> list[Any]:
+    """Return the answers so far."""
+    queue = hub.broker.vhosts["/"].queues["answers"]
+    return [json.loads(body_of(message.content)) for message in queue.ready_queue.messages()]
+
+
+def turns_until_answered(hub: BrokerDriver, data: bytes) -> list[int]:
+    """Ask; return the units of work that each turn took which told something."""
+    hub.broker.vhosts["/"].declare_queue("answers", {}, False, False, None, None)
+    client = Dialogue(hub)
+    hub.scheduler.begin_turn()
+    hub.scheduler.receive(client.connection, data)
+    found: list[int] = []
+    while not answers(hub):
+        assert client.connection.busy
+        before = int(hub.broker.work.done)
+        hub.run_turn()
+        found.append(int(hub.broker.work.done) - before)
+    return found
+
+
+def costs(hub: BrokerDriver, steps: Steps[Any]) -> tuple[list[int], Any]:
+    """Do steps a share a turn; return the units of each turn, and what came of it."""
+    work = hub.broker.work
+    found: list[int] = []
+    while True:
+        before = int(work.done)
+        work.limit = before + SHARE
+        try:
+            next(steps)
+        except StopIteration as end:
+            found.append(int(work.done) - before)
+            return found, end.value
+        found.append(int(work.done) - before)
+
+
+@pytest.mark.parametrize(
+    ("make", "operation", "fields", "least"),
+    [
+        (with_queues, "status", {}, 3),
+        (with_queues, "list", {"kind": "queues"}, 3),
+        (with_patterns, "settings.list", {}, 5),
+    ],
+)
+def test_an_answer_of_very_many_things_is_made_a_share_a_turn(
+    make: Callable[[], BrokerDriver], operation: str, fields: dict[str, object], least: int
+) -> None:
+    hub = make()
+    turns = turns_until_answered(hub, request(operation, **fields))
+    assert len(turns) >= least
+    assert max(turns) <= SHARE + MOST_A_STEP
+
+
+def test_settings_of_all_patterns_are_told_whole() -> None:
+    hub = with_patterns()
+    turns_until_answered(hub, request("settings.list"))
+    (answer,) = answers(hub)
+    assert [entry["pattern"] for entry in answer["settings"]] == sorted(f"p{number}.#" for number in range(MANY))
+
+
+def test_who_asks_for_the_status_does_not_wait_for_a_change_of_thousands_of_queues() -> None:
+    hub = with_queues()
+    change = request("settings.set", scope="queue", pattern="#", settings={"hold-deadline": 7})
+    hub.broker.vhosts["/"].declare_queue("answers", {}, False, False, None, None)
+    first, second = Dialogue(hub), Dialogue(hub)
+    hub.scheduler.begin_turn()
+    hub.scheduler.receive(first.connection, change)
+    hub.scheduler.receive(second.connection, request("status"))
+    while not answers(hub):
+        assert first.connection.busy
+        assert second.connection.busy
+        hub.run_turn()
+    assert "turns" in answers(hub)[0]
+
+
+def test_an_answer_in_steps_is_the_text_of_the_answer_at_once() -> None:
+    answer: dict[str, object] = {"a": list(range(1000)), 'b"': [], "c": {"d": [None, "é"]}, "e": [[1], [2]], "f": None}
+    assert finish(text_steps(answer, WorkMeter())) == json.dumps(answer).encode()
+
+
+def test_consumers_are_found_among_thousands_of_queues_a_share_a_turn() -> None:
+    hub = make_hub()
+    vhost = hub.broker.vhosts["/"]
+    channel = Dialogue(hub).connection.channels[1]
+    for number in range(MANY):
+        queue = vhost.declare_queue(f"q{number}", {}, False, False, None, None)
+        if number % 100 == 0:
+            hub.broker.consume(channel, Consumer(f"c{number}", channel, queue, False, False, 0))
+    hub.broker.work.limit = 0
+    passes = sum(1 for _ in consumers_steps(hub, None, 0, 1000))
+    assert passes >= MANY // 500
+    assert window(hub, "consumers", None, 0, 1000).total == MANY // 100
+
+
+def test_what_the_overview_sums_up_is_counted_a_share_a_turn() -> None:
+    hub = make_hub()
+    for number in range(40):
+        vhost = hub.broker.add_vhost(f"v{number}")
+        for each in range(1500):
+            vhost.declare_queue(f"q{each}", {}, False, False, None, None)
+    turns, totals = costs(hub, totals_steps(hub))
+    assert len(turns) >= 2
+    assert max(turns) <= SHARE + MOST_A_STEP
+    assert totals["object_totals"]["queues"] == 60_000

@@ -1,0 +1,254 @@
+"""Log lines: each crossing once, in the words of each kind of gate, and the same as fields."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.gates.address_depth import AddressDepth
+from penstock.core.gates.rate_gate import RateGate
+from penstock.driver.driver import BrokerDriver
+from penstock.flow.gate import Gate, GateTransition
+from penstock.flow.level import Level, Thresholds
+from penstock.flow.shared_limit import SharedLimit
+from penstock.flow.token_bucket import TokenBucket
+from penstock.flow.turns import Turns
+from penstock.management import log_messages
+from penstock.management.gate_descriptions import text_of
+from penstock.management.log_messages import LogLine
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
+from tests.support.driven_connection import Dialogue, make_hub, publish
+
+GATED = {"capacity_messages": 5, "stop_messages": 3, "resume_messages": 1}
+BOUNDED = Thresholds(Level(10, 1000), Level(8, 800), Level(7, 700))
+CHANNEL = r"con:\d+\(guest@127\.0\.0\.1:1/\)/ch:1"
+QUEUES = ("orders", "audit")
+TO_BOTH = (
+    method_frame(1, spec.BASIC_PUBLISH, exchange="amq.fanout")
+    + frame(spec.FRAME_HEADER, 1, encode_header(1, Properties()))
+    + frame(spec.FRAME_BODY, 1, b"x")
+)
+
+WHAT = ["publish"] * 12 + ["get"] * 4 + ["purge", "delete", "wait", "leave"]
+OPERATIONS = st.tuples(st.sampled_from(WHAT), st.integers(0, 2), st.sampled_from([*QUEUES, "both"]))
+"""What happens, to which producer (or how often, or how long), and where."""
+
+
+def texts(hub: BrokerDriver) -> list[str]:
+    return [note.text for note in hub.take_log_lines()]
+
+
+class Play:
+    """Three producers, two queues and a fan-out to both; every line that is told, in order."""
+
+    def __init__(self) -> None:
+        self.hub = make_hub()
+        self.now = 0.0
+        self.user = Dialogue(self.hub)
+        self.producers = [self.join(), self.join(), self.join()]
+        self.crossings: dict[str, int] = defaultdict(int)
+        for queue in QUEUES:
+            self.declare(queue)
+        self.lines: list[str] = []
+
+    def join(self) -> Dialogue:
+        peer = Dialogue(self.hub)
+        peer.confirm()
+        return peer
+
+    def declare(self, queue: str) -> None:
+        self.user.declare(queue, **GATED)
+        self.user.say(method_frame(1, spec.QUEUE_BIND, queue=queue, exchange="amq.fanout"))
+
+    def do(self, what: str, number: int, where: str) -> None:
+        if what == "publish":
+            self.producers[number].say(TO_BOTH if where == "both" else publish(where, b"x"))
+        elif what == "wait":
+            self.now += 10 * number
+            self.user.listen(self.now)
+        elif what == "leave":
+            self.hub.disconnect(self.producers[number].connection)
+            self.producers[number] = self.join()
+        else:
+            for queue in QUEUES if where == "both" else (where,):
+                self._empty(what, number, queue)
+        self.user.listen()
+        self.lines += texts(self.hub)
+
+    def _empty(self, what: str, number: int, queue: str) -> None:
+        if what == "get":
+            for _ in range(number + 1):
+                self.user.say(method_frame(1, spec.BASIC_GET, queue=queue, no_ack=True))
+        elif what == "purge":
+            self.user.say(method_frame(1, spec.QUEUE_PURGE, queue=queue))
+        else:
+            self.crossings[queue] += self.closings(queue)
+            self.user.say(method_frame(1, spec.QUEUE_DELETE, queue=queue))
+            self.declare(queue)
+
+    def closings(self, queue: str) -> int:
+        return self.hub.broker.vhosts["/"].queues[queue].gate.stats.transitions
+
+
+@given(st.lists(OPERATIONS, min_size=50, max_size=150))
+def test_every_crossing_is_told_once_and_in_turn(operations: list[tuple[str, int, str]]) -> None:
+    play = Play()
+    for operation in operations:
+        play.do(*operation)
+    for queue in QUEUES:
+        told = [line.split(" : ")[0][-8:] for line in play.lines if line.startswith(f"[vh(/)/qu({queue})] QUE-100")]
+        assert told == ["QUE-1003", "QUE-1004"] * (len(told) // 2) + ["QUE-1003"] * (len(told) % 2)
+        assert told.count("QUE-1003") == play.crossings[queue] + play.closings(queue)
+    channels = defaultdict(list)
+    for line in play.lines:
+        if "] CHN-100" in line:
+            channels[line.partition("]")[0]].append(line.split("] ")[1][:8])
+    for told in channels.values():
+        assert told == ["CHN-1005", "CHN-1006"] * (len(told) // 2) + ["CHN-1005"] * (len(told) % 2)
+    blocked = [name for name, told in channels.items() if len(told) % 2]
+    now_blocked = [peer for peer in play.producers if peer.connection.blocked_count]
+    assert len(blocked) == len(now_blocked)
+
+
+def test_a_channel_that_two_gates_block_is_told_of_once() -> None:
+    play = Play()
+    for queue in QUEUES:
+        for _ in range(4):
+            play.do("publish", 0, queue)
+    play.do("purge", 0, "orders")
+    assert len([line for line in play.lines if "CHN-100" in line]) == 1
+    play.do("purge", 0, "audit")
+    told = [line for line in play.lines if "CHN-100" in line]
+    assert [re.sub(CHANNEL, "P", line) for line in told] == [
+        "[P] CHN-1005 : Flow Control Enforced (Queue orders)",
+        "[P] CHN-1006 : Flow Control Removed",
+    ]
+
+
+def test_a_client_that_stops_and_starts_its_deliveries_is_told_of_once_each() -> None:
+    hub = make_hub()
+    peer = Dialogue(hub)
+    for active in (False, False, True, True, False):
+        assert peer.names(method_frame(1, spec.CHANNEL_FLOW, active=active)) == ["channel.flow-ok"]
+    told = texts(hub)
+    assert [line.partition("] ")[2] for line in told] == [
+        "CHN-1002 : Flow Stopped",
+        "CHN-1002 : Flow Started",
+        "CHN-1002 : Flow Stopped",
+    ]
+    assert re.fullmatch(rf"\[{CHANNEL}\] CHN-1002 : Flow Stopped", told[0])
+
+
+def test_a_line_carries_what_it_says_as_fields_that_logging_takes() -> None:
+    play = Play()
+    notes: list[LogLine] = []
+    for _ in range(4):
+        play.producers[0].say(publish("orders", b"x"))
+        notes += play.hub.take_log_lines()
+    closed, blocked = notes
+    gate = {"kind": "queue", "gate": "orders", "vhost": "/", "queue": "orders"}
+    assert closed.fields == {"id": "QUE-1003", **gate, "messages": 4, "bytes": 972}
+    assert blocked.fields == {"id": "CHN-1005", "producer": "con:2(guest@127.0.0.1:1/)/ch:1", **gate}
+    record = logging.getLogger("penstock").makeRecord(
+        "penstock", logging.INFO, "", 0, closed.text, (), None, extra=closed.fields
+    )
+    assert (record.__dict__["id"], record.__dict__["queue"]) == ("QUE-1003", "orders")
+    assert record.getMessage() == closed.text
+
+
+def test_losses_are_told_once_a_second_and_every_one_is_counted() -> None:
+    hub = make_hub()
+    peer = Dialogue(hub)
+    peer.declare("ring", capacity_messages=2, overflow="drop-head")
+    peer.declare("short", capacity_messages=1, overflow="reject")
+    for count in (1000, 500):
+        for queue in ("ring", "short"):
+            peer.say(b"".join(publish(queue, b"x") for _ in range(count)))
+        assert texts(hub) == []
+        hub.tick()
+        refused = count - (1 if count == 1000 else 0)
+        assert sorted(texts(hub)) == [
+            f"[con:1(guest@127.0.0.1:1/)/ch:1] PST-1015 : Publishes Refused : {refused:,} messages, "
+            f"{refused * 243:,} bytes : queue 'short' holds 1 message, 243 bytes; its capacity is 1 message and its "
+            "overflow policy reject",
+            f"[vh(/)/qu(ring)] QUE-1005 : Dropped : {count - (2 if count == 1000 else 0):,} messages, "
+            "Depth : 486 bytes, 2 messages, Capacity : -1 bytes, 2 messages",
+            f"[vh(/)/qu(short)] QUE-1005 : Dropped : {refused:,} messages, "
+            "Depth : 243 bytes, 1 messages, Capacity : -1 bytes, 1 messages",
+        ]
+        hub.tick()
+        assert texts(hub) == []
+    peer.say(publish("ring", b"x") + method_frame(1, spec.QUEUE_DELETE, queue="ring"))
+    hub.tick()
+    assert texts(hub) == [
+        "[vh(/)/qu(ring)] QUE-1005 : Dropped : 1 messages, Depth : 0 bytes, 0 messages, Capacity : -1 bytes, 2 messages"
+    ], "a queue that is gone has not taken its count along"
+
+
+def gates() -> dict[str, Gate]:
+    """A gate of each kind that is no queue's, closed at second 10."""
+    hub, turns = make_hub(), Turns(make_hub().broker.timers)
+    vhost, memory = SharedLimit("vhost", "sales", BOUNDED, turns), SharedLimit("memory", "of the node", BOUNDED, turns)
+    memory.reserve = 128
+    for pool in (vhost, memory):
+        pool.messages, pool.bytes = 9, 900
+    address = AddressDepth("orders", BOUNDED, turns)
+    address.messages, address.bytes = 9, 900
+    rate = RateGate("user guest", turns, hub.broker.timers)
+    rate.messages = TokenBucket(2.0, 1.0)
+    rate.messages.take(1, 10.0)
+    operator = hub.broker.gates.block("user", "", "guest", "upgrade at noon").gate
+    made = {
+        gate.kind: gate for gate in (vhost.gate, memory.gate, address.gate, rate.gate, operator, Gate("new", "n", []))
+    }
+    for gate in made.values():
+        gate.close(9, 900, 10.0)
+    return made
+
+
+DEPTH = "Size : 900 bytes, Capacity : 800, Messages : 9, Message Capacity : 8"
+MARKS = "9 messages > stop 8 (opens at 7); 900 bytes > stop 800 (opens at 700), closed for 2.5 s"
+SPOKEN = {
+    "vhost": (f"[vh(/sales)] PST-1003 : Overfull : {DEPTH}", "Vhost sales", f"vhost sales: {MARKS}"),
+    "memory": (
+        f"[memory(of the node)] PST-1003 : Overfull : {DEPTH}", "Memory of the node", f"memory of the node: {MARKS}"
+    ),
+    "address": (f"[address(orders)] PST-1003 : Overfull : {DEPTH}", "Address orders", f"address orders: {MARKS}"),
+    "operator": (
+        "[operator(user guest)] PST-1005 : Blocked by the operator : upgrade at noon",
+        "Operator user guest",
+        "the operator, who holds user guest: upgrade at noon, closed for 2.5 s",
+    ),
+    "rate": (
+        "[rate(user guest)] PST-1007 : Closed", "Rate user guest", "its rate: user guest, the next message in 500 ms"
+    ),
+    "new": ("[new(n)] PST-1007 : Closed", "New n", "new n, closed for 2.5 s"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", SPOKEN)
+def test_each_kind_of_gate_has_its_own_words(kind: str) -> None:
+    gate = gates()[kind]
+    words = text_of(gate)
+    line, label, reason = SPOKEN[kind]
+    assert log_messages.crossed(GateTransition(gate, True, 9, 900, 10.0)).text == line
+    assert words.label(gate) == label
+    gate.stats.since = 10.0
+    assert words.reason(gate, 10.0 if kind == "rate" else 12.5) == reason
+    opened = log_messages.crossed(GateTransition(gate, False, 7, 700, 13.0))
+    assert opened.text.startswith(line.partition("] ")[0])
+    assert opened.text != line
+
+
+def test_how_far_a_depth_can_pass_its_capacity_is_said_with_what_it_comes_from() -> None:
+    overshoot = {kind: text_of(gate).overshoot(gate) for kind, gate in gates().items()}
+    assert {kind: said["bytes"] for kind, said in overshoot.items()} == {
+        "vhost": 0, "memory": 128, "address": 0, "operator": 0, "rate": 0, "new": 0
+    }  # fmt: skip
+    assert all(said["messages"] == 0 and said["from"] for said in overshoot.values())

@@ -1,0 +1,227 @@
+"""Ten situations, and what `why` says about each: the very sentences that docs/flow-control.md shows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from penstock.driver.driver import BrokerDriver
+from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
+from tests.support.driven_connection import Dialogue, make_hub, publish
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "flow-control.md"
+GATED = {"capacity_messages": 10, "stop_messages": 3, "resume_messages": 1}
+OUTPUT_FULL_BODY = 300 * 1024
+
+
+class Scene:
+    """One broker from second 100 on, and who is connected: each with channel 1."""
+
+    def __init__(self) -> None:
+        self.hub = make_hub()
+        self.at(100.0)
+
+    def at(self, now: float) -> None:
+        """Let time pass."""
+        self.hub.begin(now)
+        while self.hub.run_turn():
+            pass
+
+    def join(self, confirms: bool = True) -> Dialogue:
+        peer = Dialogue(self.hub)
+        if confirms:
+            peer.confirm()
+        return peer
+
+    def ask(self, **subject: str) -> list[str]:
+        return list(asked(self.hub, **subject)["sentences"])
+
+
+def asked(hub: BrokerDriver, **subject: str) -> dict:
+    """Ask `why` as any client may, and return the answer, which is left in the reply queue."""
+    asker = Dialogue(hub)
+    asker.declare("replies")
+    body = json.dumps(subject).encode()
+    properties = Properties(reply_to="replies", correlation_id="1")
+    out = method_frame(1, spec.BASIC_PUBLISH, exchange="penstock.control", routing_key="why")
+    out += frame(spec.FRAME_HEADER, 1, encode_header(len(body), properties)) + frame(spec.FRAME_BODY, 1, body)
+    asker.say(out)
+    frames = asker.say(method_frame(1, spec.BASIC_GET, queue="replies", no_ack=True))
+    answer = json.loads(b"".join(payload for kind, _, payload in frames if kind == spec.FRAME_BODY))
+    asker.say(method_frame(1, spec.QUEUE_DELETE, queue="replies"))
+    hub.disconnect(asker.connection)
+    return answer
+
+
+def consume(peer: Dialogue, queue: str, prefetch: int = 0, tag: str = "c1") -> None:
+    peer.say(method_frame(1, spec.BASIC_QOS, prefetch_count=prefetch))
+    peer.say(method_frame(1, spec.BASIC_CONSUME, queue=queue, consumer_tag=tag))
+
+
+def out_of_credit(scene: Scene) -> list[str]:
+    producer, consumer = scene.join(), scene.join()
+    producer.declare("orders", **GATED)
+    consume(consumer, "orders", prefetch=2)
+    for _ in range(6):
+        producer.say(publish("orders", b"order"))
+    scene.at(112.4)
+    return scene.ask(queue="orders")
+
+
+def no_consumer(scene: Scene) -> list[str]:
+    producer = scene.join()
+    producer.declare("orders", **GATED)
+    for _ in range(4):
+        producer.say(publish("orders", b"order"))
+    scene.at(103.0)
+    return scene.ask(queue="orders")
+
+
+def cursor_behind(scene: Scene) -> list[str]:
+    producer = scene.join()
+    producer.declare("orders", **GATED)
+    control(scene, "cursor.attach", cursor="billing", queues=["orders"])
+    for _ in range(4):
+        producer.say(publish("orders", b"order"))
+    control(scene, "cursor.plan", cursor="billing", token=1, rows=3)
+    scene.at(120.0)
+    return scene.ask(queue="orders")
+
+
+def control(scene: Scene, operation: str, **fields: object) -> None:
+    body = json.dumps(fields).encode()
+    asker = Dialogue(scene.hub)
+    out = method_frame(1, spec.BASIC_PUBLISH, exchange="penstock.control", routing_key=operation)
+    out += frame(spec.FRAME_HEADER, 1, encode_header(len(body), Properties())) + frame(spec.FRAME_BODY, 1, body)
+    asker.say(out)
+    scene.hub.disconnect(asker.connection)
+
+
+def held_for_room(scene: Scene) -> list[str]:
+    producer = scene.join()
+    producer.declare("orders", capacity_bytes=1000, stop_bytes=900, resume_bytes=800)
+    producer.say(publish("orders", b"x" * 500))
+    producer.say(publish("orders", b"x" * 300))
+    scene.at(102.0)
+    return scene.ask(queue="orders")
+
+
+def waiting_for_turn(scene: Scene) -> list[str]:
+    first, second = scene.join(), scene.join()
+    first.declare("orders", capacity_bytes=1000, stop_bytes=900, resume_bytes=800)
+    first.say(publish("orders", b"x" * 500))
+    first.say(publish("orders", b"x" * 300))
+    second.say(publish("orders", b"x"))
+    scene.at(102.0)
+    return scene.ask(channel="2/1")
+
+
+def paused_by_the_client(scene: Scene) -> list[str]:
+    producer, consumer = scene.join(), scene.join()
+    producer.declare("orders", **GATED)
+    consume(consumer, "orders")
+    consumer.say(method_frame(1, spec.CHANNEL_FLOW, active=False))
+    producer.say(publish("orders", b"order"))
+    return scene.ask(queue="orders")
+
+
+def does_not_read(scene: Scene) -> list[str]:
+    producer, consumer = scene.join(), scene.join()
+    producer.declare("orders")
+    consume(consumer, "orders")
+    for _ in range(2):  # Nobody takes the consumer's output: it is full.
+        producer.connection.receive(publish("orders", b"x" * OUTPUT_FULL_BODY))
+        producer.listen()
+    return scene.ask(connection="2")
+
+
+def nothing_blocked(scene: Scene) -> list[str]:
+    producer = scene.join()
+    producer.declare("orders", **GATED)
+    for _ in range(3):
+        producer.say(publish("orders", b"order"))
+    return scene.ask(queue="orders")
+
+
+def blocked_by_two_gates(scene: Scene) -> list[str]:
+    producer = scene.join()
+    for queue in ("orders", "audit"):
+        producer.declare(queue, **GATED)
+    for _ in range(4):
+        producer.say(publish("orders", b"order"))
+    scene.at(101.0)
+    for _ in range(4):
+        producer.say(publish("audit", b"order"))
+    scene.at(103.0)
+    return scene.ask(user="guest")
+
+
+def deadline_passed(scene: Scene) -> list[str]:
+    producer = scene.join()
+    producer.declare("orders", capacity_messages=2, stop_messages=1, resume_messages=0, hold_deadline=10)
+    for _ in range(5):
+        producer.say(publish("orders", b"order"))
+    scene.at(110.0)
+    return scene.ask(connection="con:1")
+
+
+SITUATIONS: dict[str, Callable[[Scene], list[str]]] = {
+    "above stop, its consumer out of credit": out_of_credit,
+    "no consumer": no_consumer,
+    "a cursor is behind": cursor_behind,
+    "held for room": held_for_room,
+    "waiting for its turn": waiting_for_turn,
+    "a consumer paused by its client": paused_by_the_client,
+    "a consumer that does not read": does_not_read,
+    "nothing is blocked": nothing_blocked,
+    "blocked by two gates": blocked_by_two_gates,
+    "the deadline passed": deadline_passed,
+}
+
+
+def test_a_sum_over_many_queues_says_which_of_them_are_the_largest() -> None:
+    scene = Scene()
+    thresholds = Thresholds(Level(UNLIMITED, 2000), Level(UNLIMITED, 900), Level(UNLIMITED, 500))
+    broker = scene.hub.broker
+    broker.gates.set_vhost_limit(broker.vhosts["/"], thresholds)
+    producer = scene.join()
+    for number, queue in enumerate(("a", "b", "c", "d", "e")):
+        producer.declare(queue)
+        producer.say(publish(queue, b"x" * 10 * number))
+    scene.at(101.5)
+    answer = asked(scene.hub, queue="a")
+    assert answer["sentences"] == [
+        "con:1(guest@127.0.0.1:1/)/ch:1 is blocked 1.5 s by vhost /: 1,310 bytes > stop 900 (opens at 500), "
+        "closed for 1.5 s; 2 confirmations are withheld",
+        "the largest of 6 queues that count in vhost /: e with 282 bytes, d with 272 bytes, c with 262 bytes",
+    ]
+    (gate,) = [each for each in answer["gates"] if each["kind"] == "vhost"]
+    assert (gate["depth"]["bytes"], gate["stop"]["bytes"], gate["blocked"]) == (1310, 900, 1)
+
+
+def documented() -> dict[str, list[str]]:
+    """Return the sentences of the documentation by the situation above them."""
+    found: dict[str, list[str]] = {}
+    block = re.search(r"```text why\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    assert block is not None
+    for part in block[1].strip().split("\n\n"):
+        title, *sentences = part.splitlines()
+        found[title.removeprefix("# ")] = sentences
+    return found
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_why_says_in_each_situation_what_the_documentation_shows(situation: str) -> None:
+    said = SITUATIONS[situation](Scene())
+    print(f"# {situation}", *said, sep="\n")
+    assert said == documented()[situation]
+
+
+def test_the_documentation_shows_these_situations_and_no_others() -> None:
+    assert list(documented()) == list(SITUATIONS)

@@ -1,0 +1,230 @@
+"""Cursors: where they stand and who holds them outlives the broker, and is written before it is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.cursor import Cursor
+from penstock.core.consume.session import Session
+from penstock.core.journal.group import MetadataChange
+from penstock.core.journal.journal import Journal
+from penstock.core.message import Envelope
+from penstock.core.queue.queue import Queue
+from penstock.core.vhost import VirtualHost
+from penstock.driver.driver import BrokerDriver
+from penstock.errors import Fenced, NotFound, PreconditionFailed
+from penstock.persistence.metadata_records import CURSOR, encode_metadata
+from penstock.protocols.amqp091.content_frames import make_content
+from penstock.wire.amqp091.codec import Properties
+from tests.support.restored_broker import Declared, journaled, queue_of
+from tests.support.topology_changes import ask
+
+
+class Desk:
+    """A hub with a durable and a transient queue of five messages each, and what the store has of it."""
+
+    def __init__(self) -> None:
+        self.hub: BrokerDriver = journaled()
+        self.vhost: VirtualHost = self.hub.broker.vhosts["/"]
+        self.store = Declared(self.hub)
+        self.kept: Queue = queue_of(self.vhost, "kept")
+        self.passing: Queue = self.vhost.declare_queue("passing", {}, False, False, None, None)
+        content = make_content(Properties(), b"")
+        for queue in (self.kept, self.passing):
+            for _ in range(5):
+                queue.enqueue(Envelope("", queue.name, persistent=True), content, 10, 0.0)
+        self.store.write()
+
+    def cursor(self, name: str = "c") -> Cursor:
+        return self.hub.control.cursors[("/", name)]
+
+    def ask(self, operation: str, **fields: object) -> None:
+        cursor = self.hub.control.cursors.get(("/", "c"))
+        ask(self.hub, self.vhost, operation, **{"cursor": "c", "token": cursor.token if cursor else 0, **fields})
+
+    def written(self) -> tuple[list[str], list[str]]:
+        """Return the kinds of things and the queues whose ends are written next."""
+        journal = self.hub.broker.journal
+        assert isinstance(journal, Journal)
+        things = [type(change.subject).__name__ for change in journal.open.changes]
+        queues = [kept.queue.name for kept in journal.open.progressed]
+        self.store.write()
+        return things, queues
+
+    def restart(self) -> Desk:
+        """Return the same after a restart."""
+        self.store.write()
+        again = Desk.__new__(Desk)
+        again.hub, told = self.store.restored()
+        assert told == []
+        again.vhost = again.hub.broker.vhosts["/"]
+        again.store = self.store
+        again.store.hub = again.hub
+        again.kept = again.vhost.queues["kept"]
+        assert again.hub.broker.journal is not None
+        self.store.shelf.recover(again.hub.broker, again.hub.broker.journal)
+        return again
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_every_answer_that_tells_a_position_writes_it_with_the_ends_of_its_queues(desk: Desk) -> None:
+    desk.ask("cursor.attach", queues=["kept", "passing"])
+    assert desk.written() == (["Cursor"], ["kept"])
+    desk.ask("cursor.plan", upto={"kept": 2})
+    assert desk.written() == (["Cursor"], ["kept"])
+    desk.ask("cursor.settle", end={"kept": 1})
+    assert desk.written() == (["Cursor"], ["kept"])
+    desk.ask("cursor.plan", settle={"kept": 2}, start={"kept": 5, "passing": 5})
+    assert desk.written() == (["Cursor"], ["kept"])
+    desk.ask("cursor.plan", start={"kept": 5, "passing": 5})
+    assert desk.written() == ([], []), "nothing was planned"
+    desk.ask("cursor.range", queue="kept", lo=2, hi=5)
+    assert desk.written() == ([], [])
+    desk.ask("cursor.delete")
+    assert desk.written() == (["Cursor"], [])
+    assert CURSOR not in dict(desk.store.names())
+
+
+def test_a_plan_that_waited_writes_what_it_found(desk: Desk) -> None:
+    desk.ask("cursor.attach", queues=["kept"], starting="latest")
+    desk.ask("cursor.plan", wait_ms=1000)
+    desk.store.write()
+    desk.kept.enqueue(Envelope("", "kept"), b"", 10, 0.0)
+    desk.hub.broker.schedule_delivery(desk.kept)
+    while desk.hub.run_turn():
+        pass
+    assert desk.cursor().position("kept").planned == 6
+    assert desk.written() == (["Cursor"], ["kept"])
+
+
+@pytest.mark.parametrize("wait_ms", [0, 50])
+def test_a_plan_that_finds_nothing_writes_the_end_of_a_queue_that_it_tells(desk: Desk, wait_ms: int) -> None:
+    desk.ask("cursor.attach", queues=["kept"])
+    desk.store.write()
+    desk.kept.enqueue(Envelope("", "kept"), b"", 10, 0.0)
+    for things in (["Cursor"], []):
+        desk.ask("cursor.plan", upto={"kept": 0}, wait_ms=wait_ms)
+        desk.hub.broker.schedule_delivery(desk.kept)
+        while desk.hub.run_turn():
+            pass
+        if wait_ms:
+            assert desk.written()[0] == [], "nobody was told anything yet"
+        desk.hub.broker.begin(desk.hub.broker.now + 1)
+        desk.hub.broker.run(1000)
+        assert desk.written()[0] == things, "an end is written before it is told the first time"
+
+
+def test_what_was_settled_before_one_that_cannot_be_is_written(desk: Desk) -> None:
+    desk.ask("cursor.attach", queues=["kept", "passing"])
+    desk.store.write()
+    desk.ask("cursor.settle", end={"kept": 3, "passing": 99})
+    assert desk.cursor().position("kept").settled == 3
+    assert desk.written() == (["Cursor"], ["kept"])
+    desk.ask("cursor.settle", end={"passing": 99})
+    assert desk.written() == ([], [])
+
+
+def test_a_cursor_stands_where_it_stood_and_older_holders_stay_fenced_out(desk: Desk) -> None:
+    for _ in range(3):
+        desk.ask("cursor.attach", queues=["kept"], starting={"kept": 1})
+    desk.ask("cursor.plan", upto={"kept": 4})
+    desk.ask("cursor.settle", end={"kept": 2})
+    again = desk.restart()
+    cursor = again.cursor()
+    position = cursor.position("kept")
+    assert (cursor.token, position.initial, position.settled, position.planned) == (3, 1, 2, 4)
+    assert again.kept.cursors == [cursor]
+    cursor.check(3, 0.0)
+    with pytest.raises(Fenced):
+        cursor.check(2, 0.0)
+    again.ask("cursor.attach", queues=["kept"])
+    assert cursor.token == 4
+
+
+def test_a_cursor_reads_on_after_a_restart(desk: Desk) -> None:
+    desk.ask("cursor.attach", queues=["kept"])
+    desk.ask("cursor.settle", end={"kept": 2})
+    again = desk.restart()
+    assert [int(message.sequence) for message in again.cursor().read("kept", 2, 9, 9, 999)] == [3, 4, 5]
+    again.ask("cursor.settle", end={"kept": 5})
+    assert (again.kept.messages, again.kept.bytes) == (0, 0)
+    assert again.restart().kept.messages == 0
+
+
+def test_what_a_cursor_has_settled_does_not_come_back(desk: Desk) -> None:
+    desk.ask("cursor.attach", queues=["kept"])
+    desk.store.write()
+    desk.ask("cursor.settle", end={"kept": 4})
+    desk.store.shelf.put(
+        encode_metadata(MetadataChange(desk.cursor(), False))
+    )  # And died before the rest of it was written.
+    hub, _ = desk.store.restored()
+    assert hub.broker.journal is not None
+    desk.store.shelf.recover(hub.broker, hub.broker.journal)
+    queue = hub.broker.vhosts["/"].queues["kept"]
+    assert [int(message.sequence) for message in queue.ready_queue.messages()] == [5]
+    assert (queue.messages, queue.bytes) == (1, 10)
+
+
+def test_numbers_of_messages_go_on_above_what_was_told(desk: Desk) -> None:
+    desk.kept.enqueue(Envelope("", "kept"), b"", 10, 0.0)  # It does not last, and its number is told all the same.
+    desk.ask("cursor.attach", queues=["kept"], starting="latest")
+    again = desk.restart()
+    assert again.kept.tail == 6, "or the next message would have a number that counts as settled"
+
+
+def test_a_cursor_of_a_queue_that_is_no_more_is_told_so_until_it_attaches_anew(desk: Desk) -> None:
+    desk.ask("cursor.attach", queues=["passing"])
+    again = desk.restart()
+    with pytest.raises(NotFound, match="queue 'passing', which cursor 'c' reads, was deleted"):
+        again.cursor().position("passing")
+    again.vhost.declare_queue("passing", {}, False, False, None, None)
+    again.ask("cursor.attach", queues=["passing"])
+    assert again.cursor().token == 3
+    assert again.cursor().position("passing").settled == 0
+
+
+def test_a_position_is_on_the_queue_that_it_was_on_and_not_on_another_of_its_name(desk: Desk) -> None:
+    desk.ask("cursor.attach", queues=["kept"])
+    desk.ask("cursor.settle", end={"kept": 4})
+    desk.hub.broker.delete_queue(desk.kept)
+    desk.kept = queue_of(desk.vhost, "kept")
+    desk.store.write()
+    again, _ = desk.store.restored()
+    assert again.broker.vhosts["/"].queues["kept"].cursors == []
+    assert again.control.cursors[("/", "c")].positions["kept"].queue.deleted
+
+
+def test_a_failed_attach_never_lets_a_token_be_given_again(desk: Desk) -> None:
+    desk.ask("cursor.attach", queues=["kept"])
+    desk.hub.broker.delete_queue(desk.kept)
+    desk.kept = queue_of(desk.vhost, "kept")
+    session = Session()
+    desk.hub.broker.consume(session, Consumer("t", session, desk.kept, False, False, 0))
+    desk.ask("cursor.attach", queues=["kept"])  # Refused: somebody consumes.
+    assert (desk.cursor().token, desk.cursor().positions) == (2, {})
+    desk.store.write()
+    again, _ = desk.store.restored()
+    assert again.control.cursors[("/", "c")].token == 2
+
+
+def test_cursors_of_virtual_hosts_whose_names_run_into_theirs_are_others(desk: Desk) -> None:
+    for host in ("a", "a\nb"):
+        vhost = desk.hub.broker.add_vhost(host)
+        queue_of(vhost, "q")
+        ask(desk.hub, vhost, "cursor.attach", cursor="b\nc" if host == "a" else "c", queues=["q"])
+    assert len(desk.hub.control.cursors) == 2
+    desk.hub.control.forget_cursors("a")
+    assert list(desk.hub.control.cursors) == [("a\nb", "c")]
+
+
+def test_a_cursor_that_reads_more_than_there_was_is_refused_as_before(desk: Desk) -> None:
+    desk.ask("cursor.attach", queues=["kept"])
+    again = desk.restart()
+    with pytest.raises(PreconditionFailed, match="ends at 5"):
+        again.cursor().settle("kept", 6, 0.0)

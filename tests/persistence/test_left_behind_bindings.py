@@ -1,0 +1,118 @@
+"""A broker that is killed while the many bindings of what was deleted are being removed does not bring them back."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.journal.journal import CHANGES_A_GROUP
+from penstock.driver.driver import BrokerDriver
+from penstock.persistence.metadata_records import BINDING
+from penstock.persistence.restore_metadata import restore
+from tests.support.restored_broker import Declared, journaled
+
+MANY = 3 * CHANGES_A_GROUP
+
+
+def bound() -> Declared:
+    """Return a broker, all of it in the store, with a durable exchange and queue and very many bindings between."""
+    hub = journaled()
+    vhost = hub.broker.vhosts["/"]
+    vhost.declare_exchange("x", "direct", {}, True, False, False)
+    queue = vhost.declare_queue("q", {}, True, False, None, None)
+    for number in range(MANY):
+        vhost.bind("x", queue, None, f"k{number}", {})
+    vhost.bind("amq.topic", queue, None, "stays", {})
+    declared = Declared(hub)
+    declared.write()
+    return declared
+
+
+def write_the_first(declared: Declared) -> None:
+    """Close the group that has the deletion, as the broker does between two turns, and write nothing after it."""
+    declared.hub.begin(1.0)
+    declared.write()
+
+
+def bindings(hub: BrokerDriver) -> list[str]:
+    vhost = hub.broker.vhosts["/"]
+    return [binding.key for exchange in vhost.exchanges.values() for binding in exchange.bindings.values()]
+
+
+def restored(declared: Declared) -> tuple[BrokerDriver, list[str]]:
+    """Return a fresh broker with what the store has, and what there was to say."""
+    hub = journaled()
+    return hub, restore(hub, declared.things())
+
+
+def written(hub: BrokerDriver, declared: Declared) -> Declared:
+    """Return the broker that came back, beside the store that it came back from, with all that it wrote at once."""
+    again = Declared(hub)
+    again.shelf = declared.shelf
+    again.write()
+    return again
+
+
+@pytest.mark.parametrize("what", ["exchange", "queue"])
+def test_bindings_that_a_kill_left_behind_do_not_come_back_with_the_name(what: str) -> None:
+    declared = bound()
+    vhost = declared.hub.broker.vhosts["/"]
+    if what == "exchange":
+        vhost.delete_exchange("x", False)
+    else:
+        declared.hub.broker.delete_queue(vhost.queues["q"])
+    write_the_first(declared)
+    left = [thing for thing in declared.things() if thing.kind == BINDING]
+    assert len(left) > CHANGES_A_GROUP, "it is killed while most of the bindings are in the store"
+
+    hub, told = restored(declared)
+    kept = ["stays"] if what == "exchange" else []
+    gone = len(left) - len(kept)
+    assert told == [f"{gone:,} bindings are removed, whose exchange or queue is not in the store: it was deleted"]
+    assert bindings(hub) == kept
+    again = written(hub, declared)
+    assert len([thing for thing in again.things() if thing.kind == BINDING]) == len(kept)
+
+    if what == "exchange":
+        hub.broker.vhosts["/"].declare_exchange("x", "direct", {}, True, False, False)
+    else:
+        hub.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
+    again.write()
+    third, told = restored(again)
+    assert told == []
+    assert bindings(third) == kept
+
+
+@pytest.mark.parametrize("what", ["exchange", "queue"])
+def test_nor_where_the_name_was_declared_again_before_the_next_kill(what: str) -> None:
+    declared = bound()
+    vhost = declared.hub.broker.vhosts["/"]
+    before = declared.things()
+    if what == "exchange":
+        vhost.delete_exchange("x", False)
+    else:
+        declared.hub.broker.delete_queue(vhost.queues["q"])
+    write_the_first(declared)
+    hub, _ = restored(declared)
+    if what == "exchange":
+        hub.broker.vhosts["/"].declare_exchange("x", "direct", {}, True, False, False)
+    else:
+        hub.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
+    again = written(hub, declared)
+    if what == "queue":  # As a store has it in which nobody has removed them yet: the queue has another number.
+        for thing in before:
+            if thing.kind == BINDING:
+                again.shelf.put(thing)
+    third, _ = restored(again)
+    assert bindings(third) == (["stays"] if what == "exchange" else [])
+
+
+def test_bindings_of_an_exchange_that_cannot_be_read_stay_in_the_store() -> None:
+    declared = bound()
+    for kind, key in list(declared.shelf.things):
+        if kind == "exchange":
+            declared.shelf.things[kind, key] = b"\x01{"
+    hub, told = restored(declared)
+    assert len(told) == MANY + 1
+    assert bindings(hub) == ["stays"]
+    again = written(hub, declared)
+    assert len([thing for thing in again.things() if thing.kind == BINDING]) == MANY + 1

@@ -1,0 +1,330 @@
+"""What is kept and what is not, thing by thing."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.session import Session
+from penstock.core.journal.durability import NUMBERS_AT_ONCE, number_of
+from penstock.core.settings import changes
+from penstock.core.vhost import VirtualHost
+from penstock.driver.driver import BrokerDriver
+from penstock.errors import BrokerError, NotFound
+from penstock.flow.work import finish
+from penstock.management import vhost_admin
+from penstock.management.definitions_import import import_steps
+from penstock.persistence.metadata_records import BINDING, BLOCK, EXCHANGE, QUEUE, SETTINGS, VHOST
+from penstock.setting_names import read_settings
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import method_frame
+from tests.support.driven_connection import Dialogue
+from tests.support.restored_broker import Declared, journaled, queue_of
+from tests.support.topology_changes import ask
+
+
+@pytest.fixture
+def hub() -> BrokerDriver:
+    return journaled()
+
+
+@pytest.fixture
+def vhost(hub: BrokerDriver) -> VirtualHost:
+    return hub.broker.vhosts["/"]
+
+
+@pytest.fixture
+def store(hub: BrokerDriver) -> Declared:
+    return Declared(hub)
+
+
+def kinds(store: Declared) -> list[str]:
+    store.write()
+    return [kind for kind, _ in store.names()]
+
+
+def say(hub: BrokerDriver, scope: str, pattern: str, **settings: object) -> None:
+    given = {name.replace("_", "-"): value for name, value in settings.items()}
+    changes.set_settings(hub.broker, scope, pattern, read_settings(scope, pattern, given))
+
+
+def imported(hub: BrokerDriver, text: str) -> None:
+    """Import definitions to the end."""
+    finish(import_steps(hub, text.encode(), None))
+
+
+# Queues
+
+
+def test_a_queue_that_is_deleted_and_declared_again_is_another_one(vhost: VirtualHost, store: Declared) -> None:
+    first = queue_of(vhost, "q")
+    vhost.gates.broker.delete_queue(first)
+    second = queue_of(vhost, "q", capacity_messages=7)
+    assert (number_of(first), number_of(second)) == (1, 2)
+    store.write()
+    again, _ = store.restored()
+    back = again.broker.vhosts["/"].queues["q"]
+    assert (number_of(back), back.arguments) == (2, {"capacity-messages": 7})
+
+
+def test_a_number_is_never_given_again_not_even_after_a_restart(vhost: VirtualHost, store: Declared) -> None:
+    given = set()
+    for _ in range(3):
+        last = queue_of(vhost, "q")
+        given.add(number_of(last))
+        vhost.gates.broker.delete_queue(last)
+    store.write()
+    assert store.names() == []
+    hub = store.hub
+    for _ in range(2):
+        hub, _ = store.restored()
+        store.hub = hub
+        queue = queue_of(hub.broker.vhosts["/"], "q")
+        assert number_of(queue) not in given
+        given.add(number_of(queue))
+        hub.broker.delete_queue(queue)
+        store.write()
+    assert len(given) == 5
+
+
+def test_numbers_are_set_aside_before_they_are_given(vhost: VirtualHost, store: Declared) -> None:
+    for index in range(NUMBERS_AT_ONCE + 1):
+        queue_of(vhost, f"q{index}")
+        if index in (0, NUMBERS_AT_ONCE - 1, NUMBERS_AT_ONCE):
+            store.write()
+            hub, _ = store.restored()
+            assert hub.broker.journal is not None
+            assert hub.broker.journal.next_queue > index + 1
+    for queue in list(vhost.queues.values()):
+        vhost.gates.broker.delete_queue(queue)
+    store.write()
+    hub, _ = store.restored()
+    assert number_of(queue_of(hub.broker.vhosts["/"], "q")) > NUMBERS_AT_ONCE + 1
+
+
+def test_numbers_go_on_above_the_highest_where_the_next_one_was_lost(vhost: VirtualHost, store: Declared) -> None:
+    for name in ("a", "b"):
+        queue_of(vhost, name)
+    store.write()
+    hub, told = store.restored([thing for thing in store.things() if thing.kind == QUEUE])
+    assert told == []
+    assert number_of(queue_of(hub.broker.vhosts["/"], "c")) > 2
+
+
+def test_queues_that_end_with_the_broker_have_no_number(hub: BrokerDriver, vhost: VirtualHost, store: Declared) -> None:
+    transient = vhost.declare_queue("transient", {}, False, False, None, None)
+    exclusive = vhost.declare_queue("exclusive", {}, True, False, hub, hub)
+    replies = vhost.create_reply_queue("replies")
+    assert [number_of(queue) for queue in (transient, exclusive, replies)] == [0, 0, 0]
+    assert [queue.storage for queue in (transient, exclusive, replies)] == [None, None, None]
+    for queue in (transient, exclusive, replies):
+        hub.broker.delete_queue(queue)
+    assert kinds(store) == []
+
+
+def test_a_durable_queue_that_the_broker_named_is_kept_and_an_exclusive_one_is_not(
+    hub: BrokerDriver, store: Declared
+) -> None:
+    client = Dialogue(hub)
+    client.say(method_frame(1, spec.QUEUE_DECLARE, durable=True))
+    client.say(method_frame(1, spec.QUEUE_DECLARE, durable=True, exclusive=True))
+    client.say(method_frame(1, spec.QUEUE_DECLARE, queue="mine", durable=True, exclusive=True))
+    assert kinds(store) == [QUEUE]
+    again, _ = store.restored()
+    assert [name.startswith("amq.gen-") for name in again.broker.vhosts["/"].queues] == [True]
+
+
+def test_an_auto_deleted_queue_waits_for_its_next_consumer_to_leave(vhost: VirtualHost, store: Declared) -> None:
+    session = Session()
+    queue = vhost.declare_queue("q", {}, True, True, None, None)
+    vhost.gates.broker.consume(session, Consumer("c", session, queue, False, False, 0))
+    store.write()
+    again, _ = store.restored()
+    back = again.broker.vhosts["/"].queues["q"]
+    again.run_turn()
+    assert not back.deleted
+    again.broker.consume(session, Consumer("c", session, back, False, False, 0))
+    again.broker.cancel(session, "c")
+    assert back.deleted
+    store.hub = again
+    assert kinds(store) == []
+
+
+def test_the_time_that_a_queue_may_be_unused_counts_anew_from_the_restart(vhost: VirtualHost, store: Declared) -> None:
+    vhost.gates.broker.begin(1000.0)
+    vhost.gates.broker.touch_queue(queue_of(vhost, "q", x_expires=5000))
+    store.write()
+    again, _ = store.restored()  # Its clock begins at 0.
+    queue = again.broker.vhosts["/"].queues["q"]
+    for now, there in ((4.9, True), (5.1, False)):
+        again.begin(now)
+        again.run_turn()
+        assert queue.deleted is not there
+    store.hub = again
+    assert kinds(store) == []
+
+
+def test_without_a_journal_nothing_is_kept(vhost: VirtualHost) -> None:
+    vhost.gates.broker.journal = None
+    queue = queue_of(vhost, "q")
+    vhost.bind("amq.direct", queue, None, "k", {})
+    vhost.gates.broker.delete_queue(queue)
+    assert queue.storage is None
+
+
+# Exchanges and bindings
+
+
+def test_only_a_binding_between_what_lasts_is_kept(hub: BrokerDriver, vhost: VirtualHost, store: Declared) -> None:
+    durable, transient = queue_of(vhost, "d"), vhost.declare_queue("t", {}, False, False, None, None)
+    lasting = vhost.declare_exchange("x", "fanout", {}, True, False, False)
+    passing = vhost.declare_exchange("y", "fanout", {}, False, False, False)
+    for source in ("amq.direct", "x", "y"):
+        for queue in (durable, transient):
+            vhost.bind(source, queue, None, "k", {})
+        for exchange in (lasting, passing):
+            vhost.bind(source, None, exchange, "k", {})
+    assert kinds(store) == [BINDING] * 4 + [EXCHANGE, QUEUE]
+    again, _ = store.restored()
+    back = again.broker.vhosts["/"].exchanges
+    assert sorted(back["amq.direct"].bindings) == sorted(back["x"].bindings)
+    assert sorted(mark[:2] for mark in back["x"].bindings) == [("exchange", "x"), ("queue", "d")]
+
+
+def test_an_auto_deleted_exchange_goes_with_its_last_binding(vhost: VirtualHost, store: Declared) -> None:
+    queue = queue_of(vhost, "q")
+    vhost.declare_exchange("x", "topic", {}, True, True, False)
+    vhost.bind("x", queue, None, "k", {"n": 1})
+    vhost.bind("x", queue, None, "k", {"n": True})
+    assert kinds(store) == [BINDING, BINDING, EXCHANGE, QUEUE]
+    vhost.unbind("x", queue, None, "k", {"n": True})
+    assert kinds(store) == [BINDING, EXCHANGE, QUEUE]
+    vhost.gates.broker.delete_queue(queue)
+    assert kinds(store) == []
+
+
+def test_an_exchange_takes_the_bindings_of_both_directions_with_it(vhost: VirtualHost, store: Declared) -> None:
+    middle = vhost.declare_exchange("x", "topic", {}, True, False, False)
+    vhost.bind("amq.topic", None, middle, "#", {})
+    vhost.bind("x", queue_of(vhost, "q"), None, "#", {})
+    assert kinds(store) == [BINDING, BINDING, EXCHANGE, QUEUE]
+    vhost.delete_exchange("x", False)
+    assert kinds(store) == [QUEUE]
+
+
+# Virtual hosts
+
+
+def test_a_virtual_host_of_the_settings_file_is_not_kept_and_one_that_was_made_is(
+    hub: BrokerDriver, store: Declared
+) -> None:
+    assert vhost_admin.declare_vhost(hub, "/") is False
+    assert kinds(store) == []
+    vhost_admin.declare_vhost(hub, "made")
+    assert kinds(store) == [VHOST]
+    again, _ = store.restored()
+    assert list(again.broker.vhosts) == ["/", "made"]
+    store.hub = again
+    vhost_admin.delete_vhost(again, "made")
+    assert kinds(store) == []
+
+
+def test_a_virtual_host_takes_everything_with_it(hub: BrokerDriver, store: Declared) -> None:
+    vhost_admin.declare_vhost(hub, "made")
+    vhost = hub.broker.vhosts["made"]
+    queue = queue_of(vhost, "q")
+    exchange = vhost.declare_exchange("x", "topic", {}, True, False, False)
+    vhost.bind("amq.fanout", queue, None, "", {})
+    vhost.bind("amq.fanout", None, exchange, "", {})
+    vhost.bind("x", None, exchange, "", {})
+    ask(hub, vhost, "cursor.attach", cursor="c", queues=["q"])
+    ask(hub, vhost, "block", queue="q")
+    ask(hub, vhost, "block", vhost="made")
+    assert len(kinds(store)) == 9
+    vhost_admin.delete_vhost(hub, "made")
+    assert kinds(store) == []
+    hub.run_turn()
+    assert hub.broker.gates.operator_gates == {}
+
+
+def test_an_import_that_is_taken_back_leaves_nothing(hub: BrokerDriver, store: Declared) -> None:
+    text = """{"vhosts": [{"name": "new"}],
+      "exchanges": [{"name": "x", "vhost": "new", "type": "topic", "durable": true}],
+      "queues": [{"name": "q", "vhost": "new", "durable": true}],
+      "bindings": [{"source": "x", "vhost": "new", "destination": "q", "destination_type": "queue"}],
+      "policies": [{"name": "p", "vhost": "new", "pattern": "^a$", "definition": {"max-length": 3}}]}"""
+    with pytest.raises(BrokerError, match="is not said for '/'"):
+        imported(hub, text)
+    assert kinds(store) == []
+
+
+# Settings and what is blocked
+
+
+def test_what_is_set_by_command_is_kept_and_what_the_file_says_is_not(hub: BrokerDriver, store: Declared) -> None:
+    words = read_settings("queue", "a", {"capacity-messages": 5, "overflow": "reject"})
+    changes.replace_file(hub.broker, [("queue", "a", words)])
+    assert kinds(store) == []
+    say(hub, "queue", "a", stop_messages=2)
+    say(hub, "broker", "", stop_percent=75.5, resume_percent="50")
+    assert kinds(store) == [SETTINGS, SETTINGS]
+    again, _ = store.restored()
+    assert [word.describe() for word in again.broker.table.entries_of("queue", "a", "command").values()] == [
+        "stop-messages=2"
+    ]
+    assert again.broker.table.entries_of("queue", "a", "file") == {}
+    assert again.broker.table.entries_of("broker", "", "command")["resume-percent"].raw == "50"
+    changes.remove(hub.broker, "queue", "a", [])
+    assert kinds(store) == [SETTINGS]
+
+
+def test_settings_that_are_refused_are_not_kept(hub: BrokerDriver, vhost: VirtualHost, store: Declared) -> None:
+    queue_of(vhost, "q", capacity_messages=5)
+    say(hub, "queue", "q", stop_messages=4)
+    store.write()
+    with pytest.raises(BrokerError, match="above the capacity"):
+        say(hub, "queue", "q", stop_messages=6)
+    assert kinds(store) == [QUEUE, SETTINGS]
+    again, _ = store.restored()
+    assert again.broker.vhosts["/"].queues["q"].thresholds.stop.messages == 4
+
+
+def test_what_the_operator_blocked_stays_blocked_with_his_reason(
+    hub: BrokerDriver, vhost: VirtualHost, store: Declared
+) -> None:
+    queue_of(vhost, "q")
+    ask(hub, vhost, "block", queue="q", reason="the mill is being cleaned")
+    ask(hub, vhost, "block", user="alice")
+    ask(hub, vhost, "block", address="amq.topic")
+    assert kinds(store) == [BLOCK, BLOCK, BLOCK, QUEUE]
+    again, _ = store.restored()
+    queue = again.broker.vhosts["/"].queues["q"]
+    assert [gate.open for gate in queue.gates if gate.kind == "operator"] == [False]
+    assert again.broker.gates.operator_gates[("queue", "/", "q")].reason == "the mill is being cleaned"
+    ask(again, again.broker.vhosts["/"], "unblock", queue="q")
+    store.hub = again
+    assert kinds(store) == [BLOCK, BLOCK, QUEUE]
+
+
+def test_a_blocked_connection_is_another_after_a_restart(
+    hub: BrokerDriver, vhost: VirtualHost, store: Declared
+) -> None:
+    client = Dialogue(hub)
+    ask(hub, vhost, "block", connection=str(client.connection.number))
+    assert len(hub.broker.gates.operator_gates) == 1
+    assert kinds(store) == []
+
+
+def test_what_is_blocked_and_not_there_any_more_can_be_unblocked(
+    hub: BrokerDriver, vhost: VirtualHost, store: Declared
+) -> None:
+    vhost.declare_queue("t", {}, False, False, None, None)
+    ask(hub, vhost, "block", queue="t")
+    store.write()
+    again, _ = store.restored()
+    assert "t" not in again.broker.vhosts["/"].queues
+    ask(again, again.broker.vhosts["/"], "unblock", queue="t")
+    store.hub = again
+    assert kinds(store) == []
+    with pytest.raises(NotFound, match="queue 't' is not blocked by the operator"):
+        again.broker.gates.unblock("queue", "/", "t")

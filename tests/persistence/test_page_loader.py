@@ -1,0 +1,81 @@
+"""How much of a queue that pages is read back at once, and how far ahead of its consumers."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.queue.pager import AHEAD_BYTES, PAGE_BYTES, READ_BYTES
+from tests.support.paging_broker import house_with, numbered, publish
+
+
+def test_pages_are_no_larger_than_half_the_capacity_and_reading_ahead_than_a_bound() -> None:
+    house = house_with(capacity_messages="none", capacity_bytes=64 * 1024 * 1024)
+    house.set("q", hold_deadline=0)
+    publish(house, 1, 120, 1024 * 1024)
+    for _ in range(20):
+        house.settle()
+    pages = house.pages("q")
+    assert pages.messages == 120 - 64
+    assert all(row.size <= max(PAGE_BYTES, 1024 * 1024) for row in house.shelf.rows.values() if row.queue)
+    for _ in range(61):
+        house.get("q")
+    house.settle()
+    assert house.queues["q"].bytes <= AHEAD_BYTES
+    assert len(house.memory("q")) == AHEAD_BYTES // (1024 * 1024)
+
+
+def test_what_is_read_ahead_comes_in_pieces_so_that_the_next_is_read_while_one_goes_out() -> None:
+    house = house_with(capacity_messages="none", capacity_bytes=8 * 1024 * 1024)
+    for number in range(400):
+        house.publish("q", b"%d" % number + b"." * 60_000, 60_000)
+        if house.pages("q").unwritten_bytes > READ_BYTES:
+            house.write()
+    house.write()
+    for _ in range(139):
+        assert house.get("q") is not None
+    pieces: list[int] = []
+    house.ask()
+    while house.reads:
+        read = house.reads[0]
+        pieces.append(sum(len(row.data) for row in house.shelf.some_pages(read.number, read.first, read.most)))
+        house.load()
+        house.ask()  # The next piece is wanted as soon as this one is in memory.
+    assert len(pieces) > 2
+    assert max(pieces) <= READ_BYTES
+    assert sum(pieces) > AHEAD_BYTES - 2 * PAGE_BYTES
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_delivery_is_announced_only_where_its_message_can_come_back_after_a_kill(persistent: bool) -> None:
+    house = house_with()
+    publish(house, 1, 12, persistent=persistent)
+    house.settle()
+    assert house.drain("q")[:4] == numbered(1, 4)
+    publish(house, 13, 24, persistent=persistent)
+    house.settle()
+    for _ in range(4):
+        assert house.get("q") is not None
+    house.settle()
+    batch = house.session.get(house.queues["q"], True, house.now)
+    assert batch is not None
+    assert batch.messages[0] is not None
+    assert batch.messages[0].content == b"17"
+    assert batch.waits_for_disk is persistent
+
+
+def test_a_second_delivery_waits_as_the_first_one_does_until_the_store_knows_of_that() -> None:
+    """The first may never go out, for its client is gone; of the second an acknowledgement may be lost in a kill."""
+    house = house_with()
+    publish(house, 1, 1)
+    house.write()
+
+    def is_early() -> bool:
+        batch = house.session.get(house.queues["q"], False, house.now)
+        assert batch is not None
+        house.session.requeue(batch.first, False, house.now)
+        return batch.waits_for_disk
+
+    assert is_early()
+    assert is_early()
+    house.write()
+    assert not is_early()

@@ -1,0 +1,294 @@
+"""Queues that page, whatever happens and whenever the broker dies: in order, nothing lost or doubled, within bounds."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from penstock.flow.level import Level
+from tests.profiles import examples
+from tests.support.memory_store import Shelf
+from tests.support.paging_broker import PagedHouse
+
+QUEUES: dict[str, tuple[dict[str, object], bool]] = {
+    "few": ({"x-overflow": "page", "capacity-messages": 4}, True),
+    "small": ({"x-overflow": "page", "capacity-bytes": 3000}, True),
+    "held": ({"x-overflow": "page", "capacity-messages": 4, "page-limit-messages": 6}, True),
+    "refusing": (
+        {"x-overflow": "page", "capacity-bytes": 2000, "page-limit-bytes": 4000, "page-full-policy": "reject"},
+        True,
+    ),
+    "changing": ({"capacity-messages": 5}, True),
+    "passing": ({"x-overflow": "page", "capacity-messages": 3}, False),
+}
+NAMES = tuple(QUEUES)
+DURABLE = tuple(name for name in NAMES if QUEUES[name][1])
+LARGE = 1300
+WHICH = st.integers(0, 1)
+"""Which of the queues that this example is about: one or two."""
+
+
+class Entry(NamedTuple):
+    """A message, as the model has it."""
+
+    content: bytes
+    charge: int
+    persistent: bool
+
+
+class Out(NamedTuple):
+    """A delivery that is not settled."""
+
+    tag: int
+    name: str
+    entry: Entry
+
+
+Snapshot = tuple[dict[str, list[Entry]], set[tuple[str, bytes]]]
+
+
+class PagingLives(RuleBasedStateMachine):
+    """Lives of a broker on one disk, and what should be in each queue, in order, those with consumers included."""
+
+    @initialize(names=st.lists(st.sampled_from(NAMES), min_size=1, max_size=2))
+    def begin(self, names: list[str]) -> None:
+        self.names = names
+        self.shelf = Shelf()
+        self.policy = "page"
+        self.capacity = 5
+        self.live: dict[str, list[Entry]] = {name: [] for name in NAMES}
+        self.held: dict[str, list[Entry]] = {name: [] for name in NAMES}
+        self.out: list[Out] = []
+        self.seen: set[tuple[str, bytes]] = set()
+        self.must: set[tuple[str, bytes]] = set()
+        """What comes back as redelivered, for a consumer had it in a former life."""
+        self.count = 0
+        self.writing = False
+        self.house = self.new_house()
+        self.at_close: dict[int, Snapshot] = {0: self.snapshot()}
+        self.on_disk = 0
+        self.group_of: dict[tuple[str, int], int] = {}
+
+    def new_house(self) -> PagedHouse:
+        house = PagedHouse(self.shelf, QUEUES)
+        self.ready_at_start = {name: Level(queue.messages, queue.bytes) for name, queue in house.queues.items()}
+        house.set("changing", overflow=self.policy, capacity_messages=self.capacity)
+        return house
+
+    # What happens
+
+    @rule(which=WHICH, persistent=st.booleans(), large=st.booleans(), times=st.integers(1, 12))
+    def publish(self, which: int, persistent: bool, large: bool, times: int) -> None:
+        name = self.names[which % len(self.names)]
+        house = self.house
+        queue = house.queues[name]
+        for _ in range(times):
+            self.count += 1
+            entry = Entry(b"%d" % self.count, LARGE if large else 300, persistent)
+            tail, refused = int(queue.tail), int(queue.refused)
+            group = int(house.journal.open.number)
+            house.publish(name, entry.content, entry.charge, persistent)
+            if queue.tail > tail and not self.held[name]:
+                self.live[name].append(entry)
+                if persistent and QUEUES[name][1]:
+                    self.group_of[name, int(house.producers[name].confirms.published)] = group
+            elif queue.refused > refused:
+                assert name == "refusing"
+                pages = house.pages(name)
+                assert pages.bytes + entry.charge > 4000, "it is refused though there is room"
+            else:
+                assert name in ("held", "changing"), "a queue that pages never holds anybody"
+                self.held[name].append(entry)
+                self.they_went_in(name)
+
+    @rule(which=WHICH, no_ack=st.booleans(), times=st.integers(1, 6))
+    def get(self, which: int, no_ack: bool, times: int) -> None:
+        name = self.names[which % len(self.names)]
+        for _ in range(times):
+            message = self.house.get(name, no_ack)
+            if message is None:
+                return
+            away = {out.entry.content for out in self.out if out.name == name}
+            waiting = [entry for entry in self.live[name] if entry.content not in away]
+            entry = waiting[0]
+            assert message.content == entry.content, "out of order"
+            assert int(message.charge) == entry.charge
+            assert message.envelope.persistent == entry.persistent
+            assert message.redelivered or (name, entry.content) not in self.must
+            if no_ack:
+                self.live[name].remove(entry)
+            else:
+                self.out.append(Out(int(self.house.session.next_tag) - 1, name, entry))
+                self.seen.add((name, entry.content))
+
+    @precondition(lambda self: self.out)
+    @rule(data=st.data(), multiple=st.booleans())
+    def acknowledge(self, data: st.DataObject, multiple: bool) -> None:
+        out = data.draw(st.sampled_from(self.out))
+        self.house.session.acknowledge(out.tag, multiple, self.house.now)
+        for each in [each for each in self.out if each is out or (multiple and each.tag < out.tag)]:
+            self.out.remove(each)
+            self.live[each.name].remove(each.entry)
+
+    @precondition(lambda self: self.out)
+    @rule(data=st.data(), multiple=st.booleans())
+    def put_back(self, data: st.DataObject, multiple: bool) -> None:
+        out = data.draw(st.sampled_from(self.out))
+        self.house.session.requeue(out.tag, multiple, self.house.now)
+        for each in [each for each in self.out if each is out or (multiple and each.tag < out.tag)]:
+            self.out.remove(each)
+            self.must.add((each.name, each.entry.content))
+
+    @rule(which=WHICH)
+    def purge(self, which: int) -> None:
+        name = self.names[which % len(self.names)]
+        away = {out.entry.content for out in self.out if out.name == name}
+        gone = [entry for entry in self.live[name] if entry.content not in away]
+        assert self.house.queues[name].purge(self.house.now) == len(gone)
+        self.live[name] = [entry for entry in self.live[name] if entry.content in away]
+
+    @rule(policy=st.sampled_from(["page", "block"]), capacity=st.sampled_from([2, 5, 9]))
+    def change(self, policy: str, capacity: int) -> None:
+        self.policy, self.capacity = policy, capacity
+        self.house.set("changing", overflow=policy, capacity_messages=capacity)
+
+    @rule()
+    def step(self) -> None:
+        """Between two steps of the broker a group may be closed; then those go on who may."""
+        journal = self.house.journal
+        number, live = int(journal.open.number), self.snapshot()
+        self.house.broker.begin(self.house.now + 0.01)
+        self.house.now += 0.01
+        if journal.open.number != number:
+            self.at_close[number] = live
+        self.house.broker.run(1000)
+
+    @precondition(lambda self: not self.writing)
+    @rule()
+    def begin_write(self) -> None:
+        """A transaction of the store is on the disk, and nobody has heard of it yet."""
+        live = self.snapshot()
+        groups = self.house.begin_write()
+        for group in groups:
+            self.at_close.setdefault(int(group.number), live)
+        if groups:
+            self.on_disk = int(groups[-1].number)
+        self.writing = True
+
+    @precondition(lambda self: self.writing)
+    @rule()
+    def end_write(self) -> None:
+        self.writing = False
+        self.house.journal.written()
+
+    @rule()
+    def turn(self) -> None:
+        """The disk does what there is to do, as it mostly does."""
+        if self.writing:
+            self.end_write()
+        self.begin_write()
+        self.end_write()
+        self.ask()
+        while self.house.reads:
+            self.house.load()
+
+    @rule()
+    def ask(self) -> None:
+        self.house.ask()
+
+    @precondition(lambda self: self.house.reads)
+    @rule()
+    def load(self) -> None:
+        self.house.load()
+
+    @rule()
+    def die(self) -> None:
+        live, self.seen = self.at_close[self.on_disk]
+        self.live = {name: list(entries) for name, entries in live.items()}
+        self.must = set(self.seen)
+        self.held = {name: [] for name in NAMES}
+        self.out.clear()
+        self.group_of.clear()
+        self.writing = False
+        self.house = self.new_house()
+        self.on_disk = 0
+        self.at_close = {0: self.snapshot()}
+        for name in NAMES:
+            found = self.house.memory(name)
+            assert found == [entry.content for entry in self.live[name]][: len(found)]
+
+    # What should be
+
+    @invariant()
+    def the_depth_is_exact(self) -> None:
+        self.house.check()
+        for name, queue in self.house.queues.items():
+            self.they_went_in(name)
+            entries = self.live[name]
+            assert queue.depth_messages() == len(entries)
+            assert queue.depth_bytes() == sum(entry.charge for entry in entries)
+
+    @invariant()
+    def memory_is_bounded(self) -> None:
+        for name, queue in self.house.queues.items():
+            if name == "changing":
+                continue  # Its capacity falls while messages are there.
+            ready = queue.messages - queue.unacked_messages
+            size = queue.bytes - queue.unacked_bytes
+            away = len([out for out in self.out if out.name == name])
+            capacity = queue.thresholds.capacity
+            began = self.ready_at_start[name]
+            if ready <= began.messages and size <= began.bytes:
+                continue  # What was with consumers when the broker died is ready now.
+            # What consumers put back was theirs to hold: it is ready, and more than the capacity only by that.
+            assert capacity.covers(ready - self.returned(name), 0)
+            assert size <= capacity.bytes + LARGE + self.returned(name) * LARGE
+            assert queue.unacked_messages == away
+
+    @invariant()
+    def every_confirmed_message_is_on_the_disk(self) -> None:
+        for name, producer in self.house.producers.items():
+            for outcome in producer.confirms.take():
+                for number in range(int(outcome.first), int(outcome.last) + 1):
+                    assert self.group_of.get((name, number), 0) <= self.on_disk, "confirmed, and not written"
+
+    def teardown(self) -> None:
+        """Everything comes, in order; then nothing is left, in memory or on the disk."""
+        if not hasattr(self, "house"):
+            return
+        if self.writing:
+            self.house.journal.written()
+        self.house.session.requeue(0, True, self.house.now)
+        self.house.settle()
+        self.the_depth_is_exact()
+        for name in NAMES:
+            expected = [entry.content for entry in self.live[name] + self.held[name]]
+            assert self.house.drain(name) == expected
+        self.house.settle()
+        assert not self.shelf.rows
+        assert not self.shelf.notes
+        assert not self.house.journal.rows
+        assert not self.house.failed
+
+    def they_went_in(self, name: str) -> None:
+        """Of those who were held some have had their turn since anybody looked: the first ones."""
+        for _ in range(len(self.held[name]) - len(self.house.producers[name].outbox)):
+            self.live[name].append(self.held[name].pop(0))
+
+    def snapshot(self) -> Snapshot:
+        live = {
+            name: [entry for entry in self.live[name] if entry.persistent] if name in DURABLE else [] for name in NAMES
+        }
+        return live, set(self.seen)
+
+    def returned(self, name: str) -> int:
+        return len(self.house.queues[name].ready_queue.returned)
+
+
+TestPagingLives = PagingLives.TestCase
+TestPagingLives.settings = hypothesis_settings(max_examples=examples(300), stateful_step_count=60, deadline=None)
+TestPagingLives = pytest.mark.slow(TestPagingLives)

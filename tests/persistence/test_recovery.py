@@ -1,0 +1,316 @@
+"""Whatever happens, and whenever the broker dies: what was on the disk comes back, that and nothing else."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from penstock.core.broker import Broker
+from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.session import Session
+from penstock.core.journal.journal import TAKEN_BYTES, Journal
+from penstock.core.message import Message, StoredMessage
+from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.producer import Producer
+from penstock.core.publish.transaction import Transaction
+from penstock.core.queue.queue import Queue
+from penstock.core.routing.route import Route
+from penstock.core.settings.queue_settings import Defaults
+from penstock.flow.work import SHARE
+from penstock.persistence.transaction_encoder import encode
+from tests.profiles import examples
+from tests.support.memory_store import WALL, Shelf
+
+QUEUES = ("plain", "urgent", "work", "dead")
+BOUND = (
+    "plain",
+    "urgent",
+    "work",
+)  # Not "dead": what dies in "work" comes there, and no content may be in one queue twice.
+LARGE = TAKEN_BYTES // 3
+
+
+class Out(NamedTuple):
+    """A delivery that is not settled."""
+
+    tag: int
+    queue: str
+    content: bytes
+
+
+class House:
+    """One life of a broker."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.broker = Broker(Defaults(capacity_bytes=1 << 40))
+        self.broker.begin(100.0)
+        self.journal = Journal(self.broker.durable_changes, self.broker.gates.disk)
+        self.broker.journal = self.journal
+        self.vhost = self.broker.add_vhost("/")
+        self.queues: dict[str, Queue] = {}
+        for name, arguments in (
+            ("plain", {}),
+            ("urgent", {"x-max-priority": 3}),
+            ("work", {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead", "x-delivery-limit": 2}),
+            ("dead", {}),
+        ):
+            self.queues[name] = self.vhost.declare_queue(name, arguments, True, False, None, None)
+        for name in BOUND:
+            self.vhost.bind("amq.fanout", self.queues[name], None, "", {})
+        shelf.recover(self.broker, self.journal)
+        self.producer = Producer(self.broker, "p", HoldBudget(1 << 40))
+        self.producer.confirming = True
+        self.session = Session()
+        self.mover = Session()
+        self.moving = Producer(self.broker, "t", HoldBudget(1 << 40))
+        self.transaction = Transaction(self.mover, self.moving)
+
+    def route(self, exchange: str, key: str, priority: int, persistent: bool) -> Route:
+        route = self.vhost.route(exchange, key, False)
+        self.vhost.resolve(route, {})
+        return (route.persistent() if persistent else route).with_priority(priority)
+
+
+class Lives(RuleBasedStateMachine):
+    """Lives of a broker on one disk, and what should be there: the contents of each queue in order."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.shelf = Shelf()
+        self.house = House(self.shelf)
+        self.live: dict[str, list[bytes]] = {name: [] for name in QUEUES}
+        self.out: list[Out] = []
+        self.seen: set[tuple[str, bytes]] = set()
+        self.returns: dict[bytes, int] = {}
+        self.at_close: dict[int, tuple[dict[str, list[bytes]], set[tuple[str, bytes]]]] = {0: self.snapshot()}
+        self.on_disk = 0
+        self.group_of: dict[int, int] = {}
+        self.count = 0
+        self.now = 100.0
+
+    # What happens
+
+    @rule(
+        where=st.sampled_from([("", "plain"), ("", "urgent"), ("", "work"), ("amq.fanout", "")]),
+        priority=st.integers(0, 3),
+        persistent=st.booleans(),
+        large=st.booleans(),
+        times=st.integers(1, 4),
+    )
+    def publish(self, where: tuple[str, str], priority: int, persistent: bool, large: bool, times: int) -> None:
+        for _ in range(times):
+            self.count += 1
+            content = b"%d" % self.count
+            route = self.house.route(*where, priority, persistent)
+            charge = LARGE if large else 300
+            if route.is_durable is not None:
+                self.house.producer.publish_stored(route, content, charge)
+            else:
+                self.house.producer.publish(route, content, charge)
+            if persistent:
+                self.group_of[int(self.house.producer.confirms.published)] = int(self.house.journal.open.number)
+                for name in BOUND if where[0] else (where[1],):
+                    self.live[name].append(content)
+
+    @rule(name=st.sampled_from(QUEUES), no_ack=st.booleans())
+    def get(self, name: str, no_ack: bool) -> None:
+        batch = self.house.session.get(self.house.queues[name], no_ack, self.now)
+        if batch is None:
+            return
+        message = batch.messages[0]
+        assert message is not None
+        if no_ack:
+            self.leaves(name, message.content)
+        else:
+            self.out.append(Out(int(batch.first), name, message.content))
+            self.seen.add((name, message.content))
+
+    @precondition(lambda self: self.out)
+    @rule(data=st.data(), multiple=st.booleans())
+    def acknowledge(self, data: st.DataObject, multiple: bool) -> None:
+        out = data.draw(st.sampled_from(self.out))
+        self.house.session.acknowledge(out.tag, multiple, self.now)
+        for each in [each for each in self.out if each is out or (multiple and each.tag < out.tag)]:
+            self.out.remove(each)
+            self.leaves(each.queue, each.content)
+
+    @precondition(lambda self: self.out)
+    @rule(data=st.data())
+    def put_back(self, data: st.DataObject) -> None:
+        out = data.draw(st.sampled_from(self.out))
+        self.house.session.requeue(out.tag, False, self.now)
+        self.out.remove(out)
+        if out.queue == "work":
+            self.returns[out.content] = self.returns.get(out.content, 0) + 1
+            if self.returns[out.content] > 2:
+                self.dies(out)
+
+    @precondition(lambda self: self.out)
+    @rule(data=st.data())
+    def reject(self, data: st.DataObject) -> None:
+        out = data.draw(st.sampled_from(self.out))
+        self.house.session.reject(out.tag, False, self.now)
+        self.out.remove(out)
+        if out.queue == "work":
+            self.dies(out)
+        else:
+            self.leaves(out.queue, out.content)
+
+    @rule(name=st.sampled_from(QUEUES))
+    def purge(self, name: str) -> None:
+        self.house.queues[name].purge(self.now)
+        kept = {out.content for out in self.out if out.queue == name}
+        self.live[name] = [content for content in self.live[name] if content in kept]
+
+    @rule(publishes=st.integers(0, 3), takes=st.integers(0, 2))
+    def transact(self, publishes: int, takes: int) -> None:
+        house = self.house
+        for _ in range(takes):
+            batch = house.mover.get(house.queues["plain"], False, self.now)
+            if batch is not None:
+                message = batch.messages[0]
+                assert message is not None
+                house.transaction.settle(batch.first, False, 0)
+                self.leaves("plain", message.content)
+        for _ in range(publishes):
+            self.count += 1
+            house.moving.publish(house.route("", "dead", 0, True), b"%d" % self.count, LARGE)
+            self.live["dead"].append(b"%d" % self.count)
+        house.transaction.commit()
+
+    @rule()
+    def step(self) -> None:
+        """Between two steps of the broker a group may be closed."""
+        journal = self.house.journal
+        number, live = int(journal.open.number), self.snapshot()
+        self.now += 0.01
+        self.house.broker.begin(self.now)
+        if journal.open.number != number:
+            self.at_close[number] = live
+        self.house.broker.run(1000)
+
+    @rule()
+    def write(self) -> None:
+        """A transaction of the store, of as many groups as it takes."""
+        journal = self.house.journal
+        live = self.snapshot()
+        groups = journal.take()
+        for group in groups:
+            self.at_close.setdefault(int(group.number), live)
+        self.at_close.setdefault(int(journal.open.number) - 1, live)
+        self.shelf.commit(encode(journal, groups, WALL))
+        if groups:
+            self.on_disk = int(groups[-1].number)
+        journal.written()
+
+    @rule()
+    def fail(self) -> None:
+        """The broker dies while a transaction is being written, and nothing of it is there."""
+        encode(self.house.journal, self.house.journal.take(), WALL)
+        self.die()
+
+    @rule()
+    def die(self) -> None:
+        self.live, self.seen = self.at_close[self.on_disk]
+        self.house = House(self.shelf)
+        self.out.clear()
+        self.group_of.clear()
+        self.on_disk = int(self.house.journal.open.number) - 1  # Numbers that nothing refers to are used again.
+        self.at_close = {self.on_disk: self.snapshot()}
+        self.now = 100.0
+        for name, queue in self.house.queues.items():
+            found = sorted(_messages(queue), key=lambda message: int(message.sequence))
+            assert [message.content for message in found] == self.live[name]
+            assert queue.messages == len(found) == queue.available()
+            assert queue.bytes == sum(message.charge for message in found)
+            assert all(message.sequence <= queue.tail for message in found)
+            assert all(message.redelivered for message in found if (name, message.content) in self.seen)
+            self.returns |= {message.content: message.redeliveries for message in found if name == "work"}
+
+    # What should be
+
+    @invariant()
+    def every_confirmed_message_is_on_the_disk(self) -> None:
+        for outcome in self.house.producer.confirms.take():
+            for number in range(int(outcome.first), int(outcome.last) + 1):
+                assert self.group_of.get(number, 0) <= self.on_disk, "confirmed, and not written"
+
+    def teardown(self) -> None:
+        """Everything that is written and settled leaves nothing behind."""
+        if not hasattr(self, "shelf"):
+            return
+        self.step()
+        for _ in range(200):
+            self.write()
+        for name in QUEUES:
+            while self.house.session.get(self.house.queues[name], True, self.now):
+                pass
+        for session in (self.house.session, self.house.mover):
+            if session.has_unsettled():
+                session.acknowledge(0, True, self.now)
+        self.house.broker.run(1000)
+        for name in QUEUES:  # What died meanwhile.
+            self.house.queues[name].purge(self.now)
+        for _ in range(4):
+            self.write()
+        assert not self.shelf.rows
+        assert not self.shelf.notes
+        assert not self.house.journal.rows
+        assert all(outcome.confirmed for outcome in self.house.producer.confirms.take())
+
+    def snapshot(self) -> tuple[dict[str, list[bytes]], set[tuple[str, bytes]]]:
+        return {name: list(contents) for name, contents in self.live.items()}, set(self.seen)
+
+    def leaves(self, name: str, content: bytes) -> None:
+        if content in self.live[name]:
+            self.live[name].remove(content)
+
+    def dies(self, out: Out) -> None:
+        """A message goes from `work` to `dead`, in one step."""
+        stored = out.content in self.live["work"]
+        self.leaves("work", out.content)
+        if stored:
+            self.live["dead"].append(out.content)
+        self.house.broker.run(1000)
+
+
+def _messages(queue: Queue) -> list[Message]:
+    found = queue.ready_queue.messages()
+    assert all(isinstance(message, StoredMessage) and message.group is not None for message in found)
+    return found
+
+
+TestLives = Lives.TestCase
+TestLives.settings = hypothesis_settings(max_examples=examples(300), stateful_step_count=50, deadline=None)
+TestLives = pytest.mark.slow(TestLives)
+
+
+def test_what_was_on_its_way_back_when_the_broker_stopped_comes_first_and_in_order_in_its_next_life() -> None:
+    shelf = Shelf()
+    house = House(shelf)
+    plain, count = house.queues["plain"], 3 * SHARE
+    route = house.route("", "plain", 0, True)
+
+    def write() -> None:
+        shelf.commit(encode(house.journal, house.journal.take(), WALL))
+        house.journal.written()
+
+    for number in range(count):
+        house.producer.publish_stored(route, b"%d" % number, 300)
+    write()
+    house.broker.consume(house.session, Consumer("c", house.session, plain, False, False, 0))
+    while house.broker.next_batch() is not None:
+        pass
+    for number in range(count, count + 3):
+        house.producer.publish_stored(route, b"%d" % number, 300)
+    house.broker.end_session(house.session)
+    assert 0 < plain.coming_back < count
+    write()
+    found = _messages(House(shelf).queues["plain"])
+    found.sort(key=lambda message: int(message.sequence))
+    assert [int(message.content) for message in found] == [*range(count + 3)]
+    assert all(message.redelivered for message in found[:count])

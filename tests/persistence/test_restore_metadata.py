@@ -1,0 +1,38 @@
+"""Whatever lasts comes back as it was, and nothing else does."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import settings as hypothesis
+from hypothesis import strategies as st
+
+from penstock.core.journal.durability import number_of
+from tests.support.restored_broker import Declared, differences, exported, journaled, names, view
+from tests.support.topology_changes import Act, acts, attempt, furnish
+
+
+@hypothesis(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(acts, st.booleans()), min_size=10, max_size=50), st.randoms(use_true_random=False))
+def test_what_lasts_comes_back_as_it_was_in_whatever_order(steps: list[tuple[Act, bool]], chance: object) -> None:
+    hub = journaled()
+    store = Declared(hub)
+    furnish(hub)
+    for act, write in steps:
+        attempt(hub, act)
+        if write:
+            store.write()
+    while hub.run_turn():
+        pass
+    store.write()
+    assert store.names() == names(hub), "what was deleted left something behind, or what lasts was not kept"
+    for cursor in hub.control.cursors.values():
+        for position in cursor.positions.values():
+            if number_of(position.queue) and not position.queue.deleted:
+                told_of = max(position.initial, position.settled, position.planned)
+                assert store.tail(position.queue) >= told_of, "a number might be given again"
+    order = store.things()
+    chance.shuffle(order)  # type: ignore[attr-defined]
+    again, told = store.restored(order)
+    assert told == []
+    assert differences(view(hub), view(again)) == {}
+    assert exported(again) == exported(hub)

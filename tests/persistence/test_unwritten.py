@@ -1,0 +1,189 @@
+"""What gathers while the store cannot be written has a bound, and is right when it can be written again."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.journal.journal import CHANGES_MAX, GATHERED_MANY, TAKEN_BYTES
+from penstock.errors import ResourceError
+from tests.support.memory_store import Shelf
+from tests.support.paging_broker import PagedHouse
+
+DURABLE: dict[str, tuple[dict[str, object], bool]] = {"q": ({}, True), "letters": ({}, True)}
+MANY = GATHERED_MANY + 5_000
+
+
+def house_with(messages: int, each: int, **queues: tuple[dict[str, object], bool]) -> PagedHouse:
+    """Return a broker with messages in rows of so many each, and a disk that fails from now on."""
+    house = PagedHouse(Shelf(), {**DURABLE, **queues})
+    for number in range(messages):
+        house.publish("q", b"%d" % number)
+        if (number + 1) % each == 0:
+            house.write()
+    house.write()
+    house.broker.gates.disk_fails("no room")
+    return house
+
+
+def works_again(house: PagedHouse) -> None:
+    house.broker.gates.disk_works()
+    house.write()
+
+
+def gathered(house: PagedHouse) -> int:
+    house.step()
+    return int(house.journal.open.pending_records())
+
+
+def settle_two(house: PagedHouse) -> None:
+    """Consume two messages, the second one first: those that are settled in their order are remembered as one."""
+    batches = [house.session.get(house.queues["q"], False, house.now) for _ in range(2)]
+    for batch in reversed(batches):
+        assert batch is not None
+        house.session.acknowledge(batch.first, False, house.now)
+
+
+def test_what_was_settled_is_remembered_only_of_rows_with_messages_left() -> None:
+    house = house_with(MANY, 100)
+    for number in range(0, MANY - 50, 2):
+        settle_two(house)
+        if number % 1000 == 0:
+            assert gathered(house) <= GATHERED_MANY
+    assert gathered(house) < 7_000, "since it was looked last"
+    works_again(house)
+    assert int(PagedHouse(house.shelf, DURABLE).queues["q"].messages) == 50
+
+
+def test_settlements_in_rows_with_messages_left_are_remembered_and_are_no_more_than_their_places() -> None:
+    house = house_with(MANY, 100)
+    kept = 0
+    for number in range(0, MANY, 2):
+        if number % 100 == 0:
+            assert house.session.get(house.queues["q"], False, house.now) is not None
+            assert house.session.get(house.queues["q"], False, house.now) is not None
+            kept += 2
+        else:
+            settle_two(house)
+    assert gathered(house) == MANY - kept
+    works_again(house)
+    again = PagedHouse(house.shelf, DURABLE)
+    assert int(again.queues["q"].messages) == kept
+
+
+def test_what_is_settled_in_order_is_remembered_as_one() -> None:
+    house = house_with(200, 100)
+    for _ in range(150):
+        assert house.get("q") is not None
+    assert gathered(house) == 2, "one for each row"
+    works_again(house)
+    assert int(PagedHouse(house.shelf, DURABLE).queues["q"].messages) == 50
+
+
+def test_a_message_that_came_back_and_left_is_not_held() -> None:
+    house = house_with(200, 100)
+    for _ in range(100):
+        batch = house.session.get(house.queues["q"], False, house.now)
+        assert batch is not None
+        house.session.requeue(batch.first, False, house.now)
+        assert house.get("q") is not None
+    house.step()
+    open_group = house.journal.open
+    assert open_group.messages == []
+    assert all(type(code) is int for code in open_group.returned)
+    works_again(house)
+    assert int(PagedHouse(house.shelf, DURABLE).queues["q"].messages) == 100
+
+
+def test_letters_that_go_round_and_round_leave_no_places_behind() -> None:
+    """A rejected message goes to the other queue, and from there back: it moves though nothing can be written."""
+    around: dict[str, tuple[dict[str, object], bool]] = {
+        "one": ({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "other"}, True),
+        "other": ({"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "one"}, True),
+    }
+    house = PagedHouse(Shelf(), around)
+    for number in range(3):
+        house.publish("one", b"%d" % number)
+    house.write()
+    house.broker.gates.disk_fails("no room")
+    rounds = GATHERED_MANY * 3 // 4
+    for at in range(rounds):
+        for name in ("one", "other"):
+            batch = house.session.get(house.queues[name], False, house.now)
+            assert batch is not None
+            house.session.reject(batch.first, False, house.now)
+            house.step()
+        if at % 1000 == 0:
+            assert gathered(house) <= GATHERED_MANY
+    house.step()
+    assert len(house.journal.open.messages) < GATHERED_MANY
+    works_again(house)
+    again = PagedHouse(house.shelf, around)
+    assert sum(int(queue.messages) for queue in again.queues.values()) == 3
+
+
+def test_more_declarations_than_the_bound_are_refused_until_the_store_can_be_written() -> None:
+    house = house_with(0, 1)
+    vhost = house.vhost
+    queue = house.queues["q"]
+    for number in range(CHANGES_MAX):
+        vhost.bind("amq.direct", queue, None, f"{number}", {})
+    vhost.bind("amq.direct", queue, None, "7", {})  # It is there.
+    vhost.declare_queue("passing", {}, False, False, None, None)
+    said = (
+        f"{CHANGES_MAX:,} changes wait for a store that cannot be written, and no more than {CHANGES_MAX:,} may; "
+        "try again when it can: no room"
+    )
+    for refused in (
+        lambda: vhost.bind("amq.direct", queue, None, "one more", {}),
+        lambda: vhost.declare_queue("more", {}, True, False, None, None),
+        lambda: vhost.declare_exchange("more", "direct", {}, True, False, False),
+        lambda: house.set("q", capacity_messages=7),
+        lambda: house.broker.gates.block("queue", "/", "q", "for a while"),
+    ):
+        with pytest.raises(ResourceError) as raised:
+            refused()
+        assert str(raised.value) == said
+    assert "more" not in vhost.queues
+    assert "more" not in vhost.exchanges
+    assert vhost.bindings.count == CHANGES_MAX
+    vhost.unbind("amq.direct", queue, None, "7", {})
+    works_again(house)
+    vhost.bind("amq.direct", queue, None, "one more", {})
+    house.write()
+    assert sum(kind == "binding" for kind, _ in house.shelf.things) == CHANGES_MAX
+
+
+def test_of_what_changes_again_and_again_the_last_state_waits() -> None:
+    house = house_with(0, 1)
+    for number in range(MANY):
+        house.journal.change(house.queues["q"])
+        if number % 100 == 0:
+            house.step()
+    assert gathered(house) < GATHERED_MANY
+    assert ("queue", "%2F/q") in house.shelf.things
+    house.journal.forget(house.queues["q"])
+    works_again(house)
+    assert ("queue", "%2F/q") not in house.shelf.things
+
+
+def test_what_a_group_says_of_a_row_holds_though_a_later_group_has_nothing_left_of_it() -> None:
+    """The later one is not written with it, and the broker dies in between."""
+    large = TAKEN_BYTES // 3
+    house = PagedHouse(Shelf(), DURABLE)
+    for number in range(3):
+        house.publish("q", b"%d" % number)
+    house.write()
+    assert house.get("q") is not None
+    for number in range(2):
+        house.publish("letters", b"%d" % number, large)
+    house.step()
+    for number in range(2):
+        assert house.get("q") is not None
+        house.publish("letters", b"%d" % number, large)
+    assert len(house.begin_write()) == 1
+    again = PagedHouse(house.shelf, DURABLE)
+    assert [int(again.queues[name].messages) for name in ("q", "letters")] == [2, 2]
+    house.journal.written()
+    house.write()
+    again = PagedHouse(house.shelf, DURABLE)
+    assert [int(again.queues[name].messages) for name in ("q", "letters")] == [0, 4]

@@ -1,0 +1,161 @@
+"""The lever that holds a client is chosen by what it is: channel.flow only to who obeys it, and enforced."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.driver.driver import BrokerDriver
+from penstock.protocols.amqp091.client_profiles import PROFILES, UNKNOWN, profile_of
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import Method, decode_method, method_frame
+from tests.support.driven_connection import Dialogue, Frame, make_hub, publish
+
+OBEYS: dict[str, object] = {"channel.flow": True}
+
+
+def methods(frames: list[Frame]) -> list[Method]:
+    return [decode_method(payload) for kind, _, payload in frames if kind == spec.FRAME_METHOD]
+
+
+def flows(frames: list[Frame]) -> list[object]:
+    return [method.args["active"] for method in methods(frames) if method.id == spec.CHANNEL_FLOW]
+
+
+def drain(hub: BrokerDriver, queue: str) -> None:
+    hub.broker.vhosts["/"].queues[queue].purge(hub.broker.now)
+
+
+def blocked_publisher(**who: object) -> tuple[BrokerDriver, Dialogue, list[Frame]]:
+    """A client that has just published what closes the gate of queue q (stop 1)."""
+    hub = make_hub()
+    hub.begin(100.0)
+    peer = Dialogue(hub, **who)  # type: ignore[arg-type]
+    peer.declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
+    peer.say(publish("q", b"1"))
+    return hub, peer, peer.say(publish("q", b"2"))
+
+
+def test_a_client_that_obeys_is_asked_to_stop_and_to_go_on() -> None:
+    hub, peer, came = blocked_publisher(obeys=True)
+    assert flows(came) == [False]
+    assert peer.say(method_frame(1, spec.CHANNEL_FLOW_OK, active=False)) == []
+    drain(hub, "q")
+    assert flows(peer.listen(101.0)) == [True]
+    peer.say(publish("q", b"3"))
+    assert flows(peer.say(publish("q", b"4"))) == [False]
+
+
+def test_who_goes_on_within_the_enforcement_time_is_heard_and_after_it_closed() -> None:
+    hub, peer, _ = blocked_publisher(obeys=True)
+    hub.begin(104.9)
+    assert methods(peer.say(publish("q", b"3"))) == []
+    hub.begin(105.1)
+    closed, unblocked = methods(peer.say(publish("q", b"4")))
+    assert (closed.name, unblocked.name) == ("channel.close", "connection.unblocked")
+    assert closed.args["reply_code"] == 506
+    assert "channel.flow was requested" in str(closed.args["reply_text"])
+    assert [note.text for note in hub.take_log_lines() if "CHN-1012" in note.text]
+    assert hub.broker.vhosts["/"].queues["q"].messages == 3, "what was published in time is in the queue"
+
+
+def test_a_pause_that_ended_in_time_is_not_held_against_it_later() -> None:
+    hub, peer, _ = blocked_publisher(obeys=True)
+    drain(hub, "q")
+    peer.listen(103.0)
+    hub.begin(200.0)
+    peer.say(publish("q", b"3"))
+    assert flows(peer.say(publish("q", b"4"))) == [False]
+    hub.begin(201.0)
+    assert methods(peer.say(publish("q", b"5"))) == []
+
+
+NOT_OBEYING = [row.product for row in PROFILES.values() if not row.obeys_flow]
+
+
+@pytest.mark.parametrize("product", ["", "somebody's own", *NOT_OBEYING])
+def test_nobody_else_is_ever_asked(product: str) -> None:
+    _, peer, came = blocked_publisher(product=product, obeys=product in PROFILES)
+    assert flows(came) == [], "not even who announces it, when its library is known not to obey"
+    assert [method.name for method in methods(came)] == ["connection.blocked"]
+    assert flows(peer.listen(200.0)) == []
+
+
+def test_who_obeys_is_asked_to_go_on_at_the_hold_deadline_and_is_held_and_refused_as_everybody() -> None:
+    hub, peer, _ = blocked_publisher(obeys=True)
+    assert flows(peer.listen(129.9)) == []
+    assert flows(peer.listen(130.1)) == [True], "nobody else would ever tell its caller"
+    depth = hub.broker.vhosts["/"].queues["q"].messages
+    assert methods(peer.say(publish("q", b"held"))) == []
+    assert hub.broker.vhosts["/"].queues["q"].messages == depth, "it has waited a whole hold deadline: it is stopped"
+    assert methods(peer.listen(160.0)) == []
+    closed = methods(peer.listen(160.2))[0]
+    assert (closed.name, closed.args["reply_code"]) == ("channel.close", 506)
+    assert "refused after its hold deadline" in str(closed.args["reply_text"])
+
+
+def test_who_obeys_and_has_a_queue_that_holds_for_ever_is_never_asked_to_go_on_before_there_is_room() -> None:
+    hub = make_hub()
+    hub.begin(100.0)
+    peer = Dialogue(hub, obeys=True)
+    peer.declare("q", capacity_messages=10, stop_messages=0, resume_messages=0, hold_deadline=0)
+    assert flows(peer.say(publish("q", b"1"))) == [False]
+    assert flows(peer.listen(1e6)) == []
+    drain(hub, "q")
+    assert flows(peer.listen(1e6)) == [True]
+
+
+def test_who_was_asked_to_stop_and_then_chose_confirms_is_asked_to_go_on() -> None:
+    hub, peer, came = blocked_publisher(obeys=True)
+    assert flows(came) == [False]
+    peer.confirm()
+    drain(hub, "q")
+    assert flows(peer.listen(101.0)) == [True]
+
+
+def test_a_channel_that_ends_while_it_is_asked_to_stop_leaves_no_timer() -> None:
+    hub, peer, _ = blocked_publisher(obeys=True)
+    assert hub.broker.timers.next() == 130.0
+    peer.say(method_frame(1, spec.CHANNEL_CLOSE, reply_code=200, reply_text="", class_id=0, method_id=0))
+    assert hub.broker.timers.next() is None
+
+
+@pytest.mark.parametrize("consuming", [False, True], ids=["publishing-only", "consuming-too"])
+def test_what_was_under_way_when_a_client_was_asked_to_stop_is_held_and_its_connection_is_read_on(
+    consuming: bool,
+) -> None:
+    hub, peer, _ = blocked_publisher(obeys=True)
+    if consuming:
+        peer.declare("other")
+        peer.say(method_frame(1, spec.BASIC_CONSUME, queue="other", consumer_tag="c"))
+    under_way = b"".join(publish("q", bytes(100_000)) for _ in range(100))
+    assert methods(peer.say(under_way)) == []
+    assert peer.connection.holding.bytes > 8 * hub.policy.hold_bytes
+    assert not peer.connection.may_pause()
+    for _ in range(100):
+        drain(hub, "q")
+        peer.listen(101.0)
+    assert peer.connection.holding.bytes == 0
+    assert peer.connection.asked == 0
+    assert peer.connection.hold_bytes() == hub.policy.hold_bytes
+
+
+def test_a_channel_with_confirms_is_held_by_those() -> None:
+    hub = make_hub()
+    hub.begin(100.0)
+    peer = Dialogue(hub, obeys=True)
+    peer.declare("q", capacity_messages=10, stop_messages=0, resume_messages=0)
+    peer.confirm()
+    assert flows(peer.say(publish("q", b"1"))) == []
+
+
+def test_an_unknown_client_bears_what_all_bear() -> None:
+    assert profile_of("", "", {}) is UNKNOWN
+    assert not UNKNOWN.obeys_flow
+    assert profile_of("py-amqp", "", OBEYS).small_receive_buffer
+    assert profile_of("new one", "", OBEYS).obeys_flow
+
+
+def test_a_product_that_several_libraries_share_is_told_apart_by_its_platform() -> None:
+    assert profile_of("RabbitMQ", "Java", {}).obeys_flow
+    assert profile_of("RabbitMQ", ".NET", {}) is UNKNOWN
+    assert profile_of("RabbitMQ", "Erlang/OTP", OBEYS).obeys_flow

@@ -1,0 +1,123 @@
+"""Messages go out on other channels, with other frame sizes and to other connections than they came in; octets stay."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from librt.strings import BytesWriter
+
+from penstock.core.message import Envelope, Message
+from penstock.protocols.amqp091.content_frames import body_of, header_payload, make_content, properties_of
+from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_content, write_deliveries
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import Properties, decode_method, decode_properties, encode_header, frame, method_frame
+from tests.profiles import examples
+from tests.support.driven_connection import Dialogue, cut, make_hub, publish
+
+
+def content(body: bytes, channel: int, frame_max: int) -> bytes:
+    made = Properties()
+    made.content_type = "text/plain"
+    pieces = [body[start : start + frame_max - 8] for start in range(0, len(body), frame_max - 8)]
+    frames = [frame(spec.FRAME_BODY, channel, piece) for piece in pieces]
+    return frame(spec.FRAME_HEADER, channel, encode_header(len(body), made)) + b"".join(frames)
+
+
+@settings(max_examples=examples(300), derandomize=True, database=None)
+@given(
+    st.integers(0, 20_000),
+    st.integers(1, 65535),
+    st.integers(1, 65535),
+    st.integers(4096, 9000),
+    st.integers(4096, 9000),
+)
+def test_a_content_is_cut_anew_for_another_channel_and_frame_size(
+    length: int, came_on: int, channel: int, came_with: int, frame_max: int
+) -> None:
+    body = bytes(at % 251 for at in range(length))
+    came = content(body, came_on, came_with)
+    out = BytesWriter()
+    write_content(out, came, channel, frame_max)
+    frames = cut(out.getvalue())
+    assert frames[0][0] == spec.FRAME_HEADER
+    assert frames[0][2] == header_payload(came)
+    assert all(kind == spec.FRAME_BODY for kind, _, _ in frames[1:])
+    assert {number for _, number, _ in frames} == {channel}
+    assert all(len(payload) + 8 <= frame_max for _, _, payload in frames)
+    assert b"".join(payload for _, _, payload in frames[1:]) == body
+
+
+def test_a_delivery_carries_tag_address_and_redelivered_and_goes_on_for_another_address() -> None:
+    first, second = Envelope("", "q"), Envelope("amq.topic", "orders.new")
+    messages: list[Message | None] = [
+        Message(first, content(b"one", 7, 4096), 1, 1, 0.0),
+        Message(second, content(b"two", 3, 4096), 1, 2, 0.0),
+        Message(first, content(b"three", 3, 4096), 1, 3, 0.0),
+    ]
+    assert messages[2] is not None
+    messages[2].redeliveries = 1
+    out = BytesWriter()
+    write_deliveries(out, DeliveryHead(3, "ctag"), messages, 40, 4096)
+    frames = cut(out.getvalue())
+    methods = [decode_method(payload).args for kind, _, payload in frames if kind == spec.FRAME_METHOD]
+    told = [(m["delivery_tag"], m["redelivered"], m["exchange"], m["routing_key"], m["consumer_tag"]) for m in methods]
+    assert told == [
+        (40, False, "", "q", "ctag"),
+        (41, False, "amq.topic", "orders.new", "ctag"),
+        (42, True, "", "q", "ctag"),
+    ]
+    assert {number for _, number, _ in frames} == {3}
+    assert [payload for kind, _, payload in frames if kind == spec.FRAME_BODY] == [b"one", b"two", b"three"]
+
+
+@pytest.mark.parametrize(("multiple", "confirmed"), [(False, True), (True, True), (False, False)])
+def test_a_confirmation_is_an_ack_or_a_nack(multiple: bool, confirmed: bool) -> None:
+    out = BytesWriter()
+    write_confirm(out, 9, 1 << 40, multiple, confirmed)
+    ((kind, channel, payload),) = cut(out.getvalue())
+    method = decode_method(payload)
+    assert (kind, channel) == (spec.FRAME_METHOD, 9)
+    assert method.name == ("basic.ack" if confirmed else "basic.nack")
+    assert (method.args["delivery_tag"], method.args["multiple"]) == (1 << 40, multiple)
+
+
+@pytest.mark.parametrize("length", [0, 1, 131072 - 8, 131072 - 7, 300_000])
+def test_a_content_that_the_broker_makes_is_read_back(length: int) -> None:
+    made = Properties()
+    made.correlation_id = "17"
+    body = bytes(at % 251 for at in range(length))
+    frames = make_content(made, body)
+    assert body_of(frames) == body
+    assert properties_of(frames).correlation_id == "17"
+    assert decode_properties(header_payload(frames))[0] == length
+
+
+@pytest.mark.parametrize("length", [0, 1, 4088, 4089, 50_000])
+def test_a_large_message_reaches_a_client_with_small_frames(length: int) -> None:
+    hub = make_hub()
+    sender, receiver = Dialogue(hub), Dialogue(hub, frame_max=4096)
+    sender.declare("q")
+    body = bytes(at % 251 for at in range(length))
+    sender.say(publish("q", body))
+    frames = receiver.say(method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="t", no_ack=True))
+    assert all(len(payload) + 8 <= 4096 for _, _, payload in frames)
+    assert b"".join(payload for kind, _, payload in frames if kind == spec.FRAME_BODY) == body
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 100])
+def test_a_publish_that_comes_in_any_pieces_is_the_same(size: int) -> None:
+    client = Dialogue(make_hub())
+    client.declare("q")
+    data = publish("q", b"x" * 50) * 3
+    for start in range(0, len(data), size):
+        client.say(data[start : start + size])
+    queue = client.hub.broker.vhosts["/"].queues["q"]
+    whole = Dialogue(make_hub())
+    whole.declare("q")
+    whole.say(data)
+    expected = whole.hub.broker.vhosts["/"].queues["q"]
+    assert [(m.content, m.charge) for m in queue.ready_queue.ready] == [
+        (m.content, m.charge) for m in expected.ready_queue.ready
+    ]
+    assert queue.messages == 3

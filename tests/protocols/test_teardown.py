@@ -1,0 +1,253 @@
+"""Channels and connections that end with very much to put back: a part in each turn, and others go on meanwhile."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from penstock.core.broker import CONSUMERS_OF_A_CHANNEL
+from penstock.driver.driver import BrokerDriver
+from penstock.flow.chores import UNITS_A_TURN
+from penstock.flow.work import SHARE
+from penstock.protocols.amqp091.connection import OUTPUT_FULL
+from penstock.protocols.amqp091.connection_state import Peer
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import decode_method, method_frame
+from penstock.wire.sasl import plain_response
+from tests.support.driven_connection import Dialogue, cut, make_hub, publish
+
+MANY = 6 * SHARE
+CHANNEL_CLOSE = method_frame(1, spec.CHANNEL_CLOSE, reply_code=200)
+CONNECTION_CLOSE = method_frame(0, spec.CONNECTION_CLOSE, reply_code=200)
+
+
+def consume(queue: str, channel: int = 1, tag: str = "c", **how: object) -> bytes:
+    return method_frame(channel, spec.BASIC_CONSUME, queue=queue, consumer_tag=tag, **how)
+
+
+def get(queue: str, no_ack: bool = True) -> bytes:
+    return method_frame(1, spec.BASIC_GET, queue=queue, no_ack=no_ack)
+
+
+def passive(queue: str) -> bytes:
+    return method_frame(1, spec.QUEUE_DECLARE, queue=queue, passive=True)
+
+
+def with_everything(count: int = MANY, **arguments: object) -> tuple[Dialogue, Dialogue]:
+    """A client that has very many messages and has settled none of them, and another client."""
+    hub = make_hub()
+    client, other = Dialogue(hub), Dialogue(hub)
+    other.declare("q", **arguments)
+    for _ in range(0, count, 1000):
+        other.say(publish("q", b"x") * 1000)
+    client.say(consume("q"))
+    while not client.connection.writable:
+        client.connection.drained()
+        client.listen()
+    queue = hub.broker.vhosts["/"].queues["q"]
+    assert queue.unacked_messages == count
+    return client, other
+
+
+def heard(client: Dialogue) -> list[str]:
+    """What a client is told, without any turn being made."""
+    frames = cut(client.connection.take_output())
+    return [decode_method(payload).name for kind, _, payload in frames if kind == spec.FRAME_METHOD]
+
+
+def logs_in(hub: BrokerDriver) -> bool:
+    """Tell whether a newcomer is let in without a turn being made."""
+    connection = hub.connect(Peer("127.0.0.1:1", True))
+    connection.receive(b"AMQP\x00\x00\x09\x01")
+    login = plain_response("guest", "guest")
+    for method, how in (
+        (spec.CONNECTION_START_OK, {"client_properties": {}, "mechanism": "PLAIN", "response": login}),
+        (spec.CONNECTION_TUNE_OK, {"channel_max": 9, "frame_max": 131072, "heartbeat": 0}),
+        (spec.CONNECTION_OPEN, {"virtual_host": "/"}),
+    ):
+        connection.receive(method_frame(0, method, **how))
+    told = connection.take_output()
+    hub.disconnect(connection)
+    return told.endswith(method_frame(0, spec.CONNECTION_OPEN_OK))
+
+
+def turns_until_over(client: Dialogue) -> int:
+    """Make turns until nothing is under way; how many."""
+    turns = 0
+    broker = client.hub.broker
+    while broker.turns.chores.pending():
+        before = broker.work.done
+        client.hub.run_turn()
+        turns += 1
+        assert broker.work.done - before <= UNITS_A_TURN + 400
+    return turns
+
+
+def test_a_channel_with_very_many_messages_is_answered_when_they_are_back_in_their_queue() -> None:
+    client, other = with_everything()
+    queue = client.hub.broker.vhosts["/"].queues["q"]
+    client.connection.receive(CHANNEL_CLOSE + get("q"))
+    assert heard(client) == []
+    assert 0 < queue.unacked_messages < MANY
+    other.connection.receive(method_frame(1, spec.QUEUE_DECLARE, queue="other"))
+    assert heard(other) == ["queue.declare-ok"]
+    turns_until_over(client)
+    assert heard(client) == ["channel.close-ok"]
+    assert (queue.unacked_messages, queue.available(), len(queue.consumers)) == (0, MANY, 0)
+    assert client.names(method_frame(1, spec.CHANNEL_OPEN)) == ["channel.open-ok"]
+
+
+def test_a_channel_that_is_being_closed_cannot_be_opened_again_yet() -> None:
+    client, _ = with_everything()
+    assert client.names(CHANNEL_CLOSE + method_frame(1, spec.CHANNEL_OPEN))[-1] == "connection.close"
+
+
+def test_a_connection_with_very_many_messages_is_answered_when_they_are_back_in_their_queue() -> None:
+    client, _ = with_everything()
+    queue = client.hub.broker.vhosts["/"].queues["q"]
+    client.connection.receive(CONNECTION_CLOSE + CONNECTION_CLOSE)
+    assert heard(client) == []
+    assert turns_until_over(client) >= (MANY - SHARE) // (UNITS_A_TURN + 256)
+    assert heard(client) == ["connection.close-ok"]
+    assert (queue.unacked_messages, queue.available()) == (0, MANY)
+
+
+def test_a_channel_that_the_broker_closes_hears_of_it_at_once_and_gets_nothing_more() -> None:
+    client, other = with_everything()
+    wrong = method_frame(1, spec.BASIC_ACK, delivery_tag=MANY + 9)
+    client.connection.receive(wrong)
+    assert heard(client) == ["channel.close"]
+    other.say(publish("q", b"y"))
+    turns_until_over(client)
+    assert heard(client) == []
+    assert client.hub.broker.vhosts["/"].queues["q"].available() == MANY + 1
+
+
+def test_a_socket_that_is_lost_in_the_middle_of_a_goodbye_changes_nothing_of_it() -> None:
+    client, _ = with_everything()
+    client.connection.receive(CONNECTION_CLOSE)
+    client.hub.disconnect(client.connection)
+    turns_until_over(client)
+    queue = client.hub.broker.vhosts["/"].queues["q"]
+    assert (queue.unacked_messages, queue.available()) == (0, MANY)
+    assert client.connection.origin is None
+
+
+def test_a_lost_connection_with_many_channels_ends_over_turns_while_others_come_and_go() -> None:
+    hub = make_hub()
+    client = Dialogue(hub)
+    channels, each = 90, 150
+    client.say(method_frame(1, spec.QUEUE_DECLARE, queue="own", exclusive=True))
+    client.say(method_frame(1, spec.QUEUE_DECLARE, queue="passing", auto_delete=True))
+    for channel in range(2, channels + 2):
+        client.say(method_frame(channel, spec.CHANNEL_OPEN))
+        client.say(b"".join(consume("passing", channel, f"c{number}") for number in range(each)))
+        client.say(consume("own", channel, "own"))
+    vhost = hub.broker.vhosts["/"]
+    passing = vhost.queues["passing"]
+    assert len(passing.consumers) == channels * each
+    hub.disconnect(client.connection)
+    left, newcomers = [len(passing.consumers)], 0
+    while hub.broker.turns.chores.pending():
+        newcomers += logs_in(hub)
+        hub.run_turn()
+        left.append(len(passing.consumers))
+    assert newcomers >= 3, "others log in meanwhile"
+    assert max(before - after for before, after in pairwise(left)) <= UNITS_A_TURN
+    assert "own" not in vhost.queues
+    assert "passing" not in vhost.queues
+    assert not client.connection.channels
+
+
+def test_what_all_channels_of_a_lost_connection_had_is_delivered_in_order_before_anything_younger() -> None:
+    hub = make_hub()
+    client, other = Dialogue(hub), Dialogue(hub)
+    other.declare("q")
+    for channel in (1, 2, 3):
+        if channel > 1:
+            client.say(method_frame(channel, spec.CHANNEL_OPEN))
+        client.say(consume("q", channel))
+    for start in range(0, MANY, 1000):
+        other.say(b"".join(publish("q", b"%d" % number) for number in range(start, start + 1000)))
+        client.connection.drained()
+        client.listen()
+    queue = hub.broker.vhosts["/"].queues["q"]
+    assert queue.unacked_messages == MANY
+    hub.disconnect(client.connection)
+    assert len(queue.returning) >= 2, "every channel's, from the start"
+    frames = other.say(publish("q", b"%d" % MANY) + consume("q", no_ack=True))
+    while not other.connection.writable:
+        other.connection.drained()
+        frames += other.listen()
+    got = [int(payload) for kind, _, payload in frames if kind == spec.FRAME_BODY]
+    assert got == [*range(MANY + 1)]
+
+
+def test_a_shut_down_tells_everybody_at_once_whatever_there_is_to_put_back() -> None:
+    client, other = with_everything()
+    for each in (client, other):
+        each.connection.shut_down()
+        assert heard(each) == ["connection.close"]
+    turns_until_over(client)
+    assert not client.hub.broker.vhosts["/"].queues["q"].unacked_messages
+
+
+def test_a_commit_and_a_get_in_one_read_leave_the_message_to_the_consumer() -> None:
+    client = Dialogue(make_hub())
+    client.declare("q")
+    client.say(method_frame(2, spec.CHANNEL_OPEN) + consume("q", 2, no_ack=True) + method_frame(1, spec.TX_SELECT))
+    told = client.names(publish("q", b"x") + method_frame(1, spec.TX_COMMIT) + get("q"))
+    assert [name for name in told if name] == ["basic.deliver", "basic.get-empty", "tx.commit-ok"]
+
+
+def test_a_get_waits_behind_a_consumer_only_as_far_as_its_connection_takes_deliveries() -> None:
+    hub = make_hub()
+    slow, client = Dialogue(hub), Dialogue(hub)
+    client.declare("q")
+    slow.say(consume("q", no_ack=True))
+    body = b"x" * OUTPUT_FULL
+    slow.connection.receive(b"")
+    client.connection.receive(publish("q", body) + publish("q", b"second") + get("q"))
+    assert not slow.connection.writable
+    assert "basic.get-ok" in heard(client)
+
+
+def test_queues_of_different_channels_have_equal_shares_of_one_connection_that_reads_slowly() -> None:
+    hub = make_hub()
+    client, other = Dialogue(hub), Dialogue(hub)
+    body = b"x" * (OUTPUT_FULL // 2)
+    for channel in (1, 2, 3):
+        if channel > 1:
+            client.say(method_frame(channel, spec.CHANNEL_OPEN))
+        for name in (f"q{channel}a", f"q{channel}b"):
+            other.declare(name)
+            for _ in range(30):
+                other.say(publish(name, body))
+    for channel in (1, 2, 3):
+        for name in (f"q{channel}a", f"q{channel}b"):
+            client.connection.receive(consume(name, channel, name, no_ack=True))
+    counts = dict.fromkeys((f"q{channel}{each}" for channel in (1, 2, 3) for each in "ab"), 0)
+    queues = hub.broker.vhosts["/"].queues
+    for _ in range(36):
+        hub.run_turn()
+        client.connection.take_output()
+        client.connection.drained()
+    for name in counts:
+        counts[name] = 30 - int(queues[name].messages)
+    assert max(counts.values()) - min(counts.values()) <= 4, counts
+    assert min(counts.values()) >= 6, counts
+
+
+def test_one_consumer_too_many_closes_its_channel_and_says_why() -> None:
+    client = Dialogue(make_hub())
+    client.declare("q")
+    client.say(method_frame(2, spec.CHANNEL_OPEN))
+    for start in range(0, CONSUMERS_OF_A_CHANNEL, 100):
+        client.say(b"".join(consume("q", 1, f"c{number}", no_wait=True) for number in range(start, start + 100)))
+    (told,) = client.say(consume("q", 1, "late"))
+    closed = decode_method(told[2])
+    assert (closed.name, closed.args["reply_code"]) == ("channel.close", 506)
+    assert closed.args["reply_text"] == (
+        "RESOURCE_ERROR - the channel has 10000 consumers, the most it may have; 'late' was not added"
+    )
+    assert client.names(method_frame(1, spec.CHANNEL_CLOSE_OK) + consume("q", 2, "late")) == ["basic.consume-ok"]
+    assert len(client.hub.broker.vhosts["/"].queues["q"].consumers) == 1

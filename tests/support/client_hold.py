@@ -1,0 +1,328 @@
+"""One hold, the same for every client: published past a small capacity, held, consuming beside it, and let go on.
+
+Each client is a driver (`drivers/`, `node/hold.js`, `java/Hold.java`) in a process of its own. The table of a long
+hold in docs/clients.md, all clients side by side:
+
+PENSTOCK_HOLD_S=60 python -m tests.support.client_hold
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pika
+from pika.adapters.blocking_connection import BlockingChannel
+
+from penstock.protocols.common.connection_limits import ConnectionLimits
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, serving, some_name
+
+HOLD_S = float(os.environ.get("PENSTOCK_HOLD_S", "3"))
+"""Seconds of the hold."""
+DEADLINE_S = int(HOLD_S) + 60
+"""Seconds of the broker's own hold deadline."""
+PERIOD_S = 0.1
+"""Seconds between two messages to the consumer that goes on meanwhile."""
+FED_A_SECOND = 5
+"""Messages that it gets at the least; on a slow machine the hold is longer for that."""
+CAPACITY = 4
+"""Messages; the stop threshold that goes with it is 3."""
+SIZE = 30_000
+"""Octets of a message; amqp-publish reads lines of no more than 32 KiB."""
+HERE = Path(__file__).resolve().parents[1] / "clients"
+ROOT = HERE.parents[1]
+JARS = tuple(Path("/usr/share/java", jar) for jar in ("amqp-client.jar", "slf4j-api.jar", "slf4j-nop.jar"))
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client library and how its driver is started."""
+
+    name: str
+    words: tuple[str, ...]
+    ways: tuple[str, ...] = ("confirms",)
+    """How it is held: "confirms", or "plain" without them."""
+
+    def missing(self) -> str:
+        """Say in a sentence what is not installed; empty if nothing is."""
+        if self.name == "amqplib" and not (HERE / "node" / "node_modules" / "amqplib").is_dir():
+            return "amqplib is not installed in tests/clients/node: npm was not found by `make setup`"
+        if self.name == "RabbitMQ's Java client" and not all(jar.exists() for jar in JARS):
+            return "RabbitMQ's Java client is not installed (on Debian: apt-get install librabbitmq-client-java)"
+        if self.name == "librabbitmq" and shutil.which("amqp-publish") is None:
+            return "amqp-publish is not installed (on Debian: apt-get install amqp-tools)"
+        if shutil.which(self.words[0]) is None:
+            return f"{self.words[0]} is not installed"
+        if self.words[0] == "java" and not java_compiles():
+            return "this java cannot run a source file: it has no module jdk.compiler"
+        return ""
+
+
+@cache
+def java_compiles() -> bool:
+    """Tell whether java runs a source file as it is."""
+    listed = subprocess.run(["java", "--list-modules"], capture_output=True, text=True, check=False).stdout
+    return "jdk.compiler" in listed
+
+
+def _python(module: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", f"tests.clients.drivers.{module}")
+
+
+_JAVA = ("java", "-Xmx64m", "-XX:TieredStopAtLevel=1", "-cp", os.pathsep.join(map(str, JARS)))
+CLIENTS = (
+    Client("pika", _python("with_pika")),
+    Client("aio-pika", _python("with_aio_pika")),
+    Client("py-amqp", _python("with_py_amqp"), ("confirms", "plain")),
+    Client("kombu", _python("with_kombu")),
+    Client("amqpstorm", _python("with_amqpstorm"), ("confirms", "plain")),
+    Client("amqplib", ("node", str(HERE / "node" / "hold.js"))),
+    Client("RabbitMQ's Java client", (*_JAVA, str(HERE / "java" / "Hold.java")), ("confirms", "plain")),
+    Client("librabbitmq", _python("with_amqp_tools"), ("plain",)),
+)
+CASES = tuple((client, way) for client in CLIENTS for way in client.ways)
+
+
+class Driver:
+    """A client at work; what it tells is kept by kind."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.told: dict[str, list[object]] = {}
+        self._events: queue.SimpleQueue[dict[str, object] | None] = queue.SimpleQueue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self._events.put(json.loads(line))
+        self._events.put(None)
+
+    def listen(self, kind: str, count: int = 1) -> list[object]:
+        """Wait until it has told so many of a kind, and return all of that kind."""
+        deadline = time.monotonic() + PATIENCE
+        while len(self.told.get(kind, ())) < count:
+            try:
+                event = self._events.get(timeout=max(deadline - time.monotonic(), 0))
+            except queue.Empty:
+                raise AssertionError(f"it has not told {count} {kind}, but {self.summary()}") from None
+            assert event is not None, f"it ended without having told {count} {kind}: {self.summary()}"
+            for key, value in event.items():
+                self.told.setdefault(key, []).append(value)
+        return self.told.get(kind, [])
+
+    def summary(self) -> str:
+        return ", ".join(f"{key}: {len(each)}, last {each[-1]}" for key, each in self.told.items())
+
+    def leave(self) -> None:
+        """Let it say goodbye, and hear all that it tells until it has gone."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        assert self.process.wait(PATIENCE) == 0, self.summary()
+        self._reader.join(PATIENCE)
+        while event := self._events.get(timeout=PATIENCE):
+            for key, value in event.items():
+                self.told.setdefault(key, []).append(value)
+
+
+@contextmanager
+def driving(
+    client: Client, way: str, url: str, held: str, beside: str, count: int, size: int = SIZE
+) -> Iterator[Driver]:
+    """Start a client's driver, and see that it has gone in the end."""
+    words = [*client.words, url + "%2F", held, beside, str(count), str(size), way]
+    process = subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield Driver(process)
+    finally:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            assert stream is not None
+            stream.close()
+
+
+@contextmanager
+def our_side(broker: BrokerProcess) -> Iterator[tuple[pika.BlockingConnection, BlockingChannel]]:
+    """The connection that feeds the consumer, and that empties what is held."""
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        yield connection, connection.channel()
+
+
+@dataclass
+class Held:
+    """How a client bore its hold."""
+
+    client: str
+    version: str
+    way: str
+    seconds: float
+    fed: int
+    """Messages to its consumer during the hold."""
+    received: list[object]
+    """What its consumer received during the hold."""
+    confirmed_early: int
+    """Confirmations before the end of the hold."""
+    count: int
+    """Messages that it published."""
+    taken: list[int]
+    """What came out of the queue."""
+    left: int
+    """Messages in the queue when all had come out of it."""
+    highest: int
+    """Messages: the highest depth of the queue."""
+    confirmed: list[object]
+    failed: list[object]
+
+    @property
+    def lost(self) -> int:
+        return self.count - len(set(self.taken))
+
+    @property
+    def doubled(self) -> int:
+        return len(self.taken) + self.left - len(set(self.taken))
+
+    def row(self) -> str:
+        """Return it as a row of the table in docs/clients.md."""
+        after = "all confirmed" if self.way == "confirms" else "all sent"
+        return (
+            f"| {self.client} | {self.version} | {'its confirmations' if self.way == 'confirms' else 'no confirms'} "
+            f"| {len(self.received)} of {self.fed} | {self.count:,} | {self.lost} | {self.doubled} | {after} |"
+        )
+
+
+def count_for(way: str) -> int:
+    """Return how many messages are more than can leave a client while it is held, however slow the machine is.
+
+    Without confirms that is what kernels may ever buffer for its socket, for they let buffers grow to their bounds as
+    it pleases them; what the broker holds of it; and all pulses that it may read until its own deadline.
+    """
+    if way == "confirms":
+        return 12
+    policy = ConnectionLimits()
+    pulses = int(policy.pulsing_s(DEADLINE_S) / policy.pulse_s) + 1
+    octets = kernel_bound("tcp_rmem") + kernel_bound("tcp_wmem") + policy.hold_bytes + pulses * policy.pulse_bytes
+    return octets // SIZE + CAPACITY + 10
+
+
+def kernel_bound(name: str) -> int:
+    """Return the octets to which the kernel lets a socket's buffer grow: the last of least, first and most."""
+    bounds = Path("/proc/sys/net/ipv4", name)
+    return int(bounds.read_text().split()[2]) if bounds.exists() else 8 * 1024 * 1024
+
+
+def hold(broker: BrokerProcess, client: Client, way: str, seconds: float = HOLD_S) -> Held:
+    """Hold a client for so many seconds, and let it go on."""
+    held, beside, count = some_name("held"), some_name("beside"), count_for(way)
+    with our_side(broker) as (connection, channel):
+        channel.queue_declare(held, arguments={"capacity-messages": CAPACITY, "hold-deadline": int(seconds) + 60})
+        channel.queue_declare(beside)
+        with driving(client, way, broker.url, held, beside, count) as driver:
+            eventually(lambda: broker.queue(held)["blocked"], f"{client.name} is blocked")
+            start, fed = time.monotonic(), 0
+            while time.monotonic() < start + seconds or fed < FED_A_SECOND * seconds:
+                channel.basic_publish("", beside, str(fed).encode() + b"\n")
+                fed += 1
+                driver.listen("received", fed)
+                connection.process_data_events(PERIOD_S)
+            assert broker.queue(held)["blocked"], f"{client.name} is held all the while"
+            received, early = list(driver.told["received"]), len(driver.told.get("confirmed", ()))
+            assert "done" not in driver.told, f"{client.name} has not got rid of all its messages"
+            taken = take(channel, held, count)
+            driver.listen("done")
+            channel.basic_publish("", beside, str(fed).encode() + b"\n")
+            driver.listen("received", fed + 1)
+            driver.leave()
+        view = broker.queue(held)
+        left, highest = view["depth"]["messages"], view["highest"]["messages"]
+        channel.queue_delete(held)
+        channel.queue_delete(beside)
+    told = driver.told
+    return Held(
+        client.name, str(told["version"][0]), way, seconds, fed, received, early, count, taken, left, highest,
+        told.get("confirmed", []), told.get("failed", []),
+    )  # fmt: skip
+
+
+def take(channel: BlockingChannel, name: str, count: int) -> list[int]:
+    """Consume so many messages, acknowledging each; what does not come in time is lost."""
+    taken: list[int] = []
+    channel.basic_qos(prefetch_count=10)
+    for method, _, body in channel.consume(name, inactivity_timeout=PATIENCE):
+        if method is None:
+            break
+        channel.basic_ack(method.delivery_tag)
+        taken.append(int(body))
+        if len(taken) == count:
+            break
+    channel.cancel()
+    return taken
+
+
+@dataclass
+class Refused:
+    """What a client was told when its publishes had been held until their deadline."""
+
+    told: dict[str, list[object]]
+    kept: list[int]
+    """What is in the queue."""
+
+
+def refuse(broker: BrokerProcess, client: Client, way: str) -> Refused:
+    """Hold a client past a deadline of one second."""
+    held, beside = some_name("held"), some_name("beside")
+    with our_side(broker) as (_, channel):
+        channel.queue_declare(held, arguments={"capacity-messages": 2, "hold-deadline": 1})
+        channel.queue_declare(beside)
+        with driving(client, way, broker.url, held, beside, 4) as driver:
+            eventually(lambda: broker.queue(held)["refused"], f"{client.name} has been held and is refused")
+            if way == "confirms":
+                driver.listen("done")
+            driver.leave()
+        kept = take(channel, held, 2)
+        left = broker.queue(held)["depth"]["messages"]
+        assert left == 0, f"{left} messages more than the queue takes"
+        channel.queue_delete(held)
+        channel.queue_delete(beside)
+    return Refused(driver.told, kept)
+
+
+@contextmanager
+def holding_broker(folder: Path) -> Iterator[BrokerProcess]:
+    """A broker that reads what it has paused, in pulses, for as long as the hold lasts."""
+    settings = folder / "penstock.toml"
+    settings.write_text(f"[broker]\nhold-deadline-s = {DEADLINE_S}\n")
+    with serving(folder, "--config", str(settings)) as broker:
+        yield broker
+
+
+def main() -> None:
+    """Print the table."""
+    print("| client | version | held by | deliveries during the hold | published | lost | doubled | after opening |")
+    print("|---|---|---|---|---|---|---|---|")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        holding_broker(Path(folder)) as broker,
+        ThreadPoolExecutor(len(CASES)) as pool,
+    ):
+        begun = [pool.submit(hold, broker, client, way) for client, way in CASES if not client.missing()]
+        for future in begun:
+            print(future.result().row(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Brokers on a data directory, and what they say of their disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from penstock.client import Connection
+from penstock.client.control import ControlClient
+from tests.server.test_durability import Client
+from tests.support.brokers import BrokerProcess, penstock_command, serving
+from tests.support.faults import Disk
+
+
+@contextmanager
+def kept(tmp_path: Path, disk: Disk | None = None, *options: str, data: Path | None = None) -> Iterator[BrokerProcess]:
+    """Run a broker on a data directory, with a disk that may fail."""
+    place = tmp_path / "data" if data is None else data
+    environment = None if disk is None else disk.environment
+    with serving(tmp_path, "--data", str(place), *options, environment=environment) as broker:
+        yield broker
+        assert "Traceback" not in broker.log()
+
+
+def set_broker(broker: BrokerProcess, *settings: str) -> None:
+    done = penstock_command("set", "broker", *settings, "--url", broker.url)
+    assert done.returncode == 0, done.stderr
+
+
+def status(broker: BrokerProcess) -> dict[str, Any]:
+    """Return what the broker says of its disk."""
+    with Connection(broker.url) as connection, ControlClient(connection) as control:
+        found = control.status()["disk"]
+        assert isinstance(found, dict)
+        return found
+
+
+def closed(broker: BrokerProcess) -> list[str]:
+    """Return the names of the gates before the disk that are closed."""
+    return [gate["name"] for gate in status(broker)["gates"] if not gate["open"]]
+
+
+def crossings(broker: BrokerProcess) -> list[str]:
+    """Return the lines about gates before the disk that a broker has logged, from the id on."""
+    return [line.partition("[ms(store)] ")[2] for line in broker.logged("[ms(store)] ")]
+
+
+def take(client: Client, queue: str, count: int) -> list[str]:
+    """Get and acknowledge so many messages."""
+    found = []
+    for _ in range(count):
+        method, _, body = client.channel.basic_get(queue)
+        assert method is not None
+        client.channel.basic_ack(method.delivery_tag)
+        found.append(body.decode())
+    return found
