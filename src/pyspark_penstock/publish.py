@@ -50,7 +50,7 @@ class _Exhausted(Exception):
         self.seconds = seconds
 
 
-class _Patience:
+class _HoldTimer:
     """How long nothing has been confirmed, and what is said about it."""
 
     def __init__(self, options: SinkOptions) -> None:
@@ -95,7 +95,7 @@ class Sender:
         """Remember where to send."""
         self._options = options
         self._server = options.access.servers[0]
-        self._patience = _Patience(options)
+        self._patience = _HoldTimer(options)
         self._publisher: Publisher | None = None
 
     def send(self, batches: Iterator["pa.RecordBatch"]) -> int:

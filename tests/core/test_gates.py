@@ -231,7 +231,7 @@ def test_an_address_is_empty_whichever_way_its_messages_left(way: str) -> None:
 def rated(house: House, producer: Producer, messages: float, burst: float = 1.0) -> RateGate:
     rate = RateGate("producer p", house.broker.turns, house.broker.timers)
     rate.messages = TokenBucket(messages, burst)
-    producer.stand_by([rate.gate])
+    producer.set_gates([rate.gate])
     return rate
 
 
@@ -260,7 +260,7 @@ def test_two_producers_of_one_rate_share_it_in_turn() -> None:
     house.queue("a")
     one, two = house.producer("one"), house.producer("two")
     rate = rated(house, one, 100.0)
-    two.stand_by([rate.gate])
+    two.set_gates([rate.gate])
     for _ in range(20):
         house.publish(one, "a", 100)
     for _ in range(20):

@@ -231,7 +231,7 @@ def test_room_in_an_output_goes_to_who_has_waited_longest() -> None:
     for _ in range(27):
         for peer in peers:
             peer.full = False
-        outlet.look()
+        outlet.schedule_wake()
         batch = bench.broker.next_batch()
         assert batch is not None
         seen.append(batch.consumer.tag)
@@ -487,7 +487,7 @@ def test_when_nothing_more_is_delivered_nobody_is_left_who_has_room(
             for each in peers:
                 if each.outlet is peer.outlet:
                     each.full = full
-            peer.outlet.look()
+            peer.outlet.schedule_wake()
         elif what == "qos":
             peer.credit.window = much % 3
             peer.look_again()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.routing.topic_trie import TopicTrie, topic_matches, words_of
+from penstock.core.routing.topic_trie import TopicTrie, split_words, topic_matches
 from tests.profiles import examples
 
 WORDS = st.sampled_from(["a", "b", "*", "#", ""])
@@ -71,10 +71,10 @@ def test_a_pattern_of_many_hashes_is_no_trap(end: str) -> None:
 
 
 def test_an_empty_key_has_no_word() -> None:
-    assert words_of("") == []
-    assert words_of(".") == ["", ""]
+    assert split_words("") == []
+    assert split_words(".") == ["", ""]
     topics: TopicTrie[str] = TopicTrie()
     for pattern in ("", "#", "*", "#.*", "#.#"):
-        topics.add(words_of(pattern), pattern)
-    assert found(topics, words_of("")) == ["", "#", "#.#"]
-    assert found(topics, words_of("a")) == ["#", "#.#", "#.*", "*"]
+        topics.add(split_words(pattern), pattern)
+    assert found(topics, split_words("")) == ["", "#", "#.#"]
+    assert found(topics, split_words("a")) == ["#", "#.#", "#.*", "*"]

@@ -35,8 +35,8 @@ def test_windows_one_after_the_other_are_the_whole_list(hub: BrokerDriver, kind:
         assert part.total == whole.total
         found += part.items
         after = part.end()
-    assert [(item.name, item.vhost, item.thing) for item in found] == [
-        (item.name, item.vhost, item.thing) for item in whole.items
+    assert [(item.name, item.vhost, item.subject) for item in found] == [
+        (item.name, item.vhost, item.subject) for item in whole.items
     ]
     assert len(found) == whole.total
 

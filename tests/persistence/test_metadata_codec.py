@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from penstock.errors import StoreError
-from penstock.persistence.metadata_codec import VERSION, pack, plain_table, unpack
+from penstock.persistence.metadata_codec import VERSION, pack, table_as_json, unpack
 from penstock.wire.amqp091.codec import decode_table, encode_table
 from tests.support.amqp091_strategies import tables
 
@@ -37,7 +37,7 @@ ODD = {
 
 
 def again(table: dict[str, object]) -> dict[str, object]:
-    return unpack(pack({"arguments": plain_table(table)})).table("arguments")
+    return unpack(pack({"arguments": table_as_json(table)})).table("arguments")
 
 
 @given(tables)

@@ -129,14 +129,14 @@ def test_what_was_under_way_when_a_client_was_asked_to_stop_is_held_and_its_conn
         peer.say(method_frame(1, spec.BASIC_CONSUME, queue="other", consumer_tag="c"))
     under_way = b"".join(publish("q", bytes(100_000)) for _ in range(100))
     assert methods(peer.say(under_way)) == []
-    assert peer.connection.holding.bytes > 8 * hub.policy.hold_bytes
+    assert peer.connection.holding.bytes > 8 * hub.connection_limits.hold_bytes
     assert not peer.connection.may_pause()
     for _ in range(100):
         drain(hub, "q")
         peer.listen(101.0)
     assert peer.connection.holding.bytes == 0
     assert peer.connection.asked == 0
-    assert peer.connection.hold_bytes() == hub.policy.hold_bytes
+    assert peer.connection.hold_bytes() == hub.connection_limits.hold_bytes
 
 
 def test_a_channel_with_confirms_is_held_by_those() -> None:

@@ -6,7 +6,7 @@ import gc
 
 from penstock.driver.driver import BrokerDriver
 from penstock.protocols.amqp091.connection import Connection
-from penstock.protocols.amqp091.connection_state import Peer, place_of
+from penstock.protocols.amqp091.connection_state import Peer, network_of
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
@@ -64,7 +64,7 @@ def test_a_frame_of_4096_octets_is_taken_during_the_handshake() -> None:
     frame = start_ok("guest", product="")
     connection.receive(start_ok("guest", product="x" * (4096 - len(frame))))
     assert connection.logged_in
-    assert hub.logins.count(connection.peer.place) == 0
+    assert hub.logins.count(connection.peer.network) == 0
 
 
 def test_after_the_handshake_frames_are_as_large_as_was_agreed() -> None:
@@ -130,8 +130,8 @@ def test_sockets_of_an_address_that_do_not_log_in_are_bounded_and_the_newest_is_
     other = stranger(hub, "10.0.0.2")
     local = stranger(hub, "127.0.0.1")
     assert hub.logins.take_turned_away() == []
-    assert hub.logins.count(first[0].peer.place) == 3
-    assert [hub.logins.count(each.peer.place) for each in (other, local)] == [1, 1]
+    assert hub.logins.count(first[0].peer.network) == 3
+    assert [hub.logins.count(each.peer.network) for each in (other, local)] == [1, 1]
 
 
 def test_who_has_been_there_longer_than_a_login_takes_gives_way_to_a_newcomer() -> None:
@@ -182,11 +182,11 @@ def test_who_has_logged_in_or_is_lost_takes_no_place_any_more() -> None:
 
 
 def test_addresses_of_one_ipv6_network_count_as_one() -> None:
-    assert place_of("2001:db8:1:2::5", False) == place_of("2001:db8:1:2:ffff::9", False) == "2001:db8:1:2::/64"
-    assert place_of("2001:db8:1:3::5", False) != place_of("2001:db8:1:2::5", False)
-    assert place_of("::ffff:10.0.0.1", False) == place_of("10.0.0.1", False) == "10.0.0.1"
-    assert place_of("::1", True) == place_of("127.0.0.9", True) == "this machine"
-    assert place_of("unknown", False) == "unknown"
+    assert network_of("2001:db8:1:2::5", False) == network_of("2001:db8:1:2:ffff::9", False) == "2001:db8:1:2::/64"
+    assert network_of("2001:db8:1:3::5", False) != network_of("2001:db8:1:2::5", False)
+    assert network_of("::ffff:10.0.0.1", False) == network_of("10.0.0.1", False) == "10.0.0.1"
+    assert network_of("::1", True) == network_of("127.0.0.9", True) == "this machine"
+    assert network_of("unknown", False) == "unknown"
 
 
 def test_the_line_about_too_many_sockets_names_the_address_and_the_setting() -> None:

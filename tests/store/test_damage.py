@@ -72,7 +72,7 @@ class Subject:
             found = contents(store)
             assert store.check() == []
         assert_written(found, self.ever)
-        assert (saved.things, saved.positions, saved.notes, saved.rows) == tuple(len(each) for each in found)
+        assert (saved.metadata, saved.positions, saved.settlements, saved.rows) == tuple(len(each) for each in found)
         if found != self.written:
             assert saved.lost
 

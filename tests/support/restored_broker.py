@@ -132,7 +132,7 @@ def exported(hub: BrokerDriver) -> dict[str, list[str]]:
         found[section] = sorted(
             repr(definitions_export.exported([item], True))
             for item in definitions_export.window(hub, section, None, 0, 1_000_000).items
-            if not isinstance(item.thing, Queue | Exchange | Binding) or is_durable(item.thing)
+            if not isinstance(item.subject, Queue | Exchange | Binding) or is_durable(item.subject)
         )
     return found
 

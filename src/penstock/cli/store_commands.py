@@ -90,7 +90,7 @@ def repair(target: Path, data: Path | None, store: str | None) -> None:
         for queue in declared:
             say(f"{queue} had lost its declaration, and is declared anew without its arguments", err=True)
         say(
-            f"saved in {target}: {counted(messages, 'message')}, {counted(saved.things, 'declaration')}; "
+            f"saved in {target}: {counted(messages, 'message')}, {counted(saved.metadata, 'declaration')}; "
             f"lost: {counted(len(saved.lost), 'record')}, {summed_up(losses)}"
         )
 

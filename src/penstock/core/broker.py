@@ -214,20 +214,20 @@ class Broker(Dispatcher):
         lifetime = self.watch_lifetime(queue)
         if lifetime is not None:
             lifetime.used = self.now
-            self.look_after(lifetime)
+            self.watch_expiry(lifetime)
 
     def watch_lifetime(self, queue: Queue) -> QueueExpiry | None:
         """Return who looks after what expires in a queue, made when it is first needed; None while nothing does."""
         lifetime = queue.queue_expiry
         if isinstance(lifetime, QueueExpiry):
-            self.look_after(lifetime)
+            self.watch_expiry(lifetime)
             return lifetime
         settings = queue.settings
         if settings.message_ttl_s == NEVER and settings.expires_s == NEVER and not queue.ready_queue.has_expiring():
             return None
         lifetime = QueueExpiry(self, queue)
         queue.queue_expiry = lifetime
-        self.look_after(lifetime)
+        self.watch_expiry(lifetime)
         return lifetime
 
     def consume(self, session: Session, consumer: Consumer, terms: ConsumerSettings | None = None) -> None:

@@ -64,7 +64,7 @@ class BrokerDriver:
 
     def __init__(self, broker: Broker, policy: ConnectionLimits, users: Users, seed: str, version: str) -> None:
         self.broker = broker
-        self.policy = policy
+        self.connection_limits = policy
         self.users = users
         self.backoff = Backoff(users.names())
         """What delays the answers to wrong passwords."""
@@ -109,9 +109,9 @@ class BrokerDriver:
         """Connections whose peers have not sent heartbeats; the shell gives them up."""
         self.recorder: Recorder | None = None
         """Makes the flow log's records; None where there is no flow log."""
-        self._notes: list[LogLine] = []
+        self._log_lines: list[LogLine] = []
         self._without_effect: set[str] = set()
-        self._notes_dropped: int = 0
+        self._log_lines_dropped: int = 0
         self._refusals = Refusals()
         self.refused = RefusedPublishes()
 
@@ -153,7 +153,7 @@ class BrokerDriver:
                 producer.channel.write_confirms()
             else:
                 assert isinstance(producer, SinglePublish)
-                producer.tell_outcome()
+                producer.on_outcome()
         return more or self.scheduler.has_jobs() or self.broker.pending()
 
     def take_pending_output(self) -> list[Connection]:
@@ -187,18 +187,18 @@ class BrokerDriver:
 
     def take_log_lines(self, most: int = NOTES_KEPT) -> list[LogLine]:
         """Take log lines, the oldest first and at most so many."""
-        notes = self._notes[:most]
-        del self._notes[:most]
-        if self._notes_dropped and not self._notes:
-            dropped = LogLine(f"{self._notes_dropped} log lines were dropped: too many at once", {})
+        notes = self._log_lines[:most]
+        del self._log_lines[:most]
+        if self._log_lines_dropped and not self._log_lines:
+            dropped = LogLine(f"{self._log_lines_dropped} log lines were dropped: too many at once", {})
             dropped.now = self.broker.now
             notes.append(dropped)
-            self._notes_dropped = 0
+            self._log_lines_dropped = 0
         return notes
 
     def has_log_lines(self) -> bool:
         """Tell whether there are log lines to be taken."""
-        return len(self._notes) > 0
+        return len(self._log_lines) > 0
 
     def take_records(self) -> list[Record]:
         """Take the records of the flow log."""
@@ -216,7 +216,7 @@ class BrokerDriver:
                 self.log(log_messages.letters_lost(queue))
             if self.recorder is not None:
                 self.recorder.lost(queue)
-            queue.unreported.told()
+            queue.unreported.clear()
         for told in self.refused.take():
             self.log(told)
         self._tell_slowed()
@@ -227,7 +227,7 @@ class BrokerDriver:
 
     def _tell_slowed(self) -> None:
         """Tell of connections that began, or ceased, to be slowed by their own work."""
-        began, ceased = self.scheduler.slowed.look(self.broker.now)
+        began, ceased = self.scheduler.slowed.sample(self.broker.now)
         for wait in began:
             self.log(log_messages.slowed(wait, self.broker.now))
         for wait in ceased:
@@ -243,26 +243,26 @@ class BrokerDriver:
 
     def log(self, line: LogLine | str) -> None:
         """Write a log line; one of the templates, or free text."""
-        if len(self._notes) < NOTES_KEPT:
+        if len(self._log_lines) < NOTES_KEPT:
             note = LogLine(line, {}) if isinstance(line, str) else line
             note.text = printable(note.text[:LINE_MOST])
             note.now = self.broker.now
-            self._notes.append(note)
+            self._log_lines.append(note)
         else:
-            self._notes_dropped += 1
+            self._log_lines_dropped += 1
 
-    def note_refusal(self, kind: str, text: str) -> None:
+    def log_refusal(self, kind: str, text: str) -> None:
         """Log that a stranger was refused: at most one line a second of each kind (`refusals`), the others counted."""
         if self._refusals.admit(kind, text, self.broker.now):
             self.log(text)
 
-    def note_without_effect(self, argument: str) -> None:
+    def log_without_effect(self, argument: str) -> None:
         """Say in the log that an argument of a declaration means nothing here, once for each."""
         if argument not in self._without_effect:
             self._without_effect.add(argument)
             self.log(f"argument {argument} of a queue is accepted and has no effect: queues are stored in one way")
 
-    def note_setting(self, thing: str, change: str) -> None:
+    def record_setting(self, thing: str, change: str) -> None:
         """Log and record a change of the settings of something, while the broker runs: what, and by whom."""
         self.log(f"settings of {thing} {change}")
         if self.recorder is not None:

@@ -53,7 +53,7 @@ class Notifier:
         effects = self.broker.effects()
         while effects:
             for effect in effects:
-                self._tell_one(effect, blocking)
+                self._dispatch_effect(effect, blocking)
             effects = self.broker.effects()
         for connection in blocking.values():
             if connection.notice is not None:
@@ -64,7 +64,7 @@ class Notifier:
         if losing:
             self._losing = {}
             for connection in losing.values():
-                self._tell_losses(connection)
+                self._report_losses(connection)
 
     def take_unblocked(self) -> list[Connection]:
         """Take the connections that nothing blocks any more: reading from them may go on."""
@@ -72,7 +72,7 @@ class Notifier:
         self._unblocked = []
         return unblocked
 
-    def _tell_one(self, effect: Effect, blocking: dict[int, Connection]) -> None:
+    def _dispatch_effect(self, effect: Effect, blocking: dict[int, Connection]) -> None:
         if self.hub.recorder is not None:
             self.hub.recorder.record(effect)
         if isinstance(effect, GateChanged):
@@ -82,7 +82,7 @@ class Notifier:
         elif isinstance(effect, Unblocked):
             self._count_blocking(effect.producer, effect.gate, -1, blocking)
         elif isinstance(effect, PublishRefused):
-            self._note_turned_away(effect)
+            self._on_publish_refused(effect)
         elif isinstance(effect, Stopped):
             self.hub.log(log_messages.stopped(effect.producer, effect.gate, effect.patience_s))
         elif isinstance(effect, CloseSession):
@@ -107,7 +107,7 @@ class Notifier:
         elif isinstance(effect, QueueChanged):
             self.hub.control.look_again(effect.queue)
 
-    def _note_turned_away(self, effect: PublishRefused) -> None:
+    def _on_publish_refused(self, effect: PublishRefused) -> None:
         if effect.cause in LOST_BY:
             return  # One line for the connection says so.
         producer = effect.producer
@@ -121,7 +121,7 @@ class Notifier:
         producer = effect.producer
         self.hub.log(f"[{producer.name}] {effect.error.reply_text}")
         if isinstance(producer, SinglePublish):
-            producer.tell_error(effect.error)
+            producer.on_error(effect.error)
             return
         assert isinstance(producer, ChannelProducer)
         channel = producer.channel
@@ -134,14 +134,14 @@ class Notifier:
             connection = producer.channel.connection
             if producer.loss is not None:
                 connection.lose(producer.loss, producer.origin)
-            self.note_losing(connection)
+            self.schedule_loss_report(connection)
 
-    def note_losing(self, connection: Connection) -> None:
+    def schedule_loss_report(self, connection: Connection) -> None:
         """Have it told, at the end of the turn, what a connection has lost, if it has."""
         if connection.losses.messages:
             self._losing[connection.number] = connection
 
-    def _tell_losses(self, connection: Connection) -> None:
+    def _report_losses(self, connection: Connection) -> None:
         """Log what a connection has lost, once nothing that it held is left in line; of an open one at once."""
         losses = connection.losses
         if connection.state == RUNNING or losses.are_known():
@@ -156,10 +156,10 @@ class Notifier:
         connection.blocking += by
         if not gate.frequent:
             connection.blocked_count += by
-            self._note_enforced(producer, gate, by)
+            self._log_enforced(producer, gate, by)
         blocking[connection.number] = connection
 
-    def _note_enforced(self, producer: ChannelProducer, gate: Gate, by: int) -> None:
+    def _log_enforced(self, producer: ChannelProducer, gate: Gate, by: int) -> None:
         """Log a channel's first gate, and that none is left: once each, however many there are (as Broker-J does)."""
         if by > 0 and producer.enforced == 0:
             self.hub.log(log_messages.blocked(producer, gate))

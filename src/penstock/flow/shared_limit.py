@@ -88,7 +88,7 @@ class SharedLimit(GateOwner):
             self._has_slack[id(member)] = member
         elif self._has_slack:
             self._has_slack.pop(id(member), None)
-        self._look(now)
+        self._recheck(now)
 
     def join(self) -> None:
         """Count one member more."""
@@ -121,12 +121,12 @@ class SharedLimit(GateOwner):
     def update_gate(self, now: float) -> None:
         """See `GateOwner.update_gate`."""
         self._reclaim_slack()
-        self._look(now)
+        self._recheck(now)
 
     def _fits(self, messages: i64, bytes: i64) -> bool:
         return self.thresholds.capacity.covers(self.messages + messages, self.bytes + bytes)
 
-    def _look(self, now: float) -> None:
+    def _recheck(self, now: float) -> None:
         """Find out whether the thresholds are near, and if they are judge the sum."""
         near = self._near
         if not self.exact and not near.covers(self.messages, self.bytes):

@@ -31,7 +31,7 @@ class _Block:
         self.buffers = BytesWriter()
         self.columns: dict[str, object] = {}
 
-    def place(self, data: bytes) -> list[int]:
+    def append_buffer(self, data: bytes) -> list[int]:
         """Append a buffer; returns its start (from the first buffer) and its length."""
         start = len(self.buffers)
         self.buffers.write(data)
@@ -85,8 +85,8 @@ def _add_times(block: _Block, messages: list[Message], wall_offset: float) -> No
     for message in messages:
         write_i64_le(sequences, message.sequence)
         write_i64_le(times, i64((message.arrived + wall_offset) * 1_000_000))
-    block.columns["sequence"] = {"data": block.place(sequences.getvalue())}
-    block.columns["timestamp"] = {"data": block.place(times.getvalue())}
+    block.columns["sequence"] = {"data": block.append_buffer(sequences.getvalue())}
+    block.columns["timestamp"] = {"data": block.append_buffer(times.getvalue())}
 
 
 def _add_values(block: _Block, messages: list[Message]) -> None:
@@ -96,7 +96,10 @@ def _add_values(block: _Block, messages: list[Message]) -> None:
     for message in messages:
         write_body(data, message.content)
         write_i32_le(offsets, i32(len(data)))
-    block.columns["value"] = {"offsets": block.place(offsets.getvalue()), "data": block.place(data.getvalue())}
+    block.columns["value"] = {
+        "offsets": block.append_buffer(offsets.getvalue()),
+        "data": block.append_buffer(data.getvalue()),
+    }
 
 
 def _add_properties(block: _Block, messages: list[Message]) -> None:
@@ -133,7 +136,10 @@ def _add_text(block: _Block, name: str, values: list[str | None] | list[str]) ->
         if value is not None:
             data.write(value.encode())
         write_i32_le(offsets, i32(len(data)))
-    column: dict[str, object] = {"offsets": block.place(offsets.getvalue()), "data": block.place(data.getvalue())}
+    column: dict[str, object] = {
+        "offsets": block.append_buffer(offsets.getvalue()),
+        "data": block.append_buffer(data.getvalue()),
+    }
     _add_validity(block, column, [value is not None for value in values])
     block.columns[name] = column
 
@@ -146,7 +152,7 @@ def _add_priorities(block: _Block, values: list[int | None]) -> None:
     data = BytesWriter()
     for value in values:
         write_i32_le(data, i32(value or 0))
-    column: dict[str, object] = {"data": block.place(data.getvalue())}
+    column: dict[str, object] = {"data": block.append_buffer(data.getvalue())}
     _add_validity(block, column, [value is not None for value in values])
     block.columns["priority"] = column
 
@@ -158,4 +164,4 @@ def _add_validity(block: _Block, column: dict[str, object], present: list[bool])
     for index, there in enumerate(present):
         if there:
             bitmap[index >> 3] |= 1 << (index & 7)
-    column["valid"] = block.place(bytes(bitmap))
+    column["valid"] = block.append_buffer(bytes(bitmap))

@@ -201,7 +201,7 @@ class ControlApi:
             answer, found = self._planned(request, cursor)
             if not found and not at_deadline:
                 return
-            self._keep_planned(cursor, found)
+            self._persist_planned(cursor, found)
             self._reply(request, "application/json", json.dumps(answer).encode())
         except BrokerError as error:
             self._fail(request, error)
@@ -231,10 +231,10 @@ class ControlApi:
         gone = any(position.queue.deleted for position in cursor.positions.values())
         if gone:
             cursor.delete(self.broker.now)  # Queues of that name today are other queues: the positions mean nothing.
-            self._keep(cursor)  # Even if the attach fails: its token is never given again.
+            self._persist(cursor)  # Even if the attach fails: its token is never given again.
         created = cursor.attach(queues, starting, self.broker.now)
         self.cursors[key] = cursor
-        self._keep(cursor)
+        self._persist(cursor)
         self._answer_waiting(cursor)
         positions = cursor.positions.values()
         return {
@@ -252,7 +252,7 @@ class ControlApi:
         answer, found = self._planned(request, cursor)
         wait_ms = min(request.amount("wait_ms", 0), WAIT_MS_MAX)
         if found or wait_ms <= 0:
-            self._keep_planned(cursor, found)
+            self._persist_planned(cursor, found)
             return answer
         waiting = WaitingPlan(self, request, cursor)
         self._waiting[(cursor.vhost, cursor.name)] = waiting
@@ -301,7 +301,7 @@ class ControlApi:
                 settled[queue] = int(cursor.settle(queue, end, self.broker.now))
         finally:
             if settled:
-                self._keep(cursor)
+                self._persist(cursor)
         return settled
 
     def _delete(self, request: ControlRequest) -> dict[str, object]:
@@ -355,13 +355,13 @@ class ControlApi:
         cursor.check(request.number("token"), self.broker.now)
         return cursor
 
-    def _keep_planned(self, cursor: Cursor, found: bool) -> None:
+    def _persist_planned(self, cursor: Cursor, found: bool) -> None:
         """Keep what a plan is about to tell: what it found, and ends of queues that nobody was told before."""
-        if found or any(position.queue.storage is not None and position.queue.tail > position.told
+        if found or any(position.queue.storage is not None and position.queue.tail > position.persisted
                         for position in cursor.positions.values()):  # fmt: skip
-            self._keep(cursor)
+            self._persist(cursor)
 
-    def _keep(self, cursor: Cursor) -> None:
+    def _persist(self, cursor: Cursor) -> None:
         """Have the journal keep where a cursor stands.
 
         Numbers are never given again, not even those of messages that are not kept: so the ends of its queues are as
@@ -375,7 +375,7 @@ class ControlApi:
             kept = position.queue.storage
             if kept is not None and not position.queue.deleted:
                 journal.mark_progress(kept)
-                position.told = position.queue.tail
+                position.persisted = position.queue.tail
 
     def _drop(self, cursor: Cursor) -> None:
         cursor.delete(self.broker.now)

@@ -68,7 +68,9 @@ def window(hub: BrokerDriver, section: str, only: VirtualHost | None, after: int
 def exported(items: list[Item], named: bool) -> list[Shape]:
     """Return what of a window is exported, plain; `named`: with its virtual host."""
     return [
-        plainly(item.vhost, item.thing, named) for item in items if item.vhost is not None and _is_exported(item.thing)
+        plainly(item.vhost, item.subject, named)
+        for item in items
+        if item.vhost is not None and _is_exported(item.subject)
     ]
 
 

@@ -239,7 +239,7 @@ class Import:
         self._put.append((pattern, before))
         self.made["policies"] = self.made.get("policies", 0) + 1
         listed = ", ".join(f"{name}={shown(word.raw)}" for name, word in words.items())
-        self.hub.note_setting(f"queue '{pattern}'", f"set by an import: {listed}")
+        self.hub.record_setting(f"queue '{pattern}'", f"set by an import: {listed}")
 
     def _error(self, entry: Entry, key: str, text: str) -> PreconditionFailed:
         return self.defined.error(["policies", entry.index, key], text)

@@ -27,7 +27,7 @@ def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
     if not settings.overflow.counts_ready:
         words = lengths_as_capacity(queue.name, words)
     for unit in ("messages", "bytes"):
-        rows += _marks(words, unit, queue)
+        rows += _thresholds(words, unit, queue)
     for name, unit in (("max-length", "messages"), ("max-length-bytes", "bytes")):
         if name in words:
             row = _row(name, _level(settings.length, unit), words[name], "no limit")
@@ -76,7 +76,7 @@ def scope_settings(broker: Broker, scope: str, name: str) -> list[dict[str, obje
     return rows
 
 
-def _marks(words: dict[str, SettingValue], unit: str, queue: Queue) -> list[dict[str, object]]:
+def _thresholds(words: dict[str, SettingValue], unit: str, queue: Queue) -> list[dict[str, object]]:
     thresholds = queue.thresholds
     capacity_name = "capacity-" + unit
     capacity = words.get(capacity_name)

@@ -121,9 +121,9 @@ class DepthText(GateText):
         marks: list[str] = []
         stop, resume = judged.thresholds.stop, judged.thresholds.resume
         if judged.messages > stop.messages or (judged.messages > resume.messages and stop.messages != UNLIMITED):
-            marks.append(_mark(judged.messages, "messages", stop.messages, resume.messages))
+            marks.append(_threshold(judged.messages, "messages", stop.messages, resume.messages))
         if judged.bytes > stop.bytes or (judged.bytes > resume.bytes and stop.bytes != UNLIMITED):
-            marks.append(_mark(judged.bytes, "bytes", stop.bytes, resume.bytes))
+            marks.append(_threshold(judged.bytes, "bytes", stop.bytes, resume.bytes))
         return "; ".join(marks)
 
     def overshoot(self, gate: Gate) -> dict[str, object]:
@@ -323,6 +323,6 @@ def _because(gate: Gate) -> str:
     return f" : {owner.reason}" if isinstance(owner, OperatorGate) and owner.reason else ""
 
 
-def _mark(depth: i64, unit: str, stop: i64, resume: i64) -> str:
+def _threshold(depth: i64, unit: str, stop: i64, resume: i64) -> str:
     sign = ">" if depth > stop else "after more than"
     return f"{amount(depth)} {unit} {sign} stop {amount(stop)} (opens at {amount(resume)})"

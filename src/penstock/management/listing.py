@@ -40,12 +40,12 @@ QUEUES_AT_ONCE: Final = 500
 class Item:
     """One thing of a list; `name` is what lists may be ordered by."""
 
-    __slots__ = ("name", "vhost", "thing")
+    __slots__ = ("name", "vhost", "subject")
 
     def __init__(self, name: str, vhost: VirtualHost | None, thing: object) -> None:
         self.name = name
         self.vhost = vhost
-        self.thing = thing
+        self.subject = thing
 
 
 class Window:
@@ -154,7 +154,7 @@ def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None
 
 def shape(hub: BrokerDriver, item: Item) -> Shape:
     """Return one thing of a list as plain data. A queue among bindings stands for its binding to the default one."""
-    thing = item.thing
+    thing = item.subject
     vhost = item.vhost
     assert vhost is not None
     if isinstance(thing, Queue):
@@ -177,7 +177,7 @@ def shape(hub: BrokerDriver, item: Item) -> Shape:
 
 def shape_binding(hub: BrokerDriver, item: Item) -> Shape:
     """Return one item of `bindings` as plain data."""
-    thing = item.thing
+    thing = item.subject
     return rabbitmq_json.default_binding(thing) if isinstance(thing, Queue) else shape(hub, item)
 
 
@@ -207,13 +207,13 @@ def answer_steps(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, 
 
 def _work_of(item: Item) -> int:
     """Return the units of work of one thing: a virtual host is shown with the sums over its queues."""
-    thing = item.thing
+    thing = item.subject
     return ITEM_WORK + (len(thing.queues) // SUMMED_A_UNIT if isinstance(thing, VirtualHost) else 0)
 
 
 def _is_gone(item: Item) -> bool:
     """Tell whether a queue, or the queue of a consumer, was deleted since it was collected."""
-    thing = item.thing
+    thing = item.subject
     queue = thing.queue if isinstance(thing, Consumer) else thing
     return isinstance(queue, Queue) and queue.deleted
 
@@ -221,7 +221,7 @@ def _is_gone(item: Item) -> bool:
 def _of_asker(item: Item, request: ControlRequest) -> bool:
     """Tell whether it is the connection that asks, or belongs to it: the queue for its answers, its channel."""
     asker = request.connection
-    thing = item.thing
+    thing = item.subject
     if asker is None:
         return False
     if isinstance(thing, Queue):

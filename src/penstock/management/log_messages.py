@@ -155,7 +155,7 @@ def lost(connection: str, losses: Losses) -> LogLine:
     """Return the line of held publishes that never went in, for their connection or channel has ended (PST-1019)."""
     count = int(losses.messages)
     return LogLine(
-        f"[{connection}] PST-1019 : Publishes Lost : {count:,} messages, {int(losses.bytes):,} bytes : {losses.told()}",
+        f"[{connection}] PST-1019 : Publishes Lost : {count:,} messages, {int(losses.bytes):,} bytes : {losses.describe()}",
         {"id": "PST-1019", "connection": connection, "count": count, "bytes": int(losses.bytes)},
     )
 

@@ -48,7 +48,7 @@ class Refusal:
         when = f"{now - self.now:.1f} s ago" if self.count == 1 else f"the last {now - self.now:.1f} s ago"
         return f"{self.producer}: {self.count:,} {were} refused ({self.bytes:,} bytes), {when}: {self.reason}"
 
-    def plain(self, now: float) -> dict[str, object]:
+    def as_dict(self, now: float) -> dict[str, object]:
         """Return the refusal as plain data."""
         return {
             "producer": self.producer,
@@ -60,7 +60,7 @@ class Refusal:
             "seconds_ago": now - self.now,
         }
 
-    def note(self) -> LogLine:
+    def log_line(self) -> LogLine:
         """Return the log line (PST-1015)."""
         text = f"Publishes Refused : {self.count:,} messages, {self.bytes:,} bytes : {self.reason}"
         fields = {"id": "PST-1015", "producer": self.producer, **self.fields, "cause": self.cause, "count": self.count}
@@ -73,16 +73,16 @@ class RefusedPublishes:
     def __init__(self) -> None:
         self._last: dict[int, dict[str, Refusal]] = {}
         """By the connection's number, and by channel, gate and cause; the latest is the last."""
-        self._untold: dict[str, Refusal] = {}
+        self._unreported: dict[str, Refusal] = {}
         self._more: int = 0
-        """Publishes refused since the last lines that found no place in `_untold`."""
+        """Publishes refused since the last lines that found no place in `_unreported`."""
 
     def add(self, effect: PublishRefused, connection: int | None, now: float) -> None:
         """Note a refusal; `connection` is the number of the publisher's connection, None without one."""
         key = f"{effect.producer.name} {id(effect.gate)} {effect.cause}"
         reason = reason_of(effect)
-        if key in self._untold or len(self._untold) < TOLD:
-            self._untold.setdefault(key, Refusal(effect)).add(effect, reason, now)
+        if key in self._unreported or len(self._unreported) < TOLD:
+            self._unreported.setdefault(key, Refusal(effect)).add(effect, reason, now)
         else:
             self._more += int(effect.messages)
         if connection is not None:
@@ -103,10 +103,10 @@ class RefusedPublishes:
 
     def take(self) -> list[LogLine]:
         """Take the log lines of this second."""
-        notes = [refusal.note() for refusal in self._untold.values()]
+        notes = [refusal.log_line() for refusal in self._unreported.values()]
         if self._more:
             notes.append(LogLine(f"{self._more:,} more publishes were refused in this second", {}))
-        self._untold.clear()
+        self._unreported.clear()
         self._more = 0
         return notes
 

@@ -29,7 +29,7 @@ def set_settings(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, 
 
     Raises PreconditionFailed (406) for what cannot be meant, ResourceError (506) at the bound of patterns.
     """
-    scope, pattern = _place(request)
+    scope, pattern = _target(request)
     given = request.fields.get("settings")
     if not isinstance(given, dict) or not given:
         raise PreconditionFailed(f"'settings' must be an object of at least one setting and its value, not {given!r}")
@@ -42,8 +42,8 @@ def set_settings(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, 
             said.append(f"burst-{unit} has no effect until somebody sets rate-{unit} as well")
     for name in hub.broker.table.entries_of(scope, pattern, FILE):
         if name in words:
-            said.append(f"{name} beats what the settings file says for {_thing(scope, pattern)}, until it is unset")
-    hub.note_setting(_thing(scope, pattern), f"set by {request.asker()}: {_listed(words)}")
+            said.append(f"{name} beats what the settings file says for {_subject(scope, pattern)}, until it is unset")
+    hub.record_setting(_subject(scope, pattern), f"set by {request.asker()}: {_listed(words)}")
     return {**_answer(hub.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": said}
 
 
@@ -52,7 +52,7 @@ def unset_settings(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str
 
     Raises NotFound (404) for what was not set by command, PreconditionFailed (406) if the rest cannot be meant then.
     """
-    scope, pattern = _place(request)
+    scope, pattern = _target(request)
     names: list[str] = []
     if request.fields.get("names") is not None:
         names = [setting_named(scope, name) for name in request.names("names")]
@@ -62,7 +62,7 @@ def unset_settings(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str
     for name, word in hub.broker.table.entries_of(scope, pattern, FILE).items():
         if not names or name in names:
             said.append(f"{name}: the settings file's {shown(word.raw)} is in effect again")
-    hub.note_setting(_thing(scope, pattern), f"unset by {request.asker()}: {', '.join(names) or 'all'}")
+    hub.record_setting(_subject(scope, pattern), f"unset by {request.asker()}: {', '.join(names) or 'all'}")
     return {**_answer(hub.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": said}
 
 
@@ -104,14 +104,14 @@ def show(hub: BrokerDriver, request: ControlRequest) -> dict[str, object]:
     return {"scope": scope, "name": name, "settings": settings_in_effect(hub.broker, scope, name)}
 
 
-def _place(request: ControlRequest) -> tuple[str, str]:
+def _target(request: ControlRequest) -> tuple[str, str]:
     scope = request.text("scope")
     check_scope(scope)
     pattern = request.fields.get("pattern")
     return scope, read_pattern(scope, "" if pattern is None else request.text("pattern"))
 
 
-def _thing(scope: str, pattern: str) -> str:
+def _subject(scope: str, pattern: str) -> str:
     return f"{scope} '{pattern}'" if pattern else scope
 
 
@@ -129,9 +129,9 @@ def _whereto(scope: str, pattern: str, matched: list[str] | None) -> list[str]:
     if matched is None:
         return []
     if not matched:
-        return [f"{_thing(scope, pattern)} matches nothing yet; it will count for what comes"]
+        return [f"{_subject(scope, pattern)} matches nothing yet; it will count for what comes"]
     shown_names = ", ".join(matched[:3]) + (f" and {len(matched) - 3:,} more" if len(matched) > 3 else "")
-    return [f"{_thing(scope, pattern)} matches {shown_names}"] if pattern else []
+    return [f"{_subject(scope, pattern)} matches {shown_names}"] if pattern else []
 
 
 def _has_rate(broker: Broker, scope: str, unit: str) -> bool:

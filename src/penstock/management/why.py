@@ -132,7 +132,7 @@ def of_connection(connection: Connection, hub: BrokerDriver) -> dict[str, object
     broker = hub.broker
     view = views.connection_view(connection, broker.now)
     refusals = hub.refused.of(connection.number)
-    view["refusals"] = [refusal.plain(broker.now) for refusal in refusals]
+    view["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
     view["sentences"] = _of_connections([connection], hub) + _refusals(refusals, broker.now)
     return view
 
@@ -142,7 +142,7 @@ def of_channel(channel: Channel, broker: Broker) -> dict[str, object]:
     view = views.channel_view(channel, broker.now)
     connection = channel.connection
     refusals = [each for each in connection.hub.refused.of(connection.number) if each.producer == channel.producer.name]
-    view["refusals"] = [refusal.plain(broker.now) for refusal in refusals]
+    view["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
     view["sentences"] = _of_channels([channel], broker) + _refusals(refusals, broker.now)
     return view
 

@@ -54,7 +54,7 @@ class Fields:
         if not isinstance(value, dict):
             raise StoreError(f"its '{name}' is no table")
         try:
-            return {key: from_plain(each) for key, each in value.items()} if value else {}
+            return {key: from_json(each) for key, each in value.items()} if value else {}
         except RecursionError:
             raise StoreError(f"its '{name}' is nested too deeply") from None
 
@@ -95,21 +95,21 @@ def unpack(data: bytes) -> Fields:
     return Fields(fields)
 
 
-def plain_table(table: dict[str, object]) -> dict[str, object]:
+def table_as_json(table: dict[str, object]) -> dict[str, object]:
     """Return a table as JSON can have it."""
-    return {name: plain(value) for name, value in table.items()} if table else table
+    return {name: as_json(value) for name, value in table.items()} if table else table
 
 
-def plain(value: object) -> object:
+def as_json(value: object) -> object:
     """Return a value of a table as JSON can have it."""
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float):
         return value if isfinite(value) else {"d": struct.pack(">d", value).hex()}
     if isinstance(value, list):
-        return [plain(each) for each in value]
+        return [as_json(each) for each in value]
     if isinstance(value, dict):
-        return {"F": plain_table(value)}
+        return {"F": table_as_json(value)}
     if isinstance(value, bytes):
         return {"x": value.hex()}
     if isinstance(value, datetime):
@@ -119,10 +119,10 @@ def plain(value: object) -> object:
     raise TypeError(f"{type(value)} is no type of a value in a field table")
 
 
-def from_plain(value: object) -> object:
+def from_json(value: object) -> object:
     """Undo `plain`. Raises StoreError."""
     if isinstance(value, list):
-        return [from_plain(each) for each in value]
+        return [from_json(each) for each in value]
     if not isinstance(value, dict):
         return value
     for kind, content in value.items():
@@ -135,7 +135,7 @@ def from_plain(value: object) -> object:
 
 def _typed(kind: str, content: object) -> object:
     if kind == "F" and isinstance(content, dict):
-        return {name: from_plain(each) for name, each in content.items()}
+        return {name: from_json(each) for name, each in content.items()}
     if kind == "T" and isinstance(content, int):
         return EPOCH + content * _MICROSECOND
     if not isinstance(content, str):

@@ -16,7 +16,7 @@ from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
 from penstock.core.settings.table import SettingsEntry
 from penstock.core.vhost import VirtualHost
-from penstock.persistence.metadata_codec import pack, plain, plain_table
+from penstock.persistence.metadata_codec import as_json, pack, table_as_json
 from penstock.persistence.metadata_keys import digest, key_of
 from penstock.store.records import MetadataRecord
 
@@ -70,7 +70,7 @@ def _fields_of(thing: object) -> dict[str, object]:
             "name": thing.name,
             "number": number_of(thing),
             "auto_delete": thing.auto_delete,
-            "arguments": plain_table(thing.arguments),
+            "arguments": table_as_json(thing.arguments),
         }
     if isinstance(thing, Exchange):
         return {
@@ -79,14 +79,14 @@ def _fields_of(thing: object) -> dict[str, object]:
             "type": thing.kind,
             "auto_delete": thing.auto_delete,
             "internal": thing.internal,
-            "arguments": plain_table(thing.arguments),
+            "arguments": table_as_json(thing.arguments),
         }
     if isinstance(thing, Binding):
         return _binding(thing)
     if isinstance(thing, Cursor):
         return _cursor(thing)
     if isinstance(thing, SettingsEntry):
-        said = {word.alias: plain(word.raw) for word in thing.command.values()}
+        said = {word.alias: as_json(word.raw) for word in thing.command.values()}
         return {"scope": thing.scope, "pattern": thing.pattern, "settings": said}
     if isinstance(thing, OperatorGate):
         return {"scope": thing.scope, "vhost": thing.vhost, "name": thing.name, "reason": thing.reason}
@@ -104,13 +104,13 @@ def _binding(binding: Binding) -> dict[str, object]:
     elif binding.exchange is not None:
         fields["exchange"] = binding.exchange.name
     fields["key"] = binding.key
-    fields["arguments"] = plain_table(binding.arguments)
+    fields["arguments"] = table_as_json(binding.arguments)
     return fields
 
 
 def _binding_key(binding: Binding) -> str:
     source = binding.source
-    marked = digest(pack(plain_table(binding.arguments))) if binding.arguments else ""
+    marked = digest(pack(table_as_json(binding.arguments))) if binding.arguments else ""
     if binding.queue is not None:
         return key_of(source.vhost, source.name, TO_QUEUE, binding.queue.name, binding.key, marked)
     assert binding.exchange is not None

@@ -60,7 +60,7 @@ class Recovery(RowContext):
         self._upto: dict[int, int] = {}
         """By queue: up to which sequence messages are in memory."""
         self.account = MessageAudit()
-        self._notes: list[SettlementRecord] = []
+        self._settlements: list[SettlementRecord] = []
         """Those about rows that are not there."""
         self._highest: int = 0
         for vhost in broker.vhosts.values():
@@ -144,8 +144,8 @@ class Recovery(RowContext):
         """Put all messages into their queues, in order, and judge the queues by what they hold."""
         self.journal.number_from(self._highest + 1)
         for fate in self._fates.values():
-            self._notes += fate.notes
-        self.journal.open.stale += [int(note.number) for note in self._notes if note.rows == 0]
+            self._settlements += fate.notes
+        self.journal.open.stale += [int(note.number) for note in self._settlements if note.rows == 0]
         broker = self.broker
         for number, queue in self._queues.items():
             found = self._found[number]

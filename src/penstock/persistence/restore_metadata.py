@@ -74,7 +74,7 @@ class MetadataRestorer:
         """Bindings of what is no more; nobody may find them when something of its name is declared again."""
         self._recorded: dict[str, set[str]] = {}
         """Keys of the exchanges and queues that the store has, whether or not they can come back."""
-        self._said: list[changes.EntryBefore] = []
+        self._entries: list[changes.EntryBefore] = []
         self._hosted = VhostRestorer(hub, self.told)
 
     def run(self, things: Iterable[MetadataRecord]) -> Steps[None]:
@@ -182,13 +182,13 @@ class MetadataRestorer:
             except BrokerError as error:
                 self.told.append(f"{error}; it was set by command, and is not in effect")
         if words:
-            self._said.append((scope, pattern, words))
+            self._entries.append((scope, pattern, words))
 
     def _say_again(self) -> None:
         """Say it all at once, or else one pattern after the other; twice, for one may need another to be possible."""
-        if not self._put(self._said):
+        if not self._put(self._entries):
             return
-        for said in [each for each in self._said if self._put([each])]:
+        for said in [each for each in self._entries if self._put([each])]:
             refused = self._put([said])
             if refused:
                 self.told.append(f"{refused}; what was set by command for {said[0]} '{said[1]}' is not in effect")

@@ -71,7 +71,7 @@ class VhostRestorer:
         queue.auto_delete = auto_delete
         journal = self.broker.journal
         if journal is not None:
-            queue.keep(QueueStorage(journal, queue, number))
+            queue.set_storage(QueueStorage(journal, queue, number))
             if number >= journal.next_queue:  # Whatever tells what the next number is was lost.
                 journal.next_queue = numbers_end(number + 1)
         vhost.add_queue(queue)

@@ -43,7 +43,7 @@ class StoreScanner(RowContext):
         """Take the next record."""
         try:
             if isinstance(record, MetadataRecord):
-                self._thing(record)
+                self._metadata(record)
             elif isinstance(record, QueuePosition):
                 self.positions.append(record)
                 self.account.expect(record.queue, record.messages)
@@ -62,7 +62,7 @@ class StoreScanner(RowContext):
         found = self._queues.get(key)
         if found is None:
             found = Queue("", str(key), resolve("", {}, Defaults()), self._broker.turns, Features())
-            found.keep(QueueStorage(self._journal, found, number))
+            found.set_storage(QueueStorage(self._journal, found, number))
             self._queues[key] = found
         return found
 
@@ -86,7 +86,7 @@ class StoreScanner(RowContext):
             found.append(MetadataRecord(QUEUE, key_of(vhost, name), pack(fields)))
         return found
 
-    def _thing(self, thing: MetadataRecord) -> None:
+    def _metadata(self, thing: MetadataRecord) -> None:
         if thing.data is None:
             return
         fields = unpack(thing.data)

@@ -47,9 +47,9 @@ class DiskSampler:
             return None
         if self.short:
             self.store.reclaim_space()
-        return self.look()
+        return self.sample()
 
-    def look(self) -> Usage:
+    def sample(self) -> Usage:
         """Return what room the store takes. Raises StoreError."""
         self._written = 0
         self._looked = time.monotonic()

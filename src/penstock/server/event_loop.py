@@ -62,7 +62,7 @@ class EventLoop:
         self.keeper = keeper
         """Writes what must outlive the broker; None where nothing does."""
         self.view = memoryview(bytearray(READ_BYTES))
-        self.pulse_view = self.view[: hub.policy.pulse_bytes]
+        self.pulse_view = self.view[: hub.connection_limits.pulse_bytes]
         self.small_view = self.view[:SMALL_READ_BYTES]
         self.transports: dict[int, Transport] = {}
         self.leaving: set[Transport] = set()
@@ -183,7 +183,7 @@ class EventLoop:
             known = self._publishing.pop(id(publication), None)
             if known is not None and not known.done():
                 known.set_result(None)
-        self._tell()
+        self._flush_logs()
         if self.keeper is not None:
             self.keeper.run_once()
         if hub.scheduler.begin_turn() or more or self._to_write:
@@ -230,7 +230,7 @@ class EventLoop:
         """Nobody waits for this one any more."""
         self._publishing.pop(id(publication), None)
 
-    def _tell(self) -> None:
+    def _flush_logs(self) -> None:
         """Hand log lines and the flow log's records over to those who write them."""
         if self._lines < LINES_AT_ONCE and self.hub.has_log_lines():
             self._log()
@@ -254,7 +254,7 @@ class EventLoop:
     def _gathered(self) -> None:
         self._lines = 0
         self._log_batch_timer = None
-        self._tell()
+        self._flush_logs()
         if self.hub.has_log_lines() and self._log_batch_timer is None:
             self._log_batch_timer = self.loop.call_later(GATHER_S, self._gathered)
 
@@ -333,7 +333,7 @@ class EventLoop:
         transport.abort()
         line = f"[{connection.name()}] given up: no heartbeat, or no answer in time"
         if not connection.logged_in:
-            self.hub.note_refusal(HANDSHAKE, line)
+            self.hub.log_refusal(HANDSHAKE, line)
         else:
             log.info("%s", line)
 
@@ -364,7 +364,7 @@ class EventLoop:
         for transport in [*self.transports.values(), *self.leaving]:
             transport.abort()
         self.hub.tick()
-        self._tell()
+        self._flush_logs()
         while self.hub.has_log_lines():
             self._log()
         self._ticking.cancel()

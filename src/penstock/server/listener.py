@@ -122,7 +122,7 @@ class Listener:
 
     def _tell(self, why: str, closed: int) -> None:
         self._hub.begin(self._loop.time())
-        self._hub.note_refusal(SOCKET, f"no more sockets are accepted: {why}; {closed} that waited were closed")
+        self._hub.log_refusal(SOCKET, f"no more sockets are accepted: {why}; {closed} that waited were closed")
 
     def _hang_up(self, listening: socket.socket) -> int:
         count = 0

@@ -142,7 +142,7 @@ class StoreWriter:
             wanted = recovery.wanted()
         recovery.finish()
         self._refuse_damage(recovery.account)
-        self._measured(self.gauge.look())
+        self._measured(self.gauge.sample())
         if recovery.messages:
             log.info("recovered: %s messages", f"{recovery.messages:,}")
 
@@ -389,7 +389,7 @@ class StoreWriter:
         assert self._shell is not None
         try:
             self._reclaim_space()
-            return self.gauge.look()
+            return self.gauge.sample()
         except StoreLost as error:
             self._post(partial(self._fail_permanently, error))
         except StoreError as error:

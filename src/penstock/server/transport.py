@@ -213,7 +213,7 @@ class Transport(asyncio.BufferedProtocol):
 
     def _pulse_later(self) -> None:
         assert self.connection is not None
-        self.pulse = asyncio.get_running_loop().call_later(self.connection.policy.pulse_s, self._on_pulse)
+        self.pulse = asyncio.get_running_loop().call_later(self.connection.limits.pulse_s, self._on_pulse)
 
     def _stop_pulsing(self) -> None:
         if self.pulse is not None:

@@ -41,8 +41,8 @@ class Saved(NamedTuple):
     """What has become of a damaged store."""
 
     rows: int
-    notes: int
-    things: int
+    settlements: int
+    metadata: int
     positions: int
     """How many records of each kind are in the new one."""
     lost: list[Damage]
@@ -75,7 +75,7 @@ class _Repair:
         self._store = SqliteStore(target)
         self._commit = StoreTransaction()
         self._size = 0
-        self._things: list[tuple[int, MetadataRecord]] = []
+        self._metadata: list[tuple[int, MetadataRecord]] = []
         """With their places in the order of declarations, in which they are written at the end."""
         self._sums: dict[str, Sum] = {}
         self._found: dict[str, dict[int, int]] = {table.name: {} for table in TABLES}
@@ -121,7 +121,7 @@ class _Repair:
                 self._sums[columns[1].decode()] = Sum(*columns[2:])
             elif table is not None:
                 self._record(table, columns)
-        for _, thing in sorted(self._things, key=lambda each: each[0]):
+        for _, thing in sorted(self._metadata, key=lambda each: each[0]):
             self._add(self._commit.metadata, thing, len(thing.data or b""))
         self._store.commit(self._commit)
 
@@ -144,7 +144,7 @@ class _Repair:
             return
         self._saved[table.name] += 1
         if table is METADATA_RECORDS:
-            self._things.append((columns[0], record))
+            self._metadata.append((columns[0], record))
         elif table is POSITIONS:
             self._add(self._commit.positions, record, 0)
         else:

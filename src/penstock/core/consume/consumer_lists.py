@@ -108,7 +108,7 @@ class WaitList(ConsumerList):
         """Tell whether what they wait for is there."""
         raise NotImplementedError
 
-    def look(self) -> None:
+    def schedule_wake(self) -> None:
         """What they wait for may be there: have the broker wake some, after those who need not wait for it."""
         first = self.first
         if first is not None and not self.noted:

@@ -31,14 +31,14 @@ SETTLED_A_UNIT: Final = 4
 class Position:
     """Where a cursor stands on one queue. Sequences; all of them are inclusive ends."""
 
-    __slots__ = ("queue", "initial", "settled", "planned", "told")
+    __slots__ = ("queue", "initial", "settled", "planned", "persisted")
 
     def __init__(self, queue: Queue, initial: i64) -> None:
         self.queue = queue
         self.initial: i64 = initial
         self.settled: i64 = initial
         self.planned: i64 = initial
-        self.told: i64 = 0
+        self.persisted: i64 = 0
         """The end of the queue that the journal was given last, so that it could be told."""
 
 

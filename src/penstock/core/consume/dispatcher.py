@@ -91,7 +91,7 @@ class Dispatcher:
                 waiting.popleft()
         return False
 
-    def look_after(self, lifetime: QueueExpiry) -> None:
+    def watch_expiry(self, lifetime: QueueExpiry) -> None:
         """Arrange that a queue is looked at when its messages, or the queue itself, expire."""
         self.timers.add(lifetime, lifetime.next_expiry())
 

@@ -260,7 +260,7 @@ def _list(consumer: Consumer, waiting: WaitList) -> None:
     if waiting is consumer.session.line:
         consumer.session.held += 1
     if waiting.is_open():
-        waiting.look()
+        waiting.schedule_wake()
 
 
 def _set_aside(rotation: Rotation, consumer: Consumer) -> None:

@@ -347,7 +347,7 @@ class Session:
     def look_again(self) -> None:
         """Credit of the session has come back, or more of it was given: have those looked at who wait for that."""
         if self.line.size > 0 and self.line.is_open():
-            self.line.look()
+            self.line.schedule_wake()
         if self.held > self.line.size:
             for consumer in self.consumers.values():
                 if consumer.state == UNFIT:

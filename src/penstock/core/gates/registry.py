@@ -130,7 +130,7 @@ class Gates:
         for origin in self.connections:
             for producer in origin.producers:
                 if producer.unflushed:
-                    producer.note_withheld(disk.fault.gate)
+                    producer.mark_withheld(disk.fault.gate)
 
     def disk_works(self) -> None:
         """The store has been written."""
@@ -305,7 +305,7 @@ class Gates:
         limits = self.broker.table.limits("producer", origin.user)
         producer.rate = self._rate(producer.rate, f"producer {producer.name}", limits)
         producer.weight = origin.weight
-        producer.stand_by(origin.gates if producer.rate is None else [*origin.gates, producer.rate.gate])
+        producer.set_gates(origin.gates if producer.rate is None else [*origin.gates, producer.rate.gate])
 
     def _rate(self, before: RateGate | None, name: str, limits: Limits) -> RateGate | None:
         """Return the gate of a rate as the limits want it: the one there was, a new one, or none."""

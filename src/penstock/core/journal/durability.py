@@ -37,7 +37,7 @@ def persist(journal: Journal | None, thing: Queue | Exchange | Binding) -> None:
     if journal is None or not is_durable(thing):
         return
     if isinstance(thing, Queue):
-        thing.keep(QueueStorage(journal, thing, take_number(journal)))
+        thing.set_storage(QueueStorage(journal, thing, take_number(journal)))
     journal.change(thing)
 
 

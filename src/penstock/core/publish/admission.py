@@ -119,7 +119,7 @@ def stopping_gate(producer: Blockable, route: Route, content: bytes, charge: i64
     return None
 
 
-def note_closed(found: list[Gate], route: Route, queue: Queue) -> None:
+def record_blocked(found: list[Gate], route: Route, queue: Queue) -> None:
     """Add to `found` the closed gates behind which a message has just gone into a queue."""
     for gate in route.gates:
         if not gate.open and not gate.frequent and gate not in found:
@@ -192,7 +192,7 @@ def refusal_error(queue: Queue) -> ResourceError:
     )
 
 
-def deadline_words(queues: list[Queue]) -> str:
+def describe_deadline(queues: list[Queue]) -> str:
     """Return the hold deadline of a publish to these queues in words."""
     longest_s = hold_deadline_s(queues)
     return "its hold deadline" if longest_s == NEVER else f"its hold deadline of {longest_s:g} s"

@@ -40,7 +40,7 @@ class Blockable(Waiter):
         """Tell whether a gate on its road is closed, or it waits for its turn."""
         return bool(self.gates)
 
-    def note_blocked(self, gate: Gate) -> None:
+    def mark_blocked(self, gate: Gate) -> None:
         """It met a closed gate, or stands in the line of one; told once for as long as that lasts."""
         gate.block(self)
         if id(gate) not in self.gates:
@@ -48,14 +48,14 @@ class Blockable(Waiter):
             self.entry(gate).begin(self.broker.now)
             self.broker.emit_blocked(self, gate)
 
-    def note_withheld(self, gate: Gate) -> None:
+    def mark_withheld(self, gate: Gate) -> None:
         """A gate withholds something of it until it opens."""
         if gate is not self._withheld_by:
-            self.note_blocked(gate)
+            self.mark_blocked(gate)
             gate.expect(self)
             self._withheld_by = gate
 
-    def note_unblocked(self, gate: Gate, now: float) -> None:
+    def mark_unblocked(self, gate: Gate, now: float) -> None:
         """A gate does not block it any more."""
         self._withheld_by = None
         gate.unblock(self)
@@ -75,7 +75,7 @@ class Blockable(Waiter):
             return self.entry(gate).is_stopped(closed_since, patience_s, self.broker.now)
         return self.came > closed_since and closed_since + patience_s <= self.broker.now + CLOSE_ENOUGH_S
 
-    def note_stops(self) -> None:
+    def mark_stops(self) -> None:
         """Have it told by which gates it is stopped now; once for each time that the gate closes."""
         for gate in self.gates.values():
             entry = self.entry(gate)

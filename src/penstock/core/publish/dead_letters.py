@@ -149,7 +149,7 @@ class DeadLetterPublisher(WaitingPublisher):
 
     def dead_letter(self, message: Message, reason: str, placed: bool) -> None:
         """Note a death; `placed`: the message counts in the queue still, among what is with consumers."""
-        self.broker.dead_letters.note(self, message, reason, placed)
+        self.broker.dead_letters.add(self, message, reason, placed)
 
     def crowded(self) -> bool:
         """Tell whether so many wait to be seen to, in no queue any more, that no message may displace another."""
@@ -275,7 +275,7 @@ class PendingDeadLetters(Chore):
         self._noted: deque[tuple[DeadLetterPublisher, Message, str, bool]] = deque()
         """Whose, what, why, and whether it keeps its place."""
 
-    def note(self, letters: DeadLetterPublisher, message: Message, reason: str, placed: bool) -> None:
+    def add(self, letters: DeadLetterPublisher, message: Message, reason: str, placed: bool) -> None:
         """Note a message that died in a queue with a dead-letter exchange; it is seen to in a turn that comes."""
         if not placed:
             letters.loose += 1

@@ -54,5 +54,5 @@ def enqueue_all(
         if route.envelope.ttl_s != NEVER:
             broker.watch_lifetime(queue)
         broker.schedule_delivery(queue)
-        admission.note_closed(closed, route, queue)
+        admission.record_blocked(closed, route, queue)
     return refused

@@ -99,7 +99,7 @@ class HeldPublish(Held):
     def reason(self, own: list[Gate], now: float) -> str:
         """Say that it is refused at its deadline, and what stopped it, without where it was addressed to."""
         reason = admission.refusal_reason(self.queues, self.first_closed_gate(own, now))
-        return f"refused after {admission.deadline_words(self.queues)}; {reason}"
+        return f"refused after {admission.describe_deadline(self.queues)}; {reason}"
 
 
 class HoldBudget:

@@ -82,7 +82,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         if origin is not None:
             broker.gates.add_producer(origin, self)
 
-    def stand_by(self, own: list[Gate]) -> None:
+    def set_gates(self, own: list[Gate]) -> None:
         """Let these gates stand on the road of all its messages from now on."""
         self.own = own
         self._update_fast_path()
@@ -165,7 +165,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         if self.closing is not None:
             return
         if self.transaction is not None:
-            self.transaction.keep(route, content, charge)
+            self.transaction.add_publish(route, content, charge)
             return
         broker = self.broker
         broker.run_waiting()
@@ -188,7 +188,7 @@ class Producer(WaitingPublisher, DurabilityListener):
             held = f"{holding.messages} publishes ({holding.bytes} bytes) are held already"
             self._refuse_new(route, held, content, charge)
             return
-        self.note_stops()
+        self.mark_stops()
         deadline = self.deadline_of(route.queues)
         pending = self.confirms.hold(deadline) if self.confirming else None
         holding.take(charge, 1)
@@ -196,7 +196,7 @@ class Producer(WaitingPublisher, DurabilityListener):
 
     def waits_at(self, gate: Gate, now: float) -> None:
         """See `Waiter.waits_at`."""
-        self.note_blocked(gate)
+        self.mark_blocked(gate)
         self.entry(gate).patience_s = admission.hold_deadline_s(self.outbox[0].queues)
 
     def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
@@ -215,7 +215,7 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.await_disk(self.confirms.published + 1 if pending is None else pending.number)
         self.broker.apply_gate_transitions()  # The gate's closing is told before the blocks that come of it.
         for gate in closed:
-            self.note_withheld(gate)
+            self.mark_withheld(gate)
             self.entry(gate).patience_s = admission.hold_deadline_s(route.queues)
         if refused is not None:
             self.count_refused(refused.gate, "deleted" if refused.deleted else refused.overflow.name, charge)
@@ -312,7 +312,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         due = [held for held in self.outbox if held.deadline <= soon]
         if due:
             self._refuse_held(due, now)
-        self.note_stops()
+        self.mark_stops()
         self.after_release(now)
         earliest, due_by = self.earliest(), self.confirms.due()
         return earliest if earliest < due_by else due_by
@@ -321,7 +321,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         """After anything was let go: tell what may be told, and find out whether it is still blocked."""
         obstacle = self.confirms.release()
         if obstacle is not None:
-            self.note_withheld(obstacle)  # It may have opened and closed again since the message went in.
+            self.mark_withheld(obstacle)  # It may have opened and closed again since the message went in.
         super().after_release(now)
         self._update_fast_path()
         self.schedule_confirms()

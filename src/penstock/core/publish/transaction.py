@@ -47,7 +47,7 @@ class Transaction:
 
     # What is kept
 
-    def keep(self, route: Route, content: bytes, charge: i64) -> None:
+    def add_publish(self, route: Route, content: bytes, charge: i64) -> None:
         """Keep a publish until the commit; one that can never fit, or is past the bound, ends the session."""
         if route.control:
             return  # A request to the broker is no part of a transaction: it has been acted on.

@@ -116,7 +116,7 @@ class TxCommit(Held):
         """See `Held.deadline_message`."""
         stop = self._obstructed(own, now)
         why = "others wait before it" if stop is None else stop.describe()
-        return f"commit refused after {admission.deadline_words(self.queues)} and rolled back; {why}"
+        return f"commit refused after {admission.describe_deadline(self.queues)} and rolled back; {why}"
 
     def _obstructed(self, own: list[Gate], now: float) -> GateDelta | None:
         for stop in self._road(own) + self._disk():
@@ -194,7 +194,7 @@ class TxCommit(Held):
         # A gate whose amount it did not make grow withholds nothing: only this very session may be able to open it.
         closed = [stop.gate for stop in stops if not stop.gate.open and not stop.gate.frequent]
         for gate in closed:
-            producer.note_withheld(gate)
+            producer.mark_withheld(gate)
         if broker.durable_changes.durable_ops != promises:
             producer.await_disk(producer.confirms.published + 1 if self.pending is None else self.pending.number)
         producer.confirm(self.pending, closed, None, self.queues, self.charge)

@@ -62,7 +62,7 @@ class WaitingPublisher(Blockable):
 
     def waits_at(self, gate: Gate, now: float) -> None:
         """See `Waiter.waits_at`."""
-        self.note_blocked(gate)
+        self.mark_blocked(gate)
 
     def obstacle(self) -> Gate | None:
         """See `Waiter.obstacle`."""
@@ -91,7 +91,7 @@ class WaitingPublisher(Blockable):
         """See `Waiter.release`."""
         self._withheld_by = None
         if not self.outbox:  # Else it waits for its turn and stays blocked until it has passed.
-            self.note_unblocked(gate, now)
+            self.mark_unblocked(gate, now)
         self.after_release(now)
 
     def on_queue_deleted(self, queue: Queue, now: float) -> None:
@@ -138,7 +138,7 @@ class WaitingPublisher(Blockable):
         if not self.outbox:
             for gate in list(self.gates.values()):
                 if gate.open:
-                    self.note_unblocked(gate, now)
+                    self.mark_unblocked(gate, now)
                 else:
                     gate.expect(self)
 

@@ -292,9 +292,9 @@ class QueuePager:
         trim_settled(queue, broker.now)
         broker.watch_lifetime(queue)
         broker.schedule_delivery(queue)
-        self._tell_waiters()
+        self._notify_waiters()
 
-    def _tell_waiters(self) -> None:
+    def _notify_waiters(self) -> None:
         waiters = self.waiters
         self.waiters = []
         for waiter in waiters:
@@ -321,7 +321,7 @@ class QueuePager:
             self.unwritten_bytes = 0
             self.kept.vhost_usage.take(self.bytes, self.broker.now)
             self._forget(count, self.bytes)
-        self._tell_waiters()
+        self._notify_waiters()
         return count
 
     def restore(self, messages: i64, bytes: i64, first: i64) -> None:

@@ -299,7 +299,7 @@ class Queue(QueueCounters):
             if self.features.max_priority and self.available():
                 return  # What is next here need not be the oldest, so there might be no end to it.
 
-    def keep(self, kept: QueueStorage) -> None:
+    def set_storage(self, kept: QueueStorage) -> None:
         """Be kept in the store, with the persistent messages that come from now on."""
         self.storage = kept
         self.tracks_removals = True

@@ -25,7 +25,7 @@ class UnreportedLosses:
         """Tell whether there is a loss to tell of."""
         return self.dropped > 0 or self.refused > 0 or self.letters > 0
 
-    def told(self) -> None:
+    def clear(self) -> None:
         """Begin to count losses anew."""
         self.dropped = 0
         self.refused = 0

@@ -9,7 +9,7 @@ from mypy_extensions import i64
 from penstock.core.routing.binding import Binding, BindingKey, binding_key
 from penstock.core.routing.field_values import type_name
 from penstock.core.routing.header_match import HeaderMatch, HeaderMatchIndex, check_header_match
-from penstock.core.routing.topic_trie import TopicTrie, words_of
+from penstock.core.routing.topic_trie import TopicTrie, split_words
 from penstock.errors import PreconditionFailed
 
 if TYPE_CHECKING:
@@ -143,13 +143,13 @@ class Topic(Exchange):
 
     def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:
         """See `Exchange.match`."""
-        return self._topics.match(words_of(key), found, most)
+        return self._topics.match(split_words(key), found, most)
 
     def _index(self, binding: Binding) -> None:
-        self._topics.add(words_of(binding.key), binding)
+        self._topics.add(split_words(binding.key), binding)
 
     def _unindex(self, binding: Binding) -> None:
-        self._topics.discard(words_of(binding.key), binding)
+        self._topics.discard(split_words(binding.key), binding)
 
 
 class Headers(Exchange):

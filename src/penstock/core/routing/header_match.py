@@ -48,7 +48,7 @@ class HeaderMatch:
                 return hit
         return not self.any
 
-    def places(self) -> list[tuple[str, object]]:
+    def index_keys(self) -> list[tuple[str, object]]:
         """Return the headers of which one must be there for it to be met: name, and value or None for any value.
 
         Empty where nothing is asked for.
@@ -80,7 +80,7 @@ class HeaderMatchIndex(Generic[Item]):
     def add(self, thing: Item, demand: HeaderMatch) -> None:
         """Add a thing; it must not be there."""
         self._matches[thing] = demand
-        for key in demand.places():
+        for key in demand.index_keys():
             under = self._under.get(key)
             if under is None:
                 self._under[key] = {thing: demand}
@@ -92,7 +92,7 @@ class HeaderMatchIndex(Generic[Item]):
     def discard(self, thing: Item) -> None:
         """Remove a thing."""
         demand = self._matches.pop(thing)
-        for key in demand.places():
+        for key in demand.index_keys():
             under = self._under[key]
             del under[thing]
             if not under:

@@ -195,7 +195,7 @@ def _match_hash(node: Node[Item], at: i64, walk: Walk[Item]) -> None:
         at += 1
 
 
-def words_of(key: str) -> list[str]:
+def split_words(key: str) -> list[str]:
     """Return the words of a routing or binding key; an empty one has none, as in RabbitMQ."""
     return key.split(".") if key else []
 

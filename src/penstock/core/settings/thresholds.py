@@ -93,13 +93,13 @@ def resolve_unit(
             resume = min(resume, stop * 7 // 8)  # As 70 % is of 80 %.
     if resume > stop:
         raise PreconditionFailed(
-            f"{thing}: {_told(resume_word, f'resume-{unit}', resume)} is above "
-            f"{_told(stop_word or words.get('stop-percent'), f'stop-{unit}', stop)}; "
+            f"{thing}: {_describe(resume_word, f'resume-{unit}', resume)} is above "
+            f"{_describe(stop_word or words.get('stop-percent'), f'stop-{unit}', stop)}; "
             "resume must be at or below stop, or producers stay blocked for ever"
         )
     if capacity is not None and stop != UNLIMITED and stop > capacity:
         raise PreconditionFailed(
-            f"{thing}: {_told(stop_word, f'stop-{unit}', stop)} is above the capacity of {capacity} {unit}"
+            f"{thing}: {_describe(stop_word, f'stop-{unit}', stop)} is above the capacity of {capacity} {unit}"
             f"{_whose(words.get(f'capacity-{unit}'), stop_word)}; stop must be at or below capacity"
         )
     return UnitThresholds(UNLIMITED if capacity is None else capacity, stop, resume)
@@ -170,7 +170,7 @@ def _hundredths(share: float) -> int:
     return round(share * 100)
 
 
-def _told(word: SettingValue | None, name: str, value: int) -> str:
+def _describe(word: SettingValue | None, name: str, value: int) -> str:
     if word is None:
         return f"{name}={value} (by default)"
     return (

@@ -71,7 +71,7 @@ class BlockedNotice:
         if connection.state != RUNNING or not self.is_alone() or not self._may_have_gone():
             return 0.0
         if connection.may_pause() and connection.may_pulse(now):
-            return connection.policy.pulse_s
+            return connection.limits.pulse_s
         return max(min(connection.last_received + QUIET_S, self._since + LATEST_S) - now, 0.0)
 
     def _may_have_gone(self) -> bool:

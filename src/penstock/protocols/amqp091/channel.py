@@ -114,8 +114,8 @@ class Channel(Session):
         """The queue declared last: what an empty queue name means (AMQP 0-9-1 section 1.7.2)."""
         self.replies: Queue | None = None
         """What direct replies to this channel go through; None until it has consumed any."""
-        self.header_mark: i64 = 2 << 16 | number
-        self.body_mark: i64 = 3 << 16 | number
+        self.header_prefix: i64 = 2 << 16 | number
+        self.body_prefix: i64 = 3 << 16 | number
         self.content_left: i64 = NO_CONTENT
         self._content: list[bytes] = []
         self._content_route: Route | None = None
@@ -215,7 +215,7 @@ class Channel(Session):
 
     def content_header(self, frame: bytes, size: i64, body: i64) -> None:
         """The content header came. Raises PreconditionFailed (406) for a body that is larger than any may be."""
-        most = self.connection.policy.message_bytes_max
+        most = self.connection.limits.message_bytes_max
         if body < 0 or body > most:
             self._drop_content()
             raise PreconditionFailed(f"message size {int(body) % (1 << 64)} is larger than configured max size {most}")
@@ -341,7 +341,7 @@ class Channel(Session):
             self.producer.confirms.take()  # Nobody hears it any more.
             return
         if self.transaction is not None:
-            self.transaction.tell(self)
+            self.transaction.on_result(self)
             return
         out: BytesWriter = self.connection.out
         for outcome in self.producer.confirms.take():

@@ -29,9 +29,9 @@ class ChannelFlow(TimerHandler):
         """Ask it to stop, because of a gate. Who goes on past the enforcement time is closed (Broker-J's CHN-1012)."""
         channel = self.channel
         now = channel.broker.now
-        self._note(True)
+        self._log(True)
         channel.send(spec.CHANNEL_FLOW, {"active": False})
-        channel.producer.forbidden_from = now + channel.connection.policy.flow_enforcement_s
+        channel.producer.forbidden_from = now + channel.connection.limits.flow_enforcement_s
         owner = gate.owner
         patience_s = channel.broker.defaults.hold_deadline_s
         if isinstance(owner, Queue):
@@ -42,7 +42,7 @@ class ChannelFlow(TimerHandler):
     def go_on(self) -> None:
         """Ask it to go on, if it was asked to stop: also when it has since chosen to have confirms."""
         if self.stopped:
-            self._note(False)
+            self._log(False)
             self.channel.producer.forbidden_from = NEVER
             self.channel.broker.timers.drop(self)
             if self.channel.is_open():
@@ -50,10 +50,10 @@ class ChannelFlow(TimerHandler):
 
     def end(self) -> None:
         """The channel is gone."""
-        self._note(False)
+        self._log(False)
         self.channel.broker.timers.drop(self)
 
-    def _note(self, stopped: bool) -> None:
+    def _log(self, stopped: bool) -> None:
         if stopped != self.stopped:
             self.stopped = stopped
             self.channel.connection.asked += 1 if stopped else -1

@@ -53,8 +53,8 @@ class Connection(FrameReader):
     """One client."""
 
     def __init__(self, hub: BrokerDriver, number: int, peer: Peer) -> None:
-        self.policy: ConnectionLimits = hub.policy
-        super().__init__(self.policy.initial_frame_max, hub.broker.work)
+        self.limits: ConnectionLimits = hub.connection_limits
+        super().__init__(self.limits.initial_frame_max, hub.broker.work)
         self.hub = hub
         self.broker: Broker = hub.broker
         self.number = number
@@ -72,10 +72,10 @@ class Connection(FrameReader):
         """What such a client bears."""
         self.capabilities: dict[str, object] = {}
         self.vhost: VirtualHost | None = None
-        self.channel_max: int = self.policy.channel_max
+        self.channel_max: int = self.limits.channel_max
         self.heartbeat_s: int = 0
         """Agreed seconds between heartbeats; 0 is none."""
-        self.holding = HoldBudget(self.policy.hold_bytes_most(self.broker.defaults.hold_deadline_s))
+        self.holding = HoldBudget(self.limits.hold_bytes_most(self.broker.defaults.hold_deadline_s))
         self.origin: ConnectionGates | None = None
         """The connection as the gates know it; None until it is open."""
         self.arriving: i64 = 0
@@ -156,7 +156,7 @@ class Connection(FrameReader):
         if not self.writable:
             self.writable = True
             if self.outlet is not None:
-                self.outlet.look()
+                self.outlet.schedule_wake()
 
     def resume_input(self) -> bool:
         """Act on input that was left alone; returns whether all of it has been acted on."""
@@ -167,9 +167,9 @@ class Connection(FrameReader):
         """Look at time-outs; called about once a second. Returns false when the peer must be given up."""
         now = self.broker.now
         if self.state in (CLOSING, CLOSED):
-            return now - self.closed_at < self.policy.close_s
+            return now - self.closed_at < self.limits.close_s
         if self.state != RUNNING:
-            return now - self.opened_at < self.policy.handshake_s
+            return now - self.opened_at < self.limits.handshake_s
         return True
 
     def hung_up(self) -> None:
@@ -221,11 +221,11 @@ class Connection(FrameReader):
 
     def hold_bytes(self) -> int:
         """Return how many bytes (charges) it may hold before it is paused, or refused."""
-        return self.policy.asked_bytes if self.asked else self.policy.hold_bytes
+        return self.limits.asked_bytes if self.asked else self.limits.hold_bytes
 
     def may_pulse(self, now: float) -> bool:
         """Tell whether a connection whose reading is paused may be read a little."""
-        patience_s = self.policy.pulsing_s(self.broker.defaults.hold_deadline_s)
+        patience_s = self.limits.pulsing_s(self.broker.defaults.hold_deadline_s)
         return not self.may_pause() or now - self.paused_at < patience_s
 
     def left_unread(self, now: float) -> None:
@@ -286,10 +286,10 @@ class Connection(FrameReader):
         One that only publishes is paused instead, and may end the message that it is about to send.
         """
         if self.publishes_only():
-            most = self.policy.hold_bytes_most(self.broker.defaults.hold_deadline_s)
-            self.holding.bound = most - self.policy.hold_bytes + self.hold_bytes()
+            most = self.limits.hold_bytes_most(self.broker.defaults.hold_deadline_s)
+            self.holding.bound = most - self.limits.hold_bytes + self.hold_bytes()
         elif any(channel.transaction is not None for channel in self.channels.values()):
-            self.holding.bound = max(self.hold_bytes(), self.policy.transaction_bytes)
+            self.holding.bound = max(self.hold_bytes(), self.limits.transaction_bytes)
         else:
             self.holding.bound = self.hold_bytes()
 
@@ -407,7 +407,7 @@ class Connection(FrameReader):
         leave(self, graceful=False)
         line = f"[{self.name()}] closed by the broker: {code} {text}"
         if not self.logged_in:
-            self.hub.note_refusal(HANDSHAKE, line)
+            self.hub.log_refusal(HANDSHAKE, line)
         else:
             self.hub.log(line)
         self.state = CLOSING

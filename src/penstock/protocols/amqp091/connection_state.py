@@ -20,7 +20,7 @@ IPV6_NETWORK: Final = (1 << 64) - 1
 """The part of an IPv6 address that whoever has one chooses at will: a network has 64 bits."""
 
 
-def place_of(host: str, loopback: bool) -> str:
+def network_of(host: str, loopback: bool) -> str:
     """Return what counts as one address: an IPv4 address, the /64 network of an IPv6 address, or this machine."""
     if loopback:
         return THIS_MACHINE
@@ -42,7 +42,7 @@ class Peer:
         """Host and port, for people."""
         self.local = local
         """Host and port of our end; "" where nobody said."""
-        self.place = place_of(address.rpartition(":")[0], loopback)
+        self.network = network_of(address.rpartition(":")[0], loopback)
         """What counts as one address for bounds and back-off."""
         self.loopback = loopback
         """Whether it is this very machine: only then may guest log in (as in RabbitMQ)."""

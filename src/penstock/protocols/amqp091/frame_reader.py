@@ -201,7 +201,7 @@ class FrameReader(Worker):
                 if channel.content_left >= 0:
                     self.on_frame_error(channel.unexpected(), BASIC_PUBLISH)
                 elif method == BASIC_PUBLISH:
-                    return self._note_publish(channel, number, data, pos, end)
+                    return self._remember_publish(channel, number, data, pos, end)
                 elif method == BASIC_ACK and end - pos == channel.ack_frame_size:
                     self._acknowledge(channel, number, data, pos)
                 else:
@@ -237,7 +237,7 @@ class FrameReader(Worker):
 
     # Publishes
 
-    def _note_publish(self, channel: Channel, number: int, data: bytes, pos: i64, end: i64) -> bool:
+    def _remember_publish(self, channel: Channel, number: int, data: bytes, pos: i64, end: i64) -> bool:
         payload = data[pos + 7 : end - 1]
         try:
             route = self._routes.get(payload)
@@ -280,12 +280,12 @@ class FrameReader(Worker):
         start = read_i64_be(data, head)
         size = (start >> 8) & 0xFFFFFFFF
         body_at = head + 8 + size
-        if start >> 40 != channel.header_mark or size < 14 or body_at + 8 > n:
+        if start >> 40 != channel.header_prefix or size < 14 or body_at + 8 > n:
             return 0
         start = read_i64_be(data, body_at)
         body = (start >> 8) & 0xFFFFFFFF
         end = body_at + 8 + body
-        if start >> 40 != channel.body_mark or body == 0 or end > n or body + 8 > self.frame_max:
+        if start >> 40 != channel.body_prefix or body == 0 or end > n or body + 8 > self.frame_max:
             return 0
         if read_i64_be(data, head + 11) != body or read_i64_be(data, head + 7) >> 32 != _CLASS_BASIC_WEIGHT_0:
             return 0

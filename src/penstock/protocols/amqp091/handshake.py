@@ -85,8 +85,8 @@ def start_ok(connection: Connection, args: dict[str, object]) -> None:
         spec.CONNECTION_TUNE,
         {
             "channel_max": connection.channel_max,
-            "frame_max": connection.policy.frame_max,
-            "heartbeat": connection.policy.heartbeat_s,
+            "frame_max": connection.limits.frame_max,
+            "heartbeat": connection.limits.heartbeat_s,
         },
     )
 
@@ -119,7 +119,7 @@ def _credentials(mechanism: str, response: bytes) -> tuple[str, str]:
 
 def _welcome(connection: Connection, user: str, password: str) -> bool:
     """Tell whether a client has logged in; if not it is turned away, now or later. The reason goes to the log only."""
-    backoff, address = connection.hub.backoff, connection.peer.place
+    backoff, address = connection.hub.backoff, connection.peer.network
     refusal = backoff.refusal(user, address)
     delay_s = 0.0
     if not refusal:
@@ -128,7 +128,7 @@ def _welcome(connection: Connection, user: str, password: str) -> bool:
             backoff.succeeded(user, address)
             return True
         delay_s = backoff.failed(user, address, connection.broker.now)
-    connection.hub.note_refusal(LOGIN, f"[{connection.name()}] login refused: {refusal}")
+    connection.hub.log_refusal(LOGIN, f"[{connection.name()}] login refused: {refusal}")
     if delay_s > 0:
         connection.discarding = True
         connection.late_refusal = LateRefusal(connection, user, delay_s)
@@ -143,7 +143,7 @@ class LateRefusal(TimerHandler):
     def __init__(self, connection: Connection, user: str, delay_s: float) -> None:
         super().__init__()
         self._connection = connection
-        self._keys = connection.hub.backoff.wait(user, connection.peer.place)
+        self._keys = connection.hub.backoff.wait(user, connection.peer.network)
         connection.broker.timers.add(self, connection.broker.now + delay_s)
 
     def end(self) -> None:
@@ -178,14 +178,14 @@ def refuse_login(connection: Connection) -> None:
 def tune_ok(connection: Connection, args: dict[str, object]) -> None:
     """Agree on the limits (section 1.4.2.6)."""
     frame_max, channel_max = arg.number(args, "frame_max"), arg.number(args, "channel_max")
-    if frame_max and (frame_max < FRAME_MIN or frame_max > connection.policy.frame_max):
+    if frame_max and (frame_max < FRAME_MIN or frame_max > connection.limits.frame_max):
         raise NotAllowed(
-            f"frame_max={frame_max} is outside the {FRAME_MIN} to {connection.policy.frame_max} that were offered"
+            f"frame_max={frame_max} is outside the {FRAME_MIN} to {connection.limits.frame_max} that were offered"
         )
-    if channel_max > connection.policy.channel_max:
-        raise NotAllowed(f"channel_max={channel_max} is above the {connection.policy.channel_max} that were offered")
-    connection.frame_max = frame_max or connection.policy.frame_max
-    connection.channel_max = channel_max or connection.policy.channel_max
+    if channel_max > connection.limits.channel_max:
+        raise NotAllowed(f"channel_max={channel_max} is above the {connection.limits.channel_max} that were offered")
+    connection.frame_max = frame_max or connection.limits.frame_max
+    connection.channel_max = channel_max or connection.limits.channel_max
     connection.heartbeat_s = arg.number(args, "heartbeat")
     connection.state = OPEN
 

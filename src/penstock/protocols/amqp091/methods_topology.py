@@ -90,7 +90,7 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
             connection.exclusive[name] = queue
         for argument in queue.arguments:
             if argument in WITHOUT_EFFECT:
-                connection.hub.note_without_effect(argument)
+                connection.hub.log_without_effect(argument)
     connection.hub.deliver_first(queue)
     channel.broker.touch_queue(queue)
     channel.last_queue = queue.name

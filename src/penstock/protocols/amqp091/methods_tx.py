@@ -25,7 +25,7 @@ class ChannelTransaction(Transaction):
         self._asked += 1
         self._answers[self._asked] = answer
 
-    def tell(self, channel: Channel) -> None:
+    def on_result(self, channel: Channel) -> None:
         """Answer commits and rollbacks that have come to an end; one that was refused closes the channel instead."""
         for outcome in self.producer.confirms.take():
             if not outcome.confirmed:

@@ -31,14 +31,14 @@ def check_user_id_and_reply_to(channel: Channel, content: bytes) -> bytes:
     Raises PreconditionFailed (406) for a user_id that is not the connection's user, and where a direct reply is wanted
     and the channel does not consume any.
     """
-    place = _place(content, _USER_ID)
+    place = _position(content, _USER_ID)
     if place:
         user = content[place + 1 : place + 1 + content[place]].decode(errors="replace")
         if user != channel.connection.user:
             raise PreconditionFailed(
                 f"user_id property set to '{user}' but authenticated user was '{channel.connection.user}'"
             )
-    place = _place(content, _REPLY_TO)
+    place = _position(content, _REPLY_TO)
     wanted = encode_shortstr(REPLY_TO)
     if not place or content[place : place + len(wanted)] != wanted:
         return content
@@ -50,7 +50,7 @@ def check_user_id_and_reply_to(channel: Channel, content: bytes) -> bytes:
     return content[:3] + size.to_bytes(4, "big") + content[7:place] + own + content[place + len(wanted) :]
 
 
-def _place(content: bytes, wanted: i64) -> i64:
+def _position(content: bytes, wanted: i64) -> i64:
     """Return where a property begins in a content; 0 if it is not there."""
     pos: i64 = FLAGS_AT
     flags = flags_of(content)

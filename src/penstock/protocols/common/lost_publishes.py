@@ -54,7 +54,7 @@ class Losses:
         """Tell whether nothing more can be lost: no producer of the connection is left."""
         return self.origin is None or not self.origin.producers
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Say how many were lost why."""
         causes = [f"{count:,} {_WORDS[cause]}" for cause, count in self._by_cause.items()]
         return "; ".join([*causes, self._why] if self._why else causes)

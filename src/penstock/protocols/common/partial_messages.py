@@ -70,14 +70,14 @@ class PartialMessages:
 
     def connection_most(self) -> int:
         """Return how many bytes a connection may have: as the policy says, and always its largest message."""
-        policy = self._hub.policy
+        policy = self._hub.connection_limits
         return max(policy.arriving_bytes_max, policy.largest_arrival())
 
     def node_most(self) -> int:
         """Return how many bytes all connections may have: a part of the node's memory, and always one message."""
         memory = self._hub.broker.gates.memory
         share = NODE_BYTES if memory is None else int(memory.thresholds.capacity.bytes) // SHARE_OF_MEMORY
-        return max(share, self._hub.policy.largest_arrival())
+        return max(share, self._hub.connection_limits.largest_arrival())
 
     def _make_room(self, channel: Channel, size: i64) -> None:
         """Close channels of those that have the most until a piece fits. Raises ResourceError if that is its own."""

@@ -42,10 +42,10 @@ class PendingLogins:
 
     def enter(self, connection: Connection) -> None:
         """Count a new connection; where a bound is passed one is turned away, the new one or another."""
-        place = connection.peer.place
+        place = connection.peer.network
         there = self._places.setdefault(place, {})
         there[connection.number] = connection
-        policy = self._hub.policy
+        policy = self._hub.connection_limits
         if place != THIS_MACHINE:
             self._abroad += 1
         if len(there) > policy.handshakes_address_max:
@@ -58,7 +58,7 @@ class PendingLogins:
 
     def leave(self, connection: Connection) -> None:
         """Count a connection no longer: it has logged in, or is lost. Doing so again changes nothing."""
-        place = connection.peer.place
+        place = connection.peer.network
         there = self._places.get(place)
         if there is None or there.pop(connection.number, None) is None:
             return
@@ -91,4 +91,4 @@ class PendingLogins:
         self.leave(connection)
         self._turned_away.append(connection)
         line = f"[{connection.name()}] turned away: too many connections have not logged in ({bound})"
-        self._hub.note_refusal(SOCKET, line)
+        self._hub.log_refusal(SOCKET, line)

@@ -21,7 +21,7 @@ class Suppressed:
     """Refusals of a kind since its last line."""
 
     def __init__(self, now: float) -> None:
-        self.told_at: float = now
+        self.logged_at: float = now
         self.count: int = 0
         self.last: str = ""
 
@@ -47,7 +47,7 @@ class Refusals:
         lines: list[str] = []
         for kind in list(self._kinds):
             found = self._kinds[kind]
-            if now - found.told_at < APART_S:
+            if now - found.logged_at < APART_S:
                 continue
             if found.count == 0:
                 del self._kinds[kind]
@@ -55,5 +55,5 @@ class Refusals:
             more = f" (and {found.count - 1:,} more since the last such line)" if found.count > 1 else ""
             lines.append(found.last + more)
             found.count = 0
-            found.told_at = now
+            found.logged_at = now
         return lines

@@ -56,7 +56,7 @@ class SinglePublish(Producer):
 
         Raises NotFound (404), AccessRefused (403), ContentTooLarge (311), PreconditionFailed (406).
         """
-        most = self.hub.policy.message_bytes_max
+        most = self.hub.connection_limits.message_bytes_max
         if len(body) > most:
             raise ContentTooLarge(f"a message of {len(body)} bytes is larger than the {most} bytes that one may have")
         assert self.origin is not None
@@ -93,14 +93,14 @@ class SinglePublish(Producer):
 
     # What becomes of it
 
-    def tell_outcome(self) -> None:
+    def on_outcome(self) -> None:
         """Its confirmation, or its refusal, is known."""
         for outcome in self.confirms.take():
             if not outcome.confirmed and not self.refusal:
                 self.refusal = "the message was refused"
             self._finish()
 
-    def tell_error(self, error: BrokerError) -> None:
+    def on_error(self, error: BrokerError) -> None:
         """It can never go in."""
         self.refusal = str(error)
         self._finish()

@@ -77,7 +77,7 @@ class SlowedConnections:
         found.sort(key=_since)
         return found
 
-    def look(self, now: float) -> tuple[list[Wait], list[Wait]]:
+    def sample(self, now: float) -> tuple[list[Wait], list[Wait]]:
         """Judge all of them, about once a second; returns those that began to be slowed, and that ceased to be."""
         period = now - self._looked
         self._looked = now

@@ -68,8 +68,8 @@ async def channels(ask: ApiRequest) -> Response:
 async def channel(ask: ApiRequest) -> Response:
     """Show a channel."""
     for item in await collected(ask, "channels", None):
-        if item.name == ask.part("name") and isinstance(item.thing, Channel):
-            return one(ask, rabbitmq_json.channel_in_full(item.thing, ask.hub))
+        if item.name == ask.part("name") and isinstance(item.subject, Channel):
+            return one(ask, rabbitmq_json.channel_in_full(item.subject, ask.hub))
     raise not_found()
 
 
@@ -99,8 +99,8 @@ def _tell_everything(
 
 
 def _of(item: Item) -> Connection:
-    assert isinstance(item.thing, Connection)
-    return item.thing
+    assert isinstance(item.subject, Connection)
+    return item.subject
 
 
 def _connection(ask: ApiRequest) -> Connection:

@@ -54,7 +54,7 @@ class BoundedProtocol(H11Protocol):
         if self.admission.arrive(self):
             self.shell.hub.begin(self.loop.time())
             line = f"[http {self.host}] too many sockets on which nobody has logged in: the oldest was closed"
-            self.shell.hub.note_refusal(HTTP, line)
+            self.shell.hub.log_refusal(HTTP, line)
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`: a part of a request does not begin the time anew."""

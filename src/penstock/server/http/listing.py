@@ -167,7 +167,7 @@ async def _stream(ask: ApiRequest, items: list[Item], making: Making) -> AsyncIt
         texts = [
             json.dumps(chosen(ask, making(ask.hub, item)), separators=(",", ":"), ensure_ascii=False)
             for item in slice_
-            if not (isinstance(item.thing, Queue) and item.thing.deleted)
+            if not (isinstance(item.subject, Queue) and item.subject.deleted)
         ]
         if texts:
             yield (before + ",".join(texts)).encode()

@@ -21,7 +21,7 @@ from penstock.management.control_request import ControlRequest as Control
 from penstock.management.json_reader import JsonError, JsonReader
 from penstock.management.rabbitmq_json import Shape
 from penstock.management.vhost_admin import find_vhost
-from penstock.protocols.amqp091.connection_state import place_of
+from penstock.protocols.amqp091.connection_state import network_of
 from penstock.protocols.common.refusal_log import LOGIN
 from penstock.server.http.slices import Slices
 from penstock.server.transport import is_loopback
@@ -308,7 +308,7 @@ async def login(request: Request, hub: BrokerDriver) -> str:
         try:
             user, _, password = base64.b64decode(coded, validate=True).decode().partition(":")
         except ValueError:  # No ASCII, no base64, or no UTF-8 in it.
-            hub.note_refusal(LOGIN, f"[http {host}] login refused: the credentials cannot be read")
+            hub.log_refusal(LOGIN, f"[http {host}] login refused: the credentials cannot be read")
         else:
             refusal = await _refusal(hub, user, password, host, local)
             if not refusal:
@@ -318,7 +318,7 @@ async def login(request: Request, hub: BrokerDriver) -> str:
 
 async def _refusal(hub: BrokerDriver, user: str, password: str, host: str, local: bool) -> str:
     """Return why a login is refused, as late as `Backoff` wants it; "" if it is welcome."""
-    address = place_of(host, local)
+    address = network_of(host, local)
     refusal = hub.backoff.refusal(user, address)
     delay_s = 0.0
     if not refusal:
@@ -327,7 +327,7 @@ async def _refusal(hub: BrokerDriver, user: str, password: str, host: str, local
             hub.backoff.succeeded(user, address)
             return ""
         delay_s = hub.backoff.failed(user, address, hub.broker.now)
-    hub.note_refusal(LOGIN, f"[http {host}] login refused: {refusal}")
+    hub.log_refusal(LOGIN, f"[http {host}] login refused: {refusal}")
     if delay_s > 0:
         waiting = hub.backoff.wait(user, address)
         try:

@@ -166,7 +166,7 @@ async def unbind(ask: ApiRequest) -> Response:
     """Remove a binding, by its key."""
     ask.begin()
     item = _named(ask)
-    thing = item.thing
+    thing = item.subject
     if not isinstance(thing, Binding):
         raise AccessRefused("operation not permitted on the default exchange")
     ask.vhost().unbind(thing.source.name, thing.queue, thing.exchange, thing.key, thing.arguments)
@@ -196,7 +196,7 @@ def _between(ask: ApiRequest) -> list[Item]:
 def _named(ask: ApiRequest) -> Item:
     wanted = ask.part("key")
     for item in _between(ask):
-        thing = item.thing
+        thing = item.subject
         if isinstance(thing, Binding):
             key = rabbitmq_json.properties_key(thing.key, thing.arguments)
         else:
