@@ -43,7 +43,7 @@ PERSISTENT = PUBLISH + frame(2, 1, encode_header(BODY_OCTETS, Properties(deliver
 class Bench:
     """A broker with one publisher's and one consumer's connection, and a queue."""
 
-    hub: BrokerDriver = field(default_factory=lambda: make_hub())
+    driver: BrokerDriver = field(default_factory=lambda: make_driver())
     delivered: int = 0
     acknowledged: int = 0
     message: bytes = MESSAGE
@@ -60,10 +60,10 @@ class Bench:
     @property
     def queue(self) -> Queue:
         """The queue that everything goes through."""
-        return self.hub.broker.vhosts["/"].queues[QUEUE]
+        return self.driver.broker.vhosts["/"].queues[QUEUE]
 
     def _connect(self) -> Connection:
-        connection = self.hub.connect(Peer("127.0.0.1:1", True))
+        connection = self.driver.connect(Peer("127.0.0.1:1", True))
         self.feed(connection, b"AMQP\0\0\x09\x01")
         for method, args in (
             (spec.CONNECTION_START_OK, {"mechanism": "PLAIN", "response": plain_response("guest", "guest")}),
@@ -80,18 +80,18 @@ class Bench:
 
     def feed(self, connection: Connection, data: bytes) -> None:
         """Do what the event loop does when a connection has sent something."""
-        hub = self.hub
-        hub.begin(1.0)
+        driver = self.driver
+        driver.begin(1.0)
         connection.receive(data)
         self.turn()
 
     def turn(self) -> None:
         """Let everything go out that may, until nobody has more to say."""
-        hub = self.hub
+        driver = self.driver
         more = True
         while more:
-            more = hub.run_turn()
-            for connection in hub.take_pending_output():
+            more = driver.run_turn()
+            for connection in driver.take_pending_output():
                 connection.take_output()
                 if not connection.writable:
                     connection.drained()
@@ -101,7 +101,7 @@ class Bench:
 
     def write(self) -> bool:
         """Encode what a store would write now, and say that it is on the disk; tells whether there was any."""
-        journal = self.hub.broker.journal
+        journal = self.driver.broker.journal
         if journal is None or not journal.has_urgent():
             return False
         self.written += encode(journal, journal.take(), 0.0).size()
@@ -110,7 +110,7 @@ class Bench:
 
     def keep(self) -> None:
         """Make the queue a durable one of a broker with a store, and publish persistent messages from now on."""
-        self.hub.broker.journal = Journal(self.hub.broker.durable_changes, self.hub.broker.gates.disk)
+        self.driver.broker.journal = Journal(self.driver.broker.durable_changes, self.driver.broker.gates.disk)
         self.call(self.publisher, spec.QUEUE_DELETE, queue=QUEUE)
         arguments = {"capacity-bytes": CAPACITY}
         self.call(self.publisher, spec.QUEUE_DECLARE, queue=QUEUE, durable=True, arguments=arguments)
@@ -135,7 +135,7 @@ class Bench:
             self.call(self.consumer, spec.BASIC_ACK, delivery_tag=self.acknowledged, multiple=True)
 
 
-def make_hub() -> BrokerDriver:
+def make_driver() -> BrokerDriver:
     """Make a broker as `penstock serve` does, with defaults."""
     broker = Broker(Defaults())
     broker.add_vhost("/")

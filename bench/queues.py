@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import penstock
-from bench.hotpath import BATCH, PUBLISH, QUEUE, Bench, make_hub
+from bench.hotpath import BATCH, PUBLISH, QUEUE, Bench, make_driver
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame
 
@@ -68,7 +68,7 @@ def priorities(messages: int) -> tuple[float, float]:
 def expiring(messages: int, step_s: float) -> float:
     """Let messages expire that have all different times, looking at the clock so often; the longest turn in ms."""
     bench = Bench()
-    hub = bench.hub
+    driver = bench.driver
     times = list(range(2000, 2000 + messages))
     random.Random(1).shuffle(times)
     for at in range(0, messages, BATCH):
@@ -78,10 +78,10 @@ def expiring(messages: int, step_s: float) -> float:
     gc.collect()
     gc.freeze()  # As `penstock serve` does: what stays is no work for the collector.
     while bench.queue.messages:
-        now = max(now + step_s, hub.broker.next_deadline() or 0.0)
-        hub.begin(now)
+        now = max(now + step_s, driver.broker.next_deadline() or 0.0)
+        driver.begin(now)
         begun = time.perf_counter()
-        hub.run_turn()
+        driver.run_turn()
         longest = max(longest, time.perf_counter() - begun)
     gc.unfreeze()
     return longest * 1000
@@ -89,7 +89,7 @@ def expiring(messages: int, step_s: float) -> float:
 
 def idle(queues: int) -> float:
     """Declare queues that nobody uses; the octets of memory for each."""
-    vhost = make_hub().broker.vhosts["/"]
+    vhost = make_driver().broker.vhosts["/"]
     for number in range(queues // 100):
         vhost.declare_queue(f"before.{number}", {}, True, False, None, None)
     gc.collect()

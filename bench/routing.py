@@ -62,7 +62,7 @@ def prepared() -> Bench:
 
 def vhost_of(bench: Bench) -> VirtualHost:
     """Return the virtual host that everything is in."""
-    return bench.hub.broker.vhosts["/"]
+    return bench.driver.broker.vhosts["/"]
 
 
 def least(action: Callable[[], int]) -> float:

@@ -11,106 +11,106 @@ from penstock.management.flow_log_records import Recorder
 from penstock.management.why import answer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
-from tests.support.driven_connection import Dialogue, cut, make_hub, publish
+from tests.support.driven_connection import Dialogue, cut, make_driver, publish
 
 
 def declarations(count: int, name: str) -> bytes:
     return b"".join(method_frame(1, spec.QUEUE_DECLARE, queue=f"{name}{n}", no_wait=True) for n in range(count))
 
 
-def turn(hub: BrokerDriver) -> int:
+def turn(driver: BrokerDriver) -> int:
     """Make a turn as the shell does; returns the units of work that clients' input took."""
-    before = hub.broker.work.done
-    hub.scheduler.serve()
-    took = hub.broker.work.done - before
-    hub.run_turn()
-    hub.scheduler.begin_turn()
+    before = driver.broker.work.done
+    driver.scheduler.serve()
+    took = driver.broker.work.done - before
+    driver.run_turn()
+    driver.scheduler.begin_turn()
     return int(took)
 
 
 def test_a_thousand_declarations_in_one_read_are_acted_on_share_by_share() -> None:
-    hub = make_hub()
-    hog = Dialogue(hub)
-    queues = hub.broker.vhosts["/"].queues
-    hub.scheduler.receive(hog.connection, declarations(1000, "hog"))
+    driver = make_driver()
+    hog = Dialogue(driver)
+    queues = driver.broker.vhosts["/"].queues
+    driver.scheduler.receive(hog.connection, declarations(1000, "hog"))
     assert 0 < len(queues) <= SHARE // 16 + 1
     turns = 0
     while hog.connection.input_paused:
-        assert turn(hub) < TURN + 2 * SHARE
+        assert turn(driver) < TURN + 2 * SHARE
         turns += 1
     assert len(queues) == 1000
     assert turns >= 1
 
 
 def test_a_publish_overtakes_what_waits_of_another_connection() -> None:
-    hub = make_hub()
-    hogs, victim = [Dialogue(hub) for _ in range(20)], Dialogue(hub)
+    driver = make_driver()
+    hogs, victim = [Dialogue(driver) for _ in range(20)], Dialogue(driver)
     victim.declare("victim")
     for number, hog in enumerate(hogs):
-        hub.scheduler.receive(hog.connection, declarations(1000, f"hog{number}."))
+        driver.scheduler.receive(hog.connection, declarations(1000, f"hog{number}."))
     for _ in range(2):
-        turn(hub)
-    hub.scheduler.receive(victim.connection, publish("victim", b"now"))
-    queue = hub.broker.vhosts["/"].queues["victim"]
+        turn(driver)
+    driver.scheduler.receive(victim.connection, publish("victim", b"now"))
+    queue = driver.broker.vhosts["/"].queues["victim"]
     assert queue.messages == 1 or victim.connection.in_line
-    turn(hub)
+    turn(driver)
     assert queue.messages == 1
     assert all(hog.connection.input_paused for hog in hogs)
 
 
 def test_octets_that_wait_for_their_share_are_acted_on_in_the_order_in_which_they_came() -> None:
-    hub = make_hub()
-    hog, other = Dialogue(hub), Dialogue(hub)
+    driver = make_driver()
+    hog, other = Dialogue(driver), Dialogue(driver)
     hog.declare("q")
-    hub.broker.work.done += 2 * TURN  # The turn is used up.
+    driver.broker.work.done += 2 * TURN  # The turn is used up.
     for number in range(5):
-        hub.scheduler.receive(hog.connection, publish("q", b"%d" % number))
-    assert hub.broker.vhosts["/"].queues["q"].messages == 0
-    hub.scheduler.begin_turn()
-    turn(hub)
-    assert hub.broker.vhosts["/"].queues["q"].messages == 5
-    hub.scheduler.receive(
+        driver.scheduler.receive(hog.connection, publish("q", b"%d" % number))
+    assert driver.broker.vhosts["/"].queues["q"].messages == 0
+    driver.scheduler.begin_turn()
+    turn(driver)
+    assert driver.broker.vhosts["/"].queues["q"].messages == 5
+    driver.scheduler.receive(
         other.connection, method_frame(1, spec.BASIC_CONSUME, queue="q", consumer_tag="c", no_ack=True)
     )
-    turn(hub)
+    turn(driver)
     bodies = [payload for kind, _, payload in cut(other.connection.take_output()) if kind == spec.FRAME_BODY]
     assert bodies == [b"0", b"1", b"2", b"3", b"4"]
 
 
 def test_a_connection_that_begins_while_the_turn_is_used_up_is_greeted_in_a_later_one() -> None:
-    hub = make_hub()
-    opened = Dialogue(hub).connection
-    fresh = hub.connect(opened.peer)
-    hub.broker.work.done += 2 * TURN
-    hub.scheduler.receive(fresh, b"AMQP\x00")
-    hub.scheduler.receive(fresh, b"\x00\x09\x01")
+    driver = make_driver()
+    opened = Dialogue(driver).connection
+    fresh = driver.connect(opened.peer)
+    driver.broker.work.done += 2 * TURN
+    driver.scheduler.receive(fresh, b"AMQP\x00")
+    driver.scheduler.receive(fresh, b"\x00\x09\x01")
     assert fresh.take_output() == b""
-    hub.scheduler.begin_turn()
-    turn(hub)
+    driver.scheduler.begin_turn()
+    turn(driver)
     assert [kind for kind, _, _ in cut(fresh.take_output())] == [spec.FRAME_METHOD]
 
 
 def test_the_longest_turn_names_the_connection_that_cost_most() -> None:
-    hub = make_hub()
-    hog, other = Dialogue(hub), Dialogue(hub)
-    hub.scheduler.turn_times.end_turn(0.001, 1.0)
-    hub.scheduler.receive(other.connection, method_frame(1, spec.CONFIRM_SELECT))
-    hub.scheduler.receive(hog.connection, declarations(50, "q"))
-    hub.scheduler.turn_times.end_turn(0.004, 2.0)
-    hub.scheduler.turn_times.end_turn(0.002, 3.0)
-    longest = hub.scheduler.turn_times.longest
+    driver = make_driver()
+    hog, other = Dialogue(driver), Dialogue(driver)
+    driver.scheduler.turn_times.end_turn(0.001, 1.0)
+    driver.scheduler.receive(other.connection, method_frame(1, spec.CONFIRM_SELECT))
+    driver.scheduler.receive(hog.connection, declarations(50, "q"))
+    driver.scheduler.turn_times.end_turn(0.004, 2.0)
+    driver.scheduler.turn_times.end_turn(0.002, 3.0)
+    longest = driver.scheduler.turn_times.longest
     assert (longest.seconds, longest.connection) == (0.004, hog.connection.name())
     assert longest.work >= longest.connection_work >= 50 * 16
-    hub.scheduler.turn_times.end_turn(0.003, 500.0)
-    assert hub.scheduler.turn_times.recent().seconds == 0.003
-    assert hub.scheduler.turn_times.longest.seconds == 0.004
+    driver.scheduler.turn_times.end_turn(0.003, 500.0)
+    assert driver.scheduler.turn_times.recent().seconds == 0.003
+    assert driver.scheduler.turn_times.longest.seconds == 0.004
 
 
-def queues_of(hub: BrokerDriver, count: int) -> None:
-    vhost = hub.broker.vhosts["/"]
+def queues_of(driver: BrokerDriver, count: int) -> None:
+    vhost = driver.broker.vhosts["/"]
     for number in range(count):
         vhost.declare_queue(f"q{number}", {}, False, False, None, None)
-    hub.scheduler.begin_turn()
+    driver.scheduler.begin_turn()
 
 
 def request(operation: str, **fields: object) -> bytes:
@@ -120,107 +120,107 @@ def request(operation: str, **fields: object) -> bytes:
 
 
 def test_settings_for_twenty_thousand_queues_take_many_turns_and_nobody_waits_for_them() -> None:
-    hub = make_hub()
-    operator, victim = Dialogue(hub), Dialogue(hub)
+    driver = make_driver()
+    operator, victim = Dialogue(driver), Dialogue(driver)
     victim.declare("victim", capacity_messages=5)
-    queues_of(hub, 20_000)
+    queues_of(driver, 20_000)
     settings = {"scope": "queue", "pattern": "#", "settings": {"hold-deadline": 7}}
-    hub.scheduler.receive(operator.connection, request("settings.set", **settings) + publish("victim", b"after"))
+    driver.scheduler.receive(operator.connection, request("settings.set", **settings) + publish("victim", b"after"))
     turns = 0
-    victims = hub.broker.vhosts["/"].queues["victim"]
-    before = hub.broker.work.done
+    victims = driver.broker.vhosts["/"].queues["victim"]
+    before = driver.broker.work.done
     while operator.connection.busy:
-        hub.scheduler.receive(victim.connection, publish("victim", b"now") if turns < 3 else b"")
-        hub.scheduler.serve()
-        hub.run_turn()
-        hub.scheduler.begin_turn()
-        assert hub.broker.work.done - before < TURN + 2 * SHARE
-        before = hub.broker.work.done
+        driver.scheduler.receive(victim.connection, publish("victim", b"now") if turns < 3 else b"")
+        driver.scheduler.serve()
+        driver.run_turn()
+        driver.scheduler.begin_turn()
+        assert driver.broker.work.done - before < TURN + 2 * SHARE
+        before = driver.broker.work.done
         turns += 1
         assert victims.messages == min(turns, 3), "published while the settings were being applied"
     assert turns > 50
-    assert all(queue.settings.hold_deadline_s == 7 for queue in hub.broker.vhosts["/"].queues.values())
-    turn(hub)
+    assert all(queue.settings.hold_deadline_s == 7 for queue in driver.broker.vhosts["/"].queues.values())
+    turn(driver)
     assert victims.messages == 4, "what came after the request was acted on after it"
 
 
 def test_a_change_that_cannot_be_leaves_everything_as_it_was_also_what_was_declared_meanwhile() -> None:
-    hub = make_hub()
-    operator, other = Dialogue(hub), Dialogue(hub)
-    queues_of(hub, 2_000)
-    hub.broker.vhosts["/"].declare_queue("last", {"stop-messages": 50}, False, False, None, None)
+    driver = make_driver()
+    operator, other = Dialogue(driver), Dialogue(driver)
+    queues_of(driver, 2_000)
+    driver.broker.vhosts["/"].declare_queue("last", {"stop-messages": 50}, False, False, None, None)
     settings = {"scope": "queue", "pattern": "#", "settings": {"capacity-messages": 10}}
-    hub.scheduler.receive(operator.connection, request("settings.set", **settings))
-    turn(hub)
+    driver.scheduler.receive(operator.connection, request("settings.set", **settings))
+    turn(driver)
     other.connection.receive(declarations(1, "meanwhile"))
-    queues = hub.broker.vhosts["/"].queues
+    queues = driver.broker.vhosts["/"].queues
     assert queues["meanwhile0"].thresholds.capacity.messages == 10
     while operator.connection.busy:
-        turn(hub)
+        turn(driver)
     assert {queue.thresholds.capacity.messages for queue in queues.values()} == {UNLIMITED}
     assert queues["last"].thresholds.stop.messages == 50
 
 
 def test_a_connection_that_ends_while_its_settings_are_applied_leaves_them_in_effect() -> None:
-    hub = make_hub()
-    operator = Dialogue(hub)
-    queues_of(hub, 2_000)
+    driver = make_driver()
+    operator = Dialogue(driver)
+    queues_of(driver, 2_000)
     settings = {"scope": "queue", "pattern": "#", "settings": {"hold-deadline": 7}}
-    hub.scheduler.receive(operator.connection, request("settings.set", **settings))
-    turn(hub)
-    hub.disconnect(operator.connection)
-    while hub.run_turn():
-        hub.scheduler.begin_turn()
-    assert {queue.settings.hold_deadline_s for queue in hub.broker.vhosts["/"].queues.values()} == {7}
+    driver.scheduler.receive(operator.connection, request("settings.set", **settings))
+    turn(driver)
+    driver.disconnect(operator.connection)
+    while driver.run_turn():
+        driver.scheduler.begin_turn()
+    assert {queue.settings.hold_deadline_s for queue in driver.broker.vhosts["/"].queues.values()} == {7}
 
 
 def test_a_connection_whose_input_waits_most_of_the_time_is_told_of_as_slowed_by_its_own_work() -> None:
-    hub = make_hub()
-    hub.recorder = Recorder(hub.broker)
-    hog, quiet = Dialogue(hub), Dialogue(hub)
-    hub.begin(1.0)
-    hub.tick()
-    hub.take_log_lines()
-    hub.scheduler.receive(hog.connection, declarations(3000, "q"))
-    hub.scheduler.receive(quiet.connection, declarations(1, "other"))
-    hub.begin(2.0)
-    hub.tick()
-    told = [note for note in hub.take_log_lines() if note.fields.get("kind") == "work"]
+    driver = make_driver()
+    driver.recorder = Recorder(driver.broker)
+    hog, quiet = Dialogue(driver), Dialogue(driver)
+    driver.begin(1.0)
+    driver.tick()
+    driver.take_log_lines()
+    driver.scheduler.receive(hog.connection, declarations(3000, "q"))
+    driver.scheduler.receive(quiet.connection, declarations(1, "other"))
+    driver.begin(2.0)
+    driver.tick()
+    told = [note for note in driver.take_log_lines() if note.fields.get("kind") == "work"]
     assert [note.fields["gate"] for note in told] == [hog.connection.name()]
     assert "PST-1016 : Slowed By Its Own Work" in told[0].text
-    said = why(hub, quiet, connection=str(hog.connection.number))
+    said = why(driver, quiet, connection=str(hog.connection.number))
     assert said[0].startswith(f"{hog.connection.name()} is slowed 1.0 s by its own work")
-    assert not any("own work" in line for line in why(hub, hog, connection=str(quiet.connection.number)))
-    (everything,) = why(hub, quiet)
+    assert not any("own work" in line for line in why(driver, hog, connection=str(quiet.connection.number)))
+    (everything,) = why(driver, quiet)
     assert everything == said[0]
     while hog.connection.input_paused:
-        turn(hub)
+        turn(driver)
     for now in (3.0, 4.0):
-        hub.begin(now)
-        hub.tick()
-    assert [note.fields["id"] for note in hub.take_log_lines() if note.fields.get("kind") == "work"] == ["PST-1017"]
-    events = [(record["event"], record["id"]) for record in hub.take_records() if record.get("kind") == "work"]
+        driver.begin(now)
+        driver.tick()
+    assert [note.fields["id"] for note in driver.take_log_lines() if note.fields.get("kind") == "work"] == ["PST-1017"]
+    events = [(record["event"], record["id"]) for record in driver.take_records() if record.get("kind") == "work"]
     assert events == [("blocked", "PST-1016"), ("unblocked", "PST-1017")]
 
 
-def why(hub: BrokerDriver, asker: Dialogue, **subject: str) -> list[str]:
-    vhost = hub.broker.vhosts["/"]
+def why(driver: BrokerDriver, asker: Dialogue, **subject: str) -> list[str]:
+    vhost = driver.broker.vhosts["/"]
     request = ControlRequest(vhost, asker.connection, None, None, json.dumps(subject).encode())
-    answered = answer(request, hub) if subject else finish(of_everything_steps(hub, vhost.name))
+    answered = answer(request, driver) if subject else finish(of_everything_steps(driver, vhost.name))
     sentences = answered["sentences"]
     assert isinstance(sentences, list)
     return sentences
 
 
 def test_who_is_gone_is_not_slowed_any_more() -> None:
-    hub = make_hub()
-    hog = Dialogue(hub)
-    hub.begin(1.0)
-    hub.tick()
-    hub.scheduler.receive(hog.connection, declarations(3000, "q"))
-    hub.begin(2.0)
-    hub.tick()
-    assert hub.scheduler.slowed.slowed()
-    hub.disconnect(hog.connection)
-    assert not hub.scheduler.slowed.slowed()
-    assert not turn(hub), "what a connection left unread is not acted on when its socket is gone"
+    driver = make_driver()
+    hog = Dialogue(driver)
+    driver.begin(1.0)
+    driver.tick()
+    driver.scheduler.receive(hog.connection, declarations(3000, "q"))
+    driver.begin(2.0)
+    driver.tick()
+    assert driver.scheduler.slowed.slowed()
+    driver.disconnect(hog.connection)
+    assert not driver.scheduler.slowed.slowed()
+    assert not turn(driver), "what a connection left unread is not acted on when its socket is gone"

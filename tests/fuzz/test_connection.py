@@ -19,7 +19,7 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from penstock.wire.amqp091.spec import PROTOCOL_HEADER
 from penstock.wire.sasl import plain_response
-from tests.support.driven_connection import cut, make_hub
+from tests.support.driven_connection import cut, make_driver
 from tests.support.nearly_amqp import Octets
 
 INPUTS = int(os.environ.get("PENSTOCK_FUZZ_INPUTS", "12000"))
@@ -35,8 +35,8 @@ CLIENTS = 4
 class Client:
     """One connection, what it has been told to close, and input that was cut in the middle."""
 
-    def __init__(self, hub: BrokerDriver, octets: Octets) -> None:
-        self.connection: Connection = hub.connect(Peer("127.0.0.1:1", True))
+    def __init__(self, driver: BrokerDriver, octets: Octets) -> None:
+        self.connection: Connection = driver.connect(Peer("127.0.0.1:1", True))
         self.octets = octets
         self.answers: list[bytes] = []
         self.tags: dict[int, list[int]] = {}
@@ -92,7 +92,7 @@ class World:
 
     def __init__(self, seed: object) -> None:
         self.octets = Octets(seed)
-        self.hub = make_hub()
+        self.driver = make_driver()
         self.clients: list[Client] = []
         self.now = 0.0
 
@@ -100,9 +100,9 @@ class World:
         """One input."""
         chance = self.octets.chance
         self.now += chance.choice((0.0, 0.001, 0.1, 5.0))
-        self.hub.begin(self.now)
+        self.driver.begin(self.now)
         if len(self.clients) < CLIENTS:
-            self.clients.append(Client(self.hub, self.octets))
+            self.clients.append(Client(self.driver, self.octets))
         client = chance.choice(self.clients)
         connection = client.connection
         connection.receive(client.next_input())
@@ -113,7 +113,7 @@ class World:
     def turn(self) -> None:
         """Let everybody go on who may, and read all that is written."""
         for _ in range(TURNS):
-            more = self.hub.run_turn()
+            more = self.driver.run_turn()
             for client in self.clients:
                 connection = client.connection
                 client.hear(connection.take_output())
@@ -127,9 +127,9 @@ class World:
                 break
         else:
             raise AssertionError(f"there is always more to do after {TURNS} turns")
-        self.hub.take_pending_output()
-        self.hub.notifier.take_unblocked()
-        self.hub.take_log_lines()
+        self.driver.take_pending_output()
+        self.driver.notifier.take_unblocked()
+        self.driver.take_log_lines()
 
     def leave(self, client: Client) -> None:
         """A client goes away, in good order or not."""
@@ -137,12 +137,12 @@ class World:
             client.connection.receive(method_frame(0, spec.CONNECTION_CLOSE))
             self.turn()
         self.clients.remove(client)
-        self.hub.disconnect(client.connection)
+        self.driver.disconnect(client.connection)
         self.turn()
 
     def end(self) -> None:
         """Everybody goes away, what stays is deleted, time passes: nothing may be left."""
-        hub, broker = self.hub, self.hub.broker
+        driver, broker = self.driver, self.driver.broker
         for client in list(self.clients):
             self.leave(client)
         for vhost in broker.vhosts.values():
@@ -160,13 +160,13 @@ class World:
                     vhost.delete_exchange(exchange.name, False)
         for _ in range(3):
             self.now += 10_000
-            hub.begin(self.now)
-            hub.tick()
+            driver.begin(self.now)
+            driver.tick()
             self.turn()
-        assert not hub.connections
+        assert not driver.connections
         assert not broker.gates.connections
         assert broker.closed_session_budget.bytes == 0
-        assert hub.next_deadline() is None
+        assert driver.next_deadline() is None
 
 
 def objects() -> int:

@@ -45,7 +45,7 @@ def test_who_is_blocked_longest_comes_first_and_each_gate_once() -> None:
         "queue later has no consumer",
         "advice: start a consumer of queue later, or drop its messages (`penstock purge later`)",
     ]
-    gates = asked(scene.hub)["gates"]
+    gates = asked(scene.driver)["gates"]
     assert [(gate["name"], gate["blocked"], gate["blocked_for_s"]) for gate in gates] == [
         ("late", 3, 5.0),
         ("later", 1, 2.0),
@@ -57,14 +57,14 @@ def test_where_nobody_is_blocked_it_says_so() -> None:
     scene = Scene()
     scene.join().declare("orders", **GATED)
     assert scene.ask() == ["nobody is blocked"]
-    assert asked(scene.hub)["gates"] == []
+    assert asked(scene.driver)["gates"] == []
 
 
 def test_an_answer_has_so_many_gates_and_counts_the_others() -> None:
     scene = Scene()
     for number in range(GATES_TOLD + 3):
         filled(scene, f"q{number:02}")
-    answer = asked(scene.hub)
+    answer = asked(scene.driver)
     assert [gate["name"] for gate in answer["gates"]] == [f"q{number:02}" for number in range(GATES_TOLD)]
     assert (answer["more_gates"], answer["sentences"][-1]) == (3, "and 3 more gates block somebody")
 
@@ -73,20 +73,20 @@ def test_an_answer_counts_as_work() -> None:
     scene = Scene()
     for number in range(5):
         filled(scene, f"q{number}")
-    before = scene.hub.broker.work.done
-    finish(blocked_overview.of_everything_steps(scene.hub, "/"))
-    assert scene.hub.broker.work.done - before >= 5 * blocked_overview.GATE_WORK
+    before = scene.driver.broker.work.done
+    finish(blocked_overview.of_everything_steps(scene.driver, "/"))
+    assert scene.driver.broker.work.done - before >= 5 * blocked_overview.GATE_WORK
 
 
 def test_an_answer_about_many_producers_takes_several_turns_and_leaves_out_who_went_meanwhile() -> None:
     scene = Scene()
     gone = filled(scene, "a")
     filled(scene, "b")
-    work = scene.hub.broker.work
-    steps = blocked_overview.of_everything_steps(scene.hub, "/")
+    work = scene.driver.broker.work
+    steps = blocked_overview.of_everything_steps(scene.driver, "/")
     work.limit = work.done + 1
     next(steps)
-    scene.hub.disconnect(gone.connection)
+    scene.driver.disconnect(gone.connection)
     turns = 1
     while True:
         work.limit = work.done + 1
@@ -98,7 +98,7 @@ def test_an_answer_about_many_producers_takes_several_turns_and_leaves_out_who_w
         turns += 1
     assert turns > 1
     assert [gate["name"] for gate in answer["gates"]] == ["b"]
-    queue = scene.hub.broker.vhosts["/"].queues["a"]
+    queue = scene.driver.broker.vhosts["/"].queues["a"]
     assert not queue.gate.stats.blocks, "the book has nothing about a producer that has gone"
 
 
@@ -147,7 +147,7 @@ def test_what_the_operator_holds_is_let_go_by_the_command_that_is_advised(scope:
 
 def test_a_sum_over_queues_is_advised_about_as_such() -> None:
     scene = Scene()
-    broker = scene.hub.broker
+    broker = scene.driver.broker
     thresholds = Thresholds(Level(UNLIMITED, 2000), Level(UNLIMITED, 900), Level(UNLIMITED, 500))
     broker.gates.set_vhost_limit(broker.vhosts["/"], thresholds)
     producer = scene.join()
@@ -166,12 +166,12 @@ def test_dead_letters_that_wait_are_among_those_who_are_blocked() -> None:
     producer.declare("work", message_ttl=0, dead_letter_exchange="", dead_letter_routing_key="graves")
     producer.say(publish("work", b"one") + publish("work", b"two"))
     scene.at(101.0)
-    (gate,) = asked(scene.hub)["gates"]
+    (gate,) = asked(scene.driver)["gates"]
     assert (gate["name"], gate["blocked"], gate["longest"]) == ("graves", 1, "vh(/)/qu(work)/dead-letters")
 
 
 def test_advice_for_a_queue_elsewhere_names_its_virtual_host() -> None:
     scene = Scene()
     filled(scene, "orders")
-    answer = finish(blocked_overview.of_everything_steps(scene.hub, "staging"))
+    answer = finish(blocked_overview.of_everything_steps(scene.driver, "staging"))
     assert str(answer["sentences"]).count("advice, in vhost /: start a consumer of queue orders") == 1

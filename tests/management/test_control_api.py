@@ -18,7 +18,7 @@ from penstock.management.totals import totals_steps
 from penstock.protocols.amqp091.content_frames import body_of
 from penstock.setting_names import read_settings
 from penstock.wire.amqp091.codec import Properties
-from tests.support.driven_connection import Dialogue, make_hub, publish
+from tests.support.driven_connection import Dialogue, make_driver, publish
 
 MANY = 3_000
 MOST_A_STEP = 300
@@ -26,17 +26,17 @@ MOST_A_STEP = 300
 
 
 def with_queues() -> BrokerDriver:
-    hub = make_hub()
+    driver = make_driver()
     for number in range(MANY):
-        hub.broker.vhosts["/"].declare_queue(f"q{number}", {}, False, False, None, None)
-    return hub
+        driver.broker.vhosts["/"].declare_queue(f"q{number}", {}, False, False, None, None)
+    return driver
 
 
 def with_patterns() -> BrokerDriver:
-    hub = make_hub()
+    driver = make_driver()
     said = [("queue", f"p{n}.#", read_settings("queue", f"p{n}.#", {"hold-deadline": 5})) for n in range(MANY)]
-    changes.set_all(hub.broker, said)
-    return hub
+    changes.set_all(driver.broker, said)
+    return driver
 
 
 def request(operation: str, **fields: object) -> bytes:
@@ -44,30 +44,30 @@ def request(operation: str, **fields: object) -> bytes:
     return publish(operation, json.dumps(fields).encode(), properties=properties, exchange="penstock.control")
 
 
-def answers(hub: BrokerDriver) -> list[Any]:
+def answers(driver: BrokerDriver) -> list[Any]:
     """Return the answers so far."""
-    queue = hub.broker.vhosts["/"].queues["answers"]
+    queue = driver.broker.vhosts["/"].queues["answers"]
     return [json.loads(body_of(message.content)) for message in queue.ready_queue.messages()]
 
 
-def turns_until_answered(hub: BrokerDriver, data: bytes) -> list[int]:
+def turns_until_answered(driver: BrokerDriver, data: bytes) -> list[int]:
     """Ask; return the units of work that each turn took which told something."""
-    hub.broker.vhosts["/"].declare_queue("answers", {}, False, False, None, None)
-    client = Dialogue(hub)
-    hub.scheduler.begin_turn()
-    hub.scheduler.receive(client.connection, data)
+    driver.broker.vhosts["/"].declare_queue("answers", {}, False, False, None, None)
+    client = Dialogue(driver)
+    driver.scheduler.begin_turn()
+    driver.scheduler.receive(client.connection, data)
     found: list[int] = []
-    while not answers(hub):
+    while not answers(driver):
         assert client.connection.busy
-        before = int(hub.broker.work.done)
-        hub.run_turn()
-        found.append(int(hub.broker.work.done) - before)
+        before = int(driver.broker.work.done)
+        driver.run_turn()
+        found.append(int(driver.broker.work.done) - before)
     return found
 
 
-def costs(hub: BrokerDriver, steps: Steps[Any]) -> tuple[list[int], Any]:
+def costs(driver: BrokerDriver, steps: Steps[Any]) -> tuple[list[int], Any]:
     """Do steps a share a turn; return the units of each turn, and what came of it."""
-    work = hub.broker.work
+    work = driver.broker.work
     found: list[int] = []
     while True:
         before = int(work.done)
@@ -91,32 +91,32 @@ def costs(hub: BrokerDriver, steps: Steps[Any]) -> tuple[list[int], Any]:
 def test_an_answer_of_very_many_things_is_made_a_share_a_turn(
     make: Callable[[], BrokerDriver], operation: str, fields: dict[str, object], least: int
 ) -> None:
-    hub = make()
-    turns = turns_until_answered(hub, request(operation, **fields))
+    driver = make()
+    turns = turns_until_answered(driver, request(operation, **fields))
     assert len(turns) >= least
     assert max(turns) <= SHARE + MOST_A_STEP
 
 
 def test_settings_of_all_patterns_are_told_whole() -> None:
-    hub = with_patterns()
-    turns_until_answered(hub, request("settings.list"))
-    (answer,) = answers(hub)
+    driver = with_patterns()
+    turns_until_answered(driver, request("settings.list"))
+    (answer,) = answers(driver)
     assert [entry["pattern"] for entry in answer["settings"]] == sorted(f"p{number}.#" for number in range(MANY))
 
 
 def test_who_asks_for_the_status_does_not_wait_for_a_change_of_thousands_of_queues() -> None:
-    hub = with_queues()
+    driver = with_queues()
     change = request("settings.set", scope="queue", pattern="#", settings={"hold-deadline": 7})
-    hub.broker.vhosts["/"].declare_queue("answers", {}, False, False, None, None)
-    first, second = Dialogue(hub), Dialogue(hub)
-    hub.scheduler.begin_turn()
-    hub.scheduler.receive(first.connection, change)
-    hub.scheduler.receive(second.connection, request("status"))
-    while not answers(hub):
+    driver.broker.vhosts["/"].declare_queue("answers", {}, False, False, None, None)
+    first, second = Dialogue(driver), Dialogue(driver)
+    driver.scheduler.begin_turn()
+    driver.scheduler.receive(first.connection, change)
+    driver.scheduler.receive(second.connection, request("status"))
+    while not answers(driver):
         assert first.connection.busy
         assert second.connection.busy
-        hub.run_turn()
-    assert "turns" in answers(hub)[0]
+        driver.run_turn()
+    assert "turns" in answers(driver)[0]
 
 
 def test_an_answer_in_steps_is_the_text_of_the_answer_at_once() -> None:
@@ -125,26 +125,26 @@ def test_an_answer_in_steps_is_the_text_of_the_answer_at_once() -> None:
 
 
 def test_consumers_are_found_among_thousands_of_queues_a_share_a_turn() -> None:
-    hub = make_hub()
-    vhost = hub.broker.vhosts["/"]
-    channel = Dialogue(hub).connection.channels[1]
+    driver = make_driver()
+    vhost = driver.broker.vhosts["/"]
+    channel = Dialogue(driver).connection.channels[1]
     for number in range(MANY):
         queue = vhost.declare_queue(f"q{number}", {}, False, False, None, None)
         if number % 100 == 0:
-            hub.broker.consume(channel, Consumer(f"c{number}", channel, queue, False, False, 0))
-    hub.broker.work.limit = 0
-    passes = sum(1 for _ in consumers_steps(hub, None, 0, 1000))
+            driver.broker.consume(channel, Consumer(f"c{number}", channel, queue, False, False, 0))
+    driver.broker.work.limit = 0
+    passes = sum(1 for _ in consumers_steps(driver, None, 0, 1000))
     assert passes >= MANY // 500
-    assert window(hub, "consumers", None, 0, 1000).total == MANY // 100
+    assert window(driver, "consumers", None, 0, 1000).total == MANY // 100
 
 
 def test_what_the_overview_sums_up_is_counted_a_share_a_turn() -> None:
-    hub = make_hub()
+    driver = make_driver()
     for number in range(40):
-        vhost = hub.broker.add_vhost(f"v{number}")
+        vhost = driver.broker.add_vhost(f"v{number}")
         for each in range(1500):
             vhost.declare_queue(f"q{each}", {}, False, False, None, None)
-    turns, totals = costs(hub, totals_steps(hub))
+    turns, totals = costs(driver, totals_steps(driver))
     assert len(turns) >= 2
     assert max(turns) <= SHARE + MOST_A_STEP
     assert totals["object_totals"]["queues"] == 60_000

@@ -7,31 +7,31 @@ import pytest
 from penstock.driver.driver import BrokerDriver
 from penstock.management import definitions_export
 from penstock.management.listing import KINDS, window
-from tests.support.driven_connection import Dialogue, make_hub
+from tests.support.driven_connection import Dialogue, make_driver
 
 
 @pytest.fixture
-def hub() -> BrokerDriver:
-    hub = make_hub()
-    other = hub.broker.add_vhost("other")
-    for vhost, count in ((hub.broker.vhosts["/"], 7), (other, 5)):
+def driver() -> BrokerDriver:
+    driver = make_driver()
+    other = driver.broker.add_vhost("other")
+    for vhost, count in ((driver.broker.vhosts["/"], 7), (other, 5)):
         vhost.declare_exchange("x", "topic", {}, False, False, False)
         for number in range(count):
             queue = vhost.declare_queue(f"q{number}", {}, False, False, None, None)
             vhost.bind("x", queue, None, str(number), {})
     for _ in range(3):
-        Dialogue(hub)
-    return hub
+        Dialogue(driver)
+    return driver
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
-def test_windows_one_after_the_other_are_the_whole_list(hub: BrokerDriver, kind: str, size: int) -> None:
-    whole = window(hub, kind, None, 0, 1000)
+def test_windows_one_after_the_other_are_the_whole_list(driver: BrokerDriver, kind: str, size: int) -> None:
+    whole = window(driver, kind, None, 0, 1000)
     found = []
     after: int | None = 0
     while after is not None:
-        part = window(hub, kind, None, after, size)
+        part = window(driver, kind, None, after, size)
         assert part.total == whole.total
         found += part.items
         after = part.end()
@@ -41,24 +41,24 @@ def test_windows_one_after_the_other_are_the_whole_list(hub: BrokerDriver, kind:
     assert len(found) == whole.total
 
 
-def test_a_list_of_one_virtual_host_has_its_own_things(hub: BrokerDriver) -> None:
-    other = hub.broker.vhosts["other"]
-    assert [item.name for item in window(hub, "queues", other, 0, 99).items] == [f"q{number}" for number in range(5)]
-    assert window(hub, "bindings", other, 0, 1).total == 5 + 5
-    assert window(hub, "connections", other, 0, 99).total == 0
-    assert window(hub, "channels", hub.broker.vhosts["/"], 0, 99).total == 3
+def test_a_list_of_one_virtual_host_has_its_own_things(driver: BrokerDriver) -> None:
+    other = driver.broker.vhosts["other"]
+    assert [item.name for item in window(driver, "queues", other, 0, 99).items] == [f"q{number}" for number in range(5)]
+    assert window(driver, "bindings", other, 0, 1).total == 5 + 5
+    assert window(driver, "connections", other, 0, 99).total == 0
+    assert window(driver, "channels", driver.broker.vhosts["/"], 0, 99).total == 3
 
 
-def test_an_export_leaves_out_what_is_predeclared_or_exclusive_wherever_a_window_ends(hub: BrokerDriver) -> None:
-    vhost = hub.broker.vhosts["/"]
-    owner = Dialogue(hub).connection
+def test_an_export_leaves_out_what_is_predeclared_or_exclusive_wherever_a_window_ends(driver: BrokerDriver) -> None:
+    vhost = driver.broker.vhosts["/"]
+    owner = Dialogue(driver).connection
     vhost.bind("x", vhost.declare_queue("own", {}, False, False, owner, None), None, "k", {})
     for section, count in (("queues", 12), ("exchanges", 2), ("bindings", 12), ("vhosts", 2), ("policies", 0)):
         for size in (1, 3, 1000):
             found = []
             after: int | None = 0
             while after is not None:
-                part = definitions_export.window(hub, section, None, after, size)
+                part = definitions_export.window(driver, section, None, after, size)
                 found += definitions_export.exported(part.items, True)
                 after = part.end()
             assert len(found) == count, (section, size)

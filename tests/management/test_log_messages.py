@@ -23,7 +23,7 @@ from penstock.management.gate_descriptions import text_of
 from penstock.management.log_messages import LogLine
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
-from tests.support.driven_connection import Dialogue, make_hub, publish
+from tests.support.driven_connection import Dialogue, make_driver, publish
 
 GATED = {"capacity_messages": 5, "stop_messages": 3, "resume_messages": 1}
 BOUNDED = Thresholds(Level(10, 1000), Level(8, 800), Level(7, 700))
@@ -40,17 +40,17 @@ OPERATIONS = st.tuples(st.sampled_from(WHAT), st.integers(0, 2), st.sampled_from
 """What happens, to which producer (or how often, or how long), and where."""
 
 
-def texts(hub: BrokerDriver) -> list[str]:
-    return [note.text for note in hub.take_log_lines()]
+def texts(driver: BrokerDriver) -> list[str]:
+    return [note.text for note in driver.take_log_lines()]
 
 
 class Play:
     """Three producers, two queues and a fan-out to both; every line that is told, in order."""
 
     def __init__(self) -> None:
-        self.hub = make_hub()
+        self.driver = make_driver()
         self.now = 0.0
-        self.user = Dialogue(self.hub)
+        self.user = Dialogue(self.driver)
         self.producers = [self.join(), self.join(), self.join()]
         self.crossings: dict[str, int] = defaultdict(int)
         for queue in QUEUES:
@@ -58,7 +58,7 @@ class Play:
         self.lines: list[str] = []
 
     def join(self) -> Dialogue:
-        peer = Dialogue(self.hub)
+        peer = Dialogue(self.driver)
         peer.confirm()
         return peer
 
@@ -73,13 +73,13 @@ class Play:
             self.now += 10 * number
             self.user.listen(self.now)
         elif what == "leave":
-            self.hub.disconnect(self.producers[number].connection)
+            self.driver.disconnect(self.producers[number].connection)
             self.producers[number] = self.join()
         else:
             for queue in QUEUES if where == "both" else (where,):
                 self._empty(what, number, queue)
         self.user.listen()
-        self.lines += texts(self.hub)
+        self.lines += texts(self.driver)
 
     def _empty(self, what: str, number: int, queue: str) -> None:
         if what == "get":
@@ -93,7 +93,7 @@ class Play:
             self.declare(queue)
 
     def closings(self, queue: str) -> int:
-        return self.hub.broker.vhosts["/"].queues[queue].gate.stats.transitions
+        return self.driver.broker.vhosts["/"].queues[queue].gate.stats.transitions
 
 
 @given(st.lists(OPERATIONS, min_size=50, max_size=150))
@@ -132,11 +132,11 @@ def test_a_channel_that_two_gates_block_is_told_of_once() -> None:
 
 
 def test_a_client_that_stops_and_starts_its_deliveries_is_told_of_once_each() -> None:
-    hub = make_hub()
-    peer = Dialogue(hub)
+    driver = make_driver()
+    peer = Dialogue(driver)
     for active in (False, False, True, True, False):
         assert peer.names(method_frame(1, spec.CHANNEL_FLOW, active=active)) == ["channel.flow-ok"]
-    told = texts(hub)
+    told = texts(driver)
     assert [line.partition("] ")[2] for line in told] == [
         "CHN-1002 : Flow Stopped",
         "CHN-1002 : Flow Started",
@@ -150,7 +150,7 @@ def test_a_line_carries_what_it_says_as_fields_that_logging_takes() -> None:
     notes: list[LogLine] = []
     for _ in range(4):
         play.producers[0].say(publish("orders", b"x"))
-        notes += play.hub.take_log_lines()
+        notes += play.driver.take_log_lines()
     closed, blocked = notes
     gate = {"kind": "queue", "gate": "orders", "vhost": "/", "queue": "orders"}
     assert closed.fields == {"id": "QUE-1003", **gate, "messages": 4, "bytes": 972}
@@ -163,17 +163,17 @@ def test_a_line_carries_what_it_says_as_fields_that_logging_takes() -> None:
 
 
 def test_losses_are_told_once_a_second_and_every_one_is_counted() -> None:
-    hub = make_hub()
-    peer = Dialogue(hub)
+    driver = make_driver()
+    peer = Dialogue(driver)
     peer.declare("ring", capacity_messages=2, overflow="drop-head")
     peer.declare("short", capacity_messages=1, overflow="reject")
     for count in (1000, 500):
         for queue in ("ring", "short"):
             peer.say(b"".join(publish(queue, b"x") for _ in range(count)))
-        assert texts(hub) == []
-        hub.tick()
+        assert texts(driver) == []
+        driver.tick()
         refused = count - (1 if count == 1000 else 0)
-        assert sorted(texts(hub)) == [
+        assert sorted(texts(driver)) == [
             f"[con:1(guest@127.0.0.1:1/)/ch:1] PST-1015 : Publishes Refused : {refused:,} messages, "
             f"{refused * 243:,} bytes : queue 'short' holds 1 message, 243 bytes; its capacity is 1 message and its "
             "overflow policy reject",
@@ -182,28 +182,28 @@ def test_losses_are_told_once_a_second_and_every_one_is_counted() -> None:
             f"[vh(/)/qu(short)] QUE-1005 : Dropped : {refused:,} messages, "
             "Depth : 243 bytes, 1 messages, Capacity : -1 bytes, 1 messages",
         ]
-        hub.tick()
-        assert texts(hub) == []
+        driver.tick()
+        assert texts(driver) == []
     peer.say(publish("ring", b"x") + method_frame(1, spec.QUEUE_DELETE, queue="ring"))
-    hub.tick()
-    assert texts(hub) == [
+    driver.tick()
+    assert texts(driver) == [
         "[vh(/)/qu(ring)] QUE-1005 : Dropped : 1 messages, Depth : 0 bytes, 0 messages, Capacity : -1 bytes, 2 messages"
     ], "a queue that is gone has not taken its count along"
 
 
 def gates() -> dict[str, Gate]:
     """A gate of each kind that is no queue's, closed at second 10."""
-    hub, turns = make_hub(), Turns(make_hub().broker.timers)
+    driver, turns = make_driver(), Turns(make_driver().broker.timers)
     vhost, memory = SharedLimit("vhost", "sales", BOUNDED, turns), SharedLimit("memory", "of the node", BOUNDED, turns)
     memory.reserve = 128
     for pool in (vhost, memory):
         pool.messages, pool.bytes = 9, 900
     address = AddressDepth("orders", BOUNDED, turns)
     address.messages, address.bytes = 9, 900
-    rate = RateGate("user guest", turns, hub.broker.timers)
+    rate = RateGate("user guest", turns, driver.broker.timers)
     rate.messages = TokenBucket(2.0, 1.0)
     rate.messages.take(1, 10.0)
-    operator = hub.broker.gates.block("user", "", "guest", "upgrade at noon").gate
+    operator = driver.broker.gates.block("user", "", "guest", "upgrade at noon").gate
     made = {
         gate.kind: gate for gate in (vhost.gate, memory.gate, address.gate, rate.gate, operator, Gate("new", "n", []))
     }

@@ -9,7 +9,7 @@ from penstock.management.refused_publishes import KEPT, TOLD
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, Properties, decode_method, encode_header, frame, method_frame
 from tests.management.test_why import asked
-from tests.support.driven_connection import Dialogue, Frame, make_hub, publish
+from tests.support.driven_connection import Dialogue, Frame, make_driver, publish
 
 GATED = {"capacity_messages": 10, "stop_messages": 0, "resume_messages": 0, "hold_deadline": 5}
 REASON = "refused after its hold deadline of 5 s; queue 'q' holds 1 message"
@@ -25,10 +25,10 @@ def mandatory(body: bytes, queue: str = "q", channel: int = 1) -> bytes:
     return out + frame(spec.FRAME_HEADER, channel, properties) + frame(spec.FRAME_BODY, channel, body)
 
 
-def stopped(hub: BrokerDriver, product: str = "", **arguments: object) -> Dialogue:
+def stopped(driver: BrokerDriver, product: str = "", **arguments: object) -> Dialogue:
     """Return a client with confirms that has closed the gate of q, and has waited a whole hold deadline."""
-    hub.begin(100.0)
-    peer = Dialogue(hub, product=product)
+    driver.begin(100.0)
+    peer = Dialogue(driver, product=product)
     peer.declare("q", **{**GATED, **arguments})
     peer.confirm()
     peer.say(publish("q", b"first"))
@@ -36,13 +36,13 @@ def stopped(hub: BrokerDriver, product: str = "", **arguments: object) -> Dialog
     return peer
 
 
-def lines(hub: BrokerDriver, number: str) -> list[str]:
-    hub.tick()
-    return [note.text for note in hub.take_log_lines() if number in note.text]
+def lines(driver: BrokerDriver, number: str) -> list[str]:
+    driver.tick()
+    return [note.text for note in driver.take_log_lines() if number in note.text]
 
 
 def test_a_mandatory_message_that_is_refused_comes_back_with_the_reason_before_its_nack() -> None:
-    peer = stopped(make_hub())
+    peer = stopped(make_driver())
     assert peer.say(mandatory(b"second")) == []
     frames = peer.listen(110.0)
     returned, nack = methods(frames)
@@ -56,13 +56,13 @@ def test_a_mandatory_message_that_is_refused_comes_back_with_the_reason_before_i
 
 
 def test_a_message_that_is_not_mandatory_is_only_refused() -> None:
-    peer = stopped(make_hub())
+    peer = stopped(make_driver())
     peer.say(publish("q", b"second"))
     assert [method.name for method in methods(peer.listen(110.0))] == ["basic.nack"]
 
 
 def test_a_client_that_takes_a_returned_message_for_a_success_only_gets_the_nack() -> None:
-    peer = stopped(make_hub(), product="aiormq")
+    peer = stopped(make_driver(), product="aiormq")
     peer.say(mandatory(b"second"))
     assert [method.name for method in methods(peer.listen(110.0))] == ["basic.nack"]
     unroutable = methods(peer.say(mandatory(b"third", "nowhere")))
@@ -70,8 +70,8 @@ def test_a_client_that_takes_a_returned_message_for_a_success_only_gets_the_nack
 
 
 def test_beyond_what_a_connection_may_hold_it_comes_back_too() -> None:
-    hub = make_hub()
-    peer = stopped(hub)
+    driver = make_driver()
+    peer = stopped(driver)
     peer.say(method_frame(1, spec.QUEUE_DECLARE, queue="own"))
     peer.say(method_frame(1, spec.BASIC_CONSUME, queue="own"))
     bound = peer.connection.holding.bound
@@ -82,23 +82,23 @@ def test_beyond_what_a_connection_may_hold_it_comes_back_too() -> None:
 
 
 def test_what_an_overflow_policy_refuses_is_only_nacked_as_in_rabbitmq() -> None:
-    hub = make_hub()
-    hub.begin(100.0)
-    peer = Dialogue(hub)
+    driver = make_driver()
+    driver.begin(100.0)
+    peer = Dialogue(driver)
     peer.declare("q", capacity_messages=1, overflow="reject")
     peer.confirm()
     peer.say(publish("q", b"first"))
     assert [method.name for method in methods(peer.say(mandatory(b"second")))] == ["basic.nack"]
-    assert "its overflow policy reject" in asked(hub, connection="1")["sentences"][-1]
+    assert "its overflow policy reject" in asked(driver, connection="1")["sentences"][-1]
 
 
 def test_why_tells_the_last_refusals_of_a_connection_with_their_reasons() -> None:
-    hub = make_hub()
-    peer = stopped(hub)
+    driver = make_driver()
+    peer = stopped(driver)
     peer.say(publish("q", b"2") * 3)
     peer.listen(110.0)
-    hub.begin(114.2)
-    answer = asked(hub, connection="1")
+    driver.begin(114.2)
+    answer = asked(driver, connection="1")
     name = peer.connection.name()
     said = [line for line in answer["sentences"] if "refused (" in line]
     assert said == [
@@ -108,77 +108,77 @@ def test_why_tells_the_last_refusals_of_a_connection_with_their_reasons() -> Non
     ]
     (refusal,) = answer["refusals"]
     assert (refusal["cause"], refusal["count"], refusal["queue"]) == ("deadline", 3, "q")
-    assert asked(hub, channel="1/1")["refusals"] == [refusal]
-    assert asked(hub, connection="2" if 2 in hub.connections else "1")["refusals"] == [refusal]
+    assert asked(driver, channel="1/1")["refusals"] == [refusal]
+    assert asked(driver, connection="2" if 2 in driver.connections else "1")["refusals"] == [refusal]
 
 
 @pytest.mark.parametrize("called", ["1", "con:1", "40312", "127.0.0.1:40312", "web-1"])
 def test_a_connection_is_found_by_number_name_port_address_or_what_its_client_calls_it(called: str) -> None:
-    hub = make_hub()
-    peer = stopped(hub)
+    driver = make_driver()
+    peer = stopped(driver)
     peer.connection.peer.address = "127.0.0.1:40312"
     peer.connection.peer.properties["connection_name"] = "web-1"
-    assert asked(hub, connection=called)["name"] == peer.connection.name()
+    assert asked(driver, connection=called)["name"] == peer.connection.name()
 
 
 def test_the_last_refusals_of_a_connection_are_bounded_and_the_latest_are_kept() -> None:
-    hub = make_hub()
-    hub.begin(100.0)
-    peer = Dialogue(hub)
+    driver = make_driver()
+    driver.begin(100.0)
+    peer = Dialogue(driver)
     peer.confirm()
     for number in range(KEPT + 5):
         peer.declare(f"q{number}", capacity_messages=0, overflow="reject")
         peer.say(publish(f"q{number}", b"x"))
     peer.say(publish("q7", b"again"))
-    kept = hub.refused.of(peer.connection.number)
+    kept = driver.refused.of(peer.connection.number)
     assert [(each.fields["queue"], each.count) for each in kept[:3]] == [("q7", 2), ("q14", 1), ("q13", 1)]
     assert len(kept) == KEPT
-    hub.disconnect(peer.connection)
-    assert hub.refused.of(peer.connection.number) == []
+    driver.disconnect(peer.connection)
+    assert driver.refused.of(peer.connection.number) == []
 
 
 def test_what_is_refused_of_a_connection_that_is_gone_is_kept_nowhere() -> None:
-    hub = make_hub()
-    hub.begin(100.0)
-    peer = Dialogue(hub)
+    driver = make_driver()
+    driver.begin(100.0)
+    peer = Dialogue(driver)
     peer.declare("q", **{**GATED, "capacity_messages": 1})
     peer.say(publish("q", b"1") + publish("q", b"2"))
     peer.say(method_frame(1, spec.CHANNEL_CLOSE))
-    hub.disconnect(peer.connection)
-    hub.begin(106.0)
-    hub.run_turn()
-    assert len(lines(hub, "PST-1015")) == 1
-    assert hub.refused.of(1) == []
+    driver.disconnect(peer.connection)
+    driver.begin(106.0)
+    driver.run_turn()
+    assert len(lines(driver, "PST-1015")) == 1
+    assert driver.refused.of(1) == []
 
 
 def test_refusals_are_logged_once_a_second_for_each_channel_and_gate_with_their_reason() -> None:
-    hub = make_hub()
-    peer = stopped(hub)
+    driver = make_driver()
+    peer = stopped(driver)
     peer.say(publish("q", b"2") * 3)
     peer.listen(110.0)
-    (line,) = lines(hub, "PST-1015")
+    (line,) = lines(driver, "PST-1015")
     assert line.startswith(f"[{peer.connection.name()}/ch:1] PST-1015 : Publishes Refused : 3 messages, 729 bytes : ")
     assert REASON in line
-    assert lines(hub, "PST-1015") == []
+    assert lines(driver, "PST-1015") == []
 
 
 def test_a_flood_of_refusals_is_a_bounded_number_of_lines_and_the_others_are_counted() -> None:
-    hub = make_hub()
-    hub.begin(100.0)
-    peer = Dialogue(hub)
+    driver = make_driver()
+    driver.begin(100.0)
+    peer = Dialogue(driver)
     peer.confirm()
     for number in range(TOLD + 20):
         peer.declare(f"q{number}", capacity_messages=0, overflow="reject")
         peer.say(publish(f"q{number}", b"x") * 2)
-    told = lines(hub, "efused")
+    told = lines(driver, "efused")
     assert len(told) == TOLD + 1
     assert told[-1] == "40 more publishes were refused in this second"
 
 
 def test_connection_blocked_says_until_when_a_publish_is_held() -> None:
-    hub = make_hub()
-    hub.begin(100.0)
-    peer = Dialogue(hub)
+    driver = make_driver()
+    driver.begin(100.0)
+    peer = Dialogue(driver)
     peer.declare("q", **GATED)
     peer.confirm()
     (blocked,) = methods(peer.say(publish("q", b"x")))

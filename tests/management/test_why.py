@@ -13,7 +13,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
-from tests.support.driven_connection import Dialogue, make_hub, publish
+from tests.support.driven_connection import Dialogue, make_driver, publish
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "flow-control.md"
 GATED = {"capacity_messages": 10, "stop_messages": 3, "resume_messages": 1}
@@ -24,28 +24,28 @@ class Scene:
     """One broker from second 100 on, and who is connected: each with channel 1."""
 
     def __init__(self) -> None:
-        self.hub = make_hub()
+        self.driver = make_driver()
         self.at(100.0)
 
     def at(self, now: float) -> None:
         """Let time pass."""
-        self.hub.begin(now)
-        while self.hub.run_turn():
+        self.driver.begin(now)
+        while self.driver.run_turn():
             pass
 
     def join(self, confirms: bool = True) -> Dialogue:
-        peer = Dialogue(self.hub)
+        peer = Dialogue(self.driver)
         if confirms:
             peer.confirm()
         return peer
 
     def ask(self, **subject: str) -> list[str]:
-        return list(asked(self.hub, **subject)["sentences"])
+        return list(asked(self.driver, **subject)["sentences"])
 
 
-def asked(hub: BrokerDriver, **subject: str) -> dict:
+def asked(driver: BrokerDriver, **subject: str) -> dict:
     """Ask `why` as any client may, and return the answer, which is left in the reply queue."""
-    asker = Dialogue(hub)
+    asker = Dialogue(driver)
     asker.declare("replies")
     body = json.dumps(subject).encode()
     properties = Properties(reply_to="replies", correlation_id="1")
@@ -55,7 +55,7 @@ def asked(hub: BrokerDriver, **subject: str) -> dict:
     frames = asker.say(method_frame(1, spec.BASIC_GET, queue="replies", no_ack=True))
     answer = json.loads(b"".join(payload for kind, _, payload in frames if kind == spec.FRAME_BODY))
     asker.say(method_frame(1, spec.QUEUE_DELETE, queue="replies"))
-    hub.disconnect(asker.connection)
+    driver.disconnect(asker.connection)
     return answer
 
 
@@ -96,11 +96,11 @@ def cursor_behind(scene: Scene) -> list[str]:
 
 def control(scene: Scene, operation: str, **fields: object) -> None:
     body = json.dumps(fields).encode()
-    asker = Dialogue(scene.hub)
+    asker = Dialogue(scene.driver)
     out = method_frame(1, spec.BASIC_PUBLISH, exchange="penstock.control", routing_key=operation)
     out += frame(spec.FRAME_HEADER, 1, encode_header(len(body), Properties())) + frame(spec.FRAME_BODY, 1, body)
     asker.say(out)
-    scene.hub.disconnect(asker.connection)
+    scene.driver.disconnect(asker.connection)
 
 
 def held_for_room(scene: Scene) -> list[str]:
@@ -188,14 +188,14 @@ SITUATIONS: dict[str, Callable[[Scene], list[str]]] = {
 def test_a_sum_over_many_queues_says_which_of_them_are_the_largest() -> None:
     scene = Scene()
     thresholds = Thresholds(Level(UNLIMITED, 2000), Level(UNLIMITED, 900), Level(UNLIMITED, 500))
-    broker = scene.hub.broker
+    broker = scene.driver.broker
     broker.gates.set_vhost_limit(broker.vhosts["/"], thresholds)
     producer = scene.join()
     for number, queue in enumerate(("a", "b", "c", "d", "e")):
         producer.declare(queue)
         producer.say(publish(queue, b"x" * 10 * number))
     scene.at(101.5)
-    answer = asked(scene.hub, queue="a")
+    answer = asked(scene.driver, queue="a")
     assert answer["sentences"] == [
         "con:1(guest@127.0.0.1:1/)/ch:1 is blocked 1.5 s by vhost /: 1,310 bytes > stop 900 (opens at 500), "
         "closed for 1.5 s; 2 confirmations are withheld",

@@ -22,12 +22,12 @@ from tests.support.topology_changes import ask
 
 
 class Desk:
-    """A hub with a durable and a transient queue of five messages each, and what the store has of it."""
+    """A driver with a durable and a transient queue of five messages each, and what the store has of it."""
 
     def __init__(self) -> None:
-        self.hub: BrokerDriver = journaled()
-        self.vhost: VirtualHost = self.hub.broker.vhosts["/"]
-        self.store = Declared(self.hub)
+        self.driver: BrokerDriver = journaled()
+        self.vhost: VirtualHost = self.driver.broker.vhosts["/"]
+        self.store = Declared(self.driver)
         self.kept: Queue = queue_of(self.vhost, "kept")
         self.passing: Queue = self.vhost.declare_queue("passing", {}, False, False, None, None)
         content = make_content(Properties(), b"")
@@ -37,15 +37,15 @@ class Desk:
         self.store.write()
 
     def cursor(self, name: str = "c") -> Cursor:
-        return self.hub.control.cursors[("/", name)]
+        return self.driver.control.cursors[("/", name)]
 
     def ask(self, operation: str, **fields: object) -> None:
-        cursor = self.hub.control.cursors.get(("/", "c"))
-        ask(self.hub, self.vhost, operation, **{"cursor": "c", "token": cursor.token if cursor else 0, **fields})
+        cursor = self.driver.control.cursors.get(("/", "c"))
+        ask(self.driver, self.vhost, operation, **{"cursor": "c", "token": cursor.token if cursor else 0, **fields})
 
     def written(self) -> tuple[list[str], list[str]]:
         """Return the kinds of things and the queues whose ends are written next."""
-        journal = self.hub.broker.journal
+        journal = self.driver.broker.journal
         assert isinstance(journal, Journal)
         things = [type(change.subject).__name__ for change in journal.open.changes]
         queues = [kept.queue.name for kept in journal.open.progressed]
@@ -56,14 +56,14 @@ class Desk:
         """Return the same after a restart."""
         self.store.write()
         again = Desk.__new__(Desk)
-        again.hub, told = self.store.restored()
+        again.driver, told = self.store.restored()
         assert told == []
-        again.vhost = again.hub.broker.vhosts["/"]
+        again.vhost = again.driver.broker.vhosts["/"]
         again.store = self.store
-        again.store.hub = again.hub
+        again.store.driver = again.driver
         again.kept = again.vhost.queues["kept"]
-        assert again.hub.broker.journal is not None
-        self.store.shelf.recover(again.hub.broker, again.hub.broker.journal)
+        assert again.driver.broker.journal is not None
+        self.store.shelf.recover(again.driver.broker, again.driver.broker.journal)
         return again
 
 
@@ -95,8 +95,8 @@ def test_a_plan_that_waited_writes_what_it_found(desk: Desk) -> None:
     desk.ask("cursor.plan", wait_ms=1000)
     desk.store.write()
     desk.kept.enqueue(Envelope("", "kept"), b"", 10, 0.0)
-    desk.hub.broker.schedule_delivery(desk.kept)
-    while desk.hub.run_turn():
+    desk.driver.broker.schedule_delivery(desk.kept)
+    while desk.driver.run_turn():
         pass
     assert desk.cursor().position("kept").planned == 6
     assert desk.written() == (["Cursor"], ["kept"])
@@ -109,13 +109,13 @@ def test_a_plan_that_finds_nothing_writes_the_end_of_a_queue_that_it_tells(desk:
     desk.kept.enqueue(Envelope("", "kept"), b"", 10, 0.0)
     for things in (["Cursor"], []):
         desk.ask("cursor.plan", upto={"kept": 0}, wait_ms=wait_ms)
-        desk.hub.broker.schedule_delivery(desk.kept)
-        while desk.hub.run_turn():
+        desk.driver.broker.schedule_delivery(desk.kept)
+        while desk.driver.run_turn():
             pass
         if wait_ms:
             assert desk.written()[0] == [], "nobody was told anything yet"
-        desk.hub.broker.begin(desk.hub.broker.now + 1)
-        desk.hub.broker.run(1000)
+        desk.driver.broker.begin(desk.driver.broker.now + 1)
+        desk.driver.broker.run(1000)
         assert desk.written()[0] == things, "an end is written before it is told the first time"
 
 
@@ -163,10 +163,10 @@ def test_what_a_cursor_has_settled_does_not_come_back(desk: Desk) -> None:
     desk.store.shelf.put(
         encode_metadata(MetadataChange(desk.cursor(), False))
     )  # And died before the rest of it was written.
-    hub, _ = desk.store.restored()
-    assert hub.broker.journal is not None
-    desk.store.shelf.recover(hub.broker, hub.broker.journal)
-    queue = hub.broker.vhosts["/"].queues["kept"]
+    driver, _ = desk.store.restored()
+    assert driver.broker.journal is not None
+    desk.store.shelf.recover(driver.broker, driver.broker.journal)
+    queue = driver.broker.vhosts["/"].queues["kept"]
     assert [int(message.sequence) for message in queue.ready_queue.messages()] == [5]
     assert (queue.messages, queue.bytes) == (1, 10)
 
@@ -192,7 +192,7 @@ def test_a_cursor_of_a_queue_that_is_no_more_is_told_so_until_it_attaches_anew(d
 def test_a_position_is_on_the_queue_that_it_was_on_and_not_on_another_of_its_name(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept"])
     desk.ask("cursor.settle", end={"kept": 4})
-    desk.hub.broker.delete_queue(desk.kept)
+    desk.driver.broker.delete_queue(desk.kept)
     desk.kept = queue_of(desk.vhost, "kept")
     desk.store.write()
     again, _ = desk.store.restored()
@@ -202,10 +202,10 @@ def test_a_position_is_on_the_queue_that_it_was_on_and_not_on_another_of_its_nam
 
 def test_a_failed_attach_never_lets_a_token_be_given_again(desk: Desk) -> None:
     desk.ask("cursor.attach", queues=["kept"])
-    desk.hub.broker.delete_queue(desk.kept)
+    desk.driver.broker.delete_queue(desk.kept)
     desk.kept = queue_of(desk.vhost, "kept")
     session = Session()
-    desk.hub.broker.consume(session, Consumer("t", session, desk.kept, False, False, 0))
+    desk.driver.broker.consume(session, Consumer("t", session, desk.kept, False, False, 0))
     desk.ask("cursor.attach", queues=["kept"])  # Refused: somebody consumes.
     assert (desk.cursor().token, desk.cursor().positions) == (2, {})
     desk.store.write()
@@ -215,12 +215,12 @@ def test_a_failed_attach_never_lets_a_token_be_given_again(desk: Desk) -> None:
 
 def test_cursors_of_virtual_hosts_whose_names_run_into_theirs_are_others(desk: Desk) -> None:
     for host in ("a", "a\nb"):
-        vhost = desk.hub.broker.add_vhost(host)
+        vhost = desk.driver.broker.add_vhost(host)
         queue_of(vhost, "q")
-        ask(desk.hub, vhost, "cursor.attach", cursor="b\nc" if host == "a" else "c", queues=["q"])
-    assert len(desk.hub.control.cursors) == 2
-    desk.hub.control.forget_cursors("a")
-    assert list(desk.hub.control.cursors) == [("a\nb", "c")]
+        ask(desk.driver, vhost, "cursor.attach", cursor="b\nc" if host == "a" else "c", queues=["q"])
+    assert len(desk.driver.control.cursors) == 2
+    desk.driver.control.forget_cursors("a")
+    assert list(desk.driver.control.cursors) == [("a\nb", "c")]
 
 
 def test_a_cursor_that_reads_more_than_there_was_is_refused_as_before(desk: Desk) -> None:

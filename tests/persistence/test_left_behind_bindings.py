@@ -15,38 +15,38 @@ MANY = 3 * CHANGES_A_GROUP
 
 def bound() -> Declared:
     """Return a broker, all of it in the store, with a durable exchange and queue and very many bindings between."""
-    hub = journaled()
-    vhost = hub.broker.vhosts["/"]
+    driver = journaled()
+    vhost = driver.broker.vhosts["/"]
     vhost.declare_exchange("x", "direct", {}, True, False, False)
     queue = vhost.declare_queue("q", {}, True, False, None, None)
     for number in range(MANY):
         vhost.bind("x", queue, None, f"k{number}", {})
     vhost.bind("amq.topic", queue, None, "stays", {})
-    declared = Declared(hub)
+    declared = Declared(driver)
     declared.write()
     return declared
 
 
 def write_the_first(declared: Declared) -> None:
     """Close the group that has the deletion, as the broker does between two turns, and write nothing after it."""
-    declared.hub.begin(1.0)
+    declared.driver.begin(1.0)
     declared.write()
 
 
-def bindings(hub: BrokerDriver) -> list[str]:
-    vhost = hub.broker.vhosts["/"]
+def bindings(driver: BrokerDriver) -> list[str]:
+    vhost = driver.broker.vhosts["/"]
     return [binding.key for exchange in vhost.exchanges.values() for binding in exchange.bindings.values()]
 
 
 def restored(declared: Declared) -> tuple[BrokerDriver, list[str]]:
     """Return a fresh broker with what the store has, and what there was to say."""
-    hub = journaled()
-    return hub, restore(hub, declared.things())
+    driver = journaled()
+    return driver, restore(driver, declared.things())
 
 
-def written(hub: BrokerDriver, declared: Declared) -> Declared:
+def written(driver: BrokerDriver, declared: Declared) -> Declared:
     """Return the broker that came back, beside the store that it came back from, with all that it wrote at once."""
-    again = Declared(hub)
+    again = Declared(driver)
     again.shelf = declared.shelf
     again.write()
     return again
@@ -55,27 +55,27 @@ def written(hub: BrokerDriver, declared: Declared) -> Declared:
 @pytest.mark.parametrize("what", ["exchange", "queue"])
 def test_bindings_that_a_kill_left_behind_do_not_come_back_with_the_name(what: str) -> None:
     declared = bound()
-    vhost = declared.hub.broker.vhosts["/"]
+    vhost = declared.driver.broker.vhosts["/"]
     if what == "exchange":
         vhost.delete_exchange("x", False)
     else:
-        declared.hub.broker.delete_queue(vhost.queues["q"])
+        declared.driver.broker.delete_queue(vhost.queues["q"])
     write_the_first(declared)
     left = [thing for thing in declared.things() if thing.kind == BINDING]
     assert len(left) > CHANGES_A_GROUP, "it is killed while most of the bindings are in the store"
 
-    hub, told = restored(declared)
+    driver, told = restored(declared)
     kept = ["stays"] if what == "exchange" else []
     gone = len(left) - len(kept)
     assert told == [f"{gone:,} bindings are removed, whose exchange or queue is not in the store: it was deleted"]
-    assert bindings(hub) == kept
-    again = written(hub, declared)
+    assert bindings(driver) == kept
+    again = written(driver, declared)
     assert len([thing for thing in again.things() if thing.kind == BINDING]) == len(kept)
 
     if what == "exchange":
-        hub.broker.vhosts["/"].declare_exchange("x", "direct", {}, True, False, False)
+        driver.broker.vhosts["/"].declare_exchange("x", "direct", {}, True, False, False)
     else:
-        hub.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
+        driver.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
     again.write()
     third, told = restored(again)
     assert told == []
@@ -85,19 +85,19 @@ def test_bindings_that_a_kill_left_behind_do_not_come_back_with_the_name(what: s
 @pytest.mark.parametrize("what", ["exchange", "queue"])
 def test_nor_where_the_name_was_declared_again_before_the_next_kill(what: str) -> None:
     declared = bound()
-    vhost = declared.hub.broker.vhosts["/"]
+    vhost = declared.driver.broker.vhosts["/"]
     before = declared.things()
     if what == "exchange":
         vhost.delete_exchange("x", False)
     else:
-        declared.hub.broker.delete_queue(vhost.queues["q"])
+        declared.driver.broker.delete_queue(vhost.queues["q"])
     write_the_first(declared)
-    hub, _ = restored(declared)
+    driver, _ = restored(declared)
     if what == "exchange":
-        hub.broker.vhosts["/"].declare_exchange("x", "direct", {}, True, False, False)
+        driver.broker.vhosts["/"].declare_exchange("x", "direct", {}, True, False, False)
     else:
-        hub.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
-    again = written(hub, declared)
+        driver.broker.vhosts["/"].declare_queue("q", {}, True, False, None, None)
+    again = written(driver, declared)
     if what == "queue":  # As a store has it in which nobody has removed them yet: the queue has another number.
         for thing in before:
             if thing.kind == BINDING:
@@ -111,8 +111,8 @@ def test_bindings_of_an_exchange_that_cannot_be_read_stay_in_the_store() -> None
     for kind, key in list(declared.shelf.things):
         if kind == "exchange":
             declared.shelf.things[kind, key] = b"\x01{"
-    hub, told = restored(declared)
+    driver, told = restored(declared)
     assert len(told) == MANY + 1
-    assert bindings(hub) == ["stays"]
-    again = written(hub, declared)
+    assert bindings(driver) == ["stays"]
+    again = written(driver, declared)
     assert len([thing for thing in again.things() if thing.kind == BINDING]) == MANY + 1

@@ -24,18 +24,18 @@ from tests.support.topology_changes import ask
 
 
 @pytest.fixture
-def hub() -> BrokerDriver:
+def driver() -> BrokerDriver:
     return journaled()
 
 
 @pytest.fixture
-def vhost(hub: BrokerDriver) -> VirtualHost:
-    return hub.broker.vhosts["/"]
+def vhost(driver: BrokerDriver) -> VirtualHost:
+    return driver.broker.vhosts["/"]
 
 
 @pytest.fixture
-def store(hub: BrokerDriver) -> Declared:
-    return Declared(hub)
+def store(driver: BrokerDriver) -> Declared:
+    return Declared(driver)
 
 
 def kinds(store: Declared) -> list[str]:
@@ -43,14 +43,14 @@ def kinds(store: Declared) -> list[str]:
     return [kind for kind, _ in store.names()]
 
 
-def say(hub: BrokerDriver, scope: str, pattern: str, **settings: object) -> None:
+def say(driver: BrokerDriver, scope: str, pattern: str, **settings: object) -> None:
     given = {name.replace("_", "-"): value for name, value in settings.items()}
-    changes.set_settings(hub.broker, scope, pattern, read_settings(scope, pattern, given))
+    changes.set_settings(driver.broker, scope, pattern, read_settings(scope, pattern, given))
 
 
-def imported(hub: BrokerDriver, text: str) -> None:
+def imported(driver: BrokerDriver, text: str) -> None:
     """Import definitions to the end."""
-    finish(import_steps(hub, text.encode(), None))
+    finish(import_steps(driver, text.encode(), None))
 
 
 # Queues
@@ -75,14 +75,14 @@ def test_a_number_is_never_given_again_not_even_after_a_restart(vhost: VirtualHo
         vhost.gates.broker.delete_queue(last)
     store.write()
     assert store.names() == []
-    hub = store.hub
+    driver = store.driver
     for _ in range(2):
-        hub, _ = store.restored()
-        store.hub = hub
-        queue = queue_of(hub.broker.vhosts["/"], "q")
+        driver, _ = store.restored()
+        store.driver = driver
+        queue = queue_of(driver.broker.vhosts["/"], "q")
         assert number_of(queue) not in given
         given.add(number_of(queue))
-        hub.broker.delete_queue(queue)
+        driver.broker.delete_queue(queue)
         store.write()
     assert len(given) == 5
 
@@ -92,40 +92,42 @@ def test_numbers_are_set_aside_before_they_are_given(vhost: VirtualHost, store: 
         queue_of(vhost, f"q{index}")
         if index in (0, NUMBERS_AT_ONCE - 1, NUMBERS_AT_ONCE):
             store.write()
-            hub, _ = store.restored()
-            assert hub.broker.journal is not None
-            assert hub.broker.journal.next_queue > index + 1
+            driver, _ = store.restored()
+            assert driver.broker.journal is not None
+            assert driver.broker.journal.next_queue > index + 1
     for queue in list(vhost.queues.values()):
         vhost.gates.broker.delete_queue(queue)
     store.write()
-    hub, _ = store.restored()
-    assert number_of(queue_of(hub.broker.vhosts["/"], "q")) > NUMBERS_AT_ONCE + 1
+    driver, _ = store.restored()
+    assert number_of(queue_of(driver.broker.vhosts["/"], "q")) > NUMBERS_AT_ONCE + 1
 
 
 def test_numbers_go_on_above_the_highest_where_the_next_one_was_lost(vhost: VirtualHost, store: Declared) -> None:
     for name in ("a", "b"):
         queue_of(vhost, name)
     store.write()
-    hub, told = store.restored([thing for thing in store.things() if thing.kind == QUEUE])
+    driver, told = store.restored([thing for thing in store.things() if thing.kind == QUEUE])
     assert told == []
-    assert number_of(queue_of(hub.broker.vhosts["/"], "c")) > 2
+    assert number_of(queue_of(driver.broker.vhosts["/"], "c")) > 2
 
 
-def test_queues_that_end_with_the_broker_have_no_number(hub: BrokerDriver, vhost: VirtualHost, store: Declared) -> None:
+def test_queues_that_end_with_the_broker_have_no_number(
+    driver: BrokerDriver, vhost: VirtualHost, store: Declared
+) -> None:
     transient = vhost.declare_queue("transient", {}, False, False, None, None)
-    exclusive = vhost.declare_queue("exclusive", {}, True, False, hub, hub)
+    exclusive = vhost.declare_queue("exclusive", {}, True, False, driver, driver)
     replies = vhost.create_reply_queue("replies")
     assert [number_of(queue) for queue in (transient, exclusive, replies)] == [0, 0, 0]
     assert [queue.storage for queue in (transient, exclusive, replies)] == [None, None, None]
     for queue in (transient, exclusive, replies):
-        hub.broker.delete_queue(queue)
+        driver.broker.delete_queue(queue)
     assert kinds(store) == []
 
 
 def test_a_durable_queue_that_the_broker_named_is_kept_and_an_exclusive_one_is_not(
-    hub: BrokerDriver, store: Declared
+    driver: BrokerDriver, store: Declared
 ) -> None:
-    client = Dialogue(hub)
+    client = Dialogue(driver)
     client.say(method_frame(1, spec.QUEUE_DECLARE, durable=True))
     client.say(method_frame(1, spec.QUEUE_DECLARE, durable=True, exclusive=True))
     client.say(method_frame(1, spec.QUEUE_DECLARE, queue="mine", durable=True, exclusive=True))
@@ -146,7 +148,7 @@ def test_an_auto_deleted_queue_waits_for_its_next_consumer_to_leave(vhost: Virtu
     again.broker.consume(session, Consumer("c", session, back, False, False, 0))
     again.broker.cancel(session, "c")
     assert back.deleted
-    store.hub = again
+    store.driver = again
     assert kinds(store) == []
 
 
@@ -160,7 +162,7 @@ def test_the_time_that_a_queue_may_be_unused_counts_anew_from_the_restart(vhost:
         again.begin(now)
         again.run_turn()
         assert queue.deleted is not there
-    store.hub = again
+    store.driver = again
     assert kinds(store) == []
 
 
@@ -175,7 +177,7 @@ def test_without_a_journal_nothing_is_kept(vhost: VirtualHost) -> None:
 # Exchanges and bindings
 
 
-def test_only_a_binding_between_what_lasts_is_kept(hub: BrokerDriver, vhost: VirtualHost, store: Declared) -> None:
+def test_only_a_binding_between_what_lasts_is_kept(driver: BrokerDriver, vhost: VirtualHost, store: Declared) -> None:
     durable, transient = queue_of(vhost, "d"), vhost.declare_queue("t", {}, False, False, None, None)
     lasting = vhost.declare_exchange("x", "fanout", {}, True, False, False)
     passing = vhost.declare_exchange("y", "fanout", {}, False, False, False)
@@ -216,57 +218,57 @@ def test_an_exchange_takes_the_bindings_of_both_directions_with_it(vhost: Virtua
 
 
 def test_a_virtual_host_of_the_settings_file_is_not_kept_and_one_that_was_made_is(
-    hub: BrokerDriver, store: Declared
+    driver: BrokerDriver, store: Declared
 ) -> None:
-    assert vhost_admin.declare_vhost(hub, "/") is False
+    assert vhost_admin.declare_vhost(driver, "/") is False
     assert kinds(store) == []
-    vhost_admin.declare_vhost(hub, "made")
+    vhost_admin.declare_vhost(driver, "made")
     assert kinds(store) == [VHOST]
     again, _ = store.restored()
     assert list(again.broker.vhosts) == ["/", "made"]
-    store.hub = again
+    store.driver = again
     vhost_admin.delete_vhost(again, "made")
     assert kinds(store) == []
 
 
-def test_a_virtual_host_takes_everything_with_it(hub: BrokerDriver, store: Declared) -> None:
-    vhost_admin.declare_vhost(hub, "made")
-    vhost = hub.broker.vhosts["made"]
+def test_a_virtual_host_takes_everything_with_it(driver: BrokerDriver, store: Declared) -> None:
+    vhost_admin.declare_vhost(driver, "made")
+    vhost = driver.broker.vhosts["made"]
     queue = queue_of(vhost, "q")
     exchange = vhost.declare_exchange("x", "topic", {}, True, False, False)
     vhost.bind("amq.fanout", queue, None, "", {})
     vhost.bind("amq.fanout", None, exchange, "", {})
     vhost.bind("x", None, exchange, "", {})
-    ask(hub, vhost, "cursor.attach", cursor="c", queues=["q"])
-    ask(hub, vhost, "block", queue="q")
-    ask(hub, vhost, "block", vhost="made")
+    ask(driver, vhost, "cursor.attach", cursor="c", queues=["q"])
+    ask(driver, vhost, "block", queue="q")
+    ask(driver, vhost, "block", vhost="made")
     assert len(kinds(store)) == 9
-    vhost_admin.delete_vhost(hub, "made")
+    vhost_admin.delete_vhost(driver, "made")
     assert kinds(store) == []
-    hub.run_turn()
-    assert hub.broker.gates.operator_gates == {}
+    driver.run_turn()
+    assert driver.broker.gates.operator_gates == {}
 
 
-def test_an_import_that_is_taken_back_leaves_nothing(hub: BrokerDriver, store: Declared) -> None:
+def test_an_import_that_is_taken_back_leaves_nothing(driver: BrokerDriver, store: Declared) -> None:
     text = """{"vhosts": [{"name": "new"}],
       "exchanges": [{"name": "x", "vhost": "new", "type": "topic", "durable": true}],
       "queues": [{"name": "q", "vhost": "new", "durable": true}],
       "bindings": [{"source": "x", "vhost": "new", "destination": "q", "destination_type": "queue"}],
       "policies": [{"name": "p", "vhost": "new", "pattern": "^a$", "definition": {"max-length": 3}}]}"""
     with pytest.raises(BrokerError, match="is not said for '/'"):
-        imported(hub, text)
+        imported(driver, text)
     assert kinds(store) == []
 
 
 # Settings and what is blocked
 
 
-def test_what_is_set_by_command_is_kept_and_what_the_file_says_is_not(hub: BrokerDriver, store: Declared) -> None:
+def test_what_is_set_by_command_is_kept_and_what_the_file_says_is_not(driver: BrokerDriver, store: Declared) -> None:
     words = read_settings("queue", "a", {"capacity-messages": 5, "overflow": "reject"})
-    changes.replace_file(hub.broker, [("queue", "a", words)])
+    changes.replace_file(driver.broker, [("queue", "a", words)])
     assert kinds(store) == []
-    say(hub, "queue", "a", stop_messages=2)
-    say(hub, "broker", "", stop_percent=75.5, resume_percent="50")
+    say(driver, "queue", "a", stop_messages=2)
+    say(driver, "broker", "", stop_percent=75.5, resume_percent="50")
     assert kinds(store) == [SETTINGS, SETTINGS]
     again, _ = store.restored()
     assert [word.describe() for word in again.broker.table.entries_of("queue", "a", "command").values()] == [
@@ -274,57 +276,57 @@ def test_what_is_set_by_command_is_kept_and_what_the_file_says_is_not(hub: Broke
     ]
     assert again.broker.table.entries_of("queue", "a", "file") == {}
     assert again.broker.table.entries_of("broker", "", "command")["resume-percent"].raw == "50"
-    changes.remove(hub.broker, "queue", "a", [])
+    changes.remove(driver.broker, "queue", "a", [])
     assert kinds(store) == [SETTINGS]
 
 
-def test_settings_that_are_refused_are_not_kept(hub: BrokerDriver, vhost: VirtualHost, store: Declared) -> None:
+def test_settings_that_are_refused_are_not_kept(driver: BrokerDriver, vhost: VirtualHost, store: Declared) -> None:
     queue_of(vhost, "q", capacity_messages=5)
-    say(hub, "queue", "q", stop_messages=4)
+    say(driver, "queue", "q", stop_messages=4)
     store.write()
     with pytest.raises(BrokerError, match="above the capacity"):
-        say(hub, "queue", "q", stop_messages=6)
+        say(driver, "queue", "q", stop_messages=6)
     assert kinds(store) == [QUEUE, SETTINGS]
     again, _ = store.restored()
     assert again.broker.vhosts["/"].queues["q"].thresholds.stop.messages == 4
 
 
 def test_what_the_operator_blocked_stays_blocked_with_his_reason(
-    hub: BrokerDriver, vhost: VirtualHost, store: Declared
+    driver: BrokerDriver, vhost: VirtualHost, store: Declared
 ) -> None:
     queue_of(vhost, "q")
-    ask(hub, vhost, "block", queue="q", reason="the mill is being cleaned")
-    ask(hub, vhost, "block", user="alice")
-    ask(hub, vhost, "block", address="amq.topic")
+    ask(driver, vhost, "block", queue="q", reason="the mill is being cleaned")
+    ask(driver, vhost, "block", user="alice")
+    ask(driver, vhost, "block", address="amq.topic")
     assert kinds(store) == [BLOCK, BLOCK, BLOCK, QUEUE]
     again, _ = store.restored()
     queue = again.broker.vhosts["/"].queues["q"]
     assert [gate.open for gate in queue.gates if gate.kind == "operator"] == [False]
     assert again.broker.gates.operator_gates[("queue", "/", "q")].reason == "the mill is being cleaned"
     ask(again, again.broker.vhosts["/"], "unblock", queue="q")
-    store.hub = again
+    store.driver = again
     assert kinds(store) == [BLOCK, BLOCK, QUEUE]
 
 
 def test_a_blocked_connection_is_another_after_a_restart(
-    hub: BrokerDriver, vhost: VirtualHost, store: Declared
+    driver: BrokerDriver, vhost: VirtualHost, store: Declared
 ) -> None:
-    client = Dialogue(hub)
-    ask(hub, vhost, "block", connection=str(client.connection.number))
-    assert len(hub.broker.gates.operator_gates) == 1
+    client = Dialogue(driver)
+    ask(driver, vhost, "block", connection=str(client.connection.number))
+    assert len(driver.broker.gates.operator_gates) == 1
     assert kinds(store) == []
 
 
 def test_what_is_blocked_and_not_there_any_more_can_be_unblocked(
-    hub: BrokerDriver, vhost: VirtualHost, store: Declared
+    driver: BrokerDriver, vhost: VirtualHost, store: Declared
 ) -> None:
     vhost.declare_queue("t", {}, False, False, None, None)
-    ask(hub, vhost, "block", queue="t")
+    ask(driver, vhost, "block", queue="t")
     store.write()
     again, _ = store.restored()
     assert "t" not in again.broker.vhosts["/"].queues
     ask(again, again.broker.vhosts["/"], "unblock", queue="t")
-    store.hub = again
+    store.driver = again
     assert kinds(store) == []
     with pytest.raises(NotFound, match="queue 't' is not blocked by the operator"):
         again.broker.gates.unblock("queue", "/", "t")

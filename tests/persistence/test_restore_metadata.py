@@ -14,18 +14,18 @@ from tests.support.topology_changes import Act, acts, attempt, furnish
 @hypothesis(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(acts, st.booleans()), min_size=10, max_size=50), st.randoms(use_true_random=False))
 def test_what_lasts_comes_back_as_it_was_in_whatever_order(steps: list[tuple[Act, bool]], chance: object) -> None:
-    hub = journaled()
-    store = Declared(hub)
-    furnish(hub)
+    driver = journaled()
+    store = Declared(driver)
+    furnish(driver)
     for act, write in steps:
-        attempt(hub, act)
+        attempt(driver, act)
         if write:
             store.write()
-    while hub.run_turn():
+    while driver.run_turn():
         pass
     store.write()
-    assert store.names() == names(hub), "what was deleted left something behind, or what lasts was not kept"
-    for cursor in hub.control.cursors.values():
+    assert store.names() == names(driver), "what was deleted left something behind, or what lasts was not kept"
+    for cursor in driver.control.cursors.values():
         for position in cursor.positions.values():
             if number_of(position.queue) and not position.queue.deleted:
                 told_of = max(position.initial, position.settled, position.planned)
@@ -34,5 +34,5 @@ def test_what_lasts_comes_back_as_it_was_in_whatever_order(steps: list[tuple[Act
     chance.shuffle(order)  # type: ignore[attr-defined]
     again, told = store.restored(order)
     assert told == []
-    assert differences(view(hub), view(again)) == {}
-    assert exported(again) == exported(hub)
+    assert differences(view(driver), view(again)) == {}
+    assert exported(again) == exported(driver)

@@ -11,7 +11,7 @@ from tests.support.restored_broker import Declared, journaled
 def stored() -> Declared:
     """Return a store with a queue that is bound, and one that is not; without their declarations."""
     declared = Declared(journaled())
-    vhost = declared.hub.broker.vhosts["/"]
+    vhost = declared.driver.broker.vhosts["/"]
     for name in ("bound", "unbound"):
         vhost.declare_queue(name, {}, True, False, None, None)
     vhost.bind("amq.direct", vhost.queues["bound"], None, "k", {})

@@ -9,7 +9,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.setting_names import read_settings
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, decode_method, method_frame
-from tests.support.driven_connection import Dialogue, Frame, make_hub, publish
+from tests.support.driven_connection import Dialogue, Frame, make_driver, publish
 
 HALF_AN_HOUR = 1800.0
 TOLD = (
@@ -26,10 +26,10 @@ def names(frames: list[Frame]) -> list[str]:
     return [method.name for method in methods(frames)]
 
 
-def consumer(hub: BrokerDriver, no_ack: bool = False, prefetch: int = 0, **arguments: object) -> Dialogue:
+def consumer(driver: BrokerDriver, no_ack: bool = False, prefetch: int = 0, **arguments: object) -> Dialogue:
     """A client that consumes from queue q, at 100 seconds."""
-    hub.begin(100.0)
-    peer = Dialogue(hub)
+    driver.begin(100.0)
+    peer = Dialogue(driver)
     peer.declare("q", **arguments)
     peer.names(method_frame(1, spec.BASIC_QOS, prefetch_count=prefetch))
     assert "basic.consume-ok" in peer.names(
@@ -43,14 +43,14 @@ def ack(tag: int) -> bytes:
 
 
 def test_half_an_hour_is_what_a_delivery_has_and_then_its_channel_is_closed() -> None:
-    hub = make_hub()
-    peer = consumer(hub)
+    driver = make_driver()
+    peer = consumer(driver)
     assert names(peer.say(publish("q", b"x"))) == ["basic.deliver"]
     assert peer.listen(100.0 + HALF_AN_HOUR - 0.1) == []
     (closed,) = methods(peer.listen(100.0 + HALF_AN_HOUR))
     assert (closed.name, closed.args["reply_code"]) == ("channel.close", 406)
     assert closed.args["reply_text"] == TOLD.format(1_800_000)
-    assert any("delivery acknowledgement on channel 1 timed out" in note.text for note in hub.take_log_lines())
+    assert any("delivery acknowledgement on channel 1 timed out" in note.text for note in driver.take_log_lines())
     peer.say(method_frame(1, spec.CHANNEL_CLOSE_OK))
     peer.names(method_frame(1, spec.CHANNEL_OPEN))
     (got,) = methods(peer.say(method_frame(1, spec.BASIC_GET, queue="q")))
@@ -58,10 +58,10 @@ def test_half_an_hour_is_what_a_delivery_has_and_then_its_channel_is_closed() ->
 
 
 def test_each_delivery_has_its_own_time() -> None:
-    hub = make_hub()
-    peer = consumer(hub, consumer_timeout=10_000, prefetch=2)
+    driver = make_driver()
+    peer = consumer(driver, consumer_timeout=10_000, prefetch=2)
     peer.say(publish("q", b"1"))
-    hub.begin(106.0)
+    driver.begin(106.0)
     peer.say(publish("q", b"2"))
     assert peer.say(ack(1)) == []
     assert peer.listen(110.0) == []
@@ -71,9 +71,9 @@ def test_each_delivery_has_its_own_time() -> None:
 
 
 def test_what_is_got_without_a_subscription_has_the_same_time() -> None:
-    hub = make_hub()
-    hub.begin(100.0)
-    peer = Dialogue(hub)
+    driver = make_driver()
+    driver.begin(100.0)
+    peer = Dialogue(driver)
     peer.declare("q", consumer_timeout=10_000)
     peer.say(publish("q", b"x"))
     assert names(peer.say(method_frame(1, spec.BASIC_GET, queue="q"))) == ["basic.get-ok"]
@@ -81,41 +81,41 @@ def test_what_is_got_without_a_subscription_has_the_same_time() -> None:
 
 
 def test_a_consumer_that_keeps_up_is_never_closed() -> None:
-    hub = make_hub()
-    peer = consumer(hub, consumer_timeout=10_000)
+    driver = make_driver()
+    peer = consumer(driver, consumer_timeout=10_000)
     for tag in range(1, 100):
-        hub.begin(100.0 + tag * 9)
+        driver.begin(100.0 + tag * 9)
         assert names(peer.say(publish("q", b"x"))) == ["basic.deliver"]
         assert peer.say(ack(tag)) == []
     assert peer.listen(10_000.0) == []
 
 
 def test_without_acknowledgements_there_is_no_time_to_pass() -> None:
-    hub = make_hub()
-    peer = consumer(hub, no_ack=True, consumer_timeout=10_000)
+    driver = make_driver()
+    peer = consumer(driver, no_ack=True, consumer_timeout=10_000)
     assert names(peer.say(publish("q", b"x"))) == ["basic.deliver"]
     assert peer.listen(10_000.0) == []
-    assert hub.next_deadline() is None
+    assert driver.next_deadline() is None
 
 
 def test_a_closed_channel_leaves_no_deadline_behind() -> None:
-    hub = make_hub()
-    peer = consumer(hub, consumer_timeout=10_000)
+    driver = make_driver()
+    peer = consumer(driver, consumer_timeout=10_000)
     peer.say(publish("q", b"x"))
-    assert hub.next_deadline() == 110.0
+    assert driver.next_deadline() == 110.0
     peer.say(method_frame(1, spec.CHANNEL_CLOSE))
-    assert hub.next_deadline() is None
+    assert driver.next_deadline() is None
 
 
 @pytest.mark.parametrize("scope", ["broker", "vhost", "queue"])
 def test_the_time_is_a_setting_of_broker_virtual_host_and_queue_and_none_is_for_ever(scope: str) -> None:
-    hub = make_hub()
+    driver = make_driver()
     pattern = {"broker": "", "vhost": "/", "queue": "#"}[scope]
-    set_settings(hub.broker, scope, pattern, read_settings(scope, pattern, {"consumer-timeout": 5000}))
-    peer = consumer(hub)
+    set_settings(driver.broker, scope, pattern, read_settings(scope, pattern, {"consumer-timeout": 5000}))
+    peer = consumer(driver)
     peer.say(publish("q", b"x"))
     assert names(peer.listen(105.0)) == ["channel.close"]
-    set_settings(hub.broker, scope, pattern, read_settings(scope, pattern, {"consumer-timeout": "none"}))
+    set_settings(driver.broker, scope, pattern, read_settings(scope, pattern, {"consumer-timeout": "none"}))
     peer.say(method_frame(1, spec.CHANNEL_CLOSE_OK))
     peer.names(method_frame(1, spec.CHANNEL_OPEN))
     assert names(peer.say(method_frame(1, spec.BASIC_GET, queue="q"))) == ["basic.get-ok"]
@@ -124,8 +124,8 @@ def test_the_time_is_a_setting_of_broker_virtual_host_and_queue_and_none_is_for_
 
 @pytest.mark.parametrize("value", [0, -1, "soon", 1.5])
 def test_a_time_that_cannot_be_meant_is_refused(value: object) -> None:
-    hub = make_hub()
-    peer = Dialogue(hub)
+    driver = make_driver()
+    peer = Dialogue(driver)
     declare = method_frame(1, spec.QUEUE_DECLARE, queue="q", arguments={"x-consumer-timeout": value})
     (closed,) = methods(peer.say(declare))
     assert closed.args["reply_code"] == 406

@@ -8,7 +8,7 @@ from penstock.core.queue.queue import Queue
 from penstock.flow.work import SHARE
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
-from tests.support.driven_connection import Dialogue, cut, make_hub, publish
+from tests.support.driven_connection import Dialogue, cut, make_driver, publish
 
 MANY = 40 * EXPIRED_AT_ONCE
 GET = method_frame(1, spec.BASIC_GET, queue="q", no_ack=True)
@@ -18,29 +18,29 @@ class Old:
     """A queue with very many messages that are too old, and one that is not."""
 
     def __init__(self) -> None:
-        self.hub = make_hub()
-        self.hub.begin(0.0)
-        self.client = Dialogue(self.hub)
+        self.driver = make_driver()
+        self.driver.begin(0.0)
+        self.client = Dialogue(self.driver)
         self.client.declare("q", message_ttl=1000, capacity_messages=2 * MANY)
-        self.queue: Queue = self.hub.broker.vhosts["/"].queues["q"]
+        self.queue: Queue = self.driver.broker.vhosts["/"].queues["q"]
         for _ in range(MANY):
             self.queue.enqueue(Envelope("", "q"), b"old", 300, 0.0)
-        self.hub.begin(1.5)
-        self.hub.broker.expiry_cutoff = 1.5
+        self.driver.begin(1.5)
+        self.driver.broker.expiry_cutoff = 1.5
         self.client.connection.receive(publish("q", b"fresh"))
-        self.hub.scheduler.begin_turn()
+        self.driver.scheduler.begin_turn()
 
     def ask(self) -> int:
         """Ask for a message; return the units of work that this took at once."""
-        before = int(self.hub.broker.work.done)
-        self.hub.scheduler.receive(self.client.connection, GET)
-        return int(self.hub.broker.work.done) - before
+        before = int(self.driver.broker.work.done)
+        self.driver.scheduler.receive(self.client.connection, GET)
+        return int(self.driver.broker.work.done) - before
 
     def turn(self) -> int:
         """Make a turn; return its units of work."""
-        before = int(self.hub.broker.work.done)
-        self.hub.run_turn()
-        return int(self.hub.broker.work.done) - before
+        before = int(self.driver.broker.work.done)
+        self.driver.run_turn()
+        return int(self.driver.broker.work.done) - before
 
     def answers(self) -> list[str]:
         """Return the methods that have come."""
@@ -64,7 +64,7 @@ def test_a_get_is_told_that_there_is_nothing_when_its_queue_goes_meanwhile() -> 
     old = Old()
     old.ask()
     assert old.client.connection.busy
-    old.hub.broker.delete_queue(old.queue)
+    old.driver.broker.delete_queue(old.queue)
     while old.client.connection.busy:
         old.turn()
     assert old.answers() == ["basic.get-empty"]
@@ -72,9 +72,9 @@ def test_a_get_is_told_that_there_is_nothing_when_its_queue_goes_meanwhile() -> 
 
 def test_what_follows_a_get_waits_for_its_answer() -> None:
     old = Old()
-    old.hub.scheduler.receive(old.client.connection, GET + method_frame(2, spec.CHANNEL_OPEN))
+    old.driver.scheduler.receive(old.client.connection, GET + method_frame(2, spec.CHANNEL_OPEN))
     while old.client.connection.busy:
         old.turn()
-    old.hub.scheduler.begin_turn()
-    old.hub.scheduler.serve()
+    old.driver.scheduler.begin_turn()
+    old.driver.scheduler.serve()
     assert old.answers() == ["basic.get-ok", "channel.open-ok"]

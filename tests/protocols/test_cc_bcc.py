@@ -12,7 +12,7 @@ from penstock.protocols.common.single_publish import SinglePublish
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 from tests.profiles import examples
-from tests.support.driven_connection import Dialogue, make_hub
+from tests.support.driven_connection import Dialogue, make_driver
 from tests.wire.test_content_header import properties
 
 NAMES = st.sampled_from(["CC", "BCC", "cc", "C", "CCC", "xCC", "BC", "B", ""])
@@ -52,10 +52,10 @@ def bound(dialogue: Dialogue, *queues: str) -> None:
 
 
 def test_every_copy_is_charged_the_same_and_who_keeps_blind_keys_pays_for_them() -> None:
-    hub = make_hub()
-    dialogue = Dialogue(hub)
+    driver = make_driver()
+    dialogue = Dialogue(driver)
     bound(dialogue, "a", "b", "c")
-    queues = hub.broker.vhosts["/"].queues
+    queues = driver.broker.vhosts["/"].queues
     headers: dict[str, object] = {"CC": ["b"], "BCC": ["c", "none"]}
     dialogue.say(published(headers))
     plain = 240 + 1 + len(encode_header(1, Properties(headers=headers))) - 12
@@ -64,25 +64,25 @@ def test_every_copy_is_charged_the_same_and_who_keeps_blind_keys_pays_for_them()
 
 
 def test_they_pass_the_gate_of_every_queue_and_are_held_where_one_is_closed() -> None:
-    hub = make_hub()
-    dialogue = Dialogue(hub)
+    driver = make_driver()
+    dialogue = Dialogue(driver)
     bound(dialogue, "a")
     dialogue.say(method_frame(1, spec.QUEUE_DECLARE, queue="full", arguments={"capacity-messages": 1}))
     dialogue.say(method_frame(1, spec.CONFIRM_SELECT))
     assert dialogue.names(published({}, "", "full")) == ["connection.blocked"], "its confirmation is withheld"
     assert dialogue.names(published({"BCC": ["full"]}, "", "a")) == []
-    queues = hub.broker.vhosts["/"].queues
+    queues = driver.broker.vhosts["/"].queues
     assert (queues["a"].messages, queues["full"].messages) == (0, 1), "it goes into both or waits for both"
     dialogue.say(method_frame(1, spec.BASIC_GET, queue="full", no_ack=True))
     assert (queues["a"].messages, queues["full"].messages) == (1, 1)
 
 
 def test_a_message_without_a_channel_has_them_too() -> None:
-    hub = make_hub()
-    dialogue = Dialogue(hub)
+    driver = make_driver()
+    dialogue = Dialogue(driver)
     bound(dialogue, "a", "b", "c")
-    vhost = hub.broker.vhosts["/"]
-    SinglePublish(hub, "guest", "here").send(
+    vhost = driver.broker.vhosts["/"]
+    SinglePublish(driver, "guest", "here").send(
         vhost, "amq.direct", "a", Properties(headers={"CC": ["b"], "BCC": ["c"]}), b"x"
     )
     assert [int(vhost.queues[name].messages) for name in "abc"] == [1, 1, 1]

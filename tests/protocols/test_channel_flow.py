@@ -8,7 +8,7 @@ from penstock.driver.driver import BrokerDriver
 from penstock.protocols.amqp091.client_profiles import PROFILES, UNKNOWN, profile_of
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Method, decode_method, method_frame
-from tests.support.driven_connection import Dialogue, Frame, make_hub, publish
+from tests.support.driven_connection import Dialogue, Frame, make_driver, publish
 
 OBEYS: dict[str, object] = {"channel.flow": True}
 
@@ -21,51 +21,51 @@ def flows(frames: list[Frame]) -> list[object]:
     return [method.args["active"] for method in methods(frames) if method.id == spec.CHANNEL_FLOW]
 
 
-def drain(hub: BrokerDriver, queue: str) -> None:
-    hub.broker.vhosts["/"].queues[queue].purge(hub.broker.now)
+def drain(driver: BrokerDriver, queue: str) -> None:
+    driver.broker.vhosts["/"].queues[queue].purge(driver.broker.now)
 
 
 def blocked_publisher(**who: object) -> tuple[BrokerDriver, Dialogue, list[Frame]]:
     """A client that has just published what closes the gate of queue q (stop 1)."""
-    hub = make_hub()
-    hub.begin(100.0)
-    peer = Dialogue(hub, **who)  # type: ignore[arg-type]
+    driver = make_driver()
+    driver.begin(100.0)
+    peer = Dialogue(driver, **who)  # type: ignore[arg-type]
     peer.declare("q", capacity_messages=10, stop_messages=1, resume_messages=0)
     peer.say(publish("q", b"1"))
-    return hub, peer, peer.say(publish("q", b"2"))
+    return driver, peer, peer.say(publish("q", b"2"))
 
 
 def test_a_client_that_obeys_is_asked_to_stop_and_to_go_on() -> None:
-    hub, peer, came = blocked_publisher(obeys=True)
+    driver, peer, came = blocked_publisher(obeys=True)
     assert flows(came) == [False]
     assert peer.say(method_frame(1, spec.CHANNEL_FLOW_OK, active=False)) == []
-    drain(hub, "q")
+    drain(driver, "q")
     assert flows(peer.listen(101.0)) == [True]
     peer.say(publish("q", b"3"))
     assert flows(peer.say(publish("q", b"4"))) == [False]
 
 
 def test_who_goes_on_within_the_enforcement_time_is_heard_and_after_it_closed() -> None:
-    hub, peer, _ = blocked_publisher(obeys=True)
-    hub.begin(104.9)
+    driver, peer, _ = blocked_publisher(obeys=True)
+    driver.begin(104.9)
     assert methods(peer.say(publish("q", b"3"))) == []
-    hub.begin(105.1)
+    driver.begin(105.1)
     closed, unblocked = methods(peer.say(publish("q", b"4")))
     assert (closed.name, unblocked.name) == ("channel.close", "connection.unblocked")
     assert closed.args["reply_code"] == 506
     assert "channel.flow was requested" in str(closed.args["reply_text"])
-    assert [note.text for note in hub.take_log_lines() if "CHN-1012" in note.text]
-    assert hub.broker.vhosts["/"].queues["q"].messages == 3, "what was published in time is in the queue"
+    assert [note.text for note in driver.take_log_lines() if "CHN-1012" in note.text]
+    assert driver.broker.vhosts["/"].queues["q"].messages == 3, "what was published in time is in the queue"
 
 
 def test_a_pause_that_ended_in_time_is_not_held_against_it_later() -> None:
-    hub, peer, _ = blocked_publisher(obeys=True)
-    drain(hub, "q")
+    driver, peer, _ = blocked_publisher(obeys=True)
+    drain(driver, "q")
     peer.listen(103.0)
-    hub.begin(200.0)
+    driver.begin(200.0)
     peer.say(publish("q", b"3"))
     assert flows(peer.say(publish("q", b"4"))) == [False]
-    hub.begin(201.0)
+    driver.begin(201.0)
     assert methods(peer.say(publish("q", b"5"))) == []
 
 
@@ -81,12 +81,12 @@ def test_nobody_else_is_ever_asked(product: str) -> None:
 
 
 def test_who_obeys_is_asked_to_go_on_at_the_hold_deadline_and_is_held_and_refused_as_everybody() -> None:
-    hub, peer, _ = blocked_publisher(obeys=True)
+    driver, peer, _ = blocked_publisher(obeys=True)
     assert flows(peer.listen(129.9)) == []
     assert flows(peer.listen(130.1)) == [True], "nobody else would ever tell its caller"
-    depth = hub.broker.vhosts["/"].queues["q"].messages
+    depth = driver.broker.vhosts["/"].queues["q"].messages
     assert methods(peer.say(publish("q", b"held"))) == []
-    assert hub.broker.vhosts["/"].queues["q"].messages == depth, "it has waited a whole hold deadline: it is stopped"
+    assert driver.broker.vhosts["/"].queues["q"].messages == depth, "it has waited a whole hold deadline: it is stopped"
     assert methods(peer.listen(160.0)) == []
     closed = methods(peer.listen(160.2))[0]
     assert (closed.name, closed.args["reply_code"]) == ("channel.close", 506)
@@ -94,55 +94,55 @@ def test_who_obeys_is_asked_to_go_on_at_the_hold_deadline_and_is_held_and_refuse
 
 
 def test_who_obeys_and_has_a_queue_that_holds_for_ever_is_never_asked_to_go_on_before_there_is_room() -> None:
-    hub = make_hub()
-    hub.begin(100.0)
-    peer = Dialogue(hub, obeys=True)
+    driver = make_driver()
+    driver.begin(100.0)
+    peer = Dialogue(driver, obeys=True)
     peer.declare("q", capacity_messages=10, stop_messages=0, resume_messages=0, hold_deadline=0)
     assert flows(peer.say(publish("q", b"1"))) == [False]
     assert flows(peer.listen(1e6)) == []
-    drain(hub, "q")
+    drain(driver, "q")
     assert flows(peer.listen(1e6)) == [True]
 
 
 def test_who_was_asked_to_stop_and_then_chose_confirms_is_asked_to_go_on() -> None:
-    hub, peer, came = blocked_publisher(obeys=True)
+    driver, peer, came = blocked_publisher(obeys=True)
     assert flows(came) == [False]
     peer.confirm()
-    drain(hub, "q")
+    drain(driver, "q")
     assert flows(peer.listen(101.0)) == [True]
 
 
 def test_a_channel_that_ends_while_it_is_asked_to_stop_leaves_no_timer() -> None:
-    hub, peer, _ = blocked_publisher(obeys=True)
-    assert hub.broker.timers.next() == 130.0
+    driver, peer, _ = blocked_publisher(obeys=True)
+    assert driver.broker.timers.next() == 130.0
     peer.say(method_frame(1, spec.CHANNEL_CLOSE, reply_code=200, reply_text="", class_id=0, method_id=0))
-    assert hub.broker.timers.next() is None
+    assert driver.broker.timers.next() is None
 
 
 @pytest.mark.parametrize("consuming", [False, True], ids=["publishing-only", "consuming-too"])
 def test_what_was_under_way_when_a_client_was_asked_to_stop_is_held_and_its_connection_is_read_on(
     consuming: bool,
 ) -> None:
-    hub, peer, _ = blocked_publisher(obeys=True)
+    driver, peer, _ = blocked_publisher(obeys=True)
     if consuming:
         peer.declare("other")
         peer.say(method_frame(1, spec.BASIC_CONSUME, queue="other", consumer_tag="c"))
     under_way = b"".join(publish("q", bytes(100_000)) for _ in range(100))
     assert methods(peer.say(under_way)) == []
-    assert peer.connection.holding.bytes > 8 * hub.connection_limits.hold_bytes
+    assert peer.connection.holding.bytes > 8 * driver.connection_limits.hold_bytes
     assert not peer.connection.may_pause()
     for _ in range(100):
-        drain(hub, "q")
+        drain(driver, "q")
         peer.listen(101.0)
     assert peer.connection.holding.bytes == 0
     assert peer.connection.asked == 0
-    assert peer.connection.hold_bytes() == hub.connection_limits.hold_bytes
+    assert peer.connection.hold_bytes() == driver.connection_limits.hold_bytes
 
 
 def test_a_channel_with_confirms_is_held_by_those() -> None:
-    hub = make_hub()
-    hub.begin(100.0)
-    peer = Dialogue(hub, obeys=True)
+    driver = make_driver()
+    driver.begin(100.0)
+    peer = Dialogue(driver, obeys=True)
     peer.declare("q", capacity_messages=10, stop_messages=0, resume_messages=0)
     peer.confirm()
     assert flows(peer.say(publish("q", b"1"))) == []

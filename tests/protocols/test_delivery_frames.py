@@ -13,7 +13,7 @@ from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confi
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, decode_properties, encode_header, frame, method_frame
 from tests.profiles import examples
-from tests.support.driven_connection import Dialogue, cut, make_hub, publish
+from tests.support.driven_connection import Dialogue, cut, make_driver, publish
 
 
 def content(body: bytes, channel: int, frame_max: int) -> bytes:
@@ -95,8 +95,8 @@ def test_a_content_that_the_broker_makes_is_read_back(length: int) -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 4088, 4089, 50_000])
 def test_a_large_message_reaches_a_client_with_small_frames(length: int) -> None:
-    hub = make_hub()
-    sender, receiver = Dialogue(hub), Dialogue(hub, frame_max=4096)
+    driver = make_driver()
+    sender, receiver = Dialogue(driver), Dialogue(driver, frame_max=4096)
     sender.declare("q")
     body = bytes(at % 251 for at in range(length))
     sender.say(publish("q", body))
@@ -107,16 +107,16 @@ def test_a_large_message_reaches_a_client_with_small_frames(length: int) -> None
 
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 100])
 def test_a_publish_that_comes_in_any_pieces_is_the_same(size: int) -> None:
-    client = Dialogue(make_hub())
+    client = Dialogue(make_driver())
     client.declare("q")
     data = publish("q", b"x" * 50) * 3
     for start in range(0, len(data), size):
         client.say(data[start : start + size])
-    queue = client.hub.broker.vhosts["/"].queues["q"]
-    whole = Dialogue(make_hub())
+    queue = client.driver.broker.vhosts["/"].queues["q"]
+    whole = Dialogue(make_driver())
     whole.declare("q")
     whole.say(data)
-    expected = whole.hub.broker.vhosts["/"].queues["q"]
+    expected = whole.driver.broker.vhosts["/"].queues["q"]
     assert [(m.content, m.charge) for m in queue.ready_queue.ready] == [
         (m.content, m.charge) for m in expected.ready_queue.ready
     ]

@@ -7,20 +7,20 @@ import pytest
 from penstock.driver.driver import BrokerDriver
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
-from tests.support.driven_connection import Dialogue, make_hub, publish
+from tests.support.driven_connection import Dialogue, make_driver, publish
 
 
-def beating(hub: BrokerDriver, interval_s: int) -> Dialogue:
+def beating(driver: BrokerDriver, interval_s: int) -> Dialogue:
     """A client that has agreed on an interval, at 100 s."""
-    hub.begin(100.0)
-    return Dialogue(hub, heartbeat=interval_s)
+    driver.begin(100.0)
+    return Dialogue(driver, heartbeat=interval_s)
 
 
 def beats(client: Dialogue, until: float, says: bool = True) -> list[float]:
     """Let the broker's timer run, as its shell does; returns when heartbeats came (`says`: both ways)."""
-    hub, came = client.hub, []
-    while (due := hub.next_deadline()) is not None and due <= until:
-        hub.begin(due)
+    driver, came = client.driver, []
+    while (due := driver.next_deadline()) is not None and due <= until:
+        driver.begin(due)
         if says:
             client.connection.receive(spec.FRAME_HEARTBEAT.to_bytes(1, "big") + bytes(6) + b"\xce")
         frames = client.listen(due)
@@ -31,46 +31,46 @@ def beats(client: Dialogue, until: float, says: bool = True) -> list[float]:
 
 @pytest.mark.parametrize("interval_s", [1, 2, 5, 60])
 def test_a_heartbeat_goes_out_every_half_interval(interval_s: int) -> None:
-    client = beating(make_hub(), interval_s)
+    client = beating(make_driver(), interval_s)
     assert beats(client, 100.0 + 4 * interval_s) == [100.0 + half * interval_s / 2 for half in range(1, 9)]
 
 
 def test_none_goes_out_before_half_an_interval_without_any_other_output() -> None:
-    client = beating(make_hub(), 10)
-    client.hub.begin(104.0)
+    client = beating(make_driver(), 10)
+    client.driver.begin(104.0)
     client.declare("q")
     assert beats(client, 115.0) == [109.0, 114.0]
 
 
 def test_without_an_interval_there_is_no_timer() -> None:
-    assert beating(make_hub(), 0).hub.next_deadline() is None
+    assert beating(make_driver(), 0).driver.next_deadline() is None
 
 
 @pytest.mark.parametrize("interval_s", [1, 60])
 def test_a_peer_that_is_silent_for_two_intervals_is_given_up_and_no_earlier(interval_s: int) -> None:
-    hub = make_hub()
-    client = beating(hub, interval_s)
+    driver = make_driver()
+    client = beating(driver, interval_s)
     beats(client, 100.0 + 2 * interval_s - 0.001, says=False)
-    assert hub.take_silent() == []
-    hub.begin(100.0 + 2 * interval_s)
-    assert not hub.run_turn()
-    assert hub.take_silent() == [client.connection]
-    hub.disconnect(client.connection)
-    assert hub.next_deadline() is None
+    assert driver.take_silent() == []
+    driver.begin(100.0 + 2 * interval_s)
+    assert not driver.run_turn()
+    assert driver.take_silent() == [client.connection]
+    driver.disconnect(client.connection)
+    assert driver.next_deadline() is None
 
 
 def test_anything_that_comes_is_a_sign_of_life() -> None:
-    hub = make_hub()
-    client = beating(hub, 1)
+    driver = make_driver()
+    client = beating(driver, 1)
     for step in range(1, 20):
-        hub.begin(100.0 + step * 0.9)
+        driver.begin(100.0 + step * 0.9)
         client.say(publish("nowhere", b"x"))
-    assert hub.take_silent() == []
+    assert driver.take_silent() == []
 
 
 def test_a_connection_that_is_closed_in_good_order_leaves_no_timer() -> None:
-    hub = make_hub()
-    client = beating(hub, 1)
+    driver = make_driver()
+    client = beating(driver, 1)
     client.say(method_frame(0, spec.CONNECTION_CLOSE, reply_code=200))
-    hub.disconnect(client.connection)
-    assert hub.next_deadline() is None
+    driver.disconnect(client.connection)
+    assert driver.next_deadline() is None

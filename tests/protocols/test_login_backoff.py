@@ -9,7 +9,7 @@ from penstock.protocols.common.login_backoff import REMEMBERED, USER_WAITING_MOS
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
 from penstock.wire.sasl import plain_response
-from tests.support.driven_connection import make_hub
+from tests.support.driven_connection import make_driver
 
 GREETING = b"AMQP\x00\x00\x09\x01"
 HERE = "10.0.0.1"
@@ -19,8 +19,8 @@ def fail(backoff: Backoff, times: int, user: str = "ada", address: str = HERE, n
     return [backoff.failed(user, address, now) for _ in range(times)]
 
 
-def log_in(hub: BrokerDriver, password: str, address: str = "127.0.0.1") -> Connection:
-    connection = hub.connect(Peer(f"{address}:1", address.startswith("127.")))
+def log_in(driver: BrokerDriver, password: str, address: str = "127.0.0.1") -> Connection:
+    connection = driver.connect(Peer(f"{address}:1", address.startswith("127.")))
     login = plain_response("guest", password)
     connection.receive(GREETING + method_frame(0, spec.CONNECTION_START_OK, mechanism="PLAIN", response=login))
     return connection
@@ -113,50 +113,50 @@ def test_waiting_answers_leave_nothing_behind() -> None:
 
 
 def test_a_wrong_password_is_answered_at_its_time_and_a_right_one_at_once() -> None:
-    hub = make_hub()
+    driver = make_driver()
     for _ in range(3):
-        assert log_in(hub, "wrong").state == CLOSED
-    late = log_in(hub, "wrong")
+        assert log_in(driver, "wrong").state == CLOSED
+    late = log_in(driver, "wrong")
     assert late.state != CLOSED
-    assert hub.next_deadline() == 0.5
-    assert log_in(hub, "guest").logged_in
-    hub.begin(0.4)
-    hub.run_turn()
+    assert driver.next_deadline() == 0.5
+    assert log_in(driver, "guest").logged_in
+    driver.begin(0.4)
+    driver.run_turn()
     assert late.state != CLOSED
-    hub.begin(0.5)
-    hub.run_turn()
+    driver.begin(0.5)
+    driver.run_turn()
     assert late.state == CLOSED
-    assert hub.backoff.waits() == 0
+    assert driver.backoff.waits() == 0
 
 
 def test_who_waits_for_a_refusal_may_try_nothing_else_and_is_forgotten_when_it_goes() -> None:
-    hub = make_hub()
+    driver = make_driver()
     for _ in range(4):
-        late = log_in(hub, "wrong")
+        late = log_in(driver, "wrong")
     login = plain_response("guest", "guest")
     late.receive(method_frame(0, spec.CONNECTION_START_OK, mechanism="PLAIN", response=login))
     assert not late.logged_in
-    assert hub.backoff.waits() == 1
-    hub.disconnect(late)
-    assert hub.backoff.waits() == 0
-    assert hub.next_deadline() is None
+    assert driver.backoff.waits() == 1
+    driver.disconnect(late)
+    assert driver.backoff.waits() == 0
+    assert driver.next_deadline() is None
 
 
 def test_an_address_that_guesses_has_a_few_guesses_a_second_and_the_rest_is_not_looked_at() -> None:
-    hub = make_hub()
+    driver = make_driver()
     looked: list[float] = []
     open_ones: list[Connection] = []
     for tick in range(600):  # A minute, 10 attempts each tenth of a second.
         now = tick / 10
-        hub.begin(now)
-        hub.run_turn()
+        driver.begin(now)
+        driver.run_turn()
         for each in [each for each in open_ones if each.state == CLOSED]:
             open_ones.remove(each)
-            hub.disconnect(each)
+            driver.disconnect(each)
         for _ in range(10):
-            before = hub.backoff._addresses["10.0.0.9"].count if "10.0.0.9" in hub.backoff._addresses else 0
-            open_ones.append(log_in(hub, "wrong", "10.0.0.9"))
-            if hub.backoff._addresses["10.0.0.9"].count > before:
+            before = driver.backoff._addresses["10.0.0.9"].count if "10.0.0.9" in driver.backoff._addresses else 0
+            open_ones.append(log_in(driver, "wrong", "10.0.0.9"))
+            if driver.backoff._addresses["10.0.0.9"].count > before:
                 looked.append(now)
     assert len(looked) < 150
-    assert log_in(hub, "guest").logged_in, "on this machine nothing is noticed of it"
+    assert log_in(driver, "guest").logged_in, "on this machine nothing is noticed of it"

@@ -12,27 +12,27 @@ from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, encode_header, frame, method_frame
-from tests.support.driven_connection import Dialogue, make_hub
+from tests.support.driven_connection import Dialogue, make_driver
 
 KIB = 1024
 MIB = 1024 * KIB
 
 
 def small_hub(connection: int = 300 * KIB, memory: int = 0) -> BrokerDriver:
-    """Return a hub whose messages have 128 KiB at most; of a connection so many bytes may arrive in pieces."""
+    """Return a driver whose messages have 128 KiB at most; of a connection so many bytes may arrive in pieces."""
     policy = ConnectionLimits()
     policy.frame_max = 8 * KIB
     policy.message_bytes_max = 128 * KIB
     policy.arriving_bytes_max = connection
-    hub = make_hub(policy)
+    driver = make_driver(policy)
     if memory:
         level = Level(UNLIMITED, memory)
-        hub.broker.gates.set_memory_capacity(Thresholds(level, Level(UNLIMITED, memory * 8 // 10), level), 0)
-    return hub
+        driver.broker.gates.set_memory_capacity(Thresholds(level, Level(UNLIMITED, memory * 8 // 10), level), 0)
+    return driver
 
 
-def talk(hub: BrokerDriver, channels: int = 4) -> Dialogue:
-    dialogue = Dialogue(hub, frame_max=8 * KIB)
+def talk(driver: BrokerDriver, channels: int = 4) -> Dialogue:
+    dialogue = Dialogue(driver, frame_max=8 * KIB)
     for number in range(2, channels + 1):
         assert dialogue.names(method_frame(number, spec.CHANNEL_OPEN)) == ["channel.open-ok"]
     return dialogue
@@ -65,25 +65,25 @@ def counted(gates: Gates) -> int:
 
 
 def test_pieces_count_with_their_connection_and_the_nodes_memory_as_they_come() -> None:
-    hub = small_hub(memory=4 * MIB)
-    dialogue = talk(hub)
+    driver = small_hub(memory=4 * MIB)
+    dialogue = talk(driver)
     dialogue.declare("q")
     begin(dialogue, 1)
     announced = int(dialogue.connection.arriving)
     assert announced < KIB, "what is announced and has not come is no memory"
     go_on(dialogue, 1, 40 * KIB)
-    assert int(dialogue.connection.arriving) == announced + 40 * KIB + 10 * PIECE_BYTES == hub.partial_messages.bytes
-    before = counted(hub.broker.gates)
+    assert int(dialogue.connection.arriving) == announced + 40 * KIB + 10 * PIECE_BYTES == driver.partial_messages.bytes
+    before = counted(driver.broker.gates)
     assert before >= 40 * KIB
     go_on(dialogue, 1, 88 * KIB)
-    assert dialogue.connection.arriving == hub.partial_messages.bytes == 0
-    assert counted(hub.broker.gates) == 0
-    assert hub.broker.vhosts["/"].queues["q"].messages == 1
+    assert dialogue.connection.arriving == driver.partial_messages.bytes == 0
+    assert counted(driver.broker.gates) == 0
+    assert driver.broker.vhosts["/"].queues["q"].messages == 1
 
 
 def test_the_bound_of_a_connection_closes_the_channel_that_passes_it_and_no_other() -> None:
-    hub = small_hub()
-    dialogue, neighbour = talk(hub), talk(hub)
+    driver = small_hub()
+    dialogue, neighbour = talk(driver), talk(driver)
     dialogue.declare("q")
     closed: list[tuple[int, str]] = []
     for channel in range(1, 4):
@@ -95,24 +95,24 @@ def test_the_bound_of_a_connection_closes_the_channel_that_passes_it_and_no_othe
     assert "of at most 307,200 (arriving-bytes-max)" in reason
     for channel in (1, 2):
         assert go_on(dialogue, channel, 28 * KIB) == []
-    assert hub.broker.vhosts["/"].queues["q"].messages == 2
+    assert driver.broker.vhosts["/"].queues["q"].messages == 2
     assert begin(neighbour, 1) == []
     assert neighbour.names(method_frame(2, spec.BASIC_QOS)) == ["basic.qos-ok"]
 
 
 def test_the_largest_message_always_fits_however_small_its_pieces_and_the_bound() -> None:
-    hub = small_hub(connection=1, memory=256 * KIB)
-    dialogue = talk(hub, 1)
+    driver = small_hub(connection=1, memory=256 * KIB)
+    dialogue = talk(driver, 1)
     dialogue.declare("q")
     assert begin(dialogue, 1) == []
     pieces = b"".join(frame(spec.FRAME_BODY, 1, bytes(64)) for _ in range(2 * KIB))
     assert closes(dialogue, pieces) == []
-    assert hub.partial_messages.bytes == 0
+    assert driver.partial_messages.bytes == 0
 
 
 def test_large_content_headers_count_as_well() -> None:
-    hub = small_hub(connection=160 * KIB)
-    dialogue = talk(hub, 60)
+    driver = small_hub(connection=160 * KIB)
+    dialogue = talk(driver, 60)
     dialogue.declare("q")
     closed: list[tuple[int, str]] = []
     for channel in range(1, 61):
@@ -120,12 +120,12 @@ def test_large_content_headers_count_as_well() -> None:
         data = method_frame(channel, spec.BASIC_PUBLISH, routing_key="q") + frame(spec.FRAME_HEADER, channel, header)
         closed += closes(dialogue, data)
     assert len(closed) > 30
-    assert dialogue.connection.arriving <= hub.partial_messages.connection_most()
+    assert dialogue.connection.arriving <= driver.partial_messages.connection_most()
 
 
 def test_at_the_nodes_bound_the_connection_with_the_most_gives_way_to_others() -> None:
-    hub = small_hub(connection=1, memory=256 * KIB)  # So the node has as much as one connection.
-    hog, other = talk(hub), talk(hub)
+    driver = small_hub(connection=1, memory=256 * KIB)  # So the node has as much as one connection.
+    hog, other = talk(driver), talk(driver)
     hog.declare("q")
     begin(hog, 2)
     go_on(hog, 2, 120 * KIB)
@@ -136,24 +136,24 @@ def test_at_the_nodes_bound_the_connection_with_the_most_gives_way_to_others() -
     assert "of all connections" in reason
     assert "this connection has the most of them" in reason
     assert go_on(other, 1, 68 * KIB) == []
-    assert hub.broker.vhosts["/"].queues["q"].messages == 1
-    assert hub.partial_messages.bytes == 0
+    assert driver.broker.vhosts["/"].queues["q"].messages == 1
+    assert driver.partial_messages.bytes == 0
 
 
 def test_a_client_that_never_ends_its_messages_does_not_keep_others_from_publishing() -> None:
-    hub = small_hub(connection=MIB, memory=2 * MIB)
-    hogs = [talk(hub, 12) for _ in range(3)]
+    driver = small_hub(connection=MIB, memory=2 * MIB)
+    hogs = [talk(driver, 12) for _ in range(3)]
     hogs[0].declare("q")
     for hog in hogs:
         for channel in range(1, 13):
             begin(hog, channel)
             go_on(hog, channel, 100 * KIB)
-    assert hub.partial_messages.bytes <= hub.partial_messages.node_most()
-    other = talk(hub, 1)
+    assert driver.partial_messages.bytes <= driver.partial_messages.node_most()
+    other = talk(driver, 1)
     for _ in range(10):
         begin(other, 1)
         assert go_on(other, 1, 128 * KIB) == []
-    assert hub.broker.vhosts["/"].queues["q"].messages == 10
+    assert driver.broker.vhosts["/"].queues["q"].messages == 10
 
 
 ENDS = st.sampled_from(["begin", "go on", "end", "close channel", "disconnect"])
@@ -162,16 +162,16 @@ ENDS = st.sampled_from(["begin", "go on", "end", "close channel", "disconnect"])
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(ENDS, st.integers(0, 1), st.integers(1, 3), st.integers(1, 60 * KIB)), max_size=30))
 def test_what_pieces_count_with_is_given_back_exactly(steps: list[tuple[str, int, int, int]]) -> None:
-    hub = small_hub(memory=MIB)
-    dialogues = [talk(hub, 3), talk(hub, 3)]
+    driver = small_hub(memory=MIB)
+    dialogues = [talk(driver, 3), talk(driver, 3)]
     dialogues[0].declare("q")
     for what, who, number, size in steps:
         dialogue = dialogues[who]
         channel = dialogue.connection.channels.get(number)
         waiting = channel is not None and not channel.closing and channel.content_left >= 0
         if what == "disconnect":
-            hub.disconnect(dialogue.connection)
-            dialogues[who] = talk(hub, 3)
+            driver.disconnect(dialogue.connection)
+            dialogues[who] = talk(driver, 3)
         elif channel is None or channel.closing:
             continue
         elif what == "begin" and not waiting:
@@ -183,9 +183,9 @@ def test_what_pieces_count_with_is_given_back_exactly(steps: list[tuple[str, int
         elif what == "close channel" and not waiting:
             dialogue.say(method_frame(number, spec.CHANNEL_CLOSE))
         there = [each.arriving for one in dialogues for each in one.connection.channels.values()]
-        assert sum(there) == hub.partial_messages.bytes == counted(hub.broker.gates)
-        assert sum(int(one.connection.arriving) for one in dialogues) == hub.partial_messages.bytes
+        assert sum(there) == driver.partial_messages.bytes == counted(driver.broker.gates)
+        assert sum(int(one.connection.arriving) for one in dialogues) == driver.partial_messages.bytes
     for dialogue in dialogues:
-        hub.disconnect(dialogue.connection)
-    assert hub.partial_messages.bytes == counted(hub.broker.gates) == 0
-    assert hub.partial_messages._connections == {}
+        driver.disconnect(dialogue.connection)
+    assert driver.partial_messages.bytes == counted(driver.broker.gates) == 0
+    assert driver.partial_messages._connections == {}

@@ -13,7 +13,7 @@ from penstock.protocols.amqp091.connection_state import Peer
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import decode_method, method_frame
 from penstock.wire.sasl import plain_response
-from tests.support.driven_connection import Dialogue, cut, make_hub, publish
+from tests.support.driven_connection import Dialogue, cut, make_driver, publish
 
 MANY = 6 * SHARE
 CHANNEL_CLOSE = method_frame(1, spec.CHANNEL_CLOSE, reply_code=200)
@@ -34,8 +34,8 @@ def passive(queue: str) -> bytes:
 
 def with_everything(count: int = MANY, **arguments: object) -> tuple[Dialogue, Dialogue]:
     """A client that has very many messages and has settled none of them, and another client."""
-    hub = make_hub()
-    client, other = Dialogue(hub), Dialogue(hub)
+    driver = make_driver()
+    client, other = Dialogue(driver), Dialogue(driver)
     other.declare("q", **arguments)
     for _ in range(0, count, 1000):
         other.say(publish("q", b"x") * 1000)
@@ -43,7 +43,7 @@ def with_everything(count: int = MANY, **arguments: object) -> tuple[Dialogue, D
     while not client.connection.writable:
         client.connection.drained()
         client.listen()
-    queue = hub.broker.vhosts["/"].queues["q"]
+    queue = driver.broker.vhosts["/"].queues["q"]
     assert queue.unacked_messages == count
     return client, other
 
@@ -54,9 +54,9 @@ def heard(client: Dialogue) -> list[str]:
     return [decode_method(payload).name for kind, _, payload in frames if kind == spec.FRAME_METHOD]
 
 
-def logs_in(hub: BrokerDriver) -> bool:
+def logs_in(driver: BrokerDriver) -> bool:
     """Tell whether a newcomer is let in without a turn being made."""
-    connection = hub.connect(Peer("127.0.0.1:1", True))
+    connection = driver.connect(Peer("127.0.0.1:1", True))
     connection.receive(b"AMQP\x00\x00\x09\x01")
     login = plain_response("guest", "guest")
     for method, how in (
@@ -66,17 +66,17 @@ def logs_in(hub: BrokerDriver) -> bool:
     ):
         connection.receive(method_frame(0, method, **how))
     told = connection.take_output()
-    hub.disconnect(connection)
+    driver.disconnect(connection)
     return told.endswith(method_frame(0, spec.CONNECTION_OPEN_OK))
 
 
 def turns_until_over(client: Dialogue) -> int:
     """Make turns until nothing is under way; how many."""
     turns = 0
-    broker = client.hub.broker
+    broker = client.driver.broker
     while broker.turns.chores.pending():
         before = broker.work.done
-        client.hub.run_turn()
+        client.driver.run_turn()
         turns += 1
         assert broker.work.done - before <= UNITS_A_TURN + 400
     return turns
@@ -84,7 +84,7 @@ def turns_until_over(client: Dialogue) -> int:
 
 def test_a_channel_with_very_many_messages_is_answered_when_they_are_back_in_their_queue() -> None:
     client, other = with_everything()
-    queue = client.hub.broker.vhosts["/"].queues["q"]
+    queue = client.driver.broker.vhosts["/"].queues["q"]
     client.connection.receive(CHANNEL_CLOSE + get("q"))
     assert heard(client) == []
     assert 0 < queue.unacked_messages < MANY
@@ -103,7 +103,7 @@ def test_a_channel_that_is_being_closed_cannot_be_opened_again_yet() -> None:
 
 def test_a_connection_with_very_many_messages_is_answered_when_they_are_back_in_their_queue() -> None:
     client, _ = with_everything()
-    queue = client.hub.broker.vhosts["/"].queues["q"]
+    queue = client.driver.broker.vhosts["/"].queues["q"]
     client.connection.receive(CONNECTION_CLOSE + CONNECTION_CLOSE)
     assert heard(client) == []
     assert turns_until_over(client) >= (MANY - SHARE) // (UNITS_A_TURN + 256)
@@ -119,22 +119,22 @@ def test_a_channel_that_the_broker_closes_hears_of_it_at_once_and_gets_nothing_m
     other.say(publish("q", b"y"))
     turns_until_over(client)
     assert heard(client) == []
-    assert client.hub.broker.vhosts["/"].queues["q"].available() == MANY + 1
+    assert client.driver.broker.vhosts["/"].queues["q"].available() == MANY + 1
 
 
 def test_a_socket_that_is_lost_in_the_middle_of_a_goodbye_changes_nothing_of_it() -> None:
     client, _ = with_everything()
     client.connection.receive(CONNECTION_CLOSE)
-    client.hub.disconnect(client.connection)
+    client.driver.disconnect(client.connection)
     turns_until_over(client)
-    queue = client.hub.broker.vhosts["/"].queues["q"]
+    queue = client.driver.broker.vhosts["/"].queues["q"]
     assert (queue.unacked_messages, queue.available()) == (0, MANY)
     assert client.connection.origin is None
 
 
 def test_a_lost_connection_with_many_channels_ends_over_turns_while_others_come_and_go() -> None:
-    hub = make_hub()
-    client = Dialogue(hub)
+    driver = make_driver()
+    client = Dialogue(driver)
     channels, each = 90, 150
     client.say(method_frame(1, spec.QUEUE_DECLARE, queue="own", exclusive=True))
     client.say(method_frame(1, spec.QUEUE_DECLARE, queue="passing", auto_delete=True))
@@ -142,14 +142,14 @@ def test_a_lost_connection_with_many_channels_ends_over_turns_while_others_come_
         client.say(method_frame(channel, spec.CHANNEL_OPEN))
         client.say(b"".join(consume("passing", channel, f"c{number}") for number in range(each)))
         client.say(consume("own", channel, "own"))
-    vhost = hub.broker.vhosts["/"]
+    vhost = driver.broker.vhosts["/"]
     passing = vhost.queues["passing"]
     assert len(passing.consumers) == channels * each
-    hub.disconnect(client.connection)
+    driver.disconnect(client.connection)
     left, newcomers = [len(passing.consumers)], 0
-    while hub.broker.turns.chores.pending():
-        newcomers += logs_in(hub)
-        hub.run_turn()
+    while driver.broker.turns.chores.pending():
+        newcomers += logs_in(driver)
+        driver.run_turn()
         left.append(len(passing.consumers))
     assert newcomers >= 3, "others log in meanwhile"
     assert max(before - after for before, after in pairwise(left)) <= UNITS_A_TURN
@@ -159,8 +159,8 @@ def test_a_lost_connection_with_many_channels_ends_over_turns_while_others_come_
 
 
 def test_what_all_channels_of_a_lost_connection_had_is_delivered_in_order_before_anything_younger() -> None:
-    hub = make_hub()
-    client, other = Dialogue(hub), Dialogue(hub)
+    driver = make_driver()
+    client, other = Dialogue(driver), Dialogue(driver)
     other.declare("q")
     for channel in (1, 2, 3):
         if channel > 1:
@@ -170,9 +170,9 @@ def test_what_all_channels_of_a_lost_connection_had_is_delivered_in_order_before
         other.say(b"".join(publish("q", b"%d" % number) for number in range(start, start + 1000)))
         client.connection.drained()
         client.listen()
-    queue = hub.broker.vhosts["/"].queues["q"]
+    queue = driver.broker.vhosts["/"].queues["q"]
     assert queue.unacked_messages == MANY
-    hub.disconnect(client.connection)
+    driver.disconnect(client.connection)
     assert len(queue.returning) >= 2, "every channel's, from the start"
     frames = other.say(publish("q", b"%d" % MANY) + consume("q", no_ack=True))
     while not other.connection.writable:
@@ -188,11 +188,11 @@ def test_a_shut_down_tells_everybody_at_once_whatever_there_is_to_put_back() -> 
         each.connection.shut_down()
         assert heard(each) == ["connection.close"]
     turns_until_over(client)
-    assert not client.hub.broker.vhosts["/"].queues["q"].unacked_messages
+    assert not client.driver.broker.vhosts["/"].queues["q"].unacked_messages
 
 
 def test_a_commit_and_a_get_in_one_read_leave_the_message_to_the_consumer() -> None:
-    client = Dialogue(make_hub())
+    client = Dialogue(make_driver())
     client.declare("q")
     client.say(method_frame(2, spec.CHANNEL_OPEN) + consume("q", 2, no_ack=True) + method_frame(1, spec.TX_SELECT))
     told = client.names(publish("q", b"x") + method_frame(1, spec.TX_COMMIT) + get("q"))
@@ -200,8 +200,8 @@ def test_a_commit_and_a_get_in_one_read_leave_the_message_to_the_consumer() -> N
 
 
 def test_a_get_waits_behind_a_consumer_only_as_far_as_its_connection_takes_deliveries() -> None:
-    hub = make_hub()
-    slow, client = Dialogue(hub), Dialogue(hub)
+    driver = make_driver()
+    slow, client = Dialogue(driver), Dialogue(driver)
     client.declare("q")
     slow.say(consume("q", no_ack=True))
     body = b"x" * OUTPUT_FULL
@@ -212,8 +212,8 @@ def test_a_get_waits_behind_a_consumer_only_as_far_as_its_connection_takes_deliv
 
 
 def test_queues_of_different_channels_have_equal_shares_of_one_connection_that_reads_slowly() -> None:
-    hub = make_hub()
-    client, other = Dialogue(hub), Dialogue(hub)
+    driver = make_driver()
+    client, other = Dialogue(driver), Dialogue(driver)
     body = b"x" * (OUTPUT_FULL // 2)
     for channel in (1, 2, 3):
         if channel > 1:
@@ -226,9 +226,9 @@ def test_queues_of_different_channels_have_equal_shares_of_one_connection_that_r
         for name in (f"q{channel}a", f"q{channel}b"):
             client.connection.receive(consume(name, channel, name, no_ack=True))
     counts = dict.fromkeys((f"q{channel}{each}" for channel in (1, 2, 3) for each in "ab"), 0)
-    queues = hub.broker.vhosts["/"].queues
+    queues = driver.broker.vhosts["/"].queues
     for _ in range(36):
-        hub.run_turn()
+        driver.run_turn()
         client.connection.take_output()
         client.connection.drained()
     for name in counts:
@@ -238,7 +238,7 @@ def test_queues_of_different_channels_have_equal_shares_of_one_connection_that_r
 
 
 def test_one_consumer_too_many_closes_its_channel_and_says_why() -> None:
-    client = Dialogue(make_hub())
+    client = Dialogue(make_driver())
     client.declare("q")
     client.say(method_frame(2, spec.CHANNEL_OPEN))
     for start in range(0, CONSUMERS_OF_A_CHANNEL, 100):
@@ -250,4 +250,4 @@ def test_one_consumer_too_many_closes_its_channel_and_says_why() -> None:
         "RESOURCE_ERROR - the channel has 10000 consumers, the most it may have; 'late' was not added"
     )
     assert client.names(method_frame(1, spec.CHANNEL_CLOSE_OK) + consume("q", 2, "late")) == ["basic.consume-ok"]
-    assert len(client.hub.broker.vhosts["/"].queues["q"].consumers) == 1
+    assert len(client.driver.broker.vhosts["/"].queues["q"].consumers) == 1

@@ -13,7 +13,7 @@ from penstock.protocols.amqp091.content_frames import body_of, header_payload, m
 from penstock.protocols.amqp091.x_death import DEATHS_KEPT, XDeathCodec
 from penstock.wire.amqp091.codec import Properties, decode_properties, encode_table
 from tests.profiles import examples
-from tests.support.driven_connection import make_hub
+from tests.support.driven_connection import make_driver
 from tests.wire.test_content_header import properties
 
 ALL_BUT_HEADERS_AND_EXPIRATION = (
@@ -24,7 +24,7 @@ ALL_BUT_HEADERS_AND_EXPIRATION = (
 
 @pytest.fixture(scope="module")
 def writer() -> XDeathCodec:
-    return XDeathCodec(make_hub().control)
+    return XDeathCodec(make_driver().control)
 
 
 def died(queue: str, reason: str = "rejected") -> DeathRecord:
@@ -40,7 +40,7 @@ def written(writer: XDeathCodec, content: bytes, death: DeathRecord) -> bytes:
 @settings(max_examples=examples(300), derandomize=True, database=None)
 @given(properties(), st.binary(max_size=300))
 def test_everything_else_stays_as_its_publisher_sent_it(made: Properties, body: bytes) -> None:
-    writer = XDeathCodec(make_hub().control)
+    writer = XDeathCodec(make_driver().control)
     letter = written(writer, make_content(made, body), died("q"))
     assert body_of(letter) == body
     size, found = decode_properties(header_payload(letter))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame
-from tests.support.driven_connection import Dialogue, make_hub, publish
+from tests.support.driven_connection import Dialogue, make_driver, publish
 
 
 def test_a_publish_right_before_channel_close_is_confirmed_before_close_ok_and_nothing_comes_after() -> None:
-    client = Dialogue(make_hub())
+    client = Dialogue(make_driver())
     client.declare("q")
     client.confirm()
     goodbye = method_frame(1, spec.CHANNEL_CLOSE, reply_code=200)
@@ -16,7 +16,7 @@ def test_a_publish_right_before_channel_close_is_confirmed_before_close_ok_and_n
 
 
 def test_a_publish_right_before_connection_close_is_confirmed_before_close_ok() -> None:
-    client = Dialogue(make_hub())
+    client = Dialogue(make_driver())
     client.declare("q")
     client.confirm()
     goodbye = method_frame(0, spec.CONNECTION_CLOSE, reply_code=200)
@@ -24,7 +24,7 @@ def test_a_publish_right_before_connection_close_is_confirmed_before_close_ok() 
 
 
 def test_after_channel_close_by_the_broker_nothing_more_is_confirmed_on_that_channel() -> None:
-    client = Dialogue(make_hub())
+    client = Dialogue(make_driver())
     client.declare("q")
     client.confirm()
     wrong = method_frame(1, spec.BASIC_ACK, delivery_tag=99)
@@ -33,7 +33,7 @@ def test_after_channel_close_by_the_broker_nothing_more_is_confirmed_on_that_cha
 
 
 def test_a_new_channel_with_the_number_of_a_closed_one_is_told_nothing_of_the_old_ones_publishes() -> None:
-    client = Dialogue(make_hub())
+    client = Dialogue(make_driver())
     client.declare("q", capacity_messages=2, stop_messages=0, resume_messages=0)
     client.confirm()
     assert client.names(publish("q", b"x")) == ["connection.blocked"]
@@ -44,7 +44,7 @@ def test_a_new_channel_with_the_number_of_a_closed_one_is_told_nothing_of_the_ol
 
 
 def test_an_unroutable_message_is_returned_before_the_close_ok_of_a_channel_closed_in_the_same_read() -> None:
-    client = Dialogue(make_hub())
+    client = Dialogue(make_driver())
     unroutable = publish("nowhere", b"x")
     mandatory = method_frame(1, spec.BASIC_PUBLISH, routing_key="nowhere", mandatory=True)
     unroutable = mandatory + unroutable[len(method_frame(1, spec.BASIC_PUBLISH, routing_key="nowhere")) :]
@@ -54,7 +54,7 @@ def test_an_unroutable_message_is_returned_before_the_close_ok_of_a_channel_clos
 
 
 def test_an_unroutable_message_is_returned_before_the_connections_close_ok() -> None:
-    client = Dialogue(make_hub())
+    client = Dialogue(make_driver())
     content = publish("nowhere", b"x")[len(method_frame(1, spec.BASIC_PUBLISH, routing_key="nowhere")) :]
     mandatory = method_frame(1, spec.BASIC_PUBLISH, routing_key="nowhere", mandatory=True)
     goodbye = method_frame(0, spec.CONNECTION_CLOSE, reply_code=200)

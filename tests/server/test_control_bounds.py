@@ -12,7 +12,7 @@ from penstock.client.errors import ControlError
 from penstock.management.control_request import IMPORT_OCTETS, REQUEST_OCTETS
 from penstock.wire.amqp091.codec import Properties
 from tests.support.brokers import BrokerProcess
-from tests.support.driven_connection import Dialogue, make_hub, publish
+from tests.support.driven_connection import Dialogue, make_driver, publish
 
 
 @pytest.mark.parametrize(
@@ -46,26 +46,26 @@ def test_definitions_in_a_request_that_cannot_be_meant_are_refused(broker: Broke
 
 
 def test_what_an_export_lists_is_counted_as_work_so_that_few_are_done_in_a_turn() -> None:
-    hub = make_hub()
-    vhost = hub.broker.vhosts["/"]
+    driver = make_driver()
+    vhost = driver.broker.vhosts["/"]
     for number in range(600):
         vhost.declare_queue(f"q{number}", {}, False, False, None, None)
-    client = Dialogue(hub)
+    client = Dialogue(driver)
     properties = Properties(reply_to="answers")
     vhost.declare_queue("answers", {}, False, False, None, None)
     body = json.dumps({"section": "queues"}).encode()
     request = publish("definitions.export", body, properties=properties, exchange="penstock.control")
-    hub.scheduler.begin_turn()
-    hub.scheduler.receive(client.connection, request * 100)
+    driver.scheduler.begin_turn()
+    driver.scheduler.receive(client.connection, request * 100)
     answered = int(vhost.queues["answers"].waiting())
     assert 1 <= answered < 10
     assert client.connection.input_paused
 
 
 def test_the_body_of_a_request_that_is_too_large_for_any_is_not_kept_while_it_comes() -> None:
-    hub = make_hub()
-    hub.broker.vhosts["/"].declare_queue("answers", {}, False, False, None, None)
-    client = Dialogue(hub)
+    driver = make_driver()
+    driver.broker.vhosts["/"].declare_queue("answers", {}, False, False, None, None)
+    client = Dialogue(driver)
     request = publish(
         "list",
         b"x" * (IMPORT_OCTETS + 1),
@@ -75,9 +75,9 @@ def test_the_body_of_a_request_that_is_too_large_for_any_is_not_kept_while_it_co
     )
     most = 0
     for start in range(0, len(request), 131072):
-        hub.scheduler.receive(client.connection, request[start : start + 131072])
-        hub.run_turn()
-        hub.scheduler.begin_turn()
-        most = max(most, int(hub.partial_messages.bytes))
+        driver.scheduler.receive(client.connection, request[start : start + 131072])
+        driver.run_turn()
+        driver.scheduler.begin_turn()
+        most = max(most, int(driver.partial_messages.bytes))
     assert most < 131072
-    assert int(hub.broker.vhosts["/"].queues["answers"].waiting()) == 1
+    assert int(driver.broker.vhosts["/"].queues["answers"].waiting()) == 1

@@ -27,7 +27,7 @@ def topology(**more: Any) -> bytes:
 async def test_an_import_makes_some_queues_in_a_turn_whoever_else_imports() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
-        queues = broker.hub.broker.vhosts["/"].queues
+        queues = broker.driver.broker.vhosts["/"].queues
         post = lambda: web.do("POST", "/definitions", topology())  # noqa: E731
         steps = await steps_of(lambda: len(queues), post, post, post)
         assert len(queues) == len(QUEUES)
@@ -36,7 +36,7 @@ async def test_an_import_makes_some_queues_in_a_turn_whoever_else_imports() -> N
 
 async def test_an_import_over_amqp_is_cut_as_well_and_is_answered_at_its_end() -> None:
     async with in_process() as broker:
-        queues = broker.hub.broker.vhosts["/"].queues
+        queues = broker.driver.broker.vhosts["/"].queues
         answers: list[dict[str, Any]] = []
 
         def ask() -> None:
@@ -51,7 +51,7 @@ async def test_an_import_over_amqp_is_cut_as_well_and_is_answered_at_its_end() -
 async def test_what_fails_at_its_end_is_taken_back_some_at_a_time() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
-        queues = broker.hub.broker.vhosts["/"].queues
+        queues = broker.driver.broker.vhosts["/"].queues
         broken = topology(bindings=[{"vhost": "/", "source": "none", "destination": "q1", "destination_type": "queue"}])
         steps = await steps_of(lambda: len(queues), lambda: web.do("POST", "/definitions", broken, status=400))
         assert len(queues) == 0
@@ -61,7 +61,7 @@ async def test_what_fails_at_its_end_is_taken_back_some_at_a_time() -> None:
 async def test_a_queue_that_has_messages_when_an_import_fails_stays_and_is_named() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
-        queues = broker.hub.broker.vhosts["/"].queues
+        queues = broker.driver.broker.vhosts["/"].queues
         broken = topology(bindings=[{"vhost": "/", "source": "none", "destination": "q1", "destination_type": "queue"}])
         asked = asyncio.ensure_future(asyncio.to_thread(web.ask, "POST", "/definitions", broken))
         while "q0" not in queues:  # noqa: ASYNC110 - a pass of the loop is what is meant.

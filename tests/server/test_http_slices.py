@@ -39,7 +39,7 @@ async def test_gets_with_requeue_of_eight_clients_are_cut_into_slices() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
         await fill(broker, web, 400)
-        queue = broker.hub.broker.vhosts["/"].queues["q"]
+        queue = broker.driver.broker.vhosts["/"].queues["q"]
         got: list[list[str]] = []
         take = lambda: got.append([each["payload"] for each in web.take("q", count=40)])  # noqa: E731
         steps = await steps_of(lambda: int(queue.waiting()), *[take] * 8)
@@ -56,7 +56,7 @@ async def test_a_get_of_1000_messages_takes_some_at_a_time_and_keeps_their_order
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
         await fill(broker, web, 250)
-        queue = broker.hub.broker.vhosts["/"].queues["q"]
+        queue = broker.driver.broker.vhosts["/"].queues["q"]
         for mode, left in (("reject_requeue_true", 250), ("ack_requeue_false", 0)):
             got: list[str] = []
             take = lambda: got.extend(each["payload"] for each in web.take("q", mode))  # noqa: E731, B023
@@ -72,13 +72,13 @@ async def test_a_queue_that_is_deleted_during_a_get_is_told() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
         web = Web(broker.http_url)
         await fill(broker, web, 100)
-        vhost = broker.hub.broker.vhosts["/"]
+        vhost = broker.driver.broker.vhosts["/"]
         queue = vhost.queues["q"]
         body = {"ackmode": "ack_requeue_true", "count": 100, "encoding": "auto"}
         asked = asyncio.ensure_future(asyncio.to_thread(web.ask, "POST", "/queues/%2F/q/get", body))
         while queue.waiting() == 100:  # noqa: ASYNC110 - a pass of the loop is what is meant.
             await asyncio.sleep(0)
-        broker.hub.broker.delete_queue(queue)
+        broker.driver.broker.delete_queue(queue)
         answer = await asked
         assert (answer.status, answer.json["error"]) == (404, "not_found")
 
@@ -118,7 +118,7 @@ async def test_an_answer_has_4_mib_of_bodies_and_a_larger_message_asks_for_trunc
 
 async def test_a_list_is_collected_and_sorted_some_at_a_time_and_is_in_order() -> None:
     async with in_process(http="127.0.0.1:0") as broker:
-        vhost = broker.hub.broker.vhosts["/"]
+        vhost = broker.driver.broker.vhosts["/"]
         names = [f"q{number * 7919 % 2503}" for number in range(2503)]
         for name in names:
             vhost.declare_queue(name, {"k": name}, False, False, None, None)

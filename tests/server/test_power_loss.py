@@ -140,7 +140,7 @@ async def recovered(folder: Path) -> list[int] | None:
     """Start a broker, and return the numbers of the messages in its queue, in order; None if there is no queue."""
     settings = Settings(flow_log=NO_FLOW_LOG)
     async with penstock.Broker(listen=[], data=folder, settings=settings) as broker:
-        queue = broker.hub.broker.vhosts["/"].queues.get("q")
+        queue = broker.driver.broker.vhosts["/"].queues.get("q")
         if queue is None:
             return None
         messages = sorted(queue.ready_queue.messages(), key=lambda message: message.sequence)

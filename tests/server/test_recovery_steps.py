@@ -24,7 +24,7 @@ async def declare(broker: penstock.Broker) -> None:
 
 
 def queues(broker: penstock.Broker) -> int:
-    return len(broker.hub.broker.vhosts["/"].queues)
+    return len(broker.driver.broker.vhosts["/"].queues)
 
 
 async def test_a_start_that_is_cancelled_while_queues_are_read_ends_at_once_and_loses_nothing(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Storms: a thousand producers and one slow consumer at one bounded queue, through the real hub, shell and transports.
+"""Storms: a thousand producers and a slow consumer at one bounded queue, through the real driver and transports.
 
 Nothing is lost, overrun or left waiting; equal producers get equal turns; and the same seed gives the same run, to the
 last octet and nanosecond.
@@ -76,7 +76,7 @@ async def storm(loop: SimLoop) -> tuple[str, SlowConsumer]:
     world.check_empty()
     for client in producers:
         await client.say_goodbye()
-    assert len(world.hub.connections) == 2
+    assert len(world.driver.connections) == 2
     return world.trace.hexdigest(), consumer
 
 
@@ -143,7 +143,7 @@ async def storm_with_disconnects(loop: SimLoop) -> str:
         )
     assert any(times > 1 for times in consumer.got.values()), "the consumer was never cut off with something in hand"
     world.check_empty()
-    assert len(world.hub.connections) == 2
+    assert len(world.driver.connections) == 2
     return world.trace.hexdigest()
 
 

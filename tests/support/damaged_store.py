@@ -29,12 +29,12 @@ class Life:
     def __init__(self, path: Path) -> None:
         self.store = SqliteStore(path)
         self.store.open()
-        self.hub: BrokerDriver = journaled()
-        broker = self.hub.broker
+        self.driver: BrokerDriver = journaled()
+        broker = self.driver.broker
         broker.begin(100.0)
         assert broker.journal is not None
         self.journal = broker.journal
-        self.told = restore(self.hub, self.store.metadata())
+        self.told = restore(self.driver, self.store.metadata())
         recovery = Recovery(broker, self.journal, WALL)
         for position in self.store.positions():
             recovery.position(position)
@@ -53,45 +53,45 @@ class Life:
     def queues(self) -> dict[tuple[str, str], Queue]:
         return {
             (vhost.name, queue.name): queue
-            for vhost in self.hub.broker.vhosts.values()
+            for vhost in self.driver.broker.vhosts.values()
             for queue in vhost.queues.values()
         }
 
     def declare(self) -> None:
-        broker = self.hub.broker
+        broker = self.driver.broker
         broker.add_vhost("eu")
         for (vhost, name), arguments in QUEUES.items():
             given = {**CAPACITY, **arguments} if arguments else {}
             broker.vhosts[vhost].declare_queue(name, given, True, False, None, None)
 
     def publish(self, vhost: str, name: str, content: bytes) -> None:
-        host = self.hub.broker.vhosts[vhost]
+        host = self.driver.broker.vhosts[vhost]
         route = host.route("", name, False)
         host.resolve(route, {})
         route = route.persistent()
-        producer = Producer(self.hub.broker, name, HoldBudget(1 << 40))
+        producer = Producer(self.driver.broker, name, HoldBudget(1 << 40))
         producer.confirming = True
         (producer.publish if route.is_durable is None else producer.publish_stored)(route, content, len(content) + 240)
 
     def get(self, queue: Queue) -> bytes | None:
-        batch = self.session.get(queue, True, self.hub.broker.now)
+        batch = self.session.get(queue, True, self.driver.broker.now)
         return None if batch is None or batch.messages[0] is None else batch.messages[0].content
 
     def write(self) -> None:
         self.store.commit(encode(self.journal, self.journal.take(), WALL))
         self.journal.written()
-        self.hub.broker.run(1000)
+        self.driver.broker.run(1000)
 
     def drain(self) -> dict[tuple[str, str], list[bytes]]:
         """Return the contents of all queues, in order; nothing of it is written."""
         loader, found = Loader(), {}
         for name, queue in self.queues().items():
             contents: list[bytes] = []
-            while int(queue.messages) or (queue.pages is not None and int(queue.pages.messages)):
+            while int(queue.messages) or (queue.pager is not None and int(queue.pager.messages)):
                 content = self.get(queue)
                 if content is not None:
                     contents.append(content)
-                self.hub.broker.run(1000)
+                self.driver.broker.run(1000)
                 for read in self.journal.take_reads():
                     pages = self.store.pages(read.number, read.first, read.most)
                     assert loader.load(read, pages, WallTimes(WALL)) == []
@@ -117,7 +117,7 @@ def make(path: Path) -> dict[tuple[str, str], list[bytes]]:
             for _ in range(2 if name != "paged" else 0):
                 assert life.get(queue) is not None
         life.write()
-    assert life.queues()["eu", "paged"].pages.messages > 20  # type: ignore[union-attr]
+    assert life.queues()["eu", "paged"].pager.messages > 20  # type: ignore[union-attr]
     life.close()
     life = Life(path)
     assert life.account.losses([]) == []

@@ -1,4 +1,4 @@
-"""One client's side of a connection to a hub, as bytes in and frames out: no socket, no loop, time by hand."""
+"""One client's side of a connection to a driver, as bytes in and frames out: no socket, no loop, time by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Frame = tuple[int, int, bytes]
 """Kind, channel and payload."""
 
 
-def make_hub(policy: ConnectionLimits | None = None) -> BrokerDriver:
+def make_driver(policy: ConnectionLimits | None = None) -> BrokerDriver:
     core = Broker(Defaults())
     core.add_vhost("/")
     return BrokerDriver(core, policy or ConnectionLimits(), Users(), "seed", "0")
@@ -54,10 +54,10 @@ class Dialogue:
     """A connection that has been opened, with channel 1."""
 
     def __init__(
-        self, hub: BrokerDriver, frame_max: int = 131072, product: str = "", obeys: bool = False, heartbeat: int = 0
+        self, driver: BrokerDriver, frame_max: int = 131072, product: str = "", obeys: bool = False, heartbeat: int = 0
     ) -> None:
-        self.hub = hub
-        self.connection = hub.connect(Peer("127.0.0.1:1", True))
+        self.driver = driver
+        self.connection = driver.connect(Peer("127.0.0.1:1", True))
         self.say(b"AMQP\x00\x00\x09\x01")
         login = plain_response("guest", "guest")
         capabilities: dict[str, object] = {"connection.blocked": True} | ({"channel.flow": True} if obeys else {})
@@ -77,8 +77,8 @@ class Dialogue:
     def listen(self, now: float | None = None) -> list[Frame]:
         """Let the broker make its turns, at a time if one is given, and return what comes."""
         if now is not None:
-            self.hub.begin(now)
-        while self.hub.run_turn():
+            self.driver.begin(now)
+        while self.driver.run_turn():
             pass
         return cut(self.connection.take_output())
 

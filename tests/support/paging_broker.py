@@ -50,9 +50,9 @@ class PagedHouse:
         self.times = WallTimes(WALL)
         shelf.recover(self.broker, self.journal)
         self.at_start = {
-            name: Level(queue.pages.messages, queue.pages.bytes)
+            name: Level(queue.pager.messages, queue.pager.bytes)
             for name, queue in self.queues.items()
-            if queue.pages is not None
+            if queue.pager is not None
         }
         """What was on the disk: with what had been read back when the broker died that may be more than the limit."""
 
@@ -62,7 +62,7 @@ class PagedHouse:
         return producer
 
     def pages(self, name: str) -> QueuePager:
-        pages = self.queues[name].pages
+        pages = self.queues[name].pager
         assert pages is not None
         return pages
 
@@ -151,7 +151,7 @@ class PagedHouse:
     def check(self) -> None:
         """What holds after every step."""
         for name, queue in self.queues.items():
-            pages = queue.pages
+            pages = queue.pager
             if pages is None:
                 continue
             ready = queue.ready_queue.messages()

@@ -15,27 +15,27 @@ from penstock.persistence.metadata_records import NUMBERS, name_of
 from penstock.persistence.restore_metadata import restore
 from penstock.persistence.transaction_encoder import encode
 from penstock.store.records import MetadataRecord
-from tests.support.driven_connection import make_hub
+from tests.support.driven_connection import make_driver
 from tests.support.memory_store import WALL, Shelf
 
 
 def journaled() -> BrokerDriver:
-    """Return a hub with a journal, and the virtual host of the settings file."""
-    hub = make_hub()
-    hub.broker.journal = Journal(hub.broker.durable_changes, hub.broker.gates.disk)
-    return hub
+    """Return a driver with a journal, and the virtual host of the settings file."""
+    driver = make_driver()
+    driver.broker.journal = Journal(driver.broker.durable_changes, driver.broker.gates.disk)
+    return driver
 
 
 class Declared:
     """What is declared in one broker, and the store that has it."""
 
-    def __init__(self, hub: BrokerDriver) -> None:
-        self.hub = hub
+    def __init__(self, driver: BrokerDriver) -> None:
+        self.driver = driver
         self.shelf = Shelf()
 
     def write(self) -> None:
         """Write whatever the journal has gathered."""
-        journal = self.hub.broker.journal
+        journal = self.driver.broker.journal
         assert journal is not None
         self.shelf.commit(encode(journal, journal.take(), WALL))
         journal.written()
@@ -54,19 +54,19 @@ class Declared:
         return 0 if position is None else position.tail
 
     def restored(self, order: list[MetadataRecord] | None = None) -> tuple[BrokerDriver, list[str]]:
-        """Return a fresh hub with all of it, and what there was to say."""
-        hub = journaled()
-        told = restore(hub, self.things() if order is None else order)
-        journal = hub.broker.journal
+        """Return a fresh driver with all of it, and what there was to say."""
+        driver = journaled()
+        told = restore(driver, self.things() if order is None else order)
+        journal = driver.broker.journal
         assert journal is not None
         assert not journal.recovering
         assert journal.take() == [], "what is restored is in the store already"
-        return hub, told
+        return driver, told
 
 
-def lasting(hub: BrokerDriver) -> list[object]:
+def lasting(driver: BrokerDriver) -> list[object]:
     """Return everything that the store must have, and nothing else."""
-    broker = hub.broker
+    broker = driver.broker
     found: list[object] = [vhost for name, vhost in broker.vhosts.items() if name != "/"]
     found += [entry for entry in broker.table.entries() if entry.command]
     found += [
@@ -76,17 +76,17 @@ def lasting(hub: BrokerDriver) -> list[object]:
         found += [queue for queue in vhost.queues.values() if is_durable(queue)]
         for exchange in vhost.exchanges.values():
             found += [thing for thing in [exchange, *exchange.bindings.values()] if is_durable(thing)]
-    return [*found, *hub.control.cursors.values()]
+    return [*found, *driver.control.cursors.values()]
 
 
-def names(hub: BrokerDriver) -> list[tuple[str, str]]:
+def names(driver: BrokerDriver) -> list[tuple[str, str]]:
     """Return kind and key of everything that the store must have, in order; each must be there once."""
-    return sorted(name_of(thing) for thing in lasting(hub))
+    return sorted(name_of(thing) for thing in lasting(driver))
 
 
-def view(hub: BrokerDriver) -> dict[str, object]:
+def view(driver: BrokerDriver) -> dict[str, object]:
     """Return everything that anybody can see of what lasts; values of tables as texts that tell their types apart."""
-    broker = hub.broker
+    broker = driver.broker
     found: dict[str, object] = {}
     for vhost in broker.vhosts.values():
         found[f"vhost {vhost.name}"] = scope_settings(broker, "vhost", vhost.name)
@@ -94,11 +94,11 @@ def view(hub: BrokerDriver) -> dict[str, object]:
             bindings = [_binding(binding) for binding in exchange.bindings.values() if is_durable(binding)]
             found[f"bindings {vhost.name!r} {exchange.name!r}"] = sorted(bindings)
             if is_durable(exchange):
-                found[f"exchange {vhost.name!r} {exchange.name!r}"] = _exchange(hub, exchange)
+                found[f"exchange {vhost.name!r} {exchange.name!r}"] = _exchange(driver, exchange)
         for queue in vhost.queues.values():
             if is_durable(queue):
-                found[f"queue {vhost.name!r} {queue.name!r}"] = _queue(hub, queue)
-    for (vhost_name, name), cursor in hub.control.cursors.items():
+                found[f"queue {vhost.name!r} {queue.name!r}"] = _queue(driver, queue)
+    for (vhost_name, name), cursor in driver.control.cursors.items():
         positions: dict[str, tuple[object, ...]] = {}
         for name_of_queue, position in cursor.positions.items():
             queue = position.queue
@@ -125,19 +125,19 @@ def differences(before: dict[str, object], after: dict[str, object]) -> dict[str
     }
 
 
-def exported(hub: BrokerDriver) -> dict[str, list[str]]:
+def exported(driver: BrokerDriver) -> dict[str, list[str]]:
     """Return what an export of the definitions says of what lasts."""
     found: dict[str, list[str]] = {}
     for section in definitions_export.SECTIONS:
         found[section] = sorted(
             repr(definitions_export.exported([item], True))
-            for item in definitions_export.window(hub, section, None, 0, 1_000_000).items
+            for item in definitions_export.window(driver, section, None, 0, 1_000_000).items
             if not isinstance(item.subject, Queue | Exchange | Binding) or is_durable(item.subject)
         )
     return found
 
 
-def _exchange(hub: BrokerDriver, exchange: Exchange) -> tuple[object, ...]:
+def _exchange(driver: BrokerDriver, exchange: Exchange) -> tuple[object, ...]:
     return (
         exchange.vhost,
         exchange.kind,
@@ -147,21 +147,21 @@ def _exchange(hub: BrokerDriver, exchange: Exchange) -> tuple[object, ...]:
         exchange.predeclared,
         exchange.alternate,
         repr(exchange.arguments),
-        scope_settings(hub.broker, "address", exchange.name),
+        scope_settings(driver.broker, "address", exchange.name),
         [(gate.kind, gate.name) for gate in exchange.gates],
     )
 
 
-def _queue(hub: BrokerDriver, queue: Queue) -> tuple[object, ...]:
+def _queue(driver: BrokerDriver, queue: Queue) -> tuple[object, ...]:
     features = queue.features
     return (
         number_of(queue),
-        queue.storage is not None and queue.storage.journal is hub.broker.journal,
+        queue.storage is not None and queue.storage.journal is driver.broker.journal,
         queue.durable,
         queue.auto_delete,
         repr(queue.arguments),
         (features.max_priority, features.single_active, features.quorum),
-        queue_settings(hub.broker, queue),
+        queue_settings(driver.broker, queue),
         (queue.settings.dead_letter_exchange, queue.settings.dead_letter_routing_key),
         (queue.dead_letters is not None, queue.queue_expiry is not None),
         int(queue.delivery_limit()),

@@ -1,4 +1,4 @@
-"""A whole broker in the simulation (the real hub and shell), who uses it, and what is looked at in every pass."""
+"""A whole broker in the simulation (the real driver and shell), who uses it, and what is looked at in every pass."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class World:
         self.core.add_vhost("/")
         policy = policy or ConnectionLimits()
         policy.handshakes_address_max = 10_000  # A thousand clients of one address log in at the same moment.
-        self.hub = BrokerDriver(self.core, policy, Users(), "seed", "simulated")
-        self.shell = EventLoop(self.hub, loop)
+        self.driver = BrokerDriver(self.core, policy, Users(), "seed", "simulated")
+        self.shell = EventLoop(self.driver, loop)
         self.queue: Queue
         self.capacity = 0
         self.highest = 0
@@ -77,10 +77,10 @@ class World:
         assert not queue.gate.blocked
         assert not self.core.turns.pending
         assert self.core.closed_session_budget.messages == self.core.closed_session_budget.bytes == 0
-        for connection in self.hub.connections.values():
+        for connection in self.driver.connections.values():
             assert connection.holding.messages == connection.holding.bytes == 0
             assert connection.blocking == 0
-        live = {id(each.producer) for con in self.hub.connections.values() for each in con.channels.values()}
+        live = {id(each.producer) for con in self.driver.connections.values() for each in con.channels.values()}
         assert set(queue.gate.stats.blocks) <= live
 
 

@@ -67,20 +67,20 @@ settings = st.one_of(
 
 
 def _within(vhost: str, act: Callable[[BrokerDriver, VirtualHost], object]) -> Act:
-    def run(hub: BrokerDriver) -> None:
-        found = hub.broker.vhosts.get(vhost)
+    def run(driver: BrokerDriver) -> None:
+        found = driver.broker.vhosts.get(vhost)
         if found is not None:
-            act(hub, found)
+            act(driver, found)
 
     return run
 
 
-def ask(hub: BrokerDriver, vhost: VirtualHost, operation: str, /, **fields: object) -> None:
+def ask(driver: BrokerDriver, vhost: VirtualHost, operation: str, /, **fields: object) -> None:
     """Ask the broker for a control operation; whatever it answers."""
-    connection = hub.connect(Peer("127.0.0.1:1", True))
+    connection = driver.connect(Peer("127.0.0.1:1", True))
     connection.user = "guest"
-    hub.control.request(vhost, connection, operation, make_content(Properties(), json.dumps(fields).encode()))
-    hub.disconnect(connection)
+    driver.control.request(vhost, connection, operation, make_content(Properties(), json.dumps(fields).encode()))
+    driver.disconnect(connection)
 
 
 def _bind(vhost: VirtualHost, source: str, to_queue: bool, name: str, key: str, arguments: Any, undo: bool) -> None:
@@ -89,10 +89,10 @@ def _bind(vhost: VirtualHost, source: str, to_queue: bool, name: str, key: str, 
     (vhost.unbind if undo else vhost.bind)(source, queue, target, key, arguments)
 
 
-def _consume_once(hub: BrokerDriver, vhost: VirtualHost, name: str) -> None:
+def _consume_once(driver: BrokerDriver, vhost: VirtualHost, name: str) -> None:
     session = Session()
-    hub.broker.consume(session, Consumer("c", session, vhost.queue(name), False, False, 0))
-    hub.broker.cancel(session, "c")
+    driver.broker.consume(session, Consumer("c", session, vhost.queue(name), False, False, 0))
+    driver.broker.cancel(session, "c")
 
 
 def _publish(vhost: VirtualHost, name: str, count: int) -> None:
@@ -101,20 +101,20 @@ def _publish(vhost: VirtualHost, name: str, count: int) -> None:
         queue.enqueue(Envelope("", name), b"", 10, 0.0)
 
 
-def _unset(hub: BrokerDriver, scope: str, pattern: str) -> None:
-    changes.remove(hub.broker, scope, pattern, [])
+def _unset(driver: BrokerDriver, scope: str, pattern: str) -> None:
+    changes.remove(driver.broker, scope, pattern, [])
 
 
-def _move(hub: BrokerDriver, vhost: VirtualHost, name: str, operation: str, share: float) -> None:
+def _move(driver: BrokerDriver, vhost: VirtualHost, name: str, operation: str, share: float) -> None:
     """Plan or settle so much of what a cursor's queues have."""
-    cursor = hub.control.cursors.get((vhost.name, name))
+    cursor = driver.control.cursors.get((vhost.name, name))
     if cursor is None:
         return
     ends = {queue: int(each.queue.tail * share) for queue, each in cursor.positions.items()}
     if operation == "cursor.plan":
-        ask(hub, vhost, operation, cursor=name, token=cursor.token, upto=ends)
+        ask(driver, vhost, operation, cursor=name, token=cursor.token, upto=ends)
     else:
-        ask(hub, vhost, operation, cursor=name, token=cursor.token, end=ends)
+        ask(driver, vhost, operation, cursor=name, token=cursor.token, end=ends)
 
 
 shares = st.floats(0, 1)
@@ -124,75 +124,83 @@ readers = st.sampled_from(["größe", "b/q"])
 blocks = st.tuples(st.sampled_from(["queue", "address", "vhost", "user"]), names)
 
 virtual_hosts = st.one_of(
-    st.builds(lambda n: lambda hub: vhost_admin.declare_vhost(hub, n), hosts),
-    st.builds(lambda n: lambda hub: vhost_admin.delete_vhost(hub, n), hosts.filter(lambda name: name != "/")),
+    st.builds(lambda n: lambda driver: vhost_admin.declare_vhost(driver, n), hosts),
+    st.builds(lambda n: lambda driver: vhost_admin.delete_vhost(driver, n), hosts.filter(lambda name: name != "/")),
 )
 declarations = st.one_of(
     st.builds(
-        lambda v, n, k, args, d, a, i: _within(v, lambda hub, vhost: vhost.declare_exchange(n, k, args, d, a, i)),
+        lambda v, n, k, args, d, a, i: _within(v, lambda driver, vhost: vhost.declare_exchange(n, k, args, d, a, i)),
         hosts, exchanges, st.sampled_from(["direct", "fanout", "topic", "headers"]), exchange_arguments, mostly, flags,
         flags,
     ),
     st.builds(
         lambda v, n, args, d, a, shared: _within(
             v,
-            lambda hub, vhost: hub.broker.touch_queue(
-                vhost.declare_queue(n, args, d, a, None if shared else hub, hub)
+            lambda driver, vhost: driver.broker.touch_queue(
+                vhost.declare_queue(n, args, d, a, None if shared else driver, driver)
             ),
         ),
         hosts, names, queue_arguments, mostly, flags, mostly,
     ),
 )  # fmt: skip
 bindings = st.builds(
-    lambda v, s, q, n, k, args, bound: _within(v, lambda hub, vhost: _bind(vhost, s, q, n, k, args, not bound)),
+    lambda v, s, q, n, k, args, bound: _within(v, lambda driver, vhost: _bind(vhost, s, q, n, k, args, not bound)),
     hosts, exchanges, flags, names, keys, binding_arguments, mostly,
 )  # fmt: skip
 deletions = st.one_of(
-    st.builds(lambda v, n: _within(v, lambda hub, vhost: vhost.delete_exchange(n, False)), hosts, exchanges),
-    st.builds(lambda v, n: _within(v, lambda hub, vhost: hub.broker.delete_queue(vhost.queue(n, hub))), hosts, names),
-    st.builds(lambda v, n: _within(v, lambda hub, vhost: _consume_once(hub, vhost, n)), hosts, names),
+    st.builds(lambda v, n: _within(v, lambda driver, vhost: vhost.delete_exchange(n, False)), hosts, exchanges),
+    st.builds(
+        lambda v, n: _within(v, lambda driver, vhost: driver.broker.delete_queue(vhost.queue(n, driver))), hosts, names
+    ),
+    st.builds(lambda v, n: _within(v, lambda driver, vhost: _consume_once(driver, vhost, n)), hosts, names),
 )
 operations = st.one_of(
-    st.builds(lambda s: lambda hub: changes.set_settings(hub.broker, s[0], s[1], read_settings(*s)), settings),
-    st.builds(lambda s: lambda hub: _unset(hub, s[0], s[1]), settings),
-    st.builds(lambda v, b: _within(v, lambda hub, vhost: ask(hub, vhost, "block", **{b[0]: b[1]})), hosts, blocks),
-    st.builds(lambda v, b: _within(v, lambda hub, vhost: ask(hub, vhost, "unblock", **{b[0]: b[1]})), hosts, blocks),
+    st.builds(lambda s: lambda driver: changes.set_settings(driver.broker, s[0], s[1], read_settings(*s)), settings),
+    st.builds(lambda s: lambda driver: _unset(driver, s[0], s[1]), settings),
+    st.builds(
+        lambda v, b: _within(v, lambda driver, vhost: ask(driver, vhost, "block", **{b[0]: b[1]})), hosts, blocks
+    ),
+    st.builds(
+        lambda v, b: _within(v, lambda driver, vhost: ask(driver, vhost, "unblock", **{b[0]: b[1]})), hosts, blocks
+    ),
 )
 moves = st.builds(
-    lambda v, n, o, s: _within(v, lambda hub, vhost: _move(hub, vhost, n, o, s)),
+    lambda v, n, o, s: _within(v, lambda driver, vhost: _move(driver, vhost, n, o, s)),
     hosts, readers, st.sampled_from(["cursor.plan", "cursor.settle"]), shares,
 )  # fmt: skip
 reading = st.one_of(
-    st.builds(lambda v, n, c: _within(v, lambda hub, vhost: _publish(vhost, n, c)), hosts, names, st.integers(1, 9)),
+    st.builds(lambda v, n, c: _within(v, lambda driver, vhost: _publish(vhost, n, c)), hosts, names, st.integers(1, 9)),
     st.builds(
-        lambda v, n, q: _within(v, lambda hub, vhost: ask(hub, vhost, "cursor.attach", cursor=n, queues=q)),
+        lambda v, n, q: _within(v, lambda driver, vhost: ask(driver, vhost, "cursor.attach", cursor=n, queues=q)),
         hosts, readers, st.lists(names, min_size=1, max_size=2, unique=True),
     ),
-    st.builds(lambda v, n: _within(v, lambda hub, vhost: ask(hub, vhost, "cursor.delete", cursor=n)), hosts, readers),
+    st.builds(
+        lambda v, n: _within(v, lambda driver, vhost: ask(driver, vhost, "cursor.delete", cursor=n)), hosts, readers
+    ),
 )  # fmt: skip
 acts: st.SearchStrategy[Act] = st.one_of(
     virtual_hosts, declarations, bindings, bindings, deletions, operations, operations, reading, *[moves] * 4
 )
 
 
-def furnish(hub: BrokerDriver) -> None:
+def furnish(driver: BrokerDriver) -> None:
     """Declare something to begin with, so that few acts are about nothing."""
     for name in ("/", "a/b"):
-        vhost_admin.declare_vhost(hub, name)
-        vhost = hub.broker.vhosts[name]
+        vhost_admin.declare_vhost(driver, name)
+        vhost = driver.broker.vhosts[name]
         for queue in ("a", "b/q"):
             vhost.declare_queue(queue, {}, True, False, None, None)
             _publish(vhost, queue, 5)
         vhost.declare_exchange("a", "topic", {}, True, True, False)
         _bind(vhost, "a", True, "a", "a.#", {}, False)
         _bind(vhost, "amq.headers", True, "b/q", "", {"x-match": "all", "n": 1}, False)
-        ask(hub, vhost, "cursor.attach", cursor="b/q", queues=["b/q"])
+        ask(driver, vhost, "cursor.attach", cursor="b/q", queues=["b/q"])
 
 
-def attempt(hub: BrokerDriver, act: Act) -> bool:
+def attempt(driver: BrokerDriver, act: Act) -> bool:
     """Carry out an act; returns whether the broker let it."""
     try:
-        act(hub)
+        act(driver)
     except BrokerError:
         return False
     return True

@@ -1,9 +1,9 @@
 """Where connections and the broker meet, once a turn: deliveries go out, effects are told, confirmations written.
 
-    hub.begin(now)                     the time
-    hub.scheduler.receive(connection, data) ...  whatever was read
-    more = hub.pump()                  then this, once: a turn
-    for connection in hub.take_touched(): write connection.take_output()
+    driver.begin(now)                     the time
+    driver.scheduler.receive(connection, data) ...  whatever was read
+    more = driver.pump()                  then this, once: a turn
+    for connection in driver.take_touched(): write connection.take_output()
 
 No socket, no clock, no randomness: the shell supplies them.
 """

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 class Notifier:
     """Tells the broker's effects; what could not be told yet waits here."""
 
-    def __init__(self, hub: BrokerDriver) -> None:
-        self.hub = hub
-        self.broker = hub.broker
+    def __init__(self, driver: BrokerDriver) -> None:
+        self.driver = driver
+        self.broker = driver.broker
         self._unblocked: list[Connection] = []
         self._losing: dict[int, Connection] = {}
         """Connections that have lost publishes, which has not been told."""
@@ -73,10 +73,10 @@ class Notifier:
         return unblocked
 
     def _dispatch_effect(self, effect: Effect, blocking: dict[int, Connection]) -> None:
-        if self.hub.recorder is not None:
-            self.hub.recorder.record(effect)
+        if self.driver.recorder is not None:
+            self.driver.recorder.record(effect)
         if isinstance(effect, GateChanged):
-            self.hub.log(log_messages.crossed(effect.transition))
+            self.driver.log(log_messages.crossed(effect.transition))
         elif isinstance(effect, Blocked):
             self._count_blocking(effect.producer, effect.gate, 1, blocking)
         elif isinstance(effect, Unblocked):
@@ -84,7 +84,7 @@ class Notifier:
         elif isinstance(effect, PublishRefused):
             self._on_publish_refused(effect)
         elif isinstance(effect, Stopped):
-            self.hub.log(log_messages.stopped(effect.producer, effect.gate, effect.patience_s))
+            self.driver.log(log_messages.stopped(effect.producer, effect.gate, effect.patience_s))
         elif isinstance(effect, CloseSession):
             self._refuse(effect)
         elif isinstance(effect, Departed):
@@ -101,25 +101,25 @@ class Notifier:
             session = effect.consumer.session
             assert isinstance(session, Channel)
             name = session.producer.name
-            self.hub.log(log_messages.slow(effect.consumer.tag, name, effect.rate, effect.least, effect.cancelled))
+            self.driver.log(log_messages.slow(effect.consumer.tag, name, effect.rate, effect.least, effect.cancelled))
         elif isinstance(effect, Paging):
-            self.hub.log(log_messages.paging(effect))
+            self.driver.log(log_messages.paging(effect))
         elif isinstance(effect, QueueChanged):
-            self.hub.control.look_again(effect.queue)
+            self.driver.control.look_again(effect.queue)
 
     def _on_publish_refused(self, effect: PublishRefused) -> None:
         if effect.cause in LOST_BY:
             return  # One line for the connection says so.
         producer = effect.producer
         number: int | None = None
-        if isinstance(producer, ChannelProducer) and producer.channel.connection.number in self.hub.connections:
+        if isinstance(producer, ChannelProducer) and producer.channel.connection.number in self.driver.connections:
             number = producer.channel.connection.number
-        self.hub.refused.add(effect, number, self.broker.now)
+        self.driver.refused.add(effect, number, self.broker.now)
 
     def _refuse(self, effect: CloseSession) -> None:
         """Close the channel of a producer, for a publish that cannot be; a single message is answered."""
         producer = effect.producer
-        self.hub.log(f"[{producer.name}] {effect.error.reply_text}")
+        self.driver.log(f"[{producer.name}] {effect.error.reply_text}")
         if isinstance(producer, SinglePublish):
             producer.on_error(effect.error)
             return
@@ -145,12 +145,12 @@ class Notifier:
         """Log what a connection has lost, once nothing that it held is left in line; of an open one at once."""
         losses = connection.losses
         if connection.state == RUNNING or losses.are_known():
-            self.hub.log(log_messages.lost(connection.name(), losses))
+            self.driver.log(log_messages.lost(connection.name(), losses))
             losses.clear()
 
     def _count_blocking(self, producer: Blockable, gate: Gate, by: int, blocking: dict[int, Connection]) -> None:
         if not isinstance(producer, ChannelProducer):  # Dead letters, single messages: nobody but the log is told.
-            self.hub.log(log_messages.blocked(producer, gate) if by > 0 else log_messages.unblocked(producer, gate))
+            self.driver.log(log_messages.blocked(producer, gate) if by > 0 else log_messages.unblocked(producer, gate))
             return
         connection = producer.channel.connection
         connection.blocking += by
@@ -162,11 +162,11 @@ class Notifier:
     def _log_enforced(self, producer: ChannelProducer, gate: Gate, by: int) -> None:
         """Log a channel's first gate, and that none is left: once each, however many there are (as Broker-J does)."""
         if by > 0 and producer.enforced == 0:
-            self.hub.log(log_messages.blocked(producer, gate))
+            self.driver.log(log_messages.blocked(producer, gate))
             producer.channel.send_flow_stop(gate)
         producer.enforced += by
         if producer.enforced == 0:
-            self.hub.log(log_messages.unblocked(producer, gate))
+            self.driver.log(log_messages.unblocked(producer, gate))
             producer.channel.send_flow_start()
 
     def reason(self, connection: Connection) -> str:

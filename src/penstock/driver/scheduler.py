@@ -29,7 +29,7 @@ class Scheduler:
         self.turn_times = TurnTimes(broker.work)
         self.slowed = SlowedConnections()
         self._connections = connections
-        """Those that are open, by number; the hub's."""
+        """Those that are open, by number; the driver's."""
         self._jobs: deque[tuple[Steps[None], Connection | None]] = deque()
         """What is done step by step, one after the other, and who waits for it; `_asked`: what is told, likewise."""
         self._asked: deque[tuple[Steps[None], Connection | None]] = deque()

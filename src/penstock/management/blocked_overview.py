@@ -58,12 +58,12 @@ def is_named(request: ControlRequest) -> bool:
     return any(request.fields.get(subject) is not None for subject in why.SUBJECTS)
 
 
-def of_everything_steps(hub: BrokerDriver, vhost: str) -> Steps[dict[str, object]]:
+def of_everything_steps(driver: BrokerDriver, vhost: str) -> Steps[dict[str, object]]:
     """Return the gates that block somebody, the longest block first, then connections slowed by their own work.
 
     Advice names other virtual hosts than this.
     """
-    broker = hub.broker
+    broker = driver.broker
     found = yield from _blocked_gates(broker)
     told = found[:GATES_TOLD]
     broker.work.done += len(told) * GATE_WORK
@@ -72,7 +72,7 @@ def of_everything_steps(hub: BrokerDriver, vhost: str) -> Steps[dict[str, object
         sentences += _sentences(each, broker, vhost)
     if len(found) > len(told):
         sentences.append(f"and {len(found) - len(told):,} more gates block somebody")
-    slowed = hub.scheduler.slowed.slowed()
+    slowed = driver.scheduler.slowed.slowed()
     for wait in slowed[:GATES_TOLD]:
         sentences.append(f"{wait.connection.name()} is {wait.clause(broker.now)}")
     if len(slowed) > GATES_TOLD:

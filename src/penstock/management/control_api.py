@@ -90,8 +90,8 @@ class WaitingPlan(TimerHandler):
 class ControlApi:
     """The operations by name, and the cursors by virtual host."""
 
-    def __init__(self, hub: BrokerDriver, broker: Broker, version: str) -> None:
-        self.hub = hub
+    def __init__(self, driver: BrokerDriver, broker: Broker, version: str) -> None:
+        self.driver = driver
         self.broker = broker
         self.version = version
         self.wall_offset: float = 0.0
@@ -105,24 +105,24 @@ class ControlApi:
             "cursor.range": self._range,
             "cursor.settle": self._settle,
             "cursor.delete": self._delete,
-            "block": lambda request: operator_api.block(hub, request),
-            "unblock": lambda request: operator_api.unblock(hub, request),
-            "show": lambda request: settings_api.show(hub, request),
-            "definitions.export": lambda request: definitions_export.answer_export(hub, request),
+            "block": lambda request: operator_api.block(driver, request),
+            "unblock": lambda request: operator_api.unblock(driver, request),
+            "show": lambda request: settings_api.show(driver, request),
+            "definitions.export": lambda request: definitions_export.answer_export(driver, request),
             "vhost.declare": self._declare_vhost,
             "why": self._why,
         }
         self._in_steps: dict[str, Callable[[ControlRequest], Steps[dict[str, object]]]] = {
-            "settings.set": lambda request: settings_api.set_settings(hub, request),
-            "settings.unset": lambda request: settings_api.unset_settings(hub, request),
+            "settings.set": lambda request: settings_api.set_settings(driver, request),
+            "settings.unset": lambda request: settings_api.unset_settings(driver, request),
             "vhost.delete": self._delete_vhost,
-            IMPORT: lambda request: answer_import(hub, request),
+            IMPORT: lambda request: answer_import(driver, request),
         }
         """Those that change much, one after the other, in as many turns as it takes."""
         self._asking: dict[str, Callable[[ControlRequest], Steps[dict[str, object]]]] = {
-            "list": lambda request: listing.answer_steps(hub, request),
-            "settings.list": lambda request: settings_api.list_settings(hub, request),
-            "status": lambda request: answer_status(hub, request),
+            "list": lambda request: listing.answer_steps(driver, request),
+            "settings.list": lambda request: settings_api.list_settings(driver, request),
+            "status": lambda request: answer_status(driver, request),
         }
         """Those that tell much, in as many turns as it takes; they do not wait for changes."""
 
@@ -144,11 +144,11 @@ class ControlApi:
                 request.read(body)
             in_steps = self._in_steps.get(operation)
             if in_steps is not None:
-                self.hub.scheduler.start(self._answer_in_steps(request, in_steps(request)), connection)
+                self.driver.scheduler.start(self._answer_in_steps(request, in_steps(request)), connection)
                 return
             asking = self._asking.get(operation)
             if asking is not None:
-                self.hub.scheduler.start_asking(self._answer_in_steps(request, asking(request)), connection)
+                self.driver.scheduler.start_asking(self._answer_in_steps(request, asking(request)), connection)
                 return
             answer = self._operations[operation](request)
             if answer is not None:
@@ -161,7 +161,7 @@ class ControlApi:
         if operation not in self._operations and operation not in self._in_steps and operation not in self._asking:
             names = ", ".join(sorted([*self._operations, *self._in_steps, *self._asking]))
             raise NotFound(f"no control operation '{operation}'; known are {names}")
-        if operation not in FOR_EVERYBODY and not self.hub.users.is_administrator(connection.user):
+        if operation not in FOR_EVERYBODY and not self.driver.users.is_administrator(connection.user):
             raise AccessRefused(
                 f"control operation '{operation}' needs the tag {ADMINISTRATOR}, which user '{connection.user}' "
                 "does not have"
@@ -320,12 +320,12 @@ class ControlApi:
         self._drop(self.cursor(vhost, name))
 
     def _declare_vhost(self, request: ControlRequest) -> dict[str, object]:
-        return {"created": vhost_admin.declare_vhost(self.hub, request.text("name"))}
+        return {"created": vhost_admin.declare_vhost(self.driver, request.text("name"))}
 
     def _delete_vhost(self, request: ControlRequest) -> Steps[dict[str, object]]:
         if request.text("name") == request.vhost.name:
             raise ResourceLocked(f"vhost '{request.vhost.name}' is the one that asks; ask from another one")
-        yield from vhost_admin.delete_vhost_steps(self.hub, request.text("name"))
+        yield from vhost_admin.delete_vhost_steps(self.driver, request.text("name"))
         return {}
 
     def forget_cursors(self, vhost: str) -> None:
@@ -336,9 +336,9 @@ class ControlApi:
 
     def _why(self, request: ControlRequest) -> dict[str, object] | None:
         if blocked_overview.is_named(request):
-            return why.answer(request, self.hub)
-        steps = blocked_overview.of_everything_steps(self.hub, request.vhost.name)
-        self.hub.scheduler.start_asking(self._answer_in_steps(request, steps), request.connection)
+            return why.answer(request, self.driver)
+        steps = blocked_overview.of_everything_steps(self.driver, request.vhost.name)
+        self.driver.scheduler.start_asking(self._answer_in_steps(request, steps), request.connection)
         return None
 
     # Help
@@ -414,7 +414,7 @@ class ControlApi:
         content = make_content(properties, body)
         charge = len(body) + OVERHEAD
         if not queue.fits(charge):
-            self.hub.log(f"reply of {len(body)} bytes to queue '{queue.name}' dropped: it is at its capacity")
+            self.driver.log(f"reply of {len(body)} bytes to queue '{queue.name}' dropped: it is at its capacity")
             return
         queue.enqueue(Envelope("", queue.name), content, charge, self.broker.now)
         self.broker.schedule_delivery(queue)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SECTIONS: Final = ("vhosts", "policies", "queues", "exchanges", "bindings")
 
 
-def head(hub: BrokerDriver, everywhere: bool) -> Shape:
+def head(driver: BrokerDriver, everywhere: bool) -> Shape:
     """Return what an export says about itself, of all virtual hosts or of one.
 
     Users and permissions are in the settings file, not here.
@@ -31,7 +31,7 @@ def head(hub: BrokerDriver, everywhere: bool) -> Shape:
     about: Shape = {
         "rabbit_version": API_VERSION,
         "product_name": "Penstock",
-        "product_version": hub.control.version,
+        "product_version": driver.control.version,
         "parameters": [],
     }
     if not everywhere:
@@ -46,11 +46,11 @@ def head(hub: BrokerDriver, everywhere: bool) -> Shape:
     }
 
 
-def window(hub: BrokerDriver, section: str, only: VirtualHost | None, after: int, count: int) -> Window:
+def window(driver: BrokerDriver, section: str, only: VirtualHost | None, after: int, count: int) -> Window:
     """Return a window of a section of an export, to be made plain by `plainly`; some of it may not be exported."""
     found = Window(after, count)
-    said = [each for each in hub.broker.table.entries() if each.scope == "queue" and each.command]
-    for vhost in list(hub.broker.vhosts.values()) if only is None else [only]:
+    said = [each for each in driver.broker.table.entries() if each.scope == "queue" and each.command]
+    for vhost in list(driver.broker.vhosts.values()) if only is None else [only]:
         if section == "vhosts":
             found.offer(vhost, [vhost])
         elif section == "queues":
@@ -128,15 +128,15 @@ def definition(words: dict[str, SettingValue]) -> Shape:
     return {word.alias: plain(word.raw) for word in words.values()}
 
 
-def answer_export(hub: BrokerDriver, request: ControlRequest) -> Shape:
+def answer_export(driver: BrokerDriver, request: ControlRequest) -> Shape:
     """definitions.export {section, after, everywhere}: the head, where no section is named; else a page of it."""
     only = None if request.fields.get("everywhere") is True else request.vhost
     if request.fields.get("section") is None:
-        return {**head(hub, only is None), "sections": list(SECTIONS)}
+        return {**head(driver, only is None), "sections": list(SECTIONS)}
     section = request.text("section")
     if section not in SECTIONS:
         raise PreconditionFailed(f"'section' must be one of {', '.join(SECTIONS)}, not '{section}'")
     after = request.amount("after", 0)
-    page = window(hub, section, only, after, PAGE_MOST)
-    hub.broker.work.done += page.total // COLLECTED_A_UNIT + len(page.items) * ITEM_WORK
+    page = window(driver, section, only, after, PAGE_MOST)
+    driver.broker.work.done += page.total // COLLECTED_A_UNIT + len(page.items) * ITEM_WORK
     return {"items": exported(page.items, True), "next": page.end()}

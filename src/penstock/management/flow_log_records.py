@@ -155,9 +155,9 @@ class Recorder:
         record = self._of_gate("depth", gate, self.broker.now)
         record["messages"] = int(messages)
         record["bytes"] = int(size)
-        if queue.pages is not None:
-            record["paged_messages"] = int(queue.pages.messages)
-            record["paged_bytes"] = int(queue.pages.bytes)
+        if queue.pager is not None:
+            record["paged_messages"] = int(queue.pager.messages)
+            record["paged_bytes"] = int(queue.pager.bytes)
         record["unacknowledged"] = int(queue.unacked_messages)
         record["open"] = gate.open
         record["blocked"] = len(gate.blocked)

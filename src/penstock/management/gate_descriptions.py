@@ -148,8 +148,8 @@ class QueueText(DepthText):
     def cause(self, gate: Gate, now: float) -> str:
         """See `GateText.cause`: a queue that pages has no room on the disk, or the disk is slow."""
         owner = gate.owner
-        if gate.open and isinstance(owner, Queue) and owner.pages is not None and owner.pages.messages > 0:
-            pages = owner.pages
+        if gate.open and isinstance(owner, Queue) and owner.pager is not None and owner.pager.messages > 0:
+            pages = owner.pager
             if not owner.overflow.pages:
                 return f"{amount(pages.messages)} messages are read back from the disk first, for it pages no more"
             if pages.unwritten_bytes > 0 and pages.within_limit(1, 1):

@@ -86,11 +86,11 @@ def name_of(thing: object) -> str:
     return thing.name() if isinstance(thing, Connection) else ""
 
 
-def consumers_steps(hub: BrokerDriver, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
+def consumers_steps(driver: BrokerDriver, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
     """Return a window of the consumers of one virtual host or of all (None), queue by queue."""
     found = Window(after, count)
-    work = hub.broker.work
-    for each in list(hub.broker.vhosts.values()) if vhost is None else [vhost]:
+    work = driver.broker.work
+    for each in list(driver.broker.vhosts.values()) if vhost is None else [vhost]:
         queues = list(each.queues.values())
         for start in range(0, len(queues), QUEUES_AT_ONCE):
             for queue in queues[start : start + QUEUES_AT_ONCE]:
@@ -102,31 +102,31 @@ def consumers_steps(hub: BrokerDriver, vhost: VirtualHost | None, after: int, co
     return found
 
 
-def window_steps(hub: BrokerDriver, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
+def window_steps(driver: BrokerDriver, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
     """Return a window of all of a kind; that of consumers is cut into steps, for all queues are looked at."""
     if kind == "consumers":
-        return (yield from consumers_steps(hub, vhost, after, count))
-    found = window(hub, kind, vhost, after, count)
-    hub.broker.work.done += found.total // COLLECTED_A_UNIT
+        return (yield from consumers_steps(driver, vhost, after, count))
+    found = window(driver, kind, vhost, after, count)
+    driver.broker.work.done += found.total // COLLECTED_A_UNIT
     return found
 
 
-def window(hub: BrokerDriver, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Window:
+def window(driver: BrokerDriver, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Window:
     """Return a window of all of a kind, of one virtual host or of all (None), in the order in which they were made."""
     if kind == "consumers":
-        return finish(consumers_steps(hub, vhost, after, count))
+        return finish(consumers_steps(driver, vhost, after, count))
     found = Window(after, count)
-    vhosts = list(hub.broker.vhosts.values()) if vhost is None else [vhost]
+    vhosts = list(driver.broker.vhosts.values()) if vhost is None else [vhost]
     if kind in ("connections", "channels"):
-        for connection in hub.connections.values():
+        for connection in driver.connections.values():
             its = connection.vhost
             if its is not None and (vhost is None or its is vhost):  # Else it is not open yet, or elsewhere.
                 found.offer(its, [connection] if kind == "connections" else connection.channels.values())
         return found
     if kind == "cursors":
-        for cursor in hub.control.cursors.values():
+        for cursor in driver.control.cursors.values():
             if vhost is None or cursor.vhost == vhost.name:
-                found.offer(hub.broker.vhosts[cursor.vhost], [cursor])
+                found.offer(driver.broker.vhosts[cursor.vhost], [cursor])
         return found
     for each in vhosts:
         if kind == "vhosts":
@@ -152,36 +152,36 @@ def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None
     return found + [Item(binding.source.name, vhost, binding) for binding in leading]
 
 
-def shape(hub: BrokerDriver, item: Item) -> Shape:
+def shape(driver: BrokerDriver, item: Item) -> Shape:
     """Return one thing of a list as plain data. A queue among bindings stands for its binding to the default one."""
     thing = item.subject
     vhost = item.vhost
     assert vhost is not None
     if isinstance(thing, Queue):
-        return rabbitmq_json.queue_of(thing, hub)
+        return rabbitmq_json.queue_of(thing, driver)
     if isinstance(thing, Exchange):
         return rabbitmq_json.exchange_of(vhost, thing)
     if isinstance(thing, Binding):
         return rabbitmq_json.binding_of(vhost, thing)
     if isinstance(thing, Channel):
-        return rabbitmq_json.channel_of(thing, hub)
+        return rabbitmq_json.channel_of(thing, driver)
     if isinstance(thing, Consumer):
-        return rabbitmq_json.consumer_of(thing, hub)
+        return rabbitmq_json.consumer_of(thing, driver)
     if isinstance(thing, Cursor):
-        return rabbitmq_json.cursor_of(thing, hub)
+        return rabbitmq_json.cursor_of(thing, driver)
     if isinstance(thing, VirtualHost):
-        return rabbitmq_json.virtual_host(thing, hub)
+        return rabbitmq_json.virtual_host(thing, driver)
     assert isinstance(thing, Connection)
-    return rabbitmq_json.connection_of(thing, hub)
+    return rabbitmq_json.connection_of(thing, driver)
 
 
-def shape_binding(hub: BrokerDriver, item: Item) -> Shape:
+def shape_binding(driver: BrokerDriver, item: Item) -> Shape:
     """Return one item of `bindings` as plain data."""
     thing = item.subject
-    return rabbitmq_json.default_binding(thing) if isinstance(thing, Queue) else shape(hub, item)
+    return rabbitmq_json.default_binding(thing) if isinstance(thing, Queue) else shape(driver, item)
 
 
-def answer_steps(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
+def answer_steps(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
     """list {kind, after, count, everywhere}: a page of a list, and where the next one begins (null: that was all).
 
     The connection that asks, and what is its own alone, is left out. The page begins `after` so many things; what is
@@ -193,14 +193,14 @@ def answer_steps(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, 
     after = request.amount("after", 0)
     count = max(min(request.amount("count", PAGE_MOST), PAGE_MOST), 1)
     everywhere = request.fields.get("everywhere") is True or kind == "vhosts"
-    page = yield from window_steps(hub, kind, None if everywhere else request.vhost, after, count)
+    page = yield from window_steps(driver, kind, None if everywhere else request.vhost, after, count)
     making = shape_binding if kind == "bindings" else shape
     items: list[Shape] = []
     for item in page.items:
         if not _of_asker(item, request) and not _is_gone(item):
-            items.append(making(hub, item))
-        hub.broker.work.done += _work_of(item)
-        if hub.broker.work.used_up():
+            items.append(making(driver, item))
+        driver.broker.work.done += _work_of(item)
+        if driver.broker.work.used_up():
             yield
     return {"items": items, "next": page.end(), "total": page.total}
 

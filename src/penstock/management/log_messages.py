@@ -25,7 +25,7 @@ class LogLine:
         self.text = text
         self.fields = fields
         self.now: float = 0.0
-        """When it happened: seconds of the broker's monotonic clock; the hub sets it."""
+        """When it happened: seconds of the broker's monotonic clock; the driver sets it."""
 
 
 def gate_fields(gate: Gate) -> dict[str, object]:
@@ -155,7 +155,8 @@ def lost(connection: str, losses: Losses) -> LogLine:
     """Return the line of held publishes that never went in, for their connection or channel has ended (PST-1019)."""
     count = int(losses.messages)
     return LogLine(
-        f"[{connection}] PST-1019 : Publishes Lost : {count:,} messages, {int(losses.bytes):,} bytes : {losses.describe()}",
+        f"[{connection}] PST-1019 : Publishes Lost : {count:,} messages, {int(losses.bytes):,} bytes : "
+        f"{losses.describe()}",
         {"id": "PST-1019", "connection": connection, "count": count, "bytes": int(losses.bytes)},
     )
 

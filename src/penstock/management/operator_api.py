@@ -12,25 +12,25 @@ if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
 
 
-def block(hub: BrokerDriver, request: ControlRequest) -> dict[str, object]:
+def block(driver: BrokerDriver, request: ControlRequest) -> dict[str, object]:
     """Hold every publish to, or of, the named thing until `unblock`, or each one's deadline. Raises NotFound (404)."""
-    scope, vhost, name = _what(hub, request, True)
+    scope, vhost, name = _what(driver, request, True)
     reason = request.fields.get("reason")
-    gate = hub.broker.gates.block(scope, vhost, name, reason if isinstance(reason, str) else "")
+    gate = driver.broker.gates.block(scope, vhost, name, reason if isinstance(reason, str) else "")
     return {"blocked": gate.gate.name, "reason": gate.reason}
 
 
-def unblock(hub: BrokerDriver, request: ControlRequest) -> dict[str, object]:
+def unblock(driver: BrokerDriver, request: ControlRequest) -> dict[str, object]:
     """Let them go on, in turn; what is blocked need not be there any more.
 
     Raises NotFound (404) for what is not blocked by the operator.
     """
-    scope, vhost, name = _what(hub, request, False)
-    gate = hub.broker.gates.unblock(scope, vhost, name)
+    scope, vhost, name = _what(driver, request, False)
+    gate = driver.broker.gates.unblock(scope, vhost, name)
     return {"unblocked": gate.gate.name}
 
 
-def _what(hub: BrokerDriver, request: ControlRequest, there: bool) -> tuple[str, str, str]:
+def _what(driver: BrokerDriver, request: ControlRequest, there: bool) -> tuple[str, str, str]:
     """Return scope, virtual host and name of what the request is about; `there`: a queue or address must exist."""
     given = [scope for scope in SCOPES if scope in request.fields]
     if len(given) != 1:
@@ -46,15 +46,15 @@ def _what(hub: BrokerDriver, request: ControlRequest, there: bool) -> tuple[str,
             request.vhost.exchange(name)
         return scope, request.vhost.name, name
     if scope == VHOST:
-        return scope, hub.broker.vhost(name).name, name
+        return scope, driver.broker.vhost(name).name, name
     if scope == CONNECTION:
-        return scope, "", _connection(hub, name)
+        return scope, "", _connection(driver, name)
     return scope, "", name  # A user may be blocked before the first login.
 
 
-def _connection(hub: BrokerDriver, name: str) -> str:
+def _connection(driver: BrokerDriver, name: str) -> str:
     """Return a connection's number, given that or its whole name: con:2(guest@127.0.0.1:40312/)."""
-    for connection in hub.connections.values():
+    for connection in driver.connections.values():
         if name in (str(connection.number), f"con:{connection.number}", connection.name()):
             return str(connection.number)
     raise NotFound(f"no connection '{name}'; `penstock status` lists those there are")

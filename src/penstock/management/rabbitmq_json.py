@@ -54,7 +54,7 @@ def plain(value: object) -> object:
     return str(value)  # A timestamp or a decimal.
 
 
-def virtual_host(vhost: VirtualHost, hub: BrokerDriver) -> Shape:
+def virtual_host(vhost: VirtualHost, driver: BrokerDriver) -> Shape:
     """Return a virtual host, with the sums over its queues."""
     ready, unacked, total = depths(vhost.queues.values())
     return {
@@ -64,7 +64,7 @@ def virtual_host(vhost: VirtualHost, hub: BrokerDriver) -> Shape:
         "default_queue_type": "classic",
         "metadata": {"description": "", "tags": []},
         "tracing": False,
-        "cluster_state": {hub.node: "running"},
+        "cluster_state": {driver.node: "running"},
         "messages": total,
         "messages_ready": ready,
         "messages_unacknowledged": unacked,
@@ -80,13 +80,13 @@ def depths(queues: Iterable[Queue]) -> tuple[int, int, int]:
     return total - unacked, unacked, total
 
 
-def queue_of(queue: Queue, hub: BrokerDriver) -> Shape:
+def queue_of(queue: Queue, driver: BrokerDriver) -> Shape:
     """Return a queue, as a listing has it."""
     consumers = queue.consumers
     exclusive = next(iter(consumers)).tag if has_exclusive(queue) else None
     active = single_active(queue)
     kind = queue.arguments.get("x-queue-type")
-    view = views.queue_view(queue, hub.broker.now)
+    view = views.queue_view(queue, driver.broker.now)
     del view["queue"], view["vhost"]
     found: Shape = {
         "name": queue.name,
@@ -96,7 +96,7 @@ def queue_of(queue: Queue, hub: BrokerDriver) -> Shape:
         "exclusive": queue.owner is not None,
         "arguments": plain(queue.arguments),
         "type": kind if isinstance(kind, str) else "classic",
-        "node": hub.node,
+        "node": driver.node,
         "state": "running",
         "policy": None,
         "operator_policy": None,
@@ -118,10 +118,12 @@ def queue_of(queue: Queue, hub: BrokerDriver) -> Shape:
     return found
 
 
-def queue_in_full(queue: Queue, hub: BrokerDriver) -> Shape:
+def queue_in_full(queue: Queue, driver: BrokerDriver) -> Shape:
     """Return a queue with its consumers, as a question about this one has it."""
-    found = queue_of(queue, hub)
-    found["consumer_details"] = [consumer_of(consumer, hub) for consumer in islice(queue.consumers, CONSUMERS_DETAILED)]
+    found = queue_of(queue, driver)
+    found["consumer_details"] = [
+        consumer_of(consumer, driver) for consumer in islice(queue.consumers, CONSUMERS_DETAILED)
+    ]
     return found
 
 
@@ -175,7 +177,7 @@ def properties_key(key: str, arguments: dict[str, object]) -> str:
     return f"{quote_plus(key)}~{binascii.crc32(told):08x}"
 
 
-def consumer_of(consumer: Consumer, hub: BrokerDriver) -> Shape:
+def consumer_of(consumer: Consumer, driver: BrokerDriver) -> Shape:
     """Return a consumer, with what keeps messages from it."""
     channel = consumer.session
     assert isinstance(channel, Channel)
@@ -185,7 +187,7 @@ def consumer_of(consumer: Consumer, hub: BrokerDriver) -> Shape:
     return {
         "consumer_tag": consumer.tag,
         "queue": {"name": consumer.queue.name, "vhost": consumer.queue.vhost},
-        "channel_details": _channel_details(channel, hub),
+        "channel_details": _channel_details(channel, driver),
         "ack_required": not consumer.no_ack,
         "exclusive": consumer.exclusive,
         "prefetch_count": int(consumer.credit.window),
@@ -196,7 +198,7 @@ def consumer_of(consumer: Consumer, hub: BrokerDriver) -> Shape:
     }
 
 
-def cursor_of(cursor: Cursor, hub: BrokerDriver) -> Shape:
+def cursor_of(cursor: Cursor, driver: BrokerDriver) -> Shape:
     """Return a cursor: how far it has come in each of its queues, and when its holder asked last."""
     queues: list[Shape] = []
     unsettled = 0
@@ -219,11 +221,11 @@ def cursor_of(cursor: Cursor, hub: BrokerDriver) -> Shape:
         "more_queues": len(cursor.positions) - len(queues),
         "unsettled": unsettled,
         "polling": cursor.polling,
-        "asked_s_ago": max(hub.broker.now - cursor.touched, 0.0) if cursor.touched else None,
+        "asked_s_ago": max(driver.broker.now - cursor.touched, 0.0) if cursor.touched else None,
     }
 
 
-def connection_of(connection: Connection, hub: BrokerDriver) -> Shape:
+def connection_of(connection: Connection, driver: BrokerDriver) -> Shape:
     """Return a connection. Its name is the one that the log and `penstock why` have for it."""
     host, port = _split(connection.peer.address)
     ours, at = _split(connection.peer.local)
@@ -232,7 +234,7 @@ def connection_of(connection: Connection, hub: BrokerDriver) -> Shape:
         "name": connection.name(),
         "user": connection.user,
         "vhost": "" if vhost is None else vhost.name,
-        "node": hub.node,
+        "node": driver.node,
         "type": "network",
         "protocol": "AMQP 0-9-1",
         "auth_mechanism": connection.peer.mechanism,
@@ -241,7 +243,7 @@ def connection_of(connection: Connection, hub: BrokerDriver) -> Shape:
         "channel_max": connection.channel_max,
         "frame_max": int(connection.frame_max),
         "timeout": connection.heartbeat_s,
-        "connected_at": round((connection.opened_at + hub.control.wall_offset) * 1000),
+        "connected_at": round((connection.opened_at + driver.control.wall_offset) * 1000),
         "peer_host": host,
         "peer_port": port,
         "host": ours,
@@ -265,14 +267,14 @@ def _state(connection: Connection) -> str:
     return connection.state
 
 
-def channel_of(channel: Channel, hub: BrokerDriver) -> Shape:
+def channel_of(channel: Channel, driver: BrokerDriver) -> Shape:
     """Return a channel."""
     producer = channel.producer
     connection = channel.connection
     unconfirmed = 0
     for pending in producer.confirms.pending:
         unconfirmed += pending.publishes()
-    view = views.producer_view(producer, hub.broker.now)
+    view = views.producer_view(producer, driver.broker.now)
     stats: Shape = {"deliver_get": int(channel.next_tag) - 1}
     if producer.confirming:
         stats["publish"] = int(producer.confirms.published)
@@ -281,7 +283,7 @@ def channel_of(channel: Channel, hub: BrokerDriver) -> Shape:
         "number": int(channel.number),
         "user": connection.user,
         "vhost": channel.vhost.name,
-        "node": hub.node,
+        "node": driver.node,
         "connection_details": _connection_details(connection),
         "consumer_count": len(channel.consumers),
         "prefetch_count": int(channel.prefetch),
@@ -300,11 +302,11 @@ def channel_of(channel: Channel, hub: BrokerDriver) -> Shape:
     return found
 
 
-def channel_in_full(channel: Channel, hub: BrokerDriver) -> Shape:
+def channel_in_full(channel: Channel, driver: BrokerDriver) -> Shape:
     """Return a channel with its consumers."""
-    found = channel_of(channel, hub)
+    found = channel_of(channel, driver)
     consumers = islice(channel.consumers.values(), CONSUMERS_DETAILED)
-    found["consumer_details"] = [consumer_of(consumer, hub) for consumer in consumers]
+    found["consumer_details"] = [consumer_of(consumer, driver) for consumer in consumers]
     return found
 
 
@@ -316,13 +318,13 @@ def exchange_types() -> list[Shape]:
     ]
 
 
-def _channel_details(channel: Channel, hub: BrokerDriver) -> Shape:
+def _channel_details(channel: Channel, driver: BrokerDriver) -> Shape:
     host, port = _split(channel.connection.peer.address)
     return {
         "name": channel.producer.name,
         "number": int(channel.number),
         "user": channel.connection.user,
-        "node": hub.node,
+        "node": driver.node,
         "connection_name": channel.connection.name(),
         "peer_host": host,
         "peer_port": port,

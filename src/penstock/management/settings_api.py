@@ -24,7 +24,7 @@ ENTRY_WORK: Final = 3
 """Units of work of a pattern that is listed, besides one for each of its settings."""
 
 
-def set_settings(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
+def set_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
     """settings.set {scope, pattern, settings}: all of them or none, in effect when it is answered.
 
     Raises PreconditionFailed (406) for what cannot be meant, ResourceError (506) at the bound of patterns.
@@ -34,20 +34,20 @@ def set_settings(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, 
     if not isinstance(given, dict) or not given:
         raise PreconditionFailed(f"'settings' must be an object of at least one setting and its value, not {given!r}")
     words = read_settings(scope, pattern, given)
-    plan = yield from changes.set_settings_steps(hub.broker, scope, pattern, words)
-    matched = yield from changes.matching_steps(hub.broker, scope, pattern)
+    plan = yield from changes.set_settings_steps(driver.broker, scope, pattern, words)
+    matched = yield from changes.matching_steps(driver.broker, scope, pattern)
     said = _whereto(scope, pattern, matched)
     for unit in ("messages", "bytes"):
-        if f"burst-{unit}" in words and not _has_rate(hub.broker, scope, unit):
+        if f"burst-{unit}" in words and not _has_rate(driver.broker, scope, unit):
             said.append(f"burst-{unit} has no effect until somebody sets rate-{unit} as well")
-    for name in hub.broker.table.entries_of(scope, pattern, FILE):
+    for name in driver.broker.table.entries_of(scope, pattern, FILE):
         if name in words:
             said.append(f"{name} beats what the settings file says for {_subject(scope, pattern)}, until it is unset")
-    hub.record_setting(_subject(scope, pattern), f"set by {request.asker()}: {_listed(words)}")
-    return {**_answer(hub.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": said}
+    driver.record_setting(_subject(scope, pattern), f"set by {request.asker()}: {_listed(words)}")
+    return {**_answer(driver.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": said}
 
 
-def unset_settings(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
+def unset_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
     """settings.unset {scope, pattern, names}: take back what was set by command; names null is all of it.
 
     Raises NotFound (404) for what was not set by command, PreconditionFailed (406) if the rest cannot be meant then.
@@ -56,21 +56,21 @@ def unset_settings(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str
     names: list[str] = []
     if request.fields.get("names") is not None:
         names = [setting_named(scope, name) for name in request.names("names")]
-    plan = yield from changes.remove_steps(hub.broker, scope, pattern, names)
-    matched = yield from changes.matching_steps(hub.broker, scope, pattern)
+    plan = yield from changes.remove_steps(driver.broker, scope, pattern, names)
+    matched = yield from changes.matching_steps(driver.broker, scope, pattern)
     said = _whereto(scope, pattern, matched)
-    for name, word in hub.broker.table.entries_of(scope, pattern, FILE).items():
+    for name, word in driver.broker.table.entries_of(scope, pattern, FILE).items():
         if not names or name in names:
             said.append(f"{name}: the settings file's {shown(word.raw)} is in effect again")
-    hub.record_setting(_subject(scope, pattern), f"unset by {request.asker()}: {', '.join(names) or 'all'}")
-    return {**_answer(hub.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": said}
+    driver.record_setting(_subject(scope, pattern), f"unset by {request.asker()}: {', '.join(names) or 'all'}")
+    return {**_answer(driver.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": said}
 
 
-def list_settings(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
+def list_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
     """settings.list: everything that was said, pattern by pattern; at most as much as there are patterns."""
     found: list[dict[str, object]] = []
-    work = hub.broker.work
-    for entry in hub.broker.table.entries():
+    work = driver.broker.work
+    for entry in driver.broker.table.entries():
         work.done += ENTRY_WORK + len(entry.command) + len(entry.file)
         if work.used_up():
             yield
@@ -85,7 +85,7 @@ def list_settings(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str,
     return {"settings": found}
 
 
-def show(hub: BrokerDriver, request: ControlRequest) -> dict[str, object]:
+def show(driver: BrokerDriver, request: ControlRequest) -> dict[str, object]:
     """show {queue} or {another scope}: what is in effect, value by value with where it comes from."""
     given = [scope for scope in SCOPES if scope in request.fields]
     if len(given) != 1:
@@ -94,14 +94,14 @@ def show(hub: BrokerDriver, request: ControlRequest) -> dict[str, object]:
     name = request.text(scope)
     if scope == "queue":
         queue = request.vhost.queue(name, request.connection)
-        return {"scope": scope, "name": name, "settings": queue_settings(hub.broker, queue)}
+        return {"scope": scope, "name": name, "settings": queue_settings(driver.broker, queue)}
     if scope == "address":
         request.vhost.exchange(name)
     elif scope == "vhost":
-        hub.broker.vhost(name)
+        driver.broker.vhost(name)
     elif scope == "broker":
         name = ""
-    return {"scope": scope, "name": name, "settings": settings_in_effect(hub.broker, scope, name)}
+    return {"scope": scope, "name": name, "settings": settings_in_effect(driver.broker, scope, name)}
 
 
 def _target(request: ControlRequest) -> tuple[str, str]:

@@ -21,12 +21,12 @@ VIEW_WORK: Final = 10
 """Units of work of a queue or connection that is shown."""
 
 
-def answer_status(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
+def answer_status(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
     """status {}: the broker, and up to `STATUS_MOST` connections and queues, without the queue for the answer."""
-    broker, vhost = hub.broker, request.vhost
+    broker, vhost = driver.broker, request.vhost
     hidden = _own_queue(request)
     connections: list[dict[str, object]] = []
-    for connection in list(itertools.islice(hub.connections.values(), STATUS_MOST)):
+    for connection in list(itertools.islice(driver.connections.values(), STATUS_MOST)):
         connections.append(connection.view())
         broker.work.done += VIEW_WORK
         if broker.work.used_up():
@@ -40,11 +40,11 @@ def answer_status(hub: BrokerDriver, request: ControlRequest) -> Steps[dict[str,
         if broker.work.used_up():
             yield
     return {
-        "version": hub.control.version,
-        "turns": hub.scheduler.turn_times.view(),
-        "slowed": [wait.connection.name() for wait in hub.scheduler.slowed.slowed()[:SLOWED_SHOWN]],
+        "version": driver.control.version,
+        "turns": driver.scheduler.turn_times.view(),
+        "slowed": [wait.connection.name() for wait in driver.scheduler.slowed.slowed()[:SLOWED_SHOWN]],
         "connections": connections,
-        "connection_count": len(hub.connections),
+        "connection_count": len(driver.connections),
         "vhost": vhost.name,
         "disk": None if broker.journal is None else views.disk_view(broker.gates.disk, vhost.name, broker.now),
         "queues": queues,

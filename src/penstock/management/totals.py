@@ -16,9 +16,9 @@ CHANNELS_A_UNIT: Final = 5
 """Channels whose consumers are counted with one unit of work."""
 
 
-def totals_steps(hub: BrokerDriver) -> Steps[Shape]:
+def totals_steps(driver: BrokerDriver) -> Steps[Shape]:
     """Return how much there is of everything, in the shape of RabbitMQ's overview."""
-    broker = hub.broker
+    broker = driver.broker
     work = broker.work
     ready, unacked, total = 0, 0, 0
     for vhost in list(broker.vhosts.values()):
@@ -30,7 +30,7 @@ def totals_steps(hub: BrokerDriver) -> Steps[Shape]:
             if work.used_up():
                 yield
     connections, channels, consumers = 0, 0, 0
-    for connection in list(hub.connections.values()):
+    for connection in list(driver.connections.values()):
         if connection.vhost is not None:
             connections += 1
             channels += len(connection.channels)

@@ -19,47 +19,47 @@ NAME_OCTETS: Final = 255
 """Longest name: connection.open carries it as a short string (AMQP 0-9-1 section 1.4.2.7)."""
 
 
-def declare_vhost(hub: BrokerDriver, name: str) -> bool:
+def declare_vhost(driver: BrokerDriver, name: str) -> bool:
     """Make a virtual host; returns whether it is new.
 
     Raises PreconditionFailed (406), ResourceError (506), ResourceLocked (405) while one of that name is deleted.
     """
-    there = hub.broker.vhosts.get(name)
+    there = driver.broker.vhosts.get(name)
     if there is not None:
         if there.deleting:
             raise ResourceLocked(f"vhost '{name}' is being deleted: {len(there.queues):,} of its queues are left")
         return False
     if not name or len(name.encode()) > NAME_OCTETS:
         raise PreconditionFailed(f"a virtual host's name has 1 to {NAME_OCTETS} octets, not {len(name.encode())}")
-    if len(hub.broker.vhosts) >= VHOSTS_MAX:
+    if len(driver.broker.vhosts) >= VHOSTS_MAX:
         raise ResourceError(f"there are {VHOSTS_MAX} virtual hosts, the most that there may be; '{name}' was not made")
-    if hub.broker.journal is not None:
-        hub.broker.journal.check_writable()
-    vhost = hub.broker.add_vhost(name)
-    if hub.broker.journal is not None:
-        hub.broker.journal.change(vhost)
-    hub.log(f"[vh({name})] created")
+    if driver.broker.journal is not None:
+        driver.broker.journal.check_writable()
+    vhost = driver.broker.add_vhost(name)
+    if driver.broker.journal is not None:
+        driver.broker.journal.change(vhost)
+    driver.log(f"[vh({name})] created")
     return True
 
 
-def delete_vhost(hub: BrokerDriver, name: str) -> None:
+def delete_vhost(driver: BrokerDriver, name: str) -> None:
     """Do `delete_vhost_steps` at once."""
-    finish(delete_vhost_steps(hub, name))
+    finish(delete_vhost_steps(driver, name))
 
 
-def delete_vhost_steps(hub: BrokerDriver, name: str) -> Steps[None]:
+def delete_vhost_steps(driver: BrokerDriver, name: str) -> Steps[None]:
     """Delete a virtual host with all that is in it; its connections are closed (320). Raises NotFound (404).
 
     It may have very many queues: a share of them goes in each turn, and meanwhile nobody gets in.
     """
-    vhost = find_vhost(hub, name)
-    broker = hub.broker
+    vhost = find_vhost(driver, name)
+    broker = driver.broker
     work = broker.work
     vhost.deleting = True
-    for connection in list(hub.connections.values()):
+    for connection in list(driver.connections.values()):
         if connection.vhost is vhost:
             connection.close(320, f"CONNECTION_FORCED - vhost '{name}' is deleted", 0)
-    hub.control.forget_cursors(name)
+    driver.control.forget_cursors(name)
     while vhost.queues:
         broker.delete_queue(next(iter(vhost.queues.values())))
         work.done += DELETION_WORK
@@ -76,12 +76,12 @@ def delete_vhost_steps(hub: BrokerDriver, name: str) -> Steps[None]:
     del broker.vhosts[name]
     if broker.journal is not None:
         broker.journal.forget(vhost)
-    hub.log(f"[vh({name})] deleted")
+    driver.log(f"[vh({name})] deleted")
 
 
-def find_vhost(hub: BrokerDriver, name: str) -> VirtualHost:
+def find_vhost(driver: BrokerDriver, name: str) -> VirtualHost:
     """Return a virtual host. Raises NotFound (404)."""
-    vhost = hub.broker.vhosts.get(name)
+    vhost = driver.broker.vhosts.get(name)
     if vhost is None or vhost.deleting:
         raise NotFound(f"no vhost '{name}'")
     return vhost

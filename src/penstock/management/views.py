@@ -81,7 +81,7 @@ def length(queue: Queue) -> dict[str, object] | None:
 
 def paged(queue: Queue) -> dict[str, object] | None:
     """Return what of a queue is on the disk, and what may be there at most; None for one that does not page."""
-    pages = queue.pages
+    pages = queue.pager
     if pages is None:
         return None
     return {"messages": int(pages.messages), "bytes": int(pages.bytes), "limit": queue.settings.page_limit.as_dict()}

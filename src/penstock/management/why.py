@@ -44,7 +44,7 @@ LARGEST: Final = 3
 SUBJECTS: Final = ("queue", "connection", "channel", "user")
 
 
-def answer(request: ControlRequest, hub: BrokerDriver) -> dict[str, object]:
+def answer(request: ControlRequest, driver: BrokerDriver) -> dict[str, object]:
     """Return the answer to a request for one of `SUBJECTS`.
 
     Raises PreconditionFailed (406) for none or several, NotFound (404) for what is not there.
@@ -57,41 +57,41 @@ def answer(request: ControlRequest, hub: BrokerDriver) -> dict[str, object]:
     subject = asked[0]
     name = request.text(subject)
     if subject == "queue":
-        return of_queue(request.vhost.queue(name, request.connection), hub.broker)
+        return of_queue(request.vhost.queue(name, request.connection), driver.broker)
     if subject == "connection":
-        return of_connection(_connection(hub, name), hub)
+        return of_connection(_connection(driver, name), driver)
     if subject == "channel":
-        return of_channel(_channel(hub, name), hub.broker)
+        return of_channel(_channel(driver, name), driver.broker)
     asker = request.connection
-    connections = [each for each in hub.connections.values() if each.user == name and each is not asker]
+    connections = [each for each in driver.connections.values() if each.user == name and each is not asker]
     if not connections:
         own = asker is not None and asker.user == name
         raise NotFound(f"user '{name}' has no connection" + (" but the one that asks" if own else ""))
-    return of_user(name, connections, hub)
+    return of_user(name, connections, driver)
 
 
-def _connection(hub: BrokerDriver, name: str) -> Connection:
+def _connection(driver: BrokerDriver, name: str) -> Connection:
     """Find a connection by its number (2 or con:2), its whole name, as the log shows it, what its client calls it
     (`connection_name` of its properties), or its client's address or port (40312)."""
     digits = name.removeprefix("con:")
-    if digits.isdecimal() and len(digits) < NUMBER_LETTERS and int(digits) in hub.connections:
-        return hub.connections[int(digits)]
-    for connection in hub.connections.values():
+    if digits.isdecimal() and len(digits) < NUMBER_LETTERS and int(digits) in driver.connections:
+        return driver.connections[int(digits)]
+    for connection in driver.connections.values():
         address = connection.peer.address
         names = (connection.name(), connection.peer.properties.get("connection_name"), address)
         if name in names or name == address.rpartition(":")[2]:
             return connection
-    known = ", ".join(connection.name() for connection in list(hub.connections.values())[:SAID_MOST])
-    raise NotFound(f"no connection '{name}'; of {len(hub.connections):,} there are {known}")
+    known = ", ".join(connection.name() for connection in list(driver.connections.values())[:SAID_MOST])
+    raise NotFound(f"no connection '{name}'; of {len(driver.connections):,} there are {known}")
 
 
-def _channel(hub: BrokerDriver, name: str) -> Channel:
+def _channel(driver: BrokerDriver, name: str) -> Channel:
     """Find a channel by connection and number (2/1 or con:2/ch:1) or its whole name, as the log shows it."""
     of, slash, number = name.rpartition("/")
     number = number.removeprefix("ch:")
     if not slash or not number.isdecimal():
         raise PreconditionFailed(f"'{name}' is no channel; it is written CONNECTION/CHANNEL, such as 2/1")
-    connection = _connection(hub, of)
+    connection = _connection(driver, of)
     channel = connection.channels.get(int(number))
     if channel is None:
         raise NotFound(f"{connection.name()} has no channel {number}")
@@ -115,8 +115,8 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     if not shut and not blocks:
         messages = queue.depth_messages()
         depth = f"{amount(messages)} {'message' if messages == 1 else 'messages'}, {amount(queue.depth_bytes())} bytes"
-        if queue.pages is not None and queue.pages.messages > 0:
-            depth += f", of which {amount(queue.pages.messages)}, {amount(queue.pages.bytes)} bytes, on the disk"
+        if queue.pager is not None and queue.pager.messages > 0:
+            depth += f", of which {amount(queue.pager.messages)}, {amount(queue.pager.bytes)} bytes, on the disk"
         sentences.append(f"queue {queue.name}: the gate is open; {depth}; nobody is blocked by it")
     if queue.length is not None:
         acts = "the oldest are dropped" if queue.length.drops else "the newest are refused"
@@ -127,13 +127,13 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     return view
 
 
-def of_connection(connection: Connection, hub: BrokerDriver) -> dict[str, object]:
+def of_connection(connection: Connection, driver: BrokerDriver) -> dict[str, object]:
     """Return a connection: what blocks its producers, and what keeps messages from its consumers."""
-    broker = hub.broker
+    broker = driver.broker
     view = views.connection_view(connection, broker.now)
-    refusals = hub.refused.of(connection.number)
+    refusals = driver.refused.of(connection.number)
     view["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
-    view["sentences"] = _of_connections([connection], hub) + _refusals(refusals, broker.now)
+    view["sentences"] = _of_connections([connection], driver) + _refusals(refusals, broker.now)
     return view
 
 
@@ -141,20 +141,22 @@ def of_channel(channel: Channel, broker: Broker) -> dict[str, object]:
     """Return a channel, as `of_connection`."""
     view = views.channel_view(channel, broker.now)
     connection = channel.connection
-    refusals = [each for each in connection.hub.refused.of(connection.number) if each.producer == channel.producer.name]
+    refusals = [
+        each for each in connection.driver.refused.of(connection.number) if each.producer == channel.producer.name
+    ]
     view["refusals"] = [refusal.as_dict(broker.now) for refusal in refusals]
     view["sentences"] = _of_channels([channel], broker) + _refusals(refusals, broker.now)
     return view
 
 
-def of_user(user: str, connections: list[Connection], hub: BrokerDriver) -> dict[str, object]:
+def of_user(user: str, connections: list[Connection], driver: BrokerDriver) -> dict[str, object]:
     """Return a user's connections; there is at least one."""
     shown = connections[: views.CONNECTIONS_SHOWN]
     return {
         "user": user,
-        "connections": [views.connection_view(connection, hub.broker.now) for connection in shown],
+        "connections": [views.connection_view(connection, driver.broker.now) for connection in shown],
         "more_connections": len(connections) - len(shown),
-        "sentences": _of_connections(connections, hub),
+        "sentences": _of_connections(connections, driver),
     }
 
 
@@ -242,8 +244,8 @@ def _refusals(refusals: list[Refusal], now: float) -> list[str]:
     return _first([refusal.sentence(now) for refusal in refusals], "kinds of refusals", REFUSALS_SAID)
 
 
-def _of_connections(connections: list[Connection], hub: BrokerDriver) -> list[str]:
-    broker = hub.broker
+def _of_connections(connections: list[Connection], driver: BrokerDriver) -> list[str]:
+    broker = driver.broker
     paused = [
         f"{connection.name()} is paused: it only publishes, and {connection.holding.messages:,} publishes "
         f"({connection.holding.bytes:,} bytes) are held; it is read in pulses"
@@ -256,7 +258,7 @@ def _of_connections(connections: list[Connection], hub: BrokerDriver) -> list[st
         if connection.durable_replies is not None and connection.durable_replies.waiting
     ]
     channels = [channel for connection in connections for channel in connection.channels.values()]
-    waits = [(connection, hub.scheduler.slowed.of(connection)) for connection in connections]
+    waits = [(connection, driver.scheduler.slowed.of(connection)) for connection in connections]
     slowed = [f"{connection.name()} is {wait.clause(broker.now)}" for connection, wait in waits if wait is not None]
     told = _first(slowed, "connections are slowed by their own work")
     told += _first(paused, "connections are paused") + _first(unsaid, "connections wait for the disk")

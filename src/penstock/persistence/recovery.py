@@ -176,8 +176,8 @@ class Recovery(RowContext):
         enable_paging(self.broker, queue)
         messages, size = sum(page.messages for page in pages), sum(page.size for page in pages)
         self.messages += messages
-        assert queue.pages is not None
-        queue.pages.restore(messages, size, pages[0].first)
+        assert queue.pager is not None
+        queue.pager.restore(messages, size, pages[0].first)
         queue.tail = max(int(queue.tail), pages[-1].first + pages[-1].messages - 1)
         queue.apply_settings(queue.settings, self.broker.now)
 

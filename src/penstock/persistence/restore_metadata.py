@@ -30,19 +30,19 @@ RECORDS_A_STEP: Final = 200
 """Things that are declared again in one step."""
 
 
-def restore(hub: BrokerDriver, things: Iterable[MetadataRecord]) -> list[str]:
+def restore(driver: BrokerDriver, things: Iterable[MetadataRecord]) -> list[str]:
     """Do `restore_steps` at once."""
-    return finish(restore_steps(hub, things))
+    return finish(restore_steps(driver, things))
 
 
-def restore_steps(hub: BrokerDriver, things: Iterable[MetadataRecord]) -> Steps[list[str]]:
+def restore_steps(driver: BrokerDriver, things: Iterable[MetadataRecord]) -> Steps[list[str]]:
     """Declare again what the store has; the journal hears nothing of it. A step is up to `RECORDS_A_STEP` things.
 
     What the settings file says is in effect already, and its virtual hosts are there. Positions of queues and messages
     come afterwards. Returns a sentence for everything that is not as it was, for the log.
     """
-    journal = hub.broker.journal
-    work = MetadataRestorer(hub)
+    journal = driver.broker.journal
+    work = MetadataRestorer(driver)
     if journal is not None:
         journal.recovering = True
     try:
@@ -66,8 +66,8 @@ class LeftBehind(StoreError):
 class MetadataRestorer:
     """One restoring."""
 
-    def __init__(self, hub: BrokerDriver) -> None:
-        self.broker = hub.broker
+    def __init__(self, driver: BrokerDriver) -> None:
+        self.broker = driver.broker
         self.told: list[str] = []
         """A sentence for everything that is not as it was."""
         self.left_behind: list[MetadataRecord] = []
@@ -75,7 +75,7 @@ class MetadataRestorer:
         self._recorded: dict[str, set[str]] = {}
         """Keys of the exchanges and queues that the store has, whether or not they can come back."""
         self._entries: list[changes.EntryBefore] = []
-        self._hosted = VhostRestorer(hub, self.told)
+        self._hosted = VhostRestorer(driver, self.told)
 
     def run(self, things: Iterable[MetadataRecord]) -> Steps[None]:
         """Declare everything."""

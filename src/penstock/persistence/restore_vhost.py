@@ -27,9 +27,9 @@ class VhostRestorer:
     besides goes to `told`.
     """
 
-    def __init__(self, hub: BrokerDriver, told: list[str]) -> None:
-        self.hub = hub
-        self.broker = hub.broker
+    def __init__(self, driver: BrokerDriver, told: list[str]) -> None:
+        self.driver = driver
+        self.broker = driver.broker
         self.told = told
 
     def exchange(self, vhost: VirtualHost, fields: Fields) -> None:
@@ -104,7 +104,7 @@ class VhostRestorer:
             position.planned = planned
             positions.append(position)
         cursor.resume(fields.number("token"), positions)
-        self.hub.control.cursors[(vhost.name, cursor.name)] = cursor
+        self.driver.control.cursors[(vhost.name, cursor.name)] = cursor
 
     def _deleted(self, vhost: VirtualHost, name: str) -> Queue:
         """Return what stands for a queue that is no more: it was not kept, or it was deleted."""

@@ -69,8 +69,8 @@ def storage_of(queue: Queue) -> QueueStorage:
     """Return what a queue is in the store; there is something of it there."""
     if queue.storage is not None:
         return queue.storage
-    assert queue.pages is not None
-    return queue.pages.kept
+    assert queue.pager is not None
+    return queue.pager.kept
 
 
 class RowDecoder:

@@ -74,7 +74,7 @@ class Broker:
         place = data if data is not None else self.settings.data
         self._directory = None if place is None else DataDirectory(Path(place))
         self._standby = standby
-        self._keeper: StoreWriter | None = None
+        self._store_writer: StoreWriter | None = None
         self._store = store_of(self.settings.store, self._directory)
         self.kept_in: str = "" if self._store is None else str(self._store)
         """Where what is durable outlives the broker; empty where nothing does."""
@@ -86,7 +86,7 @@ class Broker:
         self._shell: EventLoop | None = None
         self.addresses: list[tuple[str, int]] = []
         """Where it accepts connections: host and port."""
-        self.hub = self._make_hub()
+        self.driver = self._make_driver()
 
     @property
     def url(self) -> str:
@@ -106,18 +106,18 @@ class Broker:
         if self._directory is not None:
             self._directory.lock()
         loop = asyncio.get_running_loop()
-        self.hub.control.wall_offset = time.time() - loop.time()
+        self.driver.control.wall_offset = time.time() - loop.time()
         try:
             if self._flow_log is not None:
                 self._flow_log.start()
-                self.hub.recorder = Recorder(self.hub.broker)
-                self.hub.recorder.wall_offset = self.hub.control.wall_offset
+                self.driver.recorder = Recorder(self.driver.broker)
+                self.driver.recorder.wall_offset = self.driver.control.wall_offset
             if self._store is not None:
                 await take_hold(self._store, self._standby)
-                self._keeper = StoreWriter(self._store, self.hub.broker)
-            self._shell = EventLoop(self.hub, loop, self._flow_log, self._keeper)
-            if self._keeper is not None:
-                await self._keeper.recover(self._shell)
+                self._store_writer = StoreWriter(self._store, self.driver.broker)
+            self._shell = EventLoop(self.driver, loop, self._flow_log, self._store_writer)
+            if self._store_writer is not None:
+                await self._store_writer.recover(self._shell)
             for host, port in self._listen:
                 await self._bind(loop, host, port, self._shell)
             if self._http_at is not None:
@@ -131,10 +131,12 @@ class Broker:
 
         Another one has taken the store over (StoreLost), or there is a fault of ours.
         """
-        if self._keeper is None:
+        if self._store_writer is None:
             await asyncio.Event().wait()
-        assert self._keeper is not None
-        return await asyncio.shield(self._keeper.lost)  # Who waits no longer must not cancel it for the keeper.
+        assert self._store_writer is not None
+        return await asyncio.shield(
+            self._store_writer.lost
+        )  # Who waits no longer must not cancel it for the store writer.
 
     async def stop(self) -> None:
         """Stop accepting, close all connections (320) and wait for them, a few seconds at most."""
@@ -150,9 +152,9 @@ class Broker:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(shell.emptied.wait(), LEAVE_S)
             await shell.finish_ends()
-        if self._keeper is not None:
-            await self._keeper.stop()
-        stuck = self._keeper is not None and self._keeper.is_stuck()
+        if self._store_writer is not None:
+            await self._store_writer.stop()
+        stuck = self._store_writer is not None and self._store_writer.is_stuck()
         if self._store is not None and not stuck:  # Else the end of the process closes it.
             self._store.close()
         if shell is not None:
@@ -187,7 +189,7 @@ class Broker:
             shell = self._shell
             assert shell is not None
             done = shell.loop.create_future()
-            self.hub.scheduler.start(self._replace(settings, done))
+            self.driver.scheduler.start(self._replace(settings, done))
             shell.schedule()
             await done
 
@@ -195,11 +197,11 @@ class Broker:
         """Have what a settings file says take the place of what it said before, and tell how that went."""
         file = settings.file
         try:
-            plan = yield from replace_file_steps(self.hub.broker, settings.said)
+            plan = yield from replace_file_steps(self.driver.broker, settings.said)
             log.info("reload: '%s' is in effect; %d queues were looked at anew", file, len(plan.queues))
-            if self.hub.recorder is not None:
-                self.hub.recorder.setting("file", f"'{file}' was read again")
-            if self.hub.broker.table.has_commands():
+            if self.driver.recorder is not None:
+                self.driver.recorder.setting("file", f"'{file}' was read again")
+            if self.driver.broker.table.has_commands():
                 log.info("reload: what was set by command stays, and beats the file; `penstock settings` lists it")
             for name in changed_at_start(self.settings, settings):
                 log.warning("reload: %s only counts at the start; restart the broker for it", name)
@@ -228,7 +230,7 @@ class Broker:
             return None
         return FlowLog(place, settings.flow_log_files, settings.flow_log_file_bytes)
 
-    def _make_hub(self) -> BrokerDriver:
+    def _make_driver(self) -> BrokerDriver:
         settings = self.settings
         core = Core(
             Defaults(settings.capacity_bytes, settings.stop_percent, settings.resume_percent, settings.hold_deadline_s)
@@ -256,11 +258,11 @@ class Broker:
         policy.hold_bytes = settings.hold_bytes
         policy.transaction_bytes = settings.transaction_bytes
         policy.message_bytes_max = settings.message_bytes_max
-        hub = BrokerDriver(
+        driver = BrokerDriver(
             core, policy, Users(settings.users, settings.user_tags), secrets.token_urlsafe(12), __version__
         )
-        hub.node = f"penstock@{socket.gethostname()}"
-        return hub
+        driver.node = f"penstock@{socket.gethostname()}"
+        return driver
 
     async def _serve_http(self, host: str, port: int, shell: EventLoop) -> None:
         """Serve the HTTP API; its libraries are imported only now, for they take longer than all the rest."""
@@ -271,7 +273,7 @@ class Broker:
         shell.listeners += [("http", *address) for address in self.http_addresses]
 
     async def _bind(self, loop: asyncio.AbstractEventLoop, host: str, port: int, shell: EventLoop) -> None:
-        listener = Listener(self.hub, loop, lambda: Transport(shell))
+        listener = Listener(self.driver, loop, lambda: Transport(shell))
         addresses = await listener.start(host, port, "listen")
         self._servers.append(listener)
         self.addresses += addresses

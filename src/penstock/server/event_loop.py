@@ -51,18 +51,18 @@ class EventLoop:
 
     def __init__(
         self,
-        hub: BrokerDriver,
+        driver: BrokerDriver,
         loop: asyncio.AbstractEventLoop,
         flow_log: FlowLog | None = None,
-        keeper: StoreWriter | None = None,
+        store_writer: StoreWriter | None = None,
     ) -> None:
-        self.hub = hub
+        self.driver = driver
         self.loop = loop
         self.flow_log = flow_log
-        self.keeper = keeper
+        self.store_writer = store_writer
         """Writes what must outlive the broker; None where nothing does."""
         self.view = memoryview(bytearray(READ_BYTES))
-        self.pulse_view = self.view[: hub.connection_limits.pulse_bytes]
+        self.pulse_view = self.view[: driver.connection_limits.pulse_bytes]
         self.small_view = self.view[:SMALL_READ_BYTES]
         self.transports: dict[int, Transport] = {}
         self.leaving: set[Transport] = set()
@@ -96,10 +96,10 @@ class EventLoop:
 
     def connected(self, transport: Transport, peer: Peer) -> Connection:
         """Take a new socket."""
-        self.hub.begin(self.loop.time())
-        connection = self.hub.connect(peer)
+        self.driver.begin(self.loop.time())
+        connection = self.driver.connect(peer)
         self.transports[connection.number] = transport
-        for stranger in self.hub.logins.take_turned_away():
+        for stranger in self.driver.logins.take_turned_away():
             self.transports[stranger.number].abort()
         return connection
 
@@ -108,8 +108,8 @@ class EventLoop:
         connection = transport.connection
         assert connection is not None
         start = self.loop.time()
-        self.hub.begin(start)
-        self.hub.scheduler.receive(connection, data)
+        self.driver.begin(start)
+        self.driver.scheduler.receive(connection, data)
         transport.after_reading()
         if connection.state == CLOSED:
             self._write(connection)
@@ -118,7 +118,7 @@ class EventLoop:
 
     def buffer(self) -> memoryview:
         """Return where a socket is read into: little of it once the present turn is used up."""
-        return self.view if self.hub.scheduler.has_room() else self.small_view
+        return self.view if self.driver.scheduler.has_room() else self.small_view
 
     def drained(self, transport: Transport) -> None:
         """A socket takes more again."""
@@ -129,22 +129,22 @@ class EventLoop:
     def ended(self, transport: Transport) -> None:
         """A peer has closed its side of the socket."""
         assert transport.connection is not None
-        self.hub.begin(self.loop.time())
+        self.driver.begin(self.loop.time())
         transport.connection.hung_up()
         self.schedule()
 
     def flush(self, transport: Transport) -> None:
         """Write what has waited for a moment."""
         if transport.connection is not None:
-            self.hub.begin(self.loop.time())
+            self.driver.begin(self.loop.time())
             self._write(transport.connection)
 
     def lost(self, transport: Transport, cause: str = ENDED) -> None:
         """A socket is gone; `cause` is what is said of what is lost with it."""
         connection = transport.connection
         if connection is not None and self.transports.pop(connection.number, None) is not None:
-            self.hub.begin(self.loop.time())
-            self.hub.disconnect(connection, cause)
+            self.driver.begin(self.loop.time())
+            self.driver.disconnect(connection, cause)
             self.schedule()
         if not self.transports:
             self.emptied.set()
@@ -162,35 +162,35 @@ class EventLoop:
         self._scheduled = False
         if self.resting:
             return
-        hub = self.hub
+        driver = self.driver
         start = self.loop.time()
-        hub.begin(start)
-        for connection in hub.scheduler.serve():
+        driver.begin(start)
+        for connection in driver.scheduler.serve():
             transport = self.transports.get(connection.number)
             if transport is not None:
                 transport.after_reading()
-        more = hub.run_turn()
-        self._to_write.extend(hub.take_pending_output())
+        more = driver.run_turn()
+        self._to_write.extend(driver.take_pending_output())
         for _ in range(min(len(self._to_write), WRITTEN_AT_ONCE)):
             self._write(self._to_write.popleft())
-        for connection in hub.take_silent():
+        for connection in driver.take_silent():
             self._give_up(connection)
-        for connection in hub.notifier.take_unblocked():
+        for connection in driver.notifier.take_unblocked():
             transport = self.transports.get(connection.number)
             if transport is not None and not connection.input_paused and not connection.may_pause():
                 transport.resume()
-        for publication in hub.take_publications():
+        for publication in driver.take_publications():
             known = self._publishing.pop(id(publication), None)
             if known is not None and not known.done():
                 known.set_result(None)
         self._flush_logs()
-        if self.keeper is not None:
-            self.keeper.run_once()
-        if hub.scheduler.begin_turn() or more or self._to_write:
+        if self.store_writer is not None:
+            self.store_writer.run_once()
+        if driver.scheduler.begin_turn() or more or self._to_write:
             self.schedule()
         self._arm_timer()
         end = self.loop.time()
-        hub.scheduler.turn_times.end_turn(self._busy_s + end - start, end)
+        driver.scheduler.turn_times.end_turn(self._busy_s + end - start, end)
         self._busy_s = 0.0
 
     def when_published(self, publication: SinglePublish) -> asyncio.Future[None]:
@@ -205,14 +205,14 @@ class EventLoop:
 
         Raises TimeoutError after the broker's hold deadline.
         """
-        journal = self.hub.broker.journal
+        journal = self.driver.broker.journal
         if journal is not None:
             known = self.loop.create_future()
             awaiting = DurableCallback(partial(_wake, known))
             journal.wait(awaiting)
             self.schedule()
             try:
-                async with asyncio.timeout(self.hub.broker.defaults.hold_deadline_s or None):
+                async with asyncio.timeout(self.driver.broker.defaults.hold_deadline_s or None):
                     await known
             finally:
                 if known.cancelled() or not known.done():
@@ -220,9 +220,9 @@ class EventLoop:
 
     async def in_memory(self, queue: Queue) -> None:
         """Wait until the next message of a queue is in memory, if it has any."""
-        while not queue.available() and queue.waiting() and queue.pages is not None:
+        while not queue.available() and queue.waiting() and queue.pager is not None:
             known = self.loop.create_future()
-            queue.pages.waiters.append(PageLoadCallback(partial(_wake, known)))
+            queue.pager.waiters.append(PageLoadCallback(partial(_wake, known)))
             self.schedule()
             await known
 
@@ -232,18 +232,18 @@ class EventLoop:
 
     def _flush_logs(self) -> None:
         """Hand log lines and the flow log's records over to those who write them."""
-        if self._lines < LINES_AT_ONCE and self.hub.has_log_lines():
+        if self._lines < LINES_AT_ONCE and self.driver.has_log_lines():
             self._log()
             if self._log_batch_timer is None:
                 self._log_batch_timer = self.loop.call_later(GATHER_S, self._gathered)
         if self.flow_log is not None:
-            records = self.hub.take_records()
+            records = self.driver.take_records()
             if records:
                 self.flow_log.put(records)
 
     def _log(self) -> None:
         enabled = log.isEnabledFor(logging.INFO)
-        for note in self.hub.take_log_lines(LINES_A_TURN):
+        for note in self.driver.take_log_lines(LINES_A_TURN):
             self._lines += 1
             if enabled:  # As log.info, but with the time at which it happened.
                 record = log.makeRecord(log.name, logging.INFO, __file__, 0, note.text, (), None, extra=note.fields)
@@ -255,7 +255,7 @@ class EventLoop:
         self._lines = 0
         self._log_batch_timer = None
         self._flush_logs()
-        if self.hub.has_log_lines() and self._log_batch_timer is None:
+        if self.driver.has_log_lines() and self._log_batch_timer is None:
             self._log_batch_timer = self.loop.call_later(GATHER_S, self._gathered)
 
     def _write(self, connection: Connection) -> None:
@@ -278,12 +278,12 @@ class EventLoop:
             if not connection.writable:
                 connection.drained()
                 self.schedule()
-            self.hub.scheduler.go_on(connection)
+            self.driver.scheduler.go_on(connection)
             if connection.in_line:
                 self.schedule()
 
     def _arm_timer(self) -> None:
-        when = self.hub.next_deadline()
+        when = self.driver.next_deadline()
         if when == self._timer_at:
             return
         if self._timer is not None:
@@ -301,14 +301,14 @@ class EventLoop:
         if self.resting:
             return
         now = self.loop.time()
-        self.hub.begin(now)
+        self.driver.begin(now)
         self._wall_offset = time.time() - now
-        if self.hub.recorder is not None:
-            self.hub.recorder.wall_offset = self._wall_offset
-        self.hub.control.wall_offset = self._wall_offset
-        self.hub.tick()
-        if self.keeper is not None:
-            self.keeper.tick()
+        if self.driver.recorder is not None:
+            self.driver.recorder.wall_offset = self._wall_offset
+        self.driver.control.wall_offset = self._wall_offset
+        self.driver.tick()
+        if self.store_writer is not None:
+            self.store_writer.tick()
         if not self._to_tick:
             self._to_tick = list(self.transports.values())
             self._tick_some()
@@ -316,7 +316,7 @@ class EventLoop:
 
     def _tick_some(self) -> None:
         """Look at the heartbeats and time-outs of some connections, and of the others in the next passes."""
-        self.hub.begin(self.loop.time())
+        self.driver.begin(self.loop.time())
         for transport in self._to_tick[-TICKED_AT_ONCE:]:
             connection = transport.connection
             if connection is not None and connection.number in self.transports and not connection.tick():
@@ -333,7 +333,7 @@ class EventLoop:
         transport.abort()
         line = f"[{connection.name()}] given up: no heartbeat, or no answer in time"
         if not connection.logged_in:
-            self.hub.log_refusal(HANDSHAKE, line)
+            self.driver.log_refusal(HANDSHAKE, line)
         else:
             log.info("%s", line)
 
@@ -341,10 +341,10 @@ class EventLoop:
 
     def close_connections(self) -> None:
         """Tell all clients that the broker stops (320)."""
-        self.hub.begin(self.loop.time())
-        self.hub.broker.stopping = True
-        self.hub.end_lingering()
-        for connection in list(self.hub.connections.values()):
+        self.driver.begin(self.loop.time())
+        self.driver.broker.stopping = True
+        self.driver.end_lingering()
+        for connection in list(self.driver.connections.values()):
             connection.shut_down()
             self._write(connection)
         self.schedule()
@@ -355,7 +355,7 @@ class EventLoop:
 
     async def finish_ends(self) -> None:
         """Make turns until every end that has begun is over: what went back to its queue counts in the store."""
-        while self.hub.broker.endings.pending():
+        while self.driver.broker.endings.pending():
             self.run_once()
             await asyncio.sleep(0)
 
@@ -363,9 +363,9 @@ class EventLoop:
         """Give up whoever is still there, and all timers."""
         for transport in [*self.transports.values(), *self.leaving]:
             transport.abort()
-        self.hub.tick()
+        self.driver.tick()
         self._flush_logs()
-        while self.hub.has_log_lines():
+        while self.driver.has_log_lines():
             self._log()
         self._ticking.cancel()
         if self._log_batch_timer is not None:

@@ -34,9 +34,9 @@ class Listener:
     """The sockets of one address, each accepted one given to a protocol."""
 
     def __init__(
-        self, hub: BrokerDriver, loop: asyncio.AbstractEventLoop, make: Callable[[], asyncio.BaseProtocol]
+        self, driver: BrokerDriver, loop: asyncio.AbstractEventLoop, make: Callable[[], asyncio.BaseProtocol]
     ) -> None:
-        self._hub = hub
+        self._driver = driver
         self._loop = loop
         self._make = make
         self._sockets: list[socket.socket] = []
@@ -121,8 +121,8 @@ class Listener:
         self._pauses[listening] = self._loop.call_later(PAUSE_S, self._resume, listening)
 
     def _tell(self, why: str, closed: int) -> None:
-        self._hub.begin(self._loop.time())
-        self._hub.log_refusal(SOCKET, f"no more sockets are accepted: {why}; {closed} that waited were closed")
+        self._driver.begin(self._loop.time())
+        self._driver.log_refusal(SOCKET, f"no more sockets are accepted: {why}; {closed} that waited were closed")
 
     def _hang_up(self, listening: socket.socket) -> int:
         count = 0

@@ -1,9 +1,9 @@
 """The store beside the event loop: one thread writes, one transaction at a time; the loop never waits for the disk.
 
-Theory of operation. At the end of each turn the keeper looks whether the journal has anything to write and nothing is
-being written. If somebody waits for it, it is written at once; acknowledgements alone are gathered for a moment. What
-happens meanwhile gathers in the next group, so the slower the disk the larger the groups. When a transaction is on the
-disk, those who wait for it hear so in the turn that follows.
+Theory of operation. At the end of each turn the store writer looks whether the journal has anything to write and
+nothing is being written. If somebody waits for it, it is written at once; acknowledgements alone are gathered for a
+moment. What happens meanwhile gathers in the next group, so the slower the disk the larger the groups. When a
+transaction is on the disk, those who wait for it hear so in the turn that follows.
 
 Pages that queues want back are read by the same thread, between two transactions; the loop takes what is in them.
 
@@ -109,11 +109,11 @@ class StoreWriter:
         self._thread.start()
 
     async def _recover(self, shell: EventLoop) -> None:
-        hub = shell.hub
-        broker = hub.broker
+        driver = shell.driver
+        broker = driver.broker
         self._shell = shell
         self.lost = shell.loop.create_future()
-        hub.begin(shell.loop.time())
+        driver.begin(shell.loop.time())
         broker.journal = self.journal
         told_of: list[str] = []
         steps = self._restore(told_of)
@@ -121,8 +121,8 @@ class StoreWriter:
             await asyncio.sleep(0)  # Signals are acted on.
         for sentence in told_of:
             log.warning("recovering: %s", sentence)
-        self._times = WallTimes(hub.control.wall_offset)
-        recovery = Recovery(broker, self.journal, hub.control.wall_offset)
+        self._times = WallTimes(driver.control.wall_offset)
+        recovery = Recovery(broker, self.journal, driver.control.wall_offset)
         for position in self.store.positions():
             recovery.position(position)
         for note in self.store.settlements():
@@ -148,7 +148,7 @@ class StoreWriter:
 
     def _restore(self, told_of: list[str]) -> Steps[None]:
         assert self._shell is not None
-        told_of += yield from restore_steps(self._shell.hub, self.store.metadata())
+        told_of += yield from restore_steps(self._shell.driver, self.store.metadata())
 
     def _refuse_damage(self, account: MessageAudit) -> None:
         """A broker that serves what is left would forget what is lost, with every message that it writes."""
@@ -168,7 +168,7 @@ class StoreWriter:
         """Write what is left, within `LEAVE_S`, and let go of the store."""
         if self._thread.is_alive() and not self.lost.done():
             assert self._shell is not None
-            for vhost in self._shell.hub.broker.vhosts.values():
+            for vhost in self._shell.driver.broker.vhosts.values():
                 reset_lookahead(list(vhost.queues.values()))
             self._idle.clear()
             self.run_once()
@@ -225,16 +225,16 @@ class StoreWriter:
 
     def _write(self) -> None:
         assert self._shell is not None
-        hub = self._shell.hub
-        self._wall_offset = hub.control.wall_offset
-        self._encoding = encode_steps(self.journal, self.journal.take(), self._wall_offset, hub.broker.work)
+        driver = self._shell.driver
+        self._wall_offset = driver.control.wall_offset
+        self._encoding = encode_steps(self.journal, self.journal.take(), self._wall_offset, driver.broker.work)
         self._encode()
 
     def _encode(self) -> None:
         """Put together a part of what is written next; when that is all of it, have it written."""
         assert self._shell is not None
         assert self._encoding is not None
-        work = self._shell.hub.broker.work
+        work = self._shell.driver.broker.work
         work.limit = work.done + SHARE
         try:
             next(self._encoding)
@@ -265,7 +265,7 @@ class StoreWriter:
 
     def _written(self, failure: StoreError | None, usage: Usage | None) -> None:
         assert self._shell is not None
-        hub = self._shell.hub
+        driver = self._shell.driver
         if isinstance(failure, StoreLost):
             self._fail_permanently(failure)
             return
@@ -274,11 +274,11 @@ class StoreWriter:
             asyncio.get_running_loop().call_later(RETRY_S, self._try_again)
             return
         self._writing = None
-        hub.begin(self._shell.loop.time())
+        driver.begin(self._shell.loop.time())
         self.journal.written()
         if self._failing:
             self._failing = ""
-            hub.broker.gates.disk_works()
+            driver.broker.gates.disk_works()
         if usage is not None:
             self._measured(usage)
         self._shell.schedule()
@@ -286,10 +286,10 @@ class StoreWriter:
     def _fails(self, reason: str) -> None:
         assert self._shell is not None
         self._failing = reason
-        hub = self._shell.hub
-        hub.begin(self._shell.loop.time())
-        hub.broker.gates.disk_fails(reason)
-        for connection in hub.connections.values():
+        driver = self._shell.driver
+        driver.begin(self._shell.loop.time())
+        driver.broker.gates.disk_fails(reason)
+        for connection in driver.connections.values():
             if connection.durable_deliveries is not None and connection.durable_deliveries.waiting:
                 connection.request_flush()
         self._shell.schedule()
@@ -312,11 +312,11 @@ class StoreWriter:
     def _measured(self, usage: Usage) -> None:
         """The store has been looked at: judge the gates before it, and say how soon to look again."""
         assert self._shell is not None
-        hub = self._shell.hub
-        hub.begin(self._shell.loop.time())
-        disk = hub.broker.gates.disk
+        driver = self._shell.driver
+        driver.begin(self._shell.loop.time())
+        disk = driver.broker.gates.disk
         free = UNLIMITED if usage.free is None else usage.free
-        disk.measured(usage.used, free, usage.total or 0, hub.broker.now, usage.needed)
+        disk.measured(usage.used, free, usage.total or 0, driver.broker.now, usage.needed)
         self._update_sampler()
         self._shell.schedule()
 
@@ -330,7 +330,7 @@ class StoreWriter:
         """Pages that a queue wants back have been read."""
         assert self._shell is not None
         self._unreadable = False
-        self._shell.hub.begin(self._shell.loop.time())
+        self._shell.driver.begin(self._shell.loop.time())
         for sentence in self._loader.load(read, rows, self._times):
             log.error("reading back: %s", sentence)
         self._request_pages()  # At once: the next ones are read while these are on their way to consumers.

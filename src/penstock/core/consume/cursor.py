@@ -210,8 +210,8 @@ def _check_readable(queue: Queue, cursor: str) -> None:
 def _initial(queue: Queue, starting: int | str) -> i64:
     oldest = queue.ready_queue.next()
     earliest = queue.tail if oldest is None else oldest.sequence - 1
-    if oldest is None and queue.pages is not None and queue.pages.messages > 0:
-        earliest = queue.pages.next - 1
+    if oldest is None and queue.pager is not None and queue.pager.messages > 0:
+        earliest = queue.pager.next - 1
     if starting == "earliest":
         return earliest
     if starting == "latest":

@@ -79,11 +79,11 @@ class Membership(LimitMember):
     def _held_messages(self) -> i64:
         """Return how many messages it holds in memory; what waits to be written to the disk is there still."""
         queue = self.queue
-        return queue.messages if queue.pages is None else queue.messages + queue.pages.unwritten_messages
+        return queue.messages if queue.pager is None else queue.messages + queue.pager.unwritten_messages
 
     def _held_bytes(self) -> i64:
         queue = self.queue
-        return queue.bytes if queue.pages is None else queue.bytes + queue.pages.unwritten_bytes
+        return queue.bytes if queue.pager is None else queue.bytes + queue.pager.unwritten_bytes
 
     def _count_as(self, messages: i64, bytes: i64, loose: bool, now: float) -> None:
         more_messages = messages - self.messages

@@ -93,7 +93,7 @@ class QueueStorage:
 
     def has_stored(self) -> i64:
         """Return how many of its messages are in the store when all that is settled now is written, and no more."""
-        pages = self.queue.pages
+        pages = self.queue.pager
         return self.rows if pages is None else self.rows + pages.lasting
 
     def take_in(self, messages: list[StoredMessage]) -> i64:

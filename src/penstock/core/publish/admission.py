@@ -30,7 +30,7 @@ def disk_gates(route: Route, queue: Queue, charge: i64) -> list[Gate]:
 
     What is not persistent must pass them where it would be paged.
     """
-    kept, pages = queue.storage, queue.pages
+    kept, pages = queue.storage, queue.pager
     if queue.deleted:
         return NO_GATES
     if kept is not None and route.envelope.persistent:
@@ -41,8 +41,8 @@ def disk_gates(route: Route, queue: Queue, charge: i64) -> list[Gate]:
 def gates_of(queue: Queue) -> list[Gate]:
     """Return all gates before a queue, those of the disk included that not everything must pass."""
     kept = queue.storage
-    if kept is None and queue.pages is not None:
-        kept = queue.pages.kept
+    if kept is None and queue.pager is not None:
+        kept = queue.pager.kept
     return queue.gates if kept is None or queue.deleted else [*queue.gates, *kept.vhost_usage.gates]
 
 
@@ -180,8 +180,8 @@ def describe_target(route: Route) -> str:
 def refusal_error(queue: Queue) -> ResourceError:
     """Return the error for a message that a queue's overflow policy refused."""
     paged = ""
-    if queue.pages is not None:
-        pages = queue.pages
+    if queue.pager is not None:
+        pages = queue.pager
         paged = f"; of these {int(pages.messages):,}, {int(pages.bytes):,} bytes, are on the disk, where "
         paged += f"{queue.settings.page_limit.describe()} is the most"
     if queue.length is not None:

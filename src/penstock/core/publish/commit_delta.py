@@ -85,7 +85,7 @@ class QueueDelta:
 
     def overflows_to_disk(self) -> bool:
         """Tell whether the queue sends to the disk what has no room: what it frees in memory is none for that."""
-        return self.queue.pages is not None and self.queue.overflow.pages
+        return self.queue.pager is not None and self.queue.overflow.pages
 
     def add_to_sum(self, stop: GateDelta) -> None:
         """Count it at the gate of a sum of what is in memory."""
@@ -170,7 +170,7 @@ class GateDelta:
         if isinstance(owner, Queue):
             if owner.overflow.judge(owner, self.messages, self.bytes, self.bytes) != HOLD:
                 return ""
-            if owner.pages is not None and owner.pages.could_cover(self.messages, self.bytes):
+            if owner.pager is not None and owner.pager.could_cover(self.messages, self.bytes):
                 return ""
         capacity = owner.thresholds.capacity
         if capacity.covers(self.messages, self.bytes):

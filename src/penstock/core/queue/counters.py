@@ -26,7 +26,7 @@ class QueueCounters(GateOwner):
         self.messages: i64 = 0
         self.bytes: i64 = 0
         """What is in memory."""
-        self.pages: QueuePager | None = None
+        self.pager: QueuePager | None = None
         """What of it is on the disk only; None where nothing ever was and the policy is not to page."""
         self.highest_messages: i64 = 0
         self.highest_bytes: i64 = 0
@@ -48,11 +48,11 @@ class QueueCounters(GateOwner):
 
     def depth_messages(self) -> i64:
         """Return how many messages it holds, those on the disk included."""
-        return self.messages if self.pages is None else self.messages + self.pages.messages
+        return self.messages if self.pager is None else self.messages + self.pager.messages
 
     def depth_bytes(self) -> i64:
         """Return how many bytes (charges) it holds, those on the disk included."""
-        return self.bytes if self.pages is None else self.bytes + self.pages.bytes
+        return self.bytes if self.pager is None else self.bytes + self.pager.bytes
 
     def count_refusal(self) -> None:
         """Count something that was refused."""

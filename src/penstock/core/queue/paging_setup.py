@@ -42,7 +42,7 @@ def without_disk(queue: str) -> PreconditionFailed:
 def enable_paging(broker: Broker, queue: Queue) -> None:
     """Let a queue have pages, from the time on that it needs them."""
     journal = broker.journal
-    if queue.pages is not None or journal is None:
+    if queue.pager is not None or journal is None:
         return
     kept = queue.storage
     if kept is None:

@@ -114,7 +114,7 @@ class Queue(QueueCounters):
         self, address: Envelope, content: bytes, charge: i64, now: float, share: AddressShare | None = None
     ) -> None:
         """Take a message whose admission has been decided; may close the gate. `share` is its part in its address."""
-        pages = self.pages
+        pages = self.pager
         if pages is not None and pages.pages_next(charge):
             if share is not None:
                 share.leave(now)  # What is on the disk counts with its address no more than with its virtual host.
@@ -210,7 +210,7 @@ class Queue(QueueCounters):
 
     def covers(self, messages: i64, bytes: i64) -> bool:
         """Tell whether so much more does not pass the capacity, what is reserved included; or may go to the disk."""
-        return self.has_memory_for(messages, bytes) if self.pages is None else self.pages.has_room(messages, bytes)
+        return self.has_memory_for(messages, bytes) if self.pager is None else self.pager.has_room(messages, bytes)
 
     def has_memory_for(self, messages: i64, bytes: i64) -> bool:
         """Tell whether so much more does not pass the capacity, what is reserved included."""
@@ -236,7 +236,7 @@ class Queue(QueueCounters):
 
     def can_ever_fit(self, charge: i64) -> bool:
         """Tell whether it would go in if the queue were empty."""
-        if self.pages is not None and self.pages.could_cover(1, charge):
+        if self.pager is not None and self.pager.could_cover(1, charge):
             return True
         return self.thresholds.capacity.covers(1, charge)
 
@@ -249,7 +249,7 @@ class Queue(QueueCounters):
     def waiting(self) -> i64:
         """Return how many messages wait for a consumer, in memory or on the disk."""
         there = self.ready_queue.available() + self.coming_back
-        return there if self.pages is None else there + self.pages.messages
+        return there if self.pager is None else there + self.pager.messages
 
     def settle(self, messages: i64, bytes: i64, now: float) -> None:
         """Forget messages that are done with; may open the gate, or make room for who waits."""
@@ -267,8 +267,8 @@ class Queue(QueueCounters):
         """Count messages that went out to, or (negative) came back from, consumers that must acknowledge."""
         self.unacked_messages += messages
         self.unacked_bytes += bytes
-        if self.pages is not None:
-            self.pages.request_pages()
+        if self.pager is not None:
+            self.pager.request_pages()
 
     def requeue(self, message: Message, now: float) -> None:
         """Put a delivered message back where it was; one that has come back too often dies."""
@@ -306,7 +306,7 @@ class Queue(QueueCounters):
 
     def enable_paging(self, pages: QueuePager) -> None:
         """Have pages on the disk from now on, or be able to."""
-        self.pages = pages
+        self.pager = pages
         self.tracks_removals = True
 
     def on_paging_finished(self) -> None:
@@ -318,8 +318,8 @@ class Queue(QueueCounters):
     def release(self, messages: list[Message | None], now: float) -> None:
         """Messages leave for good: take them off their address's sum, and out of the store; where `minded`."""
         kept = self.storage
-        if kept is None and self.pages is not None:
-            kept = self.pages.kept
+        if kept is None and self.pager is not None:
+            kept = self.pager.kept
         if kept is not None:
             kept.forget(messages, now)
         for message in messages:
@@ -392,10 +392,10 @@ class Queue(QueueCounters):
             self.turns.chores.add(leftovers)
         if self.length is not None:
             self.length.bodies = 0
-        paged: i64 = 0 if self.pages is None else self.pages.clear()
+        paged: i64 = 0 if self.pager is None else self.pager.clear()
         self.settled += paged
         self.settle(messages, size, now)
-        if self.pages is not None:
+        if self.pager is not None:
             self.update_gate(now)
         if self.storage is not None:
             self.storage.journal.require_flush()
@@ -413,7 +413,7 @@ class Queue(QueueCounters):
 
     def choose_overflow(self) -> None:
         """Do at the capacity what the settings say; but nothing overtakes what is on the disk."""
-        pages = self.pages
+        pages = self.pager
         wanted = self.settings.overflow
         self.overflow = READ_BACK if pages is not None and pages.messages > 0 and not wanted.pages else wanted
 
@@ -438,10 +438,10 @@ class Queue(QueueCounters):
             membership.review(now)
         self.recheck_on_settle = self.deleted or not self.gate.open or len(self.gate.waiters) > 0
         paging = False
-        if self.pages is not None:
-            paging = self.pages.messages > 0
-            self.recheck_on_settle = self.recheck_on_settle or paging or self.pages.finish_reported
-            self.pages.request_pages()
+        if self.pager is not None:
+            paging = self.pager.messages > 0
+            self.recheck_on_settle = self.recheck_on_settle or paging or self.pager.finish_reported
+            self.pager.request_pages()
         self.fast_path_max_messages = NO_FAST_PATH
         self.fast_path_max_bytes = NO_FAST_PATH
         self.withheld_max_messages = NO_FAST_PATH
@@ -473,7 +473,7 @@ class Queue(QueueCounters):
 
     def _choose_gates(self) -> None:
         """What may go to the disk waits for no room in memory: then sums do not stand on its road."""
-        if self.pages is not None and self.overflow.pages:
+        if self.pager is not None and self.overflow.pages:
             sums = [pool.gate for pool in self.membership.pools]
             self.gates = [self.gate, *[gate for gate in self._other_gates if gate not in sums]]
         else:

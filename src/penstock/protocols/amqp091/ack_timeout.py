@@ -34,6 +34,6 @@ class AckTimeout(TimerHandler):
             f"delivery acknowledgement on channel {channel.number} timed out. Timeout value used: "
             f"{round(timeout_s * 1000)} ms. This timeout value can be configured, see consumers doc guide to learn more"
         )
-        channel.connection.hub.log(f"[{channel.producer.name}] {error.reply_text}")
+        channel.connection.driver.log(f"[{channel.producer.name}] {error.reply_text}")
         channel.connection.on_error(int(channel.number), error)
         return NEVER

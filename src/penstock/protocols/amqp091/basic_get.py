@@ -32,9 +32,9 @@ def get(channel: Channel, args: dict[str, object]) -> None:
         raise ResourceLocked(
             f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'; delete the cursor first"
         )
-    channel.connection.hub.deliver_first(queue)
+    channel.connection.driver.deliver_first(queue)
     no_ack = arg.flag(args, "no_ack")
-    pages = queue.pages
+    pages = queue.pager
     if pages is not None and not queue.available() and len(pages.waiters) >= WAITING_MAX:
         raise ResourceError(
             f"{WAITING_MAX:,} requests wait for messages of queue '{queue.name}' that are read back from the disk"
@@ -42,7 +42,7 @@ def get(channel: Channel, args: dict[str, object]) -> None:
     if expire_slice(channel.broker, queue):
         _get(channel, queue, no_ack)
     else:
-        channel.connection.hub.scheduler.start_asking(_get_fresh(channel, queue, no_ack), channel.connection)
+        channel.connection.driver.scheduler.start_asking(_get_fresh(channel, queue, no_ack), channel.connection)
 
 
 def _get_fresh(channel: Channel, queue: Queue, no_ack: bool) -> Steps[None]:
@@ -90,8 +90,8 @@ class _Getting(PageLoadListener):
 
     def wait(self) -> None:
         """Wait until messages are in memory; some are on the disk."""
-        assert self.queue.pages is not None
-        self.queue.pages.waiters.append(self)
+        assert self.queue.pager is not None
+        self.queue.pager.waiters.append(self)
 
     def on_loaded(self) -> None:
         """See `PageLoadListener.on_loaded`: others may have been quicker."""

@@ -50,7 +50,7 @@ class BlockedNotice:
             return
         alone = len(connection.out) == 0
         if self._blocked:
-            reason = short_text(connection.hub.notifier.reason(connection))
+            reason = short_text(connection.driver.notifier.reason(connection))
             connection.send(0, spec.CONNECTION_BLOCKED, {"reason": reason})
         else:
             connection.send(0, spec.CONNECTION_UNBLOCKED, {})

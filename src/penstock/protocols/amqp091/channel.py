@@ -68,7 +68,7 @@ class ChannelProducer(Producer):
         if self.broker.now < self.forbidden_from or self.closing is not None:
             super()._publish_slow_path(route, content, charge)
             return
-        self.channel.connection.hub.log(log_messages.ignored(self.name))
+        self.channel.connection.driver.log(log_messages.ignored(self.name))
         self.close(ResourceError("channel.flow was requested, but the client went on publishing"))
 
     def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
@@ -79,7 +79,9 @@ class ChannelProducer(Producer):
         notice = self.channel.connection.notice
         if notice is not None and not notice.held_unconfirmed:
             notice.held_unconfirmed = True
-            self.channel.connection.hub.log(log_messages.held_unconfirmed(self.name, held.deadline - self.broker.now))
+            self.channel.connection.driver.log(
+                log_messages.held_unconfirmed(self.name, held.deadline - self.broker.now)
+            )
 
 
 class Channel(Session):
@@ -219,7 +221,7 @@ class Channel(Session):
         if body < 0 or body > most:
             self._drop_content()
             raise PreconditionFailed(f"message size {int(body) % (1 << 64)} is larger than configured max size {most}")
-        self.connection.hub.partial_messages.add(self, size + PIECE_BYTES)
+        self.connection.driver.partial_messages.add(self, size + PIECE_BYTES)
         self._content.append(frame)
         self._content_size = size - FIXED_OCTETS + body
         self.content_left = body
@@ -242,7 +244,7 @@ class Channel(Session):
             if self.content_left == 0:
                 self._finish_content()
             return
-        self.connection.hub.partial_messages.add(self, size if size < SMALL_PIECE else size + PIECE_BYTES)
+        self.connection.driver.partial_messages.add(self, size if size < SMALL_PIECE else size + PIECE_BYTES)
         loose = self._loose
         if len(loose) or (size < SMALL_PIECE and self.content_left):
             loose.write(frame[7 : 7 + size])
@@ -269,7 +271,7 @@ class Channel(Session):
     def _drop_content(self) -> Route:
         route = self._content_route
         assert route is not None
-        self.connection.hub.partial_messages.give_back(self)
+        self.connection.driver.partial_messages.give_back(self)
         self._content_route = None
         self._content = []
         self._loose.truncate(0)

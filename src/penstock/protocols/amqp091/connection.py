@@ -52,11 +52,11 @@ OUTPUT_FULL: Final = 256 * 1024
 class Connection(FrameReader):
     """One client."""
 
-    def __init__(self, hub: BrokerDriver, number: int, peer: Peer) -> None:
-        self.limits: ConnectionLimits = hub.connection_limits
-        super().__init__(self.limits.initial_frame_max, hub.broker.work)
-        self.hub = hub
-        self.broker: Broker = hub.broker
+    def __init__(self, driver: BrokerDriver, number: int, peer: Peer) -> None:
+        self.limits: ConnectionLimits = driver.connection_limits
+        super().__init__(self.limits.initial_frame_max, driver.broker.work)
+        self.driver = driver
+        self.broker: Broker = driver.broker
         self.number = number
         """Counts connections, for people: con:2 in the log."""
         self.peer = peer
@@ -178,7 +178,7 @@ class Connection(FrameReader):
         That is as good an end as connection.close, but nothing more reaches it.
         """
         if self.state == RUNNING:
-            self.hub.notifier.dispatch_effects()
+            self.driver.notifier.dispatch_effects()
             leave(self, graceful=True)
         self.end()
 
@@ -206,7 +206,7 @@ class Connection(FrameReader):
         settle_end(self)
         self.forget_input()
         self.out.truncate(0)
-        self.hub.logins.leave(self)
+        self.driver.logins.leave(self)
 
     def shut_down(self) -> None:
         """Close because the broker stops (320)."""
@@ -267,7 +267,7 @@ class Connection(FrameReader):
         """Note that there is something to write."""
         if not self.touched:
             self.touched = True
-            self.hub.touched.append(self)
+            self.driver.touched.append(self)
         if len(self.out) >= OUTPUT_FULL:
             self.writable = False
 
@@ -342,7 +342,7 @@ class Connection(FrameReader):
     def control_request(self, channel: Channel, route: Route, content: bytes) -> None:
         """Hand a publish to the control exchange over to the broker's control operations."""
         declared = self.broker.durable_changes.durable_declarations
-        self.hub.control.request(channel.vhost, self, route.envelope.routing_key, content)
+        self.driver.control.request(channel.vhost, self, route.envelope.routing_key, content)
         self.await_disk(declared)
 
     # Methods
@@ -372,8 +372,8 @@ class Connection(FrameReader):
     def on_client_close(self) -> None:
         """The client closes the connection; it is answered when its end is over."""
         if not self.leaving:
-            self.hub.deliver()
-            self.hub.notifier.dispatch_effects()
+            self.driver.deliver()
+            self.driver.notifier.dispatch_effects()
             self.state = CLOSING
             self.discarding = True
             self.closed_at = self.broker.now
@@ -407,9 +407,9 @@ class Connection(FrameReader):
         leave(self, graceful=False)
         line = f"[{self.name()}] closed by the broker: {code} {text}"
         if not self.logged_in:
-            self.hub.log_refusal(HANDSHAKE, line)
+            self.driver.log_refusal(HANDSHAKE, line)
         else:
-            self.hub.log(line)
+            self.driver.log(line)
         self.state = CLOSING
         self.discarding = True
         self.closed_at = self.broker.now

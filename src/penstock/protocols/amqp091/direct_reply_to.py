@@ -26,8 +26,8 @@ PREFIX: Final = REPLY_TO + "."
 
 def consume(channel: Channel, args: dict[str, object]) -> None:
     """Have answers delivered to this channel. Raises PreconditionFailed (406), NotAllowed (530)."""
-    hub = channel.connection.hub
-    tag = arg.text(args, "consumer_tag") or hub.make_name("amq.ctag")
+    driver = channel.connection.driver
+    tag = arg.text(args, "consumer_tag") or driver.make_name("amq.ctag")
     if tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
     if not arg.flag(args, "no_ack"):
@@ -36,7 +36,7 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
         raise PreconditionFailed("reply consumer already set")
     arguments = arg.table(args, "arguments")
     channel.broker.gates.metadata.admit(f"consumer '{tag}'", channel.vhost.name, arguments)
-    queue = channel.vhost.create_reply_queue(PREFIX + hub.make_name("")[1:])
+    queue = channel.vhost.create_reply_queue(PREFIX + driver.make_name("")[1:])
     consumer = Consumer(tag, channel, queue, True, False, 0)
     consumer.shared = Credit()  # Answers pass whatever the channel's prefetch (as in RabbitMQ).
     consumer.arguments = arguments

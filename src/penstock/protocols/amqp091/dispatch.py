@@ -108,8 +108,8 @@ def _close(connection: Connection, channel: Channel) -> None:
         channel.closed_by_both = True
         connection.send(int(channel.number), spec.CHANNEL_CLOSE_OK, {})
         return
-    connection.hub.deliver()
-    connection.hub.notifier.dispatch_effects()  # What has happened on the channel comes before its close-ok.
+    connection.driver.deliver()
+    connection.driver.notifier.dispatch_effects()  # What has happened on the channel comes before its close-ok.
     channel.closing = True
     channel.leaving = True
     connection.end_channel(channel, graceful=True)

@@ -60,7 +60,7 @@ def protocol_header(connection: Connection, data: bytes) -> bytes:
         {
             "version_major": 0,
             "version_minor": 9,
-            "server_properties": connection.hub.server_properties,
+            "server_properties": connection.driver.server_properties,
             "mechanisms": b"PLAIN AMQPLAIN",
             "locales": b"en_US",
         },
@@ -78,7 +78,7 @@ def start_ok(connection: Connection, args: dict[str, object]) -> None:
     if not _welcome(connection, user, password):
         return
     connection.logged_in = True
-    connection.hub.logins.leave(connection)
+    connection.driver.logins.leave(connection)
     connection.state = TUNE
     connection.send(
         0,
@@ -119,16 +119,16 @@ def _credentials(mechanism: str, response: bytes) -> tuple[str, str]:
 
 def _welcome(connection: Connection, user: str, password: str) -> bool:
     """Tell whether a client has logged in; if not it is turned away, now or later. The reason goes to the log only."""
-    backoff, address = connection.hub.backoff, connection.peer.network
+    backoff, address = connection.driver.backoff, connection.peer.network
     refusal = backoff.refusal(user, address)
     delay_s = 0.0
     if not refusal:
-        refusal = connection.hub.users.refusal(user, password, connection.peer.loopback)
+        refusal = connection.driver.users.refusal(user, password, connection.peer.loopback)
         if not refusal:
             backoff.succeeded(user, address)
             return True
         delay_s = backoff.failed(user, address, connection.broker.now)
-    connection.hub.log_refusal(LOGIN, f"[{connection.name()}] login refused: {refusal}")
+    connection.driver.log_refusal(LOGIN, f"[{connection.name()}] login refused: {refusal}")
     if delay_s > 0:
         connection.discarding = True
         connection.late_refusal = LateRefusal(connection, user, delay_s)
@@ -143,18 +143,18 @@ class LateRefusal(TimerHandler):
     def __init__(self, connection: Connection, user: str, delay_s: float) -> None:
         super().__init__()
         self._connection = connection
-        self._keys = connection.hub.backoff.wait(user, connection.peer.network)
+        self._keys = connection.driver.backoff.wait(user, connection.peer.network)
         connection.broker.timers.add(self, connection.broker.now + delay_s)
 
     def end(self) -> None:
         """Wait no more: the connection is lost."""
-        self._connection.hub.backoff.answered(self._keys)
+        self._connection.driver.backoff.answered(self._keys)
         self._connection.broker.timers.drop(self)
 
     def on_deadline(self, now: float) -> float:
         """See `TimerHandler.on_deadline`."""
         connection = self._connection
-        connection.hub.backoff.answered(self._keys)
+        connection.driver.backoff.answered(self._keys)
         connection.late_refusal = None
         if connection.state == START:
             refuse_login(connection)

@@ -46,7 +46,7 @@ class Heartbeat(TimerHandler):
             connection.last_received = now  # It is not read meanwhile: its silence says nothing about the peer.
         silent_at = connection.last_received + 2 * connection.heartbeat_s
         if now >= silent_at:
-            connection.hub.silent.append(connection)
+            connection.driver.silent.append(connection)
             return NEVER
         if now >= connection.last_sent + connection.heartbeat_s / 2 and connection.writable:
             self._beat(now)

@@ -26,7 +26,7 @@ def channel_flow(channel: Channel, args: dict[str, object]) -> None:
     """The client stops or resumes its deliveries (section 1.5.2.3)."""
     active = arg.flag(args, "active")
     if active != channel.delivering:
-        channel.connection.hub.log(log_messages.deliveries(channel.producer.name, active))
+        channel.connection.driver.log(log_messages.deliveries(channel.producer.name, active))
     channel.delivering = active
     if channel.delivering:
         channel.look_again()
@@ -57,8 +57,8 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
         direct_reply_to.consume(channel, args)
         return
     queue = named_queue(channel, args)
-    channel.connection.hub.deliver_first(queue)
-    tag = arg.text(args, "consumer_tag") or channel.connection.hub.make_name("amq.ctag")
+    channel.connection.driver.deliver_first(queue)
+    tag = arg.text(args, "consumer_tag") or channel.connection.driver.make_name("amq.ctag")
     if tag in channel.consumers:
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
     arguments = arg.table(args, "arguments")
@@ -80,7 +80,7 @@ def cancel(channel: Channel, args: dict[str, object]) -> None:
     tag = arg.text(args, "consumer_tag")
     consumer = channel.consumers.get(tag)
     if consumer is not None:
-        channel.connection.hub.deliver_first(consumer.queue)
+        channel.connection.driver.deliver_first(consumer.queue)
     channel.broker.cancel(channel, tag)
     channel.forget_consumer(tag)
     if not channel.consumers:

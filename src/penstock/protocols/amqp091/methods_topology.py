@@ -74,7 +74,7 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
         queue = channel.vhost.queue(name, connection)
     else:
         if name == "":
-            name = connection.hub.make_name("amq.gen")
+            name = connection.driver.make_name("amq.gen")
         elif name.startswith("amq."):
             raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
         exclusive = arg.flag(args, "exclusive")
@@ -90,8 +90,8 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
             connection.exclusive[name] = queue
         for argument in queue.arguments:
             if argument in WITHOUT_EFFECT:
-                connection.hub.log_without_effect(argument)
-    connection.hub.deliver_first(queue)
+                connection.driver.log_without_effect(argument)
+    connection.driver.deliver_first(queue)
     channel.broker.touch_queue(queue)
     channel.last_queue = queue.name
     answer: dict[str, object] = {
@@ -129,7 +129,7 @@ def queue_purge(channel: Channel, args: dict[str, object]) -> None:
     queue = named_queue(channel, args)
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}' and cannot be purged")
-    channel.connection.hub.deliver_first(queue)
+    channel.connection.driver.deliver_first(queue)
     count = channel.vhost.purge_queue(queue, channel.broker.now)
     _answer(channel, args, spec.QUEUE_PURGE_OK, {"message_count": count})
 
@@ -143,7 +143,7 @@ def queue_delete(channel: Channel, args: dict[str, object]) -> None:
     except NotFound:
         pass  # Deleting what does not exist is no error (RabbitMQ since 3.2).
     else:
-        channel.connection.hub.deliver_first(queue)
+        channel.connection.driver.deliver_first(queue)
         count = channel.broker.delete_queue(queue, arg.flag(args, "if_unused"), arg.flag(args, "if_empty"))
         channel.connection.exclusive.pop(name, None)
     _answer(channel, args, spec.QUEUE_DELETE_OK, {"message_count": count})

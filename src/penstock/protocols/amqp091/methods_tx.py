@@ -41,7 +41,7 @@ def select(channel: Channel, args: dict[str, object]) -> None:
     """Make the channel transactional, for good; doing so again changes nothing (section 1.9.2.1)."""
     if channel.producer.confirming:
         raise PreconditionFailed("cannot switch from confirm to tx mode")
-    channel.connection.hub.deliver()
+    channel.connection.driver.deliver()
     if channel.transaction is None:
         channel.transaction = ChannelTransaction(channel)
         channel.ack_frame_size = 0
@@ -53,7 +53,7 @@ def select(channel: Channel, args: dict[str, object]) -> None:
 def commit(channel: Channel, args: dict[str, object]) -> None:
     """Apply what the channel has published and settled since its last commit, all or nothing (section 1.9.2.3)."""
     transaction = _transaction(channel)
-    channel.connection.hub.deliver()
+    channel.connection.driver.deliver()
     transaction.ask(spec.TX_COMMIT_OK)
     transaction.commit()
 
@@ -61,7 +61,7 @@ def commit(channel: Channel, args: dict[str, object]) -> None:
 def rollback(channel: Channel, args: dict[str, object]) -> None:
     """Forget it instead; deliveries stay unacknowledged, none is delivered again by itself (section 1.9.2.5)."""
     transaction = _transaction(channel)
-    channel.connection.hub.deliver()
+    channel.connection.driver.deliver()
     transaction.ask(spec.TX_ROLLBACK_OK)
     transaction.rollback()
 

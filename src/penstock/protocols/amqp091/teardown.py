@@ -72,7 +72,7 @@ def settle_end(connection: Connection) -> None:
         if origin is not None:
             connection.origin = None
             connection.broker.gates.remove_connection(origin)
-            connection.hub.notifier.schedule_loss_report(connection)
+            connection.driver.notifier.schedule_loss_report(connection)
     elif connection.goodbye and connection.state != CLOSED:
         connection.send(0, spec.CONNECTION_CLOSE_OK, {})
         connection.end()

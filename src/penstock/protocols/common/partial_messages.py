@@ -34,8 +34,8 @@ NODE_BYTES: Final = 1024 * 1024 * 1024
 class PartialMessages:
     """Those of all connections."""
 
-    def __init__(self, hub: BrokerDriver) -> None:
-        self._hub = hub
+    def __init__(self, driver: BrokerDriver) -> None:
+        self._driver = driver
         self.bytes: i64 = 0
         """What has come of all messages that are not whole."""
         self._connections: dict[int, Connection] = {}
@@ -70,14 +70,14 @@ class PartialMessages:
 
     def connection_most(self) -> int:
         """Return how many bytes a connection may have: as the policy says, and always its largest message."""
-        policy = self._hub.connection_limits
+        policy = self._driver.connection_limits
         return max(policy.arriving_bytes_max, policy.largest_arrival())
 
     def node_most(self) -> int:
         """Return how many bytes all connections may have: a part of the node's memory, and always one message."""
-        memory = self._hub.broker.gates.memory
+        memory = self._driver.broker.gates.memory
         share = NODE_BYTES if memory is None else int(memory.thresholds.capacity.bytes) // SHARE_OF_MEMORY
-        return max(share, self._hub.connection_limits.largest_arrival())
+        return max(share, self._driver.connection_limits.largest_arrival())
 
     def _make_room(self, channel: Channel, size: i64) -> None:
         """Close channels of those that have the most until a piece fits. Raises ResourceError if that is its own."""
@@ -97,7 +97,7 @@ class PartialMessages:
 
     def _count(self, by: i64) -> None:
         self.bytes += by
-        self._hub.broker.gates.count_besides(by)
+        self._driver.broker.gates.count_besides(by)
 
 
 def _arriving(channel: Channel) -> int:

@@ -28,8 +28,8 @@ LOGIN_S: Final = 2.0
 class PendingLogins:
     """Counted from connect until the right password was given, or the connection is lost."""
 
-    def __init__(self, hub: BrokerDriver) -> None:
-        self._hub = hub
+    def __init__(self, driver: BrokerDriver) -> None:
+        self._driver = driver
         self._places: dict[str, dict[int, Connection]] = {}
         """By place, then by number: the oldest first."""
         self._abroad: int = 0
@@ -45,7 +45,7 @@ class PendingLogins:
         place = connection.peer.network
         there = self._places.setdefault(place, {})
         there[connection.number] = connection
-        policy = self._hub.connection_limits
+        policy = self._driver.connection_limits
         if place != THIS_MACHINE:
             self._abroad += 1
         if len(there) > policy.handshakes_address_max:
@@ -77,7 +77,7 @@ class PendingLogins:
     def _slowest(self, there: dict[int, Connection], newcomer: Connection) -> Connection:
         """Return the oldest of these if it has had more time than a login takes, else the newcomer."""
         oldest = next(iter(there.values()))
-        return oldest if self._hub.broker.now - oldest.opened_at >= LOGIN_S else newcomer
+        return oldest if self._driver.broker.now - oldest.opened_at >= LOGIN_S else newcomer
 
     def _crowd(self) -> dict[int, Connection]:
         """Return those of the address that has the most; of several, the one that has had any for longest."""
@@ -91,4 +91,4 @@ class PendingLogins:
         self.leave(connection)
         self._turned_away.append(connection)
         line = f"[{connection.name()}] turned away: too many connections have not logged in ({bound})"
-        self._hub.log_refusal(SOCKET, line)
+        self._driver.log_refusal(SOCKET, line)

@@ -35,11 +35,13 @@ PENDING: Final = ""
 
 
 class SinglePublish(Producer):
-    """One message on its way; `hub.publications` gets it when it is known what has become of it."""
+    """One message on its way; `driver.publications` gets it when it is known what has become of it."""
 
-    def __init__(self, hub: BrokerDriver, user: str, peer: str) -> None:
-        super().__init__(hub.broker, f"http({user}@{peer})", hub.published, hub.origin_without_connection(user))
-        self.hub = hub
+    def __init__(self, driver: BrokerDriver, user: str, peer: str) -> None:
+        super().__init__(
+            driver.broker, f"http({user}@{peer})", driver.published, driver.origin_without_connection(user)
+        )
+        self.driver = driver
         self.confirming = True
         self.routed: bool = True
         """Whether it reached a queue."""
@@ -56,7 +58,7 @@ class SinglePublish(Producer):
 
         Raises NotFound (404), AccessRefused (403), ContentTooLarge (311), PreconditionFailed (406).
         """
-        most = self.hub.connection_limits.message_bytes_max
+        most = self.driver.connection_limits.message_bytes_max
         if len(body) > most:
             raise ContentTooLarge(f"a message of {len(body)} bytes is larger than the {most} bytes that one may have")
         assert self.origin is not None
@@ -108,7 +110,7 @@ class SinglePublish(Producer):
     def _finish(self) -> None:
         if not self.done:
             self.done = True
-            self.hub.publications.append(self)
+            self.driver.publications.append(self)
 
     def give_back(self, route: Route, content: bytes, why: str) -> None:
         """See `Producer.give_back`: its answer says why, and whoever sent it has it still."""

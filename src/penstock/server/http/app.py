@@ -187,16 +187,16 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
     async def endpoint(request: Request) -> Response:
         try:
             await service.slices.pause(health)
-            shell.hub.begin(shell.loop.time())
+            shell.driver.begin(shell.loop.time())
             method = "GET" if request.method == "HEAD" else request.method
-            user = await login(request, shell.hub)
-            if method not in for_everybody and not shell.hub.users.is_administrator(user):
+            user = await login(request, shell.driver)
+            if method not in for_everybody and not shell.driver.users.is_administrator(user):
                 raise forbidden(user)
             room = request.state.socket.log_in()
             if not room and not health:
                 raise HttpError(503, "service_unavailable", "all connections of users are busy", BUSY)
             ask = ApiRequest(request, service, user)
-            promises = shell.hub.broker.durable_changes
+            promises = shell.driver.broker.durable_changes
             declared = promises.durable_declarations
             try:
                 answer = await handlers[method](ask)
@@ -225,8 +225,8 @@ def _after_login(service: Service, answer: Refusal) -> Refusal:
     async def refuse(request: Request, error: Exception) -> Response:
         try:
             await service.slices.pause()
-            service.hub.begin(service.shell.loop.time())
-            await login(request, service.hub)
+            service.driver.begin(service.shell.loop.time())
+            await login(request, service.driver)
         except HttpError as refusal:
             return refusal.answer()
         return await answer(request, error)
@@ -239,7 +239,7 @@ async def _on_disk(shell: EventLoop) -> None:
     try:
         await shell.on_disk()
     except TimeoutError:
-        broker = shell.hub.broker
+        broker = shell.driver.broker
         fault = broker.gates.disk.fault
         why = "the disk has not answered" if fault.gate.open else fault.reason
         patience = f"{broker.defaults.hold_deadline_s:g} s"

@@ -28,7 +28,7 @@ async def connections(ask: ApiRequest) -> Response:
 
 async def connection(ask: ApiRequest) -> Response:
     """Show a connection."""
-    return one(ask, rabbitmq_json.connection_of(_connection(ask), ask.hub))
+    return one(ask, rabbitmq_json.connection_of(_connection(ask), ask.driver))
 
 
 async def close_connection(ask: ApiRequest) -> Response:
@@ -47,7 +47,7 @@ async def connections_of_user(ask: ApiRequest) -> Response:
 async def close_connections_of_user(ask: ApiRequest) -> Response:
     """Close all connections of a user."""
     ask.begin()
-    for each in list(ask.hub.connections.values()):
+    for each in list(ask.driver.connections.values()):
         if each.user == ask.part("user"):
             _close(ask, each)
     return no_content()
@@ -69,7 +69,7 @@ async def channel(ask: ApiRequest) -> Response:
     """Show a channel."""
     for item in await collected(ask, "channels", None):
         if item.name == ask.part("name") and isinstance(item.subject, Channel):
-            return one(ask, rabbitmq_json.channel_in_full(item.subject, ask.hub))
+            return one(ask, rabbitmq_json.channel_in_full(item.subject, ask.driver))
     raise not_found()
 
 
@@ -83,9 +83,9 @@ async def why(ask: ApiRequest) -> Response:
     subjects: rabbitmq_json.Shape = {name: ask.query[name] for name in SUBJECTS if name in ask.query}
     request = ask.control(subjects)
     if is_named(request):
-        return json_response(answer(request, ask.hub))
+        return json_response(answer(request, ask.driver))
     known: asyncio.Future[rabbitmq_json.Shape] = ask.shell.loop.create_future()
-    ask.hub.scheduler.start(_tell_everything(ask, request, known))
+    ask.driver.scheduler.start(_tell_everything(ask, request, known))
     ask.begin()
     return json_response(await known)
 
@@ -93,7 +93,7 @@ async def why(ask: ApiRequest) -> Response:
 def _tell_everything(
     ask: ApiRequest, request: ControlRequest, known: asyncio.Future[rabbitmq_json.Shape]
 ) -> Steps[None]:
-    found = yield from of_everything_steps(ask.hub, request.vhost.name)
+    found = yield from of_everything_steps(ask.driver, request.vhost.name)
     if not known.done():
         known.set_result(found)
 
@@ -104,7 +104,7 @@ def _of(item: Item) -> Connection:
 
 
 def _connection(ask: ApiRequest) -> Connection:
-    for found in ask.hub.connections.values():
+    for found in ask.driver.connections.values():
         if found.vhost is not None and found.name() == ask.part("name"):
             return found
     raise not_found()

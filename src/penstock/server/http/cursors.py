@@ -16,11 +16,11 @@ async def cursors(ask: ApiRequest) -> Response:
 
 async def cursor(ask: ApiRequest) -> Response:
     """Show a cursor."""
-    return one(ask, rabbitmq_json.cursor_of(ask.hub.control.cursor(ask.vhost(), ask.part("name")), ask.hub))
+    return one(ask, rabbitmq_json.cursor_of(ask.driver.control.cursor(ask.vhost(), ask.part("name")), ask.driver))
 
 
 async def delete_cursor(ask: ApiRequest) -> Response:
     """Delete a cursor; whoever reads by it is told so when it asks for more."""
     ask.begin()
-    ask.hub.control.delete_cursor(ask.vhost(), ask.part("name"))
+    ask.driver.control.delete_cursor(ask.vhost(), ask.part("name"))
     return no_content()

@@ -71,7 +71,7 @@ class Taking:
 
     async def take(self, count: int) -> None:
         """Take messages until there are so many, no more, or no more room in the answer."""
-        broker, queue = self.ask.hub.broker, self.queue
+        broker, queue = self.ask.driver.broker, self.queue
         self.ask.begin()
         while not expire_slice(broker, queue) and not queue.deleted:
             await self._pause()
@@ -99,7 +99,7 @@ class Taking:
 
     def _take_one(self, oldest: Message) -> Message:
         queue = self.queue
-        batch = self._session.get(queue, False, self.ask.hub.broker.now)
+        batch = self._session.get(queue, False, self.ask.driver.broker.now)
         assert batch is not None
         if batch.waits_for_disk and queue.storage is not None:
             queue.storage.journal.require_flush()
@@ -160,7 +160,7 @@ class Taking:
 
     async def settle(self, mode: str) -> None:
         """Settle what was taken, the oldest first, as `mode` says."""
-        broker, session = self.ask.hub.broker, self._session
+        broker, session = self.ask.driver.broker, self._session
         if mode.endswith("requeue_true") and not self.queue.deleted:
             broker.end_session(session)  # All at once for who looks: nothing younger is delivered in between.
             return
@@ -180,4 +180,4 @@ class Taking:
         """Put back what is not settled: the request ends."""
         if self._session.has_unsettled():
             self.ask.begin()
-            self.ask.hub.broker.end_session(self._session)
+            self.ask.driver.broker.end_session(self._session)

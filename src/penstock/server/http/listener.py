@@ -52,9 +52,9 @@ class BoundedProtocol(H11Protocol):
         self.waiting_since = self.loop.time()
         self._be_patient(STRANGER_S)
         if self.admission.arrive(self):
-            self.shell.hub.begin(self.loop.time())
+            self.shell.driver.begin(self.loop.time())
             line = f"[http {self.host}] too many sockets on which nobody has logged in: the oldest was closed"
-            self.shell.hub.log_refusal(HTTP, line)
+            self.shell.driver.log_refusal(HTTP, line)
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`: a part of a request does not begin the time anew."""
@@ -127,7 +127,7 @@ class HttpListener:
         self._state.default_headers = [(b"server", b"Penstock"), (b"cache-control", b"no-cache")]
         admission = Admission()
         make: Callable[[], Any] = lambda: BoundedProtocol(self._config, self._state, shell, admission)  # noqa: E731
-        self._listener = Listener(shell.hub, shell.loop, make)
+        self._listener = Listener(shell.driver, shell.loop, make)
 
     async def start(self, host: str, port: int) -> list[tuple[str, int]]:
         """Take the port; returns the addresses. Raises StartError if it is in use."""

@@ -39,12 +39,12 @@ Key = tuple[int, str | float]
 async def collected(ask: ApiRequest, kind: str, vhost: VirtualHost | None) -> list[Item]:
     """Return all of a kind, some at a time; what is made or deleted meanwhile may be missed, or come twice."""
     if kind == "consumers":
-        whole = await ask.in_steps(consumers_steps(ask.hub, vhost, 0, UNLIMITED))
+        whole = await ask.in_steps(consumers_steps(ask.driver, vhost, 0, UNLIMITED))
         return await _by_name(ask, whole.items, False)
     items: list[Item] = []
     after: int | None = 0
     while after is not None:
-        part = window(ask.hub, kind, vhost, after, COLLECTED_AT_ONCE)
+        part = window(ask.driver, kind, vhost, after, COLLECTED_AT_ONCE)
         items += part.items
         after = part.end()
         if after is not None:
@@ -80,7 +80,7 @@ async def listed(ask: ApiRequest, items: list[Item], making: Making = shape) -> 
     answer: Shape = {
         "filtered_count": len(items),
         "item_count": len(shown),
-        "items": [chosen(ask, making(ask.hub, item)) for item in shown],
+        "items": [chosen(ask, making(ask.driver, item)) for item in shown],
         "page": page,
         "page_count": pages,
         "page_size": size,
@@ -126,7 +126,7 @@ async def _sorted(ask: ApiRequest, items: list[Item], making: Making) -> list[It
         return await _by_name(ask, items, reverse)
     keys: list[Key] = []
     async for slice_ in _slices(ask, items):
-        keys += [_key(making(ask.hub, item), column) for item in slice_]
+        keys += [_key(making(ask.driver, item), column) for item in slice_]
     return await _in_order(ask, items, keys.__getitem__, reverse)
 
 
@@ -165,7 +165,7 @@ async def _stream(ask: ApiRequest, items: list[Item], making: Making) -> AsyncIt
     before = "["
     async for slice_ in _slices(ask, items):
         texts = [
-            json.dumps(chosen(ask, making(ask.hub, item)), separators=(",", ":"), ensure_ascii=False)
+            json.dumps(chosen(ask, making(ask.driver, item)), separators=(",", ":"), ensure_ascii=False)
             for item in slice_
             if not (isinstance(item.subject, Queue) and item.subject.deleted)
         ]

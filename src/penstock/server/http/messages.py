@@ -51,7 +51,7 @@ async def publish(ask: ApiRequest) -> Response:
     key = short(text(fields, "routing_key"), "a routing key")
     properties, payload = _properties(table(fields, "properties")), await _payload(ask, fields)
     client = ask.request.client
-    publication = SinglePublish(ask.hub, ask.user, "unknown" if client is None else f"{client.host}:{client.port}")
+    publication = SinglePublish(ask.driver, ask.user, "unknown" if client is None else f"{client.host}:{client.port}")
     try:
         publication.send(vhost, exchange, key, properties, payload)
         ask.end()
@@ -138,5 +138,5 @@ async def purge(ask: ApiRequest) -> Response:
         raise ResourceLocked(f"queue '{queue.name}' is exclusive: it belongs to the connection that declared it")
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}' and cannot be purged")
-    ask.vhost().purge_queue(queue, ask.hub.broker.now)
+    ask.vhost().purge_queue(queue, ask.driver.broker.now)
     return no_content()

@@ -20,15 +20,15 @@ PROTOCOLS = ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp")
 
 async def overview(ask: ApiRequest) -> Response:
     """Say what the broker is and how much there is of everything."""
-    hub = ask.hub
-    totals = await ask.in_steps(totals_steps(hub))
+    driver = ask.driver
+    totals = await ask.in_steps(totals_steps(driver))
     found: Shape = {
         "management_version": API_VERSION,
         "rabbitmq_version": API_VERSION,
         "product_name": "Penstock",
-        "product_version": hub.control.version,
-        "cluster_name": hub.node,
-        "node": hub.node,
+        "product_version": driver.control.version,
+        "cluster_name": driver.node,
+        "node": driver.node,
         "rates_mode": "none",
         "sample_retention_policies": {},
         "disable_stats": False,
@@ -37,7 +37,7 @@ async def overview(ask: ApiRequest) -> Response:
         **totals,
         "statistics_db_event_queue": 0,
         "listeners": [
-            {"node": hub.node, "protocol": protocol, "ip_address": host, "port": port, "socket_opts": {}}
+            {"node": driver.node, "protocol": protocol, "ip_address": host, "port": port, "socket_opts": {}}
             for protocol, host, port in ask.shell.listeners
         ],
         "contexts": _contexts(ask),
@@ -47,7 +47,7 @@ async def overview(ask: ApiRequest) -> Response:
 
 def _contexts(ask: ApiRequest) -> list[Shape]:
     return [
-        {"node": ask.hub.node, "description": "Penstock's HTTP API", "path": "/", "ip": host, "port": str(port)}
+        {"node": ask.driver.node, "description": "Penstock's HTTP API", "path": "/", "ip": host, "port": str(port)}
         for protocol, host, port in ask.shell.listeners
         if protocol == "http"
     ]
@@ -60,17 +60,17 @@ async def nodes(ask: ApiRequest) -> Response:
 
 async def node(ask: ApiRequest) -> Response:
     """Show the one node."""
-    if ask.part("name") != ask.hub.node:
+    if ask.part("name") != ask.driver.node:
         raise not_found()
     return one(ask, _node(ask))
 
 
 def _node(ask: ApiRequest) -> Shape:
-    hub = ask.hub
-    memory = hub.broker.gates.memory
+    driver = ask.driver
+    memory = driver.broker.gates.memory
     limit = UNLIMITED if memory is None else int(memory.thresholds.stop.bytes)
     return {
-        "name": hub.node,
+        "name": driver.node,
         "type": "ram",
         "running": True,
         "os_pid": str(os.getpid()),
@@ -78,10 +78,10 @@ def _node(ask: ApiRequest) -> Shape:
         "processors": os.cpu_count() or 1,
         "mem_used": _resident_bytes(),
         "mem_limit": None if limit >= UNLIMITED else limit,
-        "mem_alarm": _memory_alarm(hub),
-        "disk_free": None if hub.broker.gates.disk.free >= UNLIMITED else int(hub.broker.gates.disk.free),
-        "disk_free_limit": _disk_free_limit(hub),
-        "disk_free_alarm": _disk_alarm(hub),
+        "mem_alarm": _memory_alarm(driver),
+        "disk_free": None if driver.broker.gates.disk.free >= UNLIMITED else int(driver.broker.gates.disk.free),
+        "disk_free_limit": _disk_free_limit(driver),
+        "disk_free_alarm": _disk_alarm(driver),
         "fd_total": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "sockets_used": len(ask.shell.transports),
         "rates_mode": "none",
@@ -91,26 +91,26 @@ def _node(ask: ApiRequest) -> Shape:
             {"name": "PLAIN", "description": "SASL PLAIN authentication mechanism", "enabled": True},
             {"name": "AMQPLAIN", "description": "QPid AMQPLAIN mechanism", "enabled": True},
         ],
-        "applications": [{"name": "penstock", "description": "Penstock", "version": hub.control.version}],
+        "applications": [{"name": "penstock", "description": "Penstock", "version": driver.control.version}],
         "contexts": [{name: item for name, item in each.items() if name != "node"} for each in _contexts(ask)],
         "enabled_plugins": [],
     }
 
 
-def _memory_alarm(hub: BrokerDriver) -> bool:
-    memory = hub.broker.gates.memory
+def _memory_alarm(driver: BrokerDriver) -> bool:
+    memory = driver.broker.gates.memory
     return memory is not None and not memory.gate.open
 
 
-def _disk_alarm(hub: BrokerDriver) -> bool:
+def _disk_alarm(driver: BrokerDriver) -> bool:
     """Tell whether a gate before the disk is closed that stops every producer of persistent messages."""
-    disk = hub.broker.gates.disk
+    disk = driver.broker.gates.disk
     return disk.is_failing() or any(each is not None and not each.gate.open for each in (disk.quota, disk.room))
 
 
-def _disk_free_limit(hub: BrokerDriver) -> int | None:
-    room = hub.broker.gates.disk.room
-    mark = 0 if hub.broker.journal is None or room is None else int(room.recheck_at())
+def _disk_free_limit(driver: BrokerDriver) -> int | None:
+    room = driver.broker.gates.disk.room
+    mark = 0 if driver.broker.journal is None or room is None else int(room.recheck_at())
     return mark or None
 
 
@@ -124,7 +124,7 @@ def _resident_bytes() -> int:
 
 async def cluster_name(ask: ApiRequest) -> Response:
     """Name the one node as the cluster that it is."""
-    return json_response({"name": ask.hub.node})
+    return json_response({"name": ask.driver.node})
 
 
 async def empty(ask: ApiRequest) -> Response:
@@ -137,24 +137,24 @@ async def empty(ask: ApiRequest) -> Response:
 
 async def whoami(ask: ApiRequest) -> Response:
     """Say who asks."""
-    return json_response({"name": ask.user, "tags": ask.hub.users.tags(ask.user)})
+    return json_response({"name": ask.user, "tags": ask.driver.users.tags(ask.user)})
 
 
 async def users(ask: ApiRequest) -> Response:
     """List users, without their passwords."""
-    return json_response([_user(ask.hub, name) for name in ask.hub.users.names()])
+    return json_response([_user(ask.driver, name) for name in ask.driver.users.names()])
 
 
 async def user(ask: ApiRequest) -> Response:
     """Show a user."""
-    return json_response(_user(ask.hub, _known(ask)))
+    return json_response(_user(ask.driver, _known(ask)))
 
 
 async def permissions(ask: ApiRequest) -> Response:
     """List permissions, all, of a virtual host or of a user: everybody may do everything."""
     vhost = ask.vhost_or_all()
-    names = [_known(ask)] if "user" in ask.request.path_params else ask.hub.users.names()
-    vhosts = list(ask.hub.broker.vhosts) if vhost is None else [vhost.name]
+    names = [_known(ask)] if "user" in ask.request.path_params else ask.driver.users.names()
+    vhosts = list(ask.driver.broker.vhosts) if vhost is None else [vhost.name]
     return json_response([_permission(name, each) for name in names for each in vhosts])
 
 
@@ -166,13 +166,13 @@ async def permission(ask: ApiRequest) -> Response:
 
 def _known(ask: ApiRequest) -> str:
     name = ask.part("user")
-    if name not in ask.hub.users.names():
+    if name not in ask.driver.users.names():
         raise not_found()
     return name
 
 
-def _user(hub: BrokerDriver, name: str) -> Shape:
-    return {"name": name, "tags": hub.users.tags(name), "limits": {}}
+def _user(driver: BrokerDriver, name: str) -> Shape:
+    return {"name": name, "tags": driver.users.tags(name), "limits": {}}
 
 
 def _permission(name: str, vhost: str) -> Shape:
@@ -200,8 +200,8 @@ async def aliveness(ask: ApiRequest) -> Response:
 
 async def alarms(ask: ApiRequest) -> Response:
     """Say whether the node's memory gate, or one before the disk, is closed: RabbitMQ's alarms."""
-    closed = [("memory", _memory_alarm(ask.hub)), ("disk", _disk_alarm(ask.hub))]
-    found = [{"node": ask.hub.node, "resource": resource} for resource, alarm in closed if alarm]
+    closed = [("memory", _memory_alarm(ask.driver)), ("disk", _disk_alarm(ask.driver))]
+    found = [{"node": ask.driver.node, "resource": resource} for resource, alarm in closed if alarm]
     if not found:
         return json_response({"status": "ok"})
     return json_response({"status": "failed", "reason": "There are alarms in effect", "alarms": found}, 503)

@@ -86,7 +86,7 @@ class Service:
 
     def __init__(self, shell: EventLoop) -> None:
         self.shell = shell
-        self.hub: BrokerDriver = shell.hub
+        self.driver: BrokerDriver = shell.driver
         self.slices = Slices(shell.loop)
         self.bodies_taken = 0
         """Octets of bodies that are in memory now, of all requests."""
@@ -111,7 +111,7 @@ class ApiRequest:
         self.request = request
         self.service = service
         self.shell: EventLoop = service.shell
-        self.hub: BrokerDriver = service.hub
+        self.driver: BrokerDriver = service.driver
         self.user = user
         self.query = request.query_params
         self._taken = 0
@@ -124,20 +124,20 @@ class ApiRequest:
     async def in_steps(self, steps: Steps[Told]) -> Told:
         """Have the broker do something that tells much, step by step, beside what it does for others."""
         known: asyncio.Future[Told] = self.shell.loop.create_future()
-        self.hub.scheduler.start_asking(_known_by(steps, known))
+        self.driver.scheduler.start_asking(_known_by(steps, known))
         self.begin()
         return await known
 
     async def in_turn(self, steps: Steps[None]) -> None:
         """Have the broker change much, step by step, after what others change; it does so if nobody waits any more."""
         known: asyncio.Future[None] = self.shell.loop.create_future()
-        self.hub.scheduler.start(_known_by(steps, known))
+        self.driver.scheduler.start(_known_by(steps, known))
         self.begin()
         await known
 
     def begin_turn(self) -> None:
         """Note the time of what is looked at from now on."""
-        self.hub.begin(self.shell.loop.time())
+        self.driver.begin(self.shell.loop.time())
 
     def begin(self) -> None:
         """Note the time of what follows, and have a turn made of the broker when it is done."""
@@ -157,13 +157,13 @@ class ApiRequest:
 
     def vhost(self) -> VirtualHost:
         """Return the virtual host that the path names. Raises HttpError (404)."""
-        return find_vhost(self.hub, self.part("vhost"))
+        return find_vhost(self.driver, self.part("vhost"))
 
     def vhost_or_all(self) -> VirtualHost | None:
         """Return the virtual host that the path names, None where it names none. Raises HttpError (404)."""
         if "vhost" not in self.request.path_params:
             return None
-        found = self.hub.broker.vhosts.get(self.part("vhost"))
+        found = self.driver.broker.vhosts.get(self.part("vhost"))
         if found is None or found.deleting:
             raise not_found()
         return found
@@ -195,7 +195,7 @@ class ApiRequest:
 
     def control(self, fields: Shape) -> Control:
         """Return a request to the broker's control operations, in the virtual host that the query names, else in /."""
-        vhost = find_vhost(self.hub, self.query.get("vhost", "/"))
+        vhost = find_vhost(self.driver, self.query.get("vhost", "/"))
         return Control(vhost, None, None, None, json.dumps(fields).encode())
 
     # The body
@@ -299,7 +299,7 @@ def is_forwarded(request: Request) -> bool:
     return any(name in request.headers for name in FORWARDED)
 
 
-async def login(request: Request, hub: BrokerDriver) -> str:
+async def login(request: Request, driver: BrokerDriver) -> str:
     """Return the user who asks. Raises HttpError (401) for one who may not, without saying why: the log does."""
     kind, _, coded = request.headers.get("authorization", "").partition(" ")
     if kind.lower() == "basic":
@@ -308,30 +308,30 @@ async def login(request: Request, hub: BrokerDriver) -> str:
         try:
             user, _, password = base64.b64decode(coded, validate=True).decode().partition(":")
         except ValueError:  # No ASCII, no base64, or no UTF-8 in it.
-            hub.log_refusal(LOGIN, f"[http {host}] login refused: the credentials cannot be read")
+            driver.log_refusal(LOGIN, f"[http {host}] login refused: the credentials cannot be read")
         else:
-            refusal = await _refusal(hub, user, password, host, local)
+            refusal = await _refusal(driver, user, password, host, local)
             if not refusal:
                 return user
     raise HttpError(401, "not_authorized", "Login failed", {"WWW-Authenticate": 'Basic realm="Penstock"'})
 
 
-async def _refusal(hub: BrokerDriver, user: str, password: str, host: str, local: bool) -> str:
+async def _refusal(driver: BrokerDriver, user: str, password: str, host: str, local: bool) -> str:
     """Return why a login is refused, as late as `Backoff` wants it; "" if it is welcome."""
     address = network_of(host, local)
-    refusal = hub.backoff.refusal(user, address)
+    refusal = driver.backoff.refusal(user, address)
     delay_s = 0.0
     if not refusal:
-        refusal = hub.users.refusal(user, password, local)
+        refusal = driver.users.refusal(user, password, local)
         if not refusal:
-            hub.backoff.succeeded(user, address)
+            driver.backoff.succeeded(user, address)
             return ""
-        delay_s = hub.backoff.failed(user, address, hub.broker.now)
-    hub.log_refusal(LOGIN, f"[http {host}] login refused: {refusal}")
+        delay_s = driver.backoff.failed(user, address, driver.broker.now)
+    driver.log_refusal(LOGIN, f"[http {host}] login refused: {refusal}")
     if delay_s > 0:
-        waiting = hub.backoff.wait(user, address)
+        waiting = driver.backoff.wait(user, address)
         try:
             await asyncio.sleep(delay_s)
         finally:
-            hub.backoff.answered(waiting)
+            driver.backoff.answered(waiting)
     return refusal

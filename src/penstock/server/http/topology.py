@@ -48,7 +48,7 @@ async def queues(ask: ApiRequest) -> Response:
 
 async def queue(ask: ApiRequest) -> Response:
     """Show a queue."""
-    return one(ask, rabbitmq_json.queue_in_full(ask.queue(), ask.hub))
+    return one(ask, rabbitmq_json.queue_in_full(ask.queue(), ask.driver))
 
 
 async def declare_queue(ask: ApiRequest) -> Response:
@@ -61,7 +61,7 @@ async def declare_queue(ask: ApiRequest) -> Response:
     found = vhost.declare_queue(
         name, arguments_of(fields), flag(fields, "durable"), flag(fields, "auto_delete"), None, None
     )
-    ask.hub.broker.touch_queue(found)
+    ask.driver.broker.touch_queue(found)
     return no_content(204 if there else 201)
 
 
@@ -71,7 +71,7 @@ async def delete_queue(ask: ApiRequest) -> Response:
     found = ask.queue()
     if found.owner is not None:
         raise ResourceLocked(f"queue '{found.name}' is exclusive: it belongs to the connection that declared it")
-    ask.hub.broker.delete_queue(found, ask.flag("if-unused"), ask.flag("if-empty"))
+    ask.driver.broker.delete_queue(found, ask.flag("if-unused"), ask.flag("if-empty"))
     return no_content()
 
 
@@ -148,7 +148,7 @@ async def bindings_between(ask: ApiRequest) -> Response:
 
 async def binding(ask: ApiRequest) -> Response:
     """Show a binding, by its key."""
-    return one(ask, shape_binding(ask.hub, _named(ask)))
+    return one(ask, shape_binding(ask.driver, _named(ask)))
 
 
 async def bind(ask: ApiRequest) -> Response:

@@ -31,21 +31,21 @@ async def vhost(ask: ApiRequest) -> Response:
     """Show a virtual host."""
     found = ask.vhost_or_all()
     assert found is not None
-    return one(ask, rabbitmq_json.virtual_host(found, ask.hub))
+    return one(ask, rabbitmq_json.virtual_host(found, ask.driver))
 
 
 async def declare_vhost(ask: ApiRequest) -> Response:
     """Make a virtual host: 201 if it is new, 204 if it is there. What the body says about it is not kept."""
     await ask.fields()
-    return no_content(201 if vhost_admin.declare_vhost(ask.hub, ask.part("vhost")) else 204)
+    return no_content(201 if vhost_admin.declare_vhost(ask.driver, ask.part("vhost")) else 204)
 
 
 async def delete_vhost(ask: ApiRequest) -> Response:
     """Delete a virtual host and all that is in it; its connections are closed."""
     ask.begin()
-    if ask.part("vhost") not in ask.hub.broker.vhosts:
+    if ask.part("vhost") not in ask.driver.broker.vhosts:
         raise not_found()
-    await ask.in_turn(vhost_admin.delete_vhost_steps(ask.hub, ask.part("vhost")))
+    await ask.in_turn(vhost_admin.delete_vhost_steps(ask.driver, ask.part("vhost")))
     return no_content()
 
 
@@ -55,7 +55,7 @@ async def export(ask: ApiRequest) -> Response:
 
 
 async def _export(ask: ApiRequest, only: VirtualHost | None) -> AsyncIterator[bytes]:
-    head = definitions_export.head(ask.hub, only is None)
+    head = definitions_export.head(ask.driver, only is None)
     yield _json(head)[:-1]
     for section in definitions_export.SECTIONS:
         if only is not None and section == "vhosts":
@@ -64,7 +64,7 @@ async def _export(ask: ApiRequest, only: VirtualHost | None) -> AsyncIterator[by
         yield b',"' + section.encode() + b'":['
         after: int | None = 0
         while after is not None:
-            page = definitions_export.window(ask.hub, section, only, after, EXPORTED_AT_ONCE)
+            page = definitions_export.window(ask.driver, section, only, after, EXPORTED_AT_ONCE)
             after = page.end()
             part = [_json(each) for each in definitions_export.exported(page.items, only is None)]
             if part:
@@ -92,7 +92,7 @@ async def import_(ask: ApiRequest) -> Response:
 async def _imported(ask: ApiRequest, body: bytes, vhost: str | None) -> None:
     """Wait until definitions have been imported; they are, also if nobody waits any more. Raises BrokerError."""
     known: asyncio.Future[BrokerError | None] = ask.shell.loop.create_future()
-    ask.hub.scheduler.start(_import_steps(ask, body, vhost, known))
+    ask.driver.scheduler.start(_import_steps(ask, body, vhost, known))
     ask.begin()
     error = await known
     if error is not None:
@@ -104,7 +104,7 @@ def _import_steps(
 ) -> Steps[None]:
     refusal: BrokerError | None = None
     try:
-        yield from import_steps(ask.hub, body, vhost)
+        yield from import_steps(ask.driver, body, vhost)
     except BrokerError as error:
         refusal = error
     if not known.done():
@@ -114,7 +114,7 @@ def _import_steps(
 async def policies(ask: ApiRequest) -> Response:
     """List the settings of queues by pattern as policies: those that were set by command, and those of the file."""
     only = ask.vhost_or_all()
-    hosts = list(ask.hub.broker.vhosts) if only is None else [only.name]
+    hosts = list(ask.driver.broker.vhosts) if only is None else [only.name]
     return json_response(
         [
             {
@@ -124,7 +124,7 @@ async def policies(ask: ApiRequest) -> Response:
                     word.alias: rabbitmq_json.plain(word.raw) for word in {**entry.file, **entry.command}.values()
                 },
             }
-            for entry in ask.hub.broker.table.entries()
+            for entry in ask.driver.broker.table.entries()
             if entry.scope == "queue"
             for host in hosts
         ]

@@ -32,7 +32,7 @@ class PagePolicy(OverflowPolicy):
 
     def judge(self, queue: Queue, messages: i64, bytes: i64, largest: i64) -> int:
         """See `OverflowPolicy.judge`."""
-        pages = queue.pages
+        pages = queue.pager
         if pages is None or pages.within_limit(messages, bytes):
             return HOLD
         return self.full.judge(queue, messages, bytes, largest)
