@@ -19,7 +19,7 @@ def declarations(count: int, name: str) -> bytes:
 
 
 def turn(driver: BrokerDriver) -> int:
-    """Make a turn as the shell does; returns the units of work that clients' input took."""
+    """Make a turn as the event loop does; returns the units of work that clients' input took."""
     before = driver.broker.work.done
     driver.scheduler.serve()
     took = driver.broker.work.done - before

@@ -17,7 +17,7 @@ def beating(driver: BrokerDriver, interval_s: int) -> Dialogue:
 
 
 def beats(client: Dialogue, until: float, says: bool = True) -> list[float]:
-    """Let the broker's timer run, as its shell does; returns when heartbeats came (`says`: both ways)."""
+    """Let the broker's timer run, as its event loop does; returns when heartbeats came (`says`: both ways)."""
     driver, came = client.driver, []
     while (due := driver.next_deadline()) is not None and due <= until:
         driver.begin(due)

@@ -24,7 +24,7 @@ class Listening(Client):
 
 async def opened(world: World) -> Listening:
     client = Listening(world.loop, "peer")
-    connect(world.loop, transport.Transport(world.shell), client, 1)
+    connect(world.loop, transport.Transport(world.event_loop), client, 1)
     await client.open()
     return client
 
@@ -36,11 +36,11 @@ def test_a_peer_that_closed_the_connection_gets_a_moment_to_close_its_side_first
         await client.say_goodbye()
         await asyncio.sleep(transport.PEER_FIRST_S / 2)
         assert client.ended_at is None
-        assert len(world.shell.leaving) == 1
+        assert len(world.event_loop.leaving) == 1
         client.end.close()
         await world.settled()
-        assert not world.shell.leaving
-        assert not world.shell.transports
+        assert not world.event_loop.leaving
+        assert not world.event_loop.transports
 
     simulate(1, close_first)
 
@@ -55,7 +55,7 @@ def test_a_peer_that_does_not_close_its_side_hears_the_end_after_that_moment_and
         assert client.ended_at is not None
         assert transport.PEER_FIRST_S <= client.ended_at - said + 0.1 <= transport.PEER_FIRST_S + 0.2
         assert client.lost
-        assert not world.shell.leaving
+        assert not world.event_loop.leaving
 
     simulate(2, never_close)
 

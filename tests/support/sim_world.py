@@ -1,4 +1,4 @@
-"""A whole broker in the simulation (the real driver and shell), who uses it, and what is looked at in every pass."""
+"""A whole broker in the simulation (the real driver and event loop), its users, and the checks of every pass."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class World:
         policy = policy or ConnectionLimits()
         policy.handshakes_address_max = 10_000  # A thousand clients of one address log in at the same moment.
         self.driver = BrokerDriver(self.core, policy, Users(), "seed", "simulated")
-        self.shell = EventLoop(self.driver, loop)
+        self.event_loop = EventLoop(self.driver, loop)
         self.queue: Queue
         self.capacity = 0
         self.highest = 0
@@ -54,7 +54,7 @@ class World:
         """Connect a client; it has not said anything yet."""
         self._connected += 1
         client = Client(self.loop, name)
-        connect(self.loop, Transport(self.shell), client, self._connected)
+        connect(self.loop, Transport(self.event_loop), client, self._connected)
         return client
 
     async def declare(self, client: Client, name: str, **arguments: int) -> None:

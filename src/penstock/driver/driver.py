@@ -5,7 +5,7 @@
     more = driver.pump()                  then this, once: a turn
     for connection in driver.take_touched(): write connection.take_output()
 
-No socket, no clock, no randomness: the shell supplies them.
+No socket, no clock, no randomness: the event loop supplies them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ OCTETS_A_UNIT: Final = 2048
 LOSING_AT_ONCE: Final = 500
 """Queues that lose messages of which is told in one second; the others are told of in the next, with what adds up."""
 NOTES_KEPT: Final = 10_000
-"""Log lines kept until the shell takes them; beyond, they are counted instead."""
+"""Log lines kept until the event loop takes them; beyond, they are counted instead."""
 
 LINE_MOST: Final = 4096
 """Letters of a log line that are kept: what clients call themselves may be 100 KiB long."""
@@ -78,7 +78,7 @@ class BrokerDriver:
         self.logins = PendingLogins(self)
         """Connections that have not logged in."""
         self.node: str = "penstock@localhost"
-        """What this process is called among others; the shell knows the machine's name."""
+        """What this process is called among others; the event loop knows the machine's name."""
         self.publications: list[SinglePublish] = []
         """Single messages, published by somebody who has no channel, of which it is known what has become of them."""
         self.published = HoldBudget(PUBLICATIONS_BYTES)
@@ -106,7 +106,7 @@ class BrokerDriver:
         self._names: int = 0
         self._connected: int = 0
         self.silent: list[Connection] = []
-        """Connections whose peers have not sent heartbeats; the shell gives them up."""
+        """Connections whose peers have not sent heartbeats; the event loop gives them up."""
         self.recorder: Recorder | None = None
         """Makes the flow log's records; None where there is no flow log."""
         self._log_lines: list[LogLine] = []
@@ -115,7 +115,7 @@ class BrokerDriver:
         self._refusals = Refusals()
         self.refused = RefusedPublishes()
 
-    # The shell's calls
+    # The event loop's calls
 
     def begin(self, now: float) -> None:
         """Set the time (monotonic seconds) of what follows."""
@@ -271,7 +271,7 @@ class BrokerDriver:
     def make_name(self, prefix: str) -> str:
         """Make a name that the client left to us, of a queue or consumer, in RabbitMQ's form.
 
-        The shell's seed makes it hard to guess, also for those who have seen others.
+        The event loop's seed makes it hard to guess, also for those who have seen others.
         """
         self._names += 1
         digest = hashlib.blake2b(b"%d" % self._names, digest_size=16, key=self._seed).digest()

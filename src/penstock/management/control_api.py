@@ -95,7 +95,7 @@ class ControlApi:
         self.broker = broker
         self.version = version
         self.wall_offset: float = 0.0
-        """Added to monotonic seconds it gives seconds since the epoch; set by the shell."""
+        """Added to monotonic seconds it gives seconds since the epoch; set by the event loop."""
         self.cursors: dict[tuple[str, str], Cursor] = {}
         """By virtual host and name."""
         self._waiting: dict[tuple[str, str], WaitingPlan] = {}

@@ -31,7 +31,7 @@ from penstock.management.log_messages import gate_fields
 from penstock.protocols.common.slowed_connections import KIND, Wait
 
 RECORDS_KEPT: Final = 10_000
-"""Records kept until the shell takes them, after each turn; beyond, they are counted instead."""
+"""Records kept until the event loop takes them, after each turn; beyond, they are counted instead."""
 LOOKED_AT: Final = 5_000
 """Queues looked at for a sample each second; where there are more, each has its turn every few seconds."""
 
@@ -44,7 +44,7 @@ class Recorder:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.wall_offset: float = 0.0
-        """Added to monotonic seconds it gives seconds since the epoch; kept true by the shell."""
+        """Added to monotonic seconds it gives seconds since the epoch; kept true by the event loop."""
         self._records: list[Record] = []
         self._lost: int = 0
         self._sums: dict[str, Record] = {}
@@ -165,7 +165,7 @@ class Recorder:
         record["consumers"] = len(queue.consumers)
         self._keep(record)
 
-    # The shell's
+    # The event loop's
 
     def take(self) -> list[Record]:
         """Take the records; whoever takes them may keep them, for nobody else has them any more."""

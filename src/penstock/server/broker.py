@@ -83,7 +83,7 @@ class Broker:
         self._reloading: asyncio.Task[None] | None = None
         self._reload_again: bool = False
         """Whether the settings file is to be read once more."""
-        self._shell: EventLoop | None = None
+        self._event_loop: EventLoop | None = None
         self.addresses: list[tuple[str, int]] = []
         """Where it accepts connections: host and port."""
         self.driver = self._make_driver()
@@ -115,13 +115,13 @@ class Broker:
             if self._store is not None:
                 await take_hold(self._store, self._standby)
                 self._store_writer = StoreWriter(self._store, self.driver.broker)
-            self._shell = EventLoop(self.driver, loop, self._flow_log, self._store_writer)
+            self._event_loop = EventLoop(self.driver, loop, self._flow_log, self._store_writer)
             if self._store_writer is not None:
-                await self._store_writer.recover(self._shell)
+                await self._store_writer.recover(self._event_loop)
             for host, port in self._listen:
-                await self._bind(loop, host, port, self._shell)
+                await self._bind(loop, host, port, self._event_loop)
             if self._http_at is not None:
-                await self._serve_http(*self._http_at, self._shell)
+                await self._serve_http(*self._http_at, self._event_loop)
         except BaseException:
             await self.stop()
             raise
@@ -146,19 +146,19 @@ class Broker:
             self._reloading.cancel()
         if self._http is not None:
             await self._http.stop()
-        shell = self._shell
-        if shell is not None:
-            shell.close_connections()
+        event_loop = self._event_loop
+        if event_loop is not None:
+            event_loop.close_connections()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(shell.emptied.wait(), LEAVE_S)
-            await shell.finish_ends()
+                await asyncio.wait_for(event_loop.emptied.wait(), LEAVE_S)
+            await event_loop.finish_ends()
         if self._store_writer is not None:
             await self._store_writer.stop()
         stuck = self._store_writer is not None and self._store_writer.is_stuck()
         if self._store is not None and not stuck:  # Else the end of the process closes it.
             self._store.close()
-        if shell is not None:
-            shell.stop()
+        if event_loop is not None:
+            event_loop.stop()
         if self._flow_log is not None:
             self._flow_log.stop()
         self._servers.clear()
@@ -186,11 +186,11 @@ class Broker:
             except ConfigError as error:
                 log.error("reload: the old settings stay, for %s", error)
                 continue
-            shell = self._shell
-            assert shell is not None
-            done = shell.loop.create_future()
+            event_loop = self._event_loop
+            assert event_loop is not None
+            done = event_loop.loop.create_future()
             self.driver.scheduler.start(self._replace(settings, done))
-            shell.schedule()
+            event_loop.schedule()
             await done
 
     def _replace(self, settings: Settings, done: asyncio.Future[None]) -> Steps[None]:
@@ -264,20 +264,20 @@ class Broker:
         driver.node = f"penstock@{socket.gethostname()}"
         return driver
 
-    async def _serve_http(self, host: str, port: int, shell: EventLoop) -> None:
+    async def _serve_http(self, host: str, port: int, event_loop: EventLoop) -> None:
         """Serve the HTTP API; its libraries are imported only now, for they take longer than all the rest."""
         from penstock.server.http.listener import HttpListener
 
-        self._http = HttpListener(shell)
+        self._http = HttpListener(event_loop)
         self.http_addresses = await self._http.start(host, port)
-        shell.listeners += [("http", *address) for address in self.http_addresses]
+        event_loop.listeners += [("http", *address) for address in self.http_addresses]
 
-    async def _bind(self, loop: asyncio.AbstractEventLoop, host: str, port: int, shell: EventLoop) -> None:
-        listener = Listener(self.driver, loop, lambda: Transport(shell))
+    async def _bind(self, loop: asyncio.AbstractEventLoop, host: str, port: int, event_loop: EventLoop) -> None:
+        listener = Listener(self.driver, loop, lambda: Transport(event_loop))
         addresses = await listener.start(host, port, "listen")
         self._servers.append(listener)
         self.addresses += addresses
-        shell.listeners += [("amqp", *address) for address in addresses]
+        event_loop.listeners += [("amqp", *address) for address in addresses]
 
 
 def _reached(host: str, port: int) -> str:

@@ -70,7 +70,7 @@ class StoreWriter:
         self.lost: asyncio.Future[StoreError]
         """Done when nothing is written any more: another broker has taken the store over, or there is a fault of ours;
         made by `recover`."""
-        self._shell: EventLoop | None = None
+        self._event_loop: EventLoop | None = None
         self.gauge = DiskSampler(store)
         self._encoding: Steps[StoreTransaction] | None = None
         """What is being put together for the writer: a share of work each turn."""
@@ -94,26 +94,26 @@ class StoreWriter:
 
     # Begin and end
 
-    async def recover(self, shell: EventLoop) -> None:
+    async def recover(self, event_loop: EventLoop) -> None:
         """Bring back what the store has, into a broker that has only what its configuration says; then begin to write.
 
         It may be cancelled between two steps: nothing has been written then. Raises StoreError.
         """
-        shell.resting = True
+        event_loop.resting = True
         gc.disable()  # All that comes back stays: to look through it again and again takes longer than all the rest.
         try:
-            await self._recover(shell)
+            await self._recover(event_loop)
         finally:
             gc.enable()
-            shell.resting = False
+            event_loop.resting = False
         self._thread.start()
 
-    async def _recover(self, shell: EventLoop) -> None:
-        driver = shell.driver
+    async def _recover(self, event_loop: EventLoop) -> None:
+        driver = event_loop.driver
         broker = driver.broker
-        self._shell = shell
-        self.lost = shell.loop.create_future()
-        driver.begin(shell.loop.time())
+        self._event_loop = event_loop
+        self.lost = event_loop.loop.create_future()
+        driver.begin(event_loop.loop.time())
         broker.journal = self.journal
         told_of: list[str] = []
         steps = self._restore(told_of)
@@ -147,8 +147,8 @@ class StoreWriter:
             log.info("recovered: %s messages", f"{recovery.messages:,}")
 
     def _restore(self, told_of: list[str]) -> Steps[None]:
-        assert self._shell is not None
-        told_of += yield from restore_steps(self._shell.driver, self.store.metadata())
+        assert self._event_loop is not None
+        told_of += yield from restore_steps(self._event_loop.driver, self.store.metadata())
 
     def _refuse_damage(self, account: MessageAudit) -> None:
         """A broker that serves what is left would forget what is lost, with every message that it writes."""
@@ -167,8 +167,8 @@ class StoreWriter:
     async def stop(self) -> None:
         """Write what is left, within `LEAVE_S`, and let go of the store."""
         if self._thread.is_alive() and not self.lost.done():
-            assert self._shell is not None
-            for vhost in self._shell.driver.broker.vhosts.values():
+            assert self._event_loop is not None
+            for vhost in self._event_loop.driver.broker.vhosts.values():
                 reset_lookahead(list(vhost.queues.values()))
             self._idle.clear()
             self.run_once()
@@ -213,8 +213,8 @@ class StoreWriter:
 
     def tick(self) -> None:
         """Look, about once a second, whether a transaction takes very long."""
-        assert self._shell is not None
-        took = self._shell.loop.time() - self._since
+        assert self._event_loop is not None
+        took = self._event_loop.loop.time() - self._since
         if self._writing is not None and not self._failing and took > SLOW_S:
             self._fails(f"the store in {self.store} has not answered for {took:.0f} s")
 
@@ -224,21 +224,21 @@ class StoreWriter:
             self._write()
 
     def _write(self) -> None:
-        assert self._shell is not None
-        driver = self._shell.driver
+        assert self._event_loop is not None
+        driver = self._event_loop.driver
         self._wall_offset = driver.control.wall_offset
         self._encoding = encode_steps(self.journal, self.journal.take(), self._wall_offset, driver.broker.work)
         self._encode()
 
     def _encode(self) -> None:
         """Put together a part of what is written next; when that is all of it, have it written."""
-        assert self._shell is not None
+        assert self._event_loop is not None
         assert self._encoding is not None
-        work = self._shell.driver.broker.work
+        work = self._event_loop.driver.broker.work
         work.limit = work.done + SHARE
         try:
             next(self._encoding)
-            self._shell.schedule()  # The rest is for the next turns.
+            self._event_loop.schedule()  # The rest is for the next turns.
         except StopIteration as end:
             self._encoding = None
             self._give(end.value)
@@ -255,17 +255,17 @@ class StoreWriter:
 
     def _give(self, commit: StoreTransaction) -> None:
         """Have a transaction written."""
-        assert self._shell is not None
+        assert self._event_loop is not None
         if commit.rows:
             self._times.write(min(row.number for row in commit.rows), self._wall_offset)
         self._writing = commit
-        self._since = self._shell.loop.time()
+        self._since = self._event_loop.loop.time()
         self._update_sampler()
         self._jobs.put(commit)
 
     def _written(self, failure: StoreError | None, usage: Usage | None) -> None:
-        assert self._shell is not None
-        driver = self._shell.driver
+        assert self._event_loop is not None
+        driver = self._event_loop.driver
         if isinstance(failure, StoreLost):
             self._fail_permanently(failure)
             return
@@ -274,25 +274,25 @@ class StoreWriter:
             asyncio.get_running_loop().call_later(RETRY_S, self._try_again)
             return
         self._writing = None
-        driver.begin(self._shell.loop.time())
+        driver.begin(self._event_loop.loop.time())
         self.journal.written()
         if self._failing:
             self._failing = ""
             driver.broker.gates.disk_works()
         if usage is not None:
             self._measured(usage)
-        self._shell.schedule()
+        self._event_loop.schedule()
 
     def _fails(self, reason: str) -> None:
-        assert self._shell is not None
+        assert self._event_loop is not None
         self._failing = reason
-        driver = self._shell.driver
-        driver.begin(self._shell.loop.time())
+        driver = self._event_loop.driver
+        driver.begin(self._event_loop.loop.time())
         driver.broker.gates.disk_fails(reason)
         for connection in driver.connections.values():
             if connection.durable_deliveries is not None and connection.durable_deliveries.waiting:
                 connection.request_flush()
-        self._shell.schedule()
+        self._event_loop.schedule()
 
     def is_stuck(self) -> bool:
         """Tell whether, after `stop`, the writer still waits for its disk, and has the store to itself."""
@@ -304,21 +304,21 @@ class StoreWriter:
             self.lost.set_result(failure)
 
     def _try_again(self) -> None:
-        assert self._shell is not None
+        assert self._event_loop is not None
         if self._writing is not None:
-            self._since = self._shell.loop.time()
+            self._since = self._event_loop.loop.time()
             self._jobs.put(self._writing)
 
     def _measured(self, usage: Usage) -> None:
         """The store has been looked at: judge the gates before it, and say how soon to look again."""
-        assert self._shell is not None
-        driver = self._shell.driver
-        driver.begin(self._shell.loop.time())
+        assert self._event_loop is not None
+        driver = self._event_loop.driver
+        driver.begin(self._event_loop.loop.time())
         disk = driver.broker.gates.disk
         free = UNLIMITED if usage.free is None else usage.free
         disk.measured(usage.used, free, usage.total or 0, driver.broker.now, usage.needed)
         self._update_sampler()
-        self._shell.schedule()
+        self._event_loop.schedule()
 
     def _update_sampler(self) -> None:
         """Let the writer know how near the marks are; they may have been set since it looked."""
@@ -328,13 +328,13 @@ class StoreWriter:
 
     def _loaded(self, read: PageRead, rows: list[MessageRow]) -> None:
         """Pages that a queue wants back have been read."""
-        assert self._shell is not None
+        assert self._event_loop is not None
         self._unreadable = False
-        self._shell.driver.begin(self._shell.loop.time())
+        self._event_loop.driver.begin(self._event_loop.loop.time())
         for sentence in self._loader.load(read, rows, self._times):
             log.error("reading back: %s", sentence)
         self._request_pages()  # At once: the next ones are read while these are on their way to consumers.
-        self._shell.schedule()
+        self._event_loop.schedule()
 
     def _not_loaded(self, read: PageRead, failure: StoreError) -> None:
         if isinstance(failure, StoreLost):
@@ -386,7 +386,7 @@ class StoreWriter:
 
     def _be_idle(self) -> Usage | None:
         """Nothing is to be written: let the store give back what it does not need, a little at a time."""
-        assert self._shell is not None
+        assert self._event_loop is not None
         try:
             self._reclaim_space()
             return self.gauge.sample()
@@ -416,9 +416,9 @@ class StoreWriter:
 
     def _post(self, what: Callable[[], None]) -> bool:
         """Have the event loop do something; tells whether there is one: the broker may be gone without waiting."""
-        assert self._shell is not None
+        assert self._event_loop is not None
         try:
-            self._shell.loop.call_soon_threadsafe(what)
+            self._event_loop.loop.call_soon_threadsafe(what)
         except RuntimeError:
             return False
         return True

@@ -32,11 +32,11 @@ SMALL_RECEIVE_BUFFER = 64 * 1024
 class Transport(asyncio.BufferedProtocol):
     """The asyncio side of a connection.
 
-    It reads into the shell's one buffer, for a read is acted on before the next.
+    It reads into the event loop's one buffer, for a read is acted on before the next.
     """
 
-    def __init__(self, shell: EventLoop) -> None:
-        self.shell = shell
+    def __init__(self, event_loop: EventLoop) -> None:
+        self.event_loop = event_loop
         self.connection: Connection | None = None
         self.full = False
         """The socket takes no more for now."""
@@ -60,23 +60,23 @@ class Transport(asyncio.BufferedProtocol):
         self._socket = transport
         host, port = (transport.get_extra_info("peername") or ("unknown", 0))[:2]
         ours, at = (transport.get_extra_info("sockname") or ("unknown", 0))[:2]
-        self.connection = self.shell.connected(self, Peer(f"{host}:{port}", is_loopback(host), f"{ours}:{at}"))
+        self.connection = self.event_loop.connected(self, Peer(f"{host}:{port}", is_loopback(host), f"{ours}:{at}"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where to read into."""
-        return self.shell.pulse_view if self.pulse is not None else self.shell.buffer()
+        return self.event_loop.pulse_view if self.pulse is not None else self.event_loop.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         """Something was read."""
         if self._leaving is not None:
             return
         assert self.connection is not None
-        self.shell.received(self, bytes(self.shell.view[:nbytes]))
+        self.event_loop.received(self, bytes(self.event_loop.view[:nbytes]))
 
     def eof_received(self) -> None:
         """The peer has closed its side, and all that it has sent is read; asyncio closes ours."""
         if self._leaving is None:
-            self.shell.ended(self)
+            self.event_loop.ended(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone."""
@@ -87,8 +87,8 @@ class Transport(asyncio.BufferedProtocol):
             self.eof_received()
         if self._leaving is not None:
             self._leaving.cancel()
-            self.shell.leaving.discard(self)
-        self.shell.lost(self, ENDED if exc is None else RESET)
+            self.event_loop.leaving.discard(self)
+        self.event_loop.lost(self, ENDED if exc is None else RESET)
         self._socket = None
 
     def pause_writing(self) -> None:
@@ -98,9 +98,9 @@ class Transport(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The socket takes more again."""
         self.full = False
-        self.shell.drained(self)
+        self.event_loop.drained(self)
 
-    # From the shell
+    # From the event loop
 
     def write(self, data: bytes) -> None:
         """Write; the socket's buffer is bounded by `full`."""
@@ -110,12 +110,12 @@ class Transport(asyncio.BufferedProtocol):
     def writes_later(self, seconds: float) -> bool:
         """Arrange to write in so many seconds, if it is to be later; tells whether it is."""
         if seconds > 0 and self._later is None:
-            self._later = self.shell.loop.call_later(seconds, self._write_now)
+            self._later = self.event_loop.loop.call_later(seconds, self._write_now)
         return seconds > 0
 
     def _write_now(self) -> None:
         self._later = None
-        self.shell.flush(self)
+        self.event_loop.flush(self)
 
     def after_reading(self) -> None:
         """Pause what must be paused after something was acted on, or read; resume what need not be any more."""
@@ -156,21 +156,21 @@ class Transport(asyncio.BufferedProtocol):
         self._stop_pulsing()
         if self._socket is None or self._leaving is not None or self._socket.is_closing():
             return
-        if len(self.shell.leaving) >= LEAVING_MAX or not self._socket.can_write_eof():
+        if len(self.event_loop.leaving) >= LEAVING_MAX or not self._socket.can_write_eof():
             self._socket.close()
             return
         self.resume()
         if self.connection is not None and self.connection.goodbye:
-            self._leaving = self.shell.loop.call_later(PEER_FIRST_S, self._close_our_side)
+            self._leaving = self.event_loop.loop.call_later(PEER_FIRST_S, self._close_our_side)
         else:
             self._close_our_side()
-        self.shell.leaving.add(self)
-        self.shell.lost(self)
+        self.event_loop.leaving.add(self)
+        self.event_loop.lost(self)
 
     def _close_our_side(self) -> None:
         if self._socket is not None and not self._socket.is_closing():
             self._socket.write_eof()
-            self._leaving = self.shell.loop.call_later(LEAVING_S, self.abort)
+            self._leaving = self.event_loop.loop.call_later(LEAVING_S, self.abort)
 
     def abort(self) -> None:
         """Give the peer up."""

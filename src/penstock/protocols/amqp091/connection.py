@@ -113,7 +113,7 @@ class Connection(FrameReader):
         self.closed_at: float = 0.0
         """When close was sent, to wait for close-ok no longer than the policy says."""
 
-    # The shell's calls
+    # The event loop's calls
 
     def receive(self, data: bytes) -> None:
         """Take what was read from the peer."""
@@ -139,7 +139,7 @@ class Connection(FrameReader):
             self.feed(data)
 
     def take_output(self) -> bytes:
-        """Take what there is to write; the shell says `drained` when the peer has taken it."""
+        """Take what there is to write; the event loop says `drained` when the peer has taken it."""
         self.touched = False
         if self.waits_for_disk():
             return b"" if self.heartbeat is None else self.heartbeat.take()
@@ -416,7 +416,7 @@ class Connection(FrameReader):
         self.send(0, spec.CONNECTION_CLOSE, _reason(code, text, method))
 
     def end(self) -> None:
-        """Nothing more is read or sent; the shell closes the socket when the output is written."""
+        """Nothing more is read or sent; the event loop closes the socket when the output is written."""
         self.state = CLOSED
         self.discarding = True
         self.closed_at = self.broker.now

@@ -35,7 +35,7 @@ def network_of(host: str, loopback: bool) -> str:
 
 
 class Peer:
-    """Who is at the other end, as the shell knows it, and what it says about itself."""
+    """Who is at the other end, as the event loop knows it, and what it says about itself."""
 
     def __init__(self, address: str, loopback: bool, local: str = "") -> None:
         self.address = address

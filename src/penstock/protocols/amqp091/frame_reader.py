@@ -78,7 +78,7 @@ class FrameReader(Worker):
     # To be filled in
 
     def request_flush(self) -> None:
-        """Have the shell come to this connection at the end of the turn."""
+        """Have the event loop come to this connection at the end of the turn."""
         raise NotImplementedError
 
     def on_method(self, number: int, payload: bytes) -> None:

@@ -11,7 +11,7 @@ CHARGE_PER_OCTET: Final = 7
 
 
 class ConnectionLimits:
-    """Bounds of connections. Set once at start; read by adapters and the shell."""
+    """Bounds of connections. Set once at start; read by adapters and the event loop."""
 
     def __init__(self) -> None:
         self.frame_max: int = 131072

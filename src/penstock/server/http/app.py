@@ -162,9 +162,9 @@ FOR_EVERYBODY: Final[dict[str, tuple[str, ...]]] = {
 administrator."""
 
 
-def make_app(shell: EventLoop) -> ASGIApp:
+def make_app(event_loop: EventLoop) -> ASGIApp:
     """Return the application: the table, behind a login."""
-    service = Service(shell)
+    service = Service(event_loop)
     routes = [
         Route(f"/api{path}", _endpoint(service, path, handlers), methods=[*handlers])
         for path, handlers in sorted(TABLE.items(), key=_fixed_parts_first)
@@ -180,30 +180,30 @@ def _fixed_parts_first(row: tuple[str, Mapping[str, Handler]]) -> int:
 
 
 def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> Callable[[Request], Awaitable[Response]]:
-    shell = service.shell
+    event_loop = service.event_loop
     health = path.startswith(HEALTH_CHECKS)
     for_everybody = FOR_EVERYBODY.get(path, ())
 
     async def endpoint(request: Request) -> Response:
         try:
             await service.slices.pause(health)
-            shell.driver.begin(shell.loop.time())
+            event_loop.driver.begin(event_loop.loop.time())
             method = "GET" if request.method == "HEAD" else request.method
-            user = await login(request, shell.driver)
-            if method not in for_everybody and not shell.driver.users.is_administrator(user):
+            user = await login(request, event_loop.driver)
+            if method not in for_everybody and not event_loop.driver.users.is_administrator(user):
                 raise forbidden(user)
             room = request.state.socket.log_in()
             if not room and not health:
                 raise HttpError(503, "service_unavailable", "all connections of users are busy", BUSY)
             ask = ApiRequest(request, service, user)
-            promises = shell.driver.broker.durable_changes
+            promises = event_loop.driver.broker.durable_changes
             declared = promises.durable_declarations
             try:
                 answer = await handlers[method](ask)
             finally:
                 ask.end()
             if promises.durable_declarations != declared:
-                await _on_disk(shell)
+                await _on_disk(event_loop)
             if not room:
                 answer.headers["Connection"] = "close"
             return answer
@@ -225,7 +225,7 @@ def _after_login(service: Service, answer: Refusal) -> Refusal:
     async def refuse(request: Request, error: Exception) -> Response:
         try:
             await service.slices.pause()
-            service.driver.begin(service.shell.loop.time())
+            service.driver.begin(service.event_loop.loop.time())
             await login(request, service.driver)
         except HttpError as refusal:
             return refusal.answer()
@@ -234,12 +234,12 @@ def _after_login(service: Service, answer: Refusal) -> Refusal:
     return refuse
 
 
-async def _on_disk(shell: EventLoop) -> None:
+async def _on_disk(event_loop: EventLoop) -> None:
     """Wait until what was done is on the disk. Raises HttpError (503) after the broker's hold deadline."""
     try:
-        await shell.on_disk()
+        await event_loop.on_disk()
     except TimeoutError:
-        broker = shell.driver.broker
+        broker = event_loop.driver.broker
         fault = broker.gates.disk.fault
         why = "the disk has not answered" if fault.gate.open else fault.reason
         patience = f"{broker.defaults.hold_deadline_s:g} s"

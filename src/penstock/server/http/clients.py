@@ -84,7 +84,7 @@ async def why(ask: ApiRequest) -> Response:
     request = ask.control(subjects)
     if is_named(request):
         return json_response(answer(request, ask.driver))
-    known: asyncio.Future[rabbitmq_json.Shape] = ask.shell.loop.create_future()
+    known: asyncio.Future[rabbitmq_json.Shape] = ask.event_loop.loop.create_future()
     ask.driver.scheduler.start(_tell_everything(ask, request, known))
     ask.begin()
     return json_response(await known)

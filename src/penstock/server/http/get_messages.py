@@ -43,7 +43,7 @@ async def get(ask: ApiRequest) -> Response:
     queue = ask.vhost().queue(ask.part("name"))
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'")
-    await ask.shell.in_memory(queue)
+    await ask.event_loop.in_memory(queue)
     taking = Taking(ask, queue, encoding == "base64", most)
     try:
         await taking.take(count)

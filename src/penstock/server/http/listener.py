@@ -37,10 +37,10 @@ class BoundedProtocol(H11Protocol):
 
     cycle: RequestResponseCycle | None  # type: ignore[assignment]
 
-    def __init__(self, config: uvicorn.Config, state: ServerState, shell: EventLoop, admission: Admission) -> None:
-        super().__init__(config, state, {}, shell.loop)
+    def __init__(self, config: uvicorn.Config, state: ServerState, event_loop: EventLoop, admission: Admission) -> None:
+        super().__init__(config, state, {}, event_loop.loop)
         self.app_state = {"socket": self}  # Requests find it in their state.
-        self.shell = shell
+        self.event_loop = event_loop
         self.admission = admission
         self.host = "unknown"
         self.waiting_since: float = 0.0
@@ -52,9 +52,9 @@ class BoundedProtocol(H11Protocol):
         self.waiting_since = self.loop.time()
         self._be_patient(STRANGER_S)
         if self.admission.arrive(self):
-            self.shell.driver.begin(self.loop.time())
+            self.event_loop.driver.begin(self.loop.time())
             line = f"[http {self.host}] too many sockets on which nobody has logged in: the oldest was closed"
-            self.shell.driver.log_refusal(HTTP, line)
+            self.event_loop.driver.log_refusal(HTTP, line)
 
     def data_received(self, data: bytes) -> None:
         """See `asyncio.Protocol`: a part of a request does not begin the time anew."""
@@ -109,10 +109,10 @@ class BoundedProtocol(H11Protocol):
 class HttpListener:
     """Serves the API of one broker at one address."""
 
-    def __init__(self, shell: EventLoop) -> None:
-        self.shell = shell
+    def __init__(self, event_loop: EventLoop) -> None:
+        self.event_loop = event_loop
         self._config = uvicorn.Config(
-            make_app(shell),
+            make_app(event_loop),
             http=BoundedProtocol,
             ws="none",
             lifespan="off",
@@ -126,8 +126,8 @@ class HttpListener:
         self._state = ServerState()
         self._state.default_headers = [(b"server", b"Penstock"), (b"cache-control", b"no-cache")]
         admission = Admission()
-        make: Callable[[], Any] = lambda: BoundedProtocol(self._config, self._state, shell, admission)  # noqa: E731
-        self._listener = Listener(shell.driver, shell.loop, make)
+        make: Callable[[], Any] = lambda: BoundedProtocol(self._config, self._state, event_loop, admission)  # noqa: E731
+        self._listener = Listener(event_loop.driver, event_loop.loop, make)
 
     async def start(self, host: str, port: int) -> list[tuple[str, int]]:
         """Take the port; returns the addresses. Raises StartError if it is in use."""

@@ -73,7 +73,7 @@ async def _answered(ask: ApiRequest, publication: SinglePublish) -> bool:
 
     Returns false for the last.
     """
-    known = ask.shell.when_published(publication)
+    known = ask.event_loop.when_published(publication)
     gone = asyncio.ensure_future(_gone(ask))
     try:
         timeout = None if publication.patience_s == NEVER else publication.patience_s
@@ -82,7 +82,7 @@ async def _answered(ask: ApiRequest, publication: SinglePublish) -> bool:
     finally:
         known.cancel()
         gone.cancel()
-        ask.shell.forget(publication)
+        ask.event_loop.forget(publication)
 
 
 async def _gone(ask: ApiRequest) -> None:

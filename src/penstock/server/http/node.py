@@ -38,7 +38,7 @@ async def overview(ask: ApiRequest) -> Response:
         "statistics_db_event_queue": 0,
         "listeners": [
             {"node": driver.node, "protocol": protocol, "ip_address": host, "port": port, "socket_opts": {}}
-            for protocol, host, port in ask.shell.listeners
+            for protocol, host, port in ask.event_loop.listeners
         ],
         "contexts": _contexts(ask),
     }
@@ -48,7 +48,7 @@ async def overview(ask: ApiRequest) -> Response:
 def _contexts(ask: ApiRequest) -> list[Shape]:
     return [
         {"node": ask.driver.node, "description": "Penstock's HTTP API", "path": "/", "ip": host, "port": str(port)}
-        for protocol, host, port in ask.shell.listeners
+        for protocol, host, port in ask.event_loop.listeners
         if protocol == "http"
     ]
 
@@ -74,7 +74,7 @@ def _node(ask: ApiRequest) -> Shape:
         "type": "ram",
         "running": True,
         "os_pid": str(os.getpid()),
-        "uptime": round((ask.shell.loop.time() - ask.shell.started) * 1000),
+        "uptime": round((ask.event_loop.loop.time() - ask.event_loop.started) * 1000),
         "processors": os.cpu_count() or 1,
         "mem_used": _resident_bytes(),
         "mem_limit": None if limit >= UNLIMITED else limit,
@@ -83,7 +83,7 @@ def _node(ask: ApiRequest) -> Shape:
         "disk_free_limit": _disk_free_limit(driver),
         "disk_free_alarm": _disk_alarm(driver),
         "fd_total": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-        "sockets_used": len(ask.shell.transports),
+        "sockets_used": len(ask.event_loop.transports),
         "rates_mode": "none",
         "partitions": [],
         "exchange_types": exchange_types(),
@@ -212,7 +212,7 @@ async def port_listener(ask: ApiRequest) -> Response:
     said = ask.part("port")
     if not said.isdecimal() or len(said) > 5:
         raise bad_request("Invalid port")
-    ports = [port for _, _, port in ask.shell.listeners]
+    ports = [port for _, _, port in ask.event_loop.listeners]
     if int(said) in ports:
         return json_response({"status": "ok", "port": int(said)})
     answer = {"status": "failed", "reason": "No active listener", "missing": int(said), "ports": ports}
@@ -223,7 +223,7 @@ async def protocol_listener(ask: ApiRequest) -> Response:
     """Say whether a protocol is spoken."""
     said = ask.part("protocol")
     protocol = "amqp" if said.lower() in PROTOCOLS else said
-    spoken = sorted({each for each, _, _ in ask.shell.listeners})
+    spoken = sorted({each for each, _, _ in ask.event_loop.listeners})
     if protocol in spoken:
         return json_response({"status": "ok", "protocol": protocol})
     return json_response(

@@ -84,10 +84,10 @@ def not_found() -> HttpError:
 class Service:
     """What the requests of one broker share."""
 
-    def __init__(self, shell: EventLoop) -> None:
-        self.shell = shell
-        self.driver: BrokerDriver = shell.driver
-        self.slices = Slices(shell.loop)
+    def __init__(self, event_loop: EventLoop) -> None:
+        self.event_loop = event_loop
+        self.driver: BrokerDriver = event_loop.driver
+        self.slices = Slices(event_loop.loop)
         self.bodies_taken = 0
         """Octets of bodies that are in memory now, of all requests."""
 
@@ -110,7 +110,7 @@ class ApiRequest:
     def __init__(self, request: Request, service: Service, user: str) -> None:
         self.request = request
         self.service = service
-        self.shell: EventLoop = service.shell
+        self.event_loop: EventLoop = service.event_loop
         self.driver: BrokerDriver = service.driver
         self.user = user
         self.query = request.query_params
@@ -123,26 +123,26 @@ class ApiRequest:
 
     async def in_steps(self, steps: Steps[Told]) -> Told:
         """Have the broker do something that tells much, step by step, beside what it does for others."""
-        known: asyncio.Future[Told] = self.shell.loop.create_future()
+        known: asyncio.Future[Told] = self.event_loop.loop.create_future()
         self.driver.scheduler.start_asking(_known_by(steps, known))
         self.begin()
         return await known
 
     async def in_turn(self, steps: Steps[None]) -> None:
         """Have the broker change much, step by step, after what others change; it does so if nobody waits any more."""
-        known: asyncio.Future[None] = self.shell.loop.create_future()
+        known: asyncio.Future[None] = self.event_loop.loop.create_future()
         self.driver.scheduler.start(_known_by(steps, known))
         self.begin()
         await known
 
     def begin_turn(self) -> None:
         """Note the time of what is looked at from now on."""
-        self.driver.begin(self.shell.loop.time())
+        self.driver.begin(self.event_loop.loop.time())
 
     def begin(self) -> None:
         """Note the time of what follows, and have a turn made of the broker when it is done."""
         self.begin_turn()
-        self.shell.schedule()
+        self.event_loop.schedule()
 
     def end(self) -> None:
         """Give back what its body took."""

@@ -91,7 +91,7 @@ async def import_(ask: ApiRequest) -> Response:
 
 async def _imported(ask: ApiRequest, body: bytes, vhost: str | None) -> None:
     """Wait until definitions have been imported; they are, also if nobody waits any more. Raises BrokerError."""
-    known: asyncio.Future[BrokerError | None] = ask.shell.loop.create_future()
+    known: asyncio.Future[BrokerError | None] = ask.event_loop.loop.create_future()
     ask.driver.scheduler.start(_import_steps(ask, body, vhost, known))
     ask.begin()
     error = await known
