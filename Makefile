@@ -4,7 +4,7 @@ PYTHON ?= python3
 RUN := .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-long test-clients demo bench bench-flow crash victim quota paging guard lint format lock clean
+.PHONY: help setup test test-long unit t test-clients demo bench bench-flow crash victim quota paging guard lint format lock clean
 
 help:  ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1 \t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -17,6 +17,12 @@ test: setup  ## Lint, types, import contracts, then all tests: interpreted, comp
 
 test-long: setup  ## The same with all random examples, damages and crash rounds (tests/profiles.py)
 	@$(RUN) scripts/check.py --long
+
+unit: setup  ## Tests of single modules, interpreted from the sources: under a minute
+	@$(RUN) -m pytest -q tests/flow tests/wire tests/setting_names tests/core tests/protocols tests/management
+
+t: setup  ## The tests that ARGS names, interpreted from the sources: make t ARGS="-k cursor"
+	@$(RUN) -m pytest $(ARGS)
 
 test-clients: setup  ## Other people's suites and applications, on Penstock and on RabbitMQ where it is installed
 	@scripts/suites.sh || true

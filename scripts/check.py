@@ -151,6 +151,8 @@ def tests(part: Part, long: bool) -> Check:
             report = Path(folder, "report.xml")
             words = [sys.executable, "-m", "pytest", "-q", "-m", part.marks, f"--junitxml={report}", "--durations=10"]
             words += ["-p", "no:cacheprovider", *(LONG if long else ()), *part.paths]
+            if part.form == COMPILED:
+                words += ["-o", "pythonpath=."]
             code, seconds, cpu_seconds = run(words, output, environment)
             return Outcome(title(part), code == 0, seconds, cpu_seconds, counts(report))
 

@@ -18,6 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 settings.load_profile(QUICK)
 
+if Path(penstock.__file__).is_relative_to(ROOT / "src"):
+    os.environ["PYTHONPATH"] = str(ROOT / "src")  # Brokers and clients that tests start are of the same form.
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
