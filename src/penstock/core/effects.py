@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar, cast
+
 from mypy_extensions import i64
 
 from penstock.core.consume.consumer import Consumer
@@ -15,6 +18,27 @@ from penstock.flow.gate import Gate, GateTransition
 
 class Effect:
     """One thing to tell somebody."""
+
+
+EffectKind = TypeVar("EffectKind", bound=Effect)
+
+
+class EffectHandlers:
+    """Table of the handlers of one observer: effect class to handler. An effect without a handler is ignored."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[type[Effect], Callable[[Effect], None]] = {}
+
+    def add(self, kind: type[EffectKind], handler: Callable[[EffectKind], None]) -> None:
+        """Register the handler of one effect class; each class has at most one."""
+        assert kind not in self._handlers, f"{kind.__name__} has a handler already"
+        self._handlers[kind] = cast("Callable[[Effect], None]", handler)
+
+    def dispatch(self, effect: Effect) -> None:
+        """Call the handler of an effect's class."""
+        handler = self._handlers.get(type(effect))
+        if handler is not None:
+            handler(effect)
 
 
 class GateChanged(Effect):

@@ -9,7 +9,7 @@ from penstock.core.effects import (
     Cancelled,
     CloseSession,
     Departed,
-    Effect,
+    EffectHandlers,
     GateChanged,
     Paging,
     PublishRefused,
@@ -20,7 +20,6 @@ from penstock.core.effects import (
     Unblocked,
 )
 from penstock.core.publish.blockable import Blockable
-from penstock.core.publish.producer import Producer
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 from penstock.management import log_messages
@@ -46,20 +45,43 @@ class Notifier:
         self._unblocked: list[Connection] = []
         self._losing: dict[int, Connection] = {}
         """Connections that have lost publishes, which has not been told."""
+        self._blocking: dict[int, Connection] = {}
+        """Connections that more or fewer gates block than at the end of the last turn."""
+        self._handlers = self._effect_handlers()
+
+    def _effect_handlers(self) -> EffectHandlers:
+        handlers = EffectHandlers()
+        handlers.add(GateChanged, self._on_gate_changed)
+        handlers.add(Blocked, self._on_blocked)
+        handlers.add(Unblocked, self._on_unblocked)
+        handlers.add(PublishRefused, self._on_publish_refused)
+        handlers.add(Stopped, self._on_stopped)
+        handlers.add(CloseSession, self._on_close_session)
+        handlers.add(Departed, self._on_departed)
+        handlers.add(Returned, self._on_returned)
+        handlers.add(Cancelled, self._on_cancelled)
+        handlers.add(SlowConsumer, self._on_slow_consumer)
+        handlers.add(Paging, self._on_paging)
+        handlers.add(QueueChanged, self._on_queue_changed)
+        return handlers
 
     def dispatch_effects(self) -> None:
         """Tell everybody what has happened to them, in order; at the end of a turn, and before a channel's close-ok."""
-        blocking: dict[int, Connection] = {}
         effects = self.broker.effects()
         while effects:
             for effect in effects:
-                self._dispatch_effect(effect, blocking)
+                if self.driver.recorder is not None:
+                    self.driver.recorder.record(effect)
+                self._handlers.dispatch(effect)
             effects = self.broker.effects()
-        for connection in blocking.values():
-            if connection.notice is not None:
-                connection.notice.update()
-            if connection.blocking == 0:
-                self._unblocked.append(connection)
+        blocking = self._blocking
+        if blocking:
+            self._blocking = {}
+            for connection in blocking.values():
+                if connection.notice is not None:
+                    connection.notice.update()
+                if connection.blocking == 0:
+                    self._unblocked.append(connection)
         losing = self._losing
         if losing:
             self._losing = {}
@@ -72,40 +94,38 @@ class Notifier:
         self._unblocked = []
         return unblocked
 
-    def _dispatch_effect(self, effect: Effect, blocking: dict[int, Connection]) -> None:
-        if self.driver.recorder is not None:
-            self.driver.recorder.record(effect)
-        if isinstance(effect, GateChanged):
-            self.driver.log(log_messages.crossed(effect.transition))
-        elif isinstance(effect, Blocked):
-            self._count_blocking(effect.producer, effect.gate, 1, blocking)
-        elif isinstance(effect, Unblocked):
-            self._count_blocking(effect.producer, effect.gate, -1, blocking)
-        elif isinstance(effect, PublishRefused):
-            self._on_publish_refused(effect)
-        elif isinstance(effect, Stopped):
-            self.driver.log(log_messages.stopped(effect.producer, effect.gate, effect.patience_s))
-        elif isinstance(effect, CloseSession):
-            self._refuse(effect)
-        elif isinstance(effect, Departed):
-            self._depart(effect.producer)
-        elif isinstance(effect, Returned):
-            if isinstance(effect.producer, SinglePublish):
-                effect.producer.routed = False
-            else:
-                assert isinstance(effect.producer, ChannelProducer)
-                write_return(effect.producer.channel, effect.route, effect.content, effect.refused)
-        elif isinstance(effect, Cancelled):
-            self._cancel(effect)
-        elif isinstance(effect, SlowConsumer):
-            session = effect.consumer.session
-            assert isinstance(session, Channel)
-            name = session.producer.name
-            self.driver.log(log_messages.slow(effect.consumer.tag, name, effect.rate, effect.least, effect.cancelled))
-        elif isinstance(effect, Paging):
-            self.driver.log(log_messages.paging(effect))
-        elif isinstance(effect, QueueChanged):
-            self.driver.control.look_again(effect.queue)
+    # One handler for each class of effects
+
+    def _on_gate_changed(self, effect: GateChanged) -> None:
+        self.driver.log(log_messages.crossed(effect.transition))
+
+    def _on_blocked(self, effect: Blocked) -> None:
+        self._count_blocking(effect.producer, effect.gate, 1)
+
+    def _on_unblocked(self, effect: Unblocked) -> None:
+        self._count_blocking(effect.producer, effect.gate, -1)
+
+    def _on_stopped(self, effect: Stopped) -> None:
+        self.driver.log(log_messages.stopped(effect.producer, effect.gate, effect.patience_s))
+
+    def _on_returned(self, effect: Returned) -> None:
+        if isinstance(effect.producer, SinglePublish):
+            effect.producer.routed = False
+        else:
+            assert isinstance(effect.producer, ChannelProducer)
+            write_return(effect.producer.channel, effect.route, effect.content, effect.refused)
+
+    def _on_slow_consumer(self, effect: SlowConsumer) -> None:
+        session = effect.consumer.session
+        assert isinstance(session, Channel)
+        name = session.producer.name
+        self.driver.log(log_messages.slow(effect.consumer.tag, name, effect.rate, effect.least, effect.cancelled))
+
+    def _on_paging(self, effect: Paging) -> None:
+        self.driver.log(log_messages.paging(effect))
+
+    def _on_queue_changed(self, effect: QueueChanged) -> None:
+        self.driver.control.look_again(effect.queue)
 
     def _on_publish_refused(self, effect: PublishRefused) -> None:
         if effect.cause in LOST_BY:
@@ -116,7 +136,7 @@ class Notifier:
             number = producer.channel.connection.number
         self.driver.refused.add(effect, number, self.broker.now)
 
-    def _refuse(self, effect: CloseSession) -> None:
+    def _on_close_session(self, effect: CloseSession) -> None:
         """Close the channel of a producer, for a publish that cannot be; a single message is answered."""
         producer = effect.producer
         self.driver.log(f"[{producer.name}] {effect.error.reply_text}")
@@ -128,8 +148,9 @@ class Notifier:
         if channel.is_open():
             channel.connection.on_error(int(channel.number), effect.error)
 
-    def _depart(self, producer: Producer) -> None:
+    def _on_departed(self, effect: Departed) -> None:
         """Count what a channel's publisher has lost with its session; single messages are answered."""
+        producer = effect.producer
         if isinstance(producer, ChannelProducer):
             connection = producer.channel.connection
             if producer.loss is not None:
@@ -148,7 +169,7 @@ class Notifier:
             self.driver.log(log_messages.lost(connection.name(), losses))
             losses.clear()
 
-    def _count_blocking(self, producer: Blockable, gate: Gate, by: int, blocking: dict[int, Connection]) -> None:
+    def _count_blocking(self, producer: Blockable, gate: Gate, by: int) -> None:
         if not isinstance(producer, ChannelProducer):  # Dead letters, single messages: nobody but the log is told.
             self.driver.log(log_messages.blocked(producer, gate) if by > 0 else log_messages.unblocked(producer, gate))
             return
@@ -157,7 +178,7 @@ class Notifier:
         if not gate.frequent:
             connection.blocked_count += by
             self._log_enforced(producer, gate, by)
-        blocking[connection.number] = connection
+        self._blocking[connection.number] = connection
 
     def _log_enforced(self, producer: ChannelProducer, gate: Gate, by: int) -> None:
         """Log a channel's first gate, and that none is left: once each, however many there are (as Broker-J does)."""
@@ -179,7 +200,7 @@ class Notifier:
                     return f"{because(channel.producer, gate, self.broker.now)}{until}"
         return ""
 
-    def _cancel(self, effect: Cancelled) -> None:
+    def _on_cancelled(self, effect: Cancelled) -> None:
         channel = effect.consumer.session
         assert isinstance(channel, Channel)
         channel.forget_consumer(effect.consumer.tag)

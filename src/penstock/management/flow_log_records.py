@@ -17,6 +17,7 @@ from penstock.core.effects import (
     CloseSession,
     ConfirmedLate,
     Effect,
+    EffectHandlers,
     GateChanged,
     Paging,
     PublishRefused,
@@ -25,7 +26,7 @@ from penstock.core.effects import (
 )
 from penstock.core.publish.blockable import Blockable
 from penstock.core.queue.queue import Queue
-from penstock.flow.gate import Gate, GateTransition
+from penstock.flow.gate import Gate
 from penstock.management.gate_descriptions import text_of
 from penstock.management.log_messages import gate_fields
 from penstock.protocols.common.slowed_connections import KIND, Wait
@@ -50,38 +51,55 @@ class Recorder:
         self._sums: dict[str, Record] = {}
         """What is added up until the next second, by producer, gate and cause."""
         self._to_look_at: list[Queue] = []
+        self._handlers = self._effect_handlers()
+
+    def _effect_handlers(self) -> EffectHandlers:
+        handlers = EffectHandlers()
+        handlers.add(GateChanged, self._on_gate_changed)
+        handlers.add(Blocked, self._on_blocked)
+        handlers.add(Unblocked, self._on_unblocked)
+        handlers.add(Stopped, self._on_stopped)
+        handlers.add(Paging, self._on_paging)
+        handlers.add(PublishRefused, self._on_publish_refused)
+        handlers.add(ConfirmedLate, self._on_confirmed_late)
+        handlers.add(CloseSession, self._on_close_session)
+        return handlers
 
     # What happened
 
     def record(self, effect: Effect) -> None:
         """Record what there is to record of an effect."""
-        if isinstance(effect, GateChanged):
-            self._cross(effect.transition)
-        elif isinstance(effect, Blocked):
-            if not effect.gate.frequent:
-                self._block("blocked", "CHN-1005", effect.producer, effect.gate, effect.now)
-        elif isinstance(effect, Unblocked):
-            if not effect.gate.frequent:
-                self._block("unblocked", "CHN-1006", effect.producer, effect.gate, effect.now)
-        elif isinstance(effect, Stopped):
-            self._block("stopped", "PST-1014", effect.producer, effect.gate, effect.now)
-        elif isinstance(effect, Paging):
-            self._page(effect)
-        elif isinstance(effect, PublishRefused):
-            self._add("refused", effect.producer, effect.gate, effect.cause, int(effect.messages), int(effect.bytes))
-        elif isinstance(effect, ConfirmedLate):
-            self._add("confirmed-late", effect.producer, effect.gate, "deadline", effect.messages, 0)
-        elif isinstance(effect, CloseSession):
-            record = self._at("channel-closed", self.broker.now)
-            record["producer"] = effect.producer.name
-            record["cause"] = str(effect.error)
-            self._keep(record)
+        self._handlers.dispatch(effect)
 
-    def _cross(self, crossing: GateTransition) -> None:
+    def _on_gate_changed(self, effect: GateChanged) -> None:
+        crossing = effect.transition
         record = self._of_gate("gate-closed" if crossing.closed else "gate-opened", crossing.gate, crossing.now)
         record["id"] = text_of(crossing.gate).log_line(crossing)[0]
         record["messages"] = int(crossing.messages)
         record["bytes"] = int(crossing.bytes)
+        self._keep(record)
+
+    def _on_blocked(self, effect: Blocked) -> None:
+        if not effect.gate.frequent:
+            self._block("blocked", "CHN-1005", effect.producer, effect.gate, effect.now)
+
+    def _on_unblocked(self, effect: Unblocked) -> None:
+        if not effect.gate.frequent:
+            self._block("unblocked", "CHN-1006", effect.producer, effect.gate, effect.now)
+
+    def _on_stopped(self, effect: Stopped) -> None:
+        self._block("stopped", "PST-1014", effect.producer, effect.gate, effect.now)
+
+    def _on_publish_refused(self, effect: PublishRefused) -> None:
+        self._add("refused", effect.producer, effect.gate, effect.cause, int(effect.messages), int(effect.bytes))
+
+    def _on_confirmed_late(self, effect: ConfirmedLate) -> None:
+        self._add("confirmed-late", effect.producer, effect.gate, "deadline", effect.messages, 0)
+
+    def _on_close_session(self, effect: CloseSession) -> None:
+        record = self._at("channel-closed", self.broker.now)
+        record["producer"] = effect.producer.name
+        record["cause"] = str(effect.error)
         self._keep(record)
 
     def _block(self, event: str, number: str, producer: Blockable, gate: Gate, now: float) -> None:
@@ -90,7 +108,7 @@ class Recorder:
         record["producer"] = producer.name
         self._keep(record)
 
-    def _page(self, effect: Paging) -> None:
+    def _on_paging(self, effect: Paging) -> None:
         event = "paging-started" if effect.started else "paging-stopped"
         record = self._of_gate(event, effect.queue.gate, effect.now)
         record["id"] = "PST-1010" if effect.started else "PST-1011"

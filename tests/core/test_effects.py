@@ -1,0 +1,38 @@
+"""The table of effect handlers."""
+
+import pytest
+
+from penstock.core import effects
+from penstock.core.effects import Blocked, Effect, EffectHandlers, GateChanged
+from penstock.flow.gate import Gate, GateTransition
+
+
+def changed() -> GateChanged:
+    return GateChanged(GateTransition(Gate("queue", "orders", []), True, 1, 2, 3.0))
+
+
+def test_an_effect_is_handed_to_the_handler_of_its_class_and_to_no_other() -> None:
+    handled: list[tuple[str, Effect]] = []
+    handlers = EffectHandlers()
+    handlers.add(GateChanged, lambda effect: handled.append(("changed", effect)))
+    handlers.add(Blocked, lambda effect: handled.append(("blocked", effect)))
+    effect = changed()
+    handlers.dispatch(effect)
+    assert handled == [("changed", effect)]
+
+
+def test_an_effect_without_a_handler_is_ignored() -> None:
+    EffectHandlers().dispatch(changed())
+
+
+def test_a_second_handler_of_the_same_class_is_refused() -> None:
+    handlers = EffectHandlers()
+    handlers.add(GateChanged, lambda effect: None)
+    with pytest.raises(AssertionError, match="GateChanged has a handler already"):
+        handlers.add(GateChanged, lambda effect: None)
+
+
+def test_effect_classes_do_not_inherit_from_each_other_so_that_the_table_needs_no_search() -> None:
+    found = [each for each in vars(effects).values() if isinstance(each, type) and issubclass(each, Effect)]
+    assert len(found) > 10
+    assert all(each.__bases__ == (Effect,) for each in found if each is not Effect)
