@@ -8,7 +8,7 @@
     │   ├── ResourceLocked     405  channel
     │   ├── PreconditionFailed 406  channel
     │   ├── Fenced             409  nothing      a newer holder took over (control operations only)
-    │   ├── ResourceError      506  channel      a bound was reached
+    │   ├── ResourceError      506  channel      a limit was reached
     │   ├── FrameError         501  connection
     │   ├── SyntaxInvalid      502  connection
     │   ├── CommandInvalid     503  connection
@@ -17,12 +17,12 @@
     │   ├── NotAllowed         530  connection
     │   ├── NotImplementedHere 540  connection
     │   └── InternalError      541  connection
-    ├── ConfigError                 a setting that cannot be meant
+    ├── ConfigError                 an invalid setting
     ├── StartError                  the broker cannot start: port or data directory in use
     └── StoreError                  the store cannot be opened, read or written
-        ├── StoreFull               no room; it may be tried again
-        ├── StoreBusy               another broker holds it; it may be tried again
-        └── StoreLost               another broker has taken it over: this one must stop
+        ├── StoreFull               disk full; may be retried
+        ├── StoreBusy               another broker holds it; may be retried
+        └── StoreLost               another broker has taken it over; this one must stop
 
 Expected outcomes (held, withheld, dropped, refused) are values, not errors.
 """
@@ -37,16 +37,16 @@ class PenstockError(Exception):
 
 
 class BrokerError(PenstockError):
-    """A request that the broker refuses; `str(error)` is one sentence that names the thing, the value and the rule."""
+    """A refused request; `str(error)` is one sentence that names the object, the value and the rule."""
 
     code: ClassVar[int] = 541
     """AMQP 0-9-1 reply code (specification section 1.2)."""
     reply: ClassVar[str] = "INTERNAL_ERROR"
-    """Name of the reply code, put before the text as RabbitMQ does."""
+    """Name of the reply code, written before the text as in RabbitMQ."""
     closes: ClassVar[str] = "connection"
-    """The smallest thing that must be closed: "nothing", "channel" or "connection"."""
+    """The smallest scope to close: "nothing", "channel" or "connection"."""
     retriable: ClassVar[bool] = False
-    """Whether the same request may succeed later."""
+    """True if the same request may succeed later."""
 
     @property
     def reply_text(self) -> str:
@@ -56,7 +56,7 @@ class BrokerError(PenstockError):
 
 
 class ContentTooLarge(BrokerError):
-    """The message is larger than it may be, or than fits."""
+    """The message is larger than permitted, or than the capacity."""
 
     code = 311
     reply = "CONTENT_TOO_LARGE"
@@ -64,7 +64,7 @@ class ContentTooLarge(BrokerError):
 
 
 class AccessRefused(BrokerError):
-    """The thing is reserved, or held by somebody else."""
+    """The object is reserved, or in exclusive use elsewhere."""
 
     code = 403
     reply = "ACCESS_REFUSED"
@@ -72,7 +72,7 @@ class AccessRefused(BrokerError):
 
 
 class NotFound(BrokerError):
-    """No such thing."""
+    """The object does not exist."""
 
     code = 404
     reply = "NOT_FOUND"
@@ -80,7 +80,7 @@ class NotFound(BrokerError):
 
 
 class ResourceLocked(BrokerError):
-    """The thing is in a use that excludes this one."""
+    """The object is in a use that excludes this one."""
 
     code = 405
     reply = "RESOURCE_LOCKED"
@@ -89,7 +89,7 @@ class ResourceLocked(BrokerError):
 
 
 class PreconditionFailed(BrokerError):
-    """An argument that cannot be meant, or that differs from what exists."""
+    """An argument that is invalid, or that differs from the existing object."""
 
     code = 406
     reply = "PRECONDITION_FAILED"
@@ -105,7 +105,7 @@ class Fenced(BrokerError):
 
 
 class ResourceError(BrokerError):
-    """A bound was reached."""
+    """A limit was reached."""
 
     code = 506
     reply = "RESOURCE_ERROR"
@@ -114,75 +114,75 @@ class ResourceError(BrokerError):
 
 
 class FrameError(BrokerError):
-    """Bytes that are no frame."""
+    """Octets that are not a frame."""
 
     code = 501
     reply = "FRAME_ERROR"
 
 
 class SyntaxInvalid(BrokerError):
-    """A frame whose fields cannot be read."""
+    """A frame whose fields are malformed."""
 
     code = 502
     reply = "SYNTAX_ERROR"
 
 
 class CommandInvalid(BrokerError):
-    """A method that is not expected now."""
+    """A method that is not valid in the present state."""
 
     code = 503
     reply = "COMMAND_INVALID"
 
 
 class ChannelError(BrokerError):
-    """A channel that is not open, or is already."""
+    """A channel that is not open, or is open already."""
 
     code = 504
     reply = "CHANNEL_ERROR"
 
 
 class UnexpectedFrame(BrokerError):
-    """A frame of a kind that is not expected now."""
+    """A frame of a type that is not valid in the present state."""
 
     code = 505
     reply = "UNEXPECTED_FRAME"
 
 
 class NotAllowed(BrokerError):
-    """Against what was agreed, or against the rules of this broker."""
+    """A violation of the negotiated limits, or of a rule of this broker."""
 
     code = 530
     reply = "NOT_ALLOWED"
 
 
 class NotImplementedHere(BrokerError):
-    """Part of the protocol, but not of this broker."""
+    """A part of the protocol that this broker does not implement."""
 
     code = 540
     reply = "NOT_IMPLEMENTED"
 
 
 class InternalError(BrokerError):
-    """The broker is at fault."""
+    """A defect of the broker."""
 
     code = 541
     reply = "INTERNAL_ERROR"
 
 
 class ConfigError(PenstockError):
-    """A setting that cannot be meant; the text names the setting, the value and the rule."""
+    """An invalid setting; the text names the setting, the value and the rule."""
 
 
 class StartError(PenstockError):
-    """The broker cannot start; the text says what is in use by whom."""
+    """The broker cannot start; the text names the resource that is in use, and by which process."""
 
 
 class StoreError(PenstockError):
-    """The store cannot be opened, read or written; the text says which, where and why, and what to do."""
+    """The store cannot be opened, read or written; the text names the place, the cause and the next step."""
 
 
 class StoreFull(StoreError):
-    """There is no room for what was to be written: nothing of it was, and it may be tried again."""
+    """The store is full: the transaction was not written and may be retried."""
 
 
 class StoreBusy(StoreError):
@@ -190,4 +190,4 @@ class StoreBusy(StoreError):
 
 
 class StoreLost(StoreError):
-    """Another broker has taken the store over. Nothing is written any more, now or later: the broker must stop."""
+    """Another broker has taken over the store: no write succeeds any more, and this broker must stop."""

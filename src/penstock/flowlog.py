@@ -1,4 +1,4 @@
-"""The flow log, to be read: what became of every gate, second by second (docs/flow-log.md).
+"""Reader of the flow log, the record of all gates second by second (docs/flow-log.md).
 
 for record in penstock.flowlog.read("data/flow-log"):
     print(record["wall"], record["event"], record.get("gate"))
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 VERSION: Final = 1
-"""Of the schema; goes up when a field changes its meaning or goes away. New fields and events may come without."""
+"""Version of the schema; raised when a field changes its meaning or is removed, not for new fields and events."""
 
 FIELDS: Final[dict[str, str]] = {
     "v": "INT",
@@ -41,7 +41,7 @@ FIELDS: Final[dict[str, str]] = {
     "waiting": "BIGINT",
     "consumers": "BIGINT",
 }
-"""The fields of a record and their types in Spark's words; a record has those that say something about its event."""
+"""Fields of a record with their types in Spark's names; a record has those that apply to its event."""
 
 EVENTS: Final = (
     "start",
@@ -63,7 +63,7 @@ EVENTS: Final = (
 )
 
 SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in FIELDS.items())
-"""The fields as Spark takes them: `spark.read.schema(SCHEMA).json(directory)`."""
+"""The fields as a schema for Spark: `spark.read.schema(SCHEMA).json(directory)`."""
 
 PREFIX: Final = "flow-"
 SUFFIX: Final = ".jsonl"
@@ -84,8 +84,8 @@ def files(directory: str | Path) -> list[Path]:
 def read(directory: str | Path) -> Iterator[dict[str, Any]]:
     """Read all records, oldest first.
 
-    A last line that is not whole (its broker was killed, or is writing it) is left out, and so is a file that is
-    deleted meanwhile. Raises ValueError for any other line that is no record, with file and line.
+    An incomplete last line (its broker was killed, or is writing it) is left out, and so is a file that is deleted
+    meanwhile. Raises ValueError for any other line that is not a record, with file and line.
     """
     for path in files(directory):
         try:

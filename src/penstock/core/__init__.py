@@ -1,4 +1,4 @@
-"""What happens to a message: it is charged, routed, queued, delivered, and settled or returned.
+"""The broker's core: messages are charged, routed, queued, delivered, and settled or requeued.
 
-Pure like :mod:`penstock.flow`, on which it rests. It knows no protocol: the adapters translate.
+Pure like :mod:`penstock.flow`, on which it builds, and independent of protocols: the packages in `protocols` translate.
 """

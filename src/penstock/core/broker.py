@@ -69,31 +69,31 @@ if TYPE_CHECKING:
     from penstock.core.settings.changes import SettingsChange
 
 CONSUME_WORK: Final = 15
-"""Units of work that a new consumer costs, besides those of any method."""
+"""Units of work of a new consumer, besides those of any method."""
 ADOPT_WORK: Final = 10
-"""Units of work to have a queue follow other settings, or a producer another deadline."""
+"""Units of work to apply changed settings to a queue, or a changed deadline to a producer."""
 TURN_WORK: Final = 4
-"""Units of work that a turn costs: one message that waited passes."""
+"""Units of work of a turn: one waiting message passes."""
 TIMER_WORK: Final = 4
-"""Units of work that a deadline costs which is due."""
+"""Units of work of a due timer."""
 RELEASED_AT_ONCE: Final = 500
 """Producers that are released at once when a gate opens; there may be ten thousand."""
 RELEASES_BEFORE_A_NEWCOMER: Final = 500
-"""Turns given at once when somebody publishes while others may go on: fairness first, but in bounded steps."""
+"""Turns given at once when a producer publishes while others may go on: fair, but in bounded steps."""
 CONSUMERS_OF_A_QUEUE: Final = 50_000
 CONSUMERS_OF_A_CHANNEL: Final = 10_000
-"""Most consumers; the next one is refused."""
+"""Most consumers of a channel; the next one is refused."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Broker(Dispatcher):
-    """All virtual hosts of one process."""
+    """All virtual hosts of one process, and the calls through which the driver uses them."""
 
     def __init__(self, defaults: Defaults) -> None:
         super().__init__()
         self.table = SettingsTable(defaults)
         self.defaults = defaults
-        """The broker's own values as they are now."""
+        """The broker's present default settings."""
         self.turns = Turns(self.timers)
         self.closed_session_budget = Lingering()
         self.vhosts: dict[str, VirtualHost] = {}
@@ -102,19 +102,19 @@ class Broker(Dispatcher):
         self.dead_letters = PendingDeadLetters(self.turns.chores)
         self.durable_changes = DurableChanges()
         self.journal: Journal | None = None
-        """What must outlive the broker; None where nothing does."""
+        """The journal of durable state; None if nothing is durable."""
         self.stopping: bool = False
-        """It stops: that its consumers go deletes no queue any more, for they will be back."""
+        """True while the broker stops: auto-delete queues survive the loss of their consumers, which will reconnect."""
         self._ran: float = 0.0
         self.endings = Endings(self)
         self._confirming: list[Producer] = []
         self._reopened: dict[int, Gate] = {}
-        """Gates that have opened, and not all who expected it have been released yet."""
+        """Opened gates whose blocked producers are not all released yet."""
 
     def add_vhost(self, name: str, limits: Limits | None = None) -> VirtualHost:
-        """Make a virtual host; `limits` are its own, None: what is said about it.
+        """Create a virtual host; `limits` are its own, None: those of the settings table.
 
-        Raises PreconditionFailed (406) for what is said and cannot be meant together, with nothing made.
+        Raises PreconditionFailed (406) for contradictory settings; nothing is created then.
         """
         if limits is None:
             limits = self.table.limits("vhost", name)
@@ -134,7 +134,7 @@ class Broker(Dispatcher):
         return vhost
 
     def apply_settings(self, plan: SettingsChange) -> Steps[None]:
-        """Bring a change of the settings into effect, queue by queue; see core/settings/changes.py."""
+        """Apply a change of settings, queue by queue; see core/settings/changes.py."""
         self.defaults = self.table.defaults()
         sooner_or_later: dict[int, Queue] = {}
         for queue, settings in plan.queues:
@@ -160,16 +160,16 @@ class Broker(Dispatcher):
                 renew(producer, sooner_or_later, self.now)
         self.apply_gate_transitions()
 
-    # The outside's calls
+    # Calls of the driver
 
     def begin(self, now: float) -> None:
-        """Set the time (monotonic seconds) of everything that is done until the next call."""
+        """Set the time (monotonic seconds) of everything until the next call."""
         self.now = now
         if self.journal is not None:
             self.journal.step()
 
     def run(self, turns: int) -> bool:
-        """Do what is due and give up to `turns` turns; returns whether there are more to give."""
+        """Handle due timers and give up to `turns` turns; returns whether more are pending."""
         self.expiry_cutoff = self._ran
         self._ran = self.now
         self.expirable = EXPIRED_A_TURN
@@ -184,19 +184,19 @@ class Broker(Dispatcher):
         return self.pending()
 
     def pending(self) -> bool:
-        """Tell whether `run` has more to do at once."""
+        """Return whether `run` has more to do at once."""
         if self.turns.pending or self.turns.chores.pending() or self._reopened:
             return True
         return self.timers.is_due(self.now)
 
     def effects(self) -> list[Effect]:
-        """Take what there is to tell, in order."""
+        """Take the effects, in order."""
         effects = self._effects
         self._effects = []
         return effects
 
     def take_confirming(self) -> list[Producer]:
-        """Take the producers that have confirmations to be told."""
+        """Take the producers that have confirms to send."""
         producers = self._confirming
         self._confirming = []
         for producer in producers:
@@ -210,14 +210,14 @@ class Broker(Dispatcher):
     # Queues and consumers
 
     def touch_queue(self, queue: Queue) -> None:
-        """Note that somebody uses a queue (declares, gets, stops consuming): it does not expire meanwhile."""
+        """Record a use of a queue (declare, get, cancel), which postpones its expiry."""
         lifetime = self.watch_lifetime(queue)
         if lifetime is not None:
             lifetime.used = self.now
             self.watch_expiry(lifetime)
 
     def watch_lifetime(self, queue: Queue) -> QueueExpiry | None:
-        """Return who looks after what expires in a queue, made when it is first needed; None while nothing does."""
+        """Return the expiry timer of a queue, created at first need; None while nothing in the queue expires."""
         lifetime = queue.queue_expiry
         if isinstance(lifetime, QueueExpiry):
             self.watch_expiry(lifetime)
@@ -258,7 +258,7 @@ class Broker(Dispatcher):
         self.schedule_delivery(queue)
 
     def cancel(self, session: Session, tag: str) -> None:
-        """Remove a consumer; what it has not settled stays with its session.
+        """Remove a consumer; its unsettled messages stay with its session.
 
         An unknown tag is no error (as in RabbitMQ).
         """
@@ -274,20 +274,20 @@ class Broker(Dispatcher):
             self.touch_queue(queue)
 
     def release_consumer(self, consumer: Consumer) -> None:
-        """Forget what is kept for a consumer that is gone."""
+        """Remove the bookkeeping of a closed consumer."""
         forget(self, consumer)
         self.gates.metadata.give_back(consumer.queue.vhost, consumer.arguments_charge)
         consumer.arguments_charge = 0
 
     def end_session(self, session: Session) -> None:
-        """Close the consuming side of a session: everything it has not settled goes back to where it was.
+        """Close the consuming side of a session: its unsettled messages are requeued.
 
-        What is too much for this turn follows in the next ones.
+        Work beyond this turn's share follows in later turns.
         """
         self.endings.begin(SessionEnd(self, session))
 
     def delete_queue(self, queue: Queue, if_unused: bool = False, if_empty: bool = False) -> int:
-        """Delete a queue; returns how many messages went with it, those with consumers not counted (as RabbitMQ).
+        """Delete a queue; returns the number of ready messages deleted with it (as RabbitMQ).
 
         Raises PreconditionFailed (406).
         """
@@ -308,17 +308,17 @@ class Broker(Dispatcher):
                 self._effects.append(QueueChanged(queue))
         return count
 
-    # What happened (called by producers and queues)
+    # Events (called by producers and queues)
 
     def run_waiting(self) -> None:
-        """Before a newcomer is looked at, those have their turns who may have one."""
+        """Give turns to waiting producers before a new publish is handled."""
         self.apply_gate_transitions()
         if self.turns.pending:
             self.work.done += TURN_WORK * self.turns.run(RELEASES_BEFORE_A_NEWCOMER, self.now)
             self.apply_gate_transitions()
 
     def apply_gate_transitions(self) -> None:
-        """Tell what crossed, and release those who were blocked by a gate that is open again."""
+        """Emit gate transitions, and release the producers of gates that opened."""
         crossings = self.turns.transitions
         while crossings:
             crossing = crossings.pop(0)
@@ -331,9 +331,9 @@ class Broker(Dispatcher):
             self._release(RELEASED_AT_ONCE)
 
     def _release(self, most: int) -> None:
-        """Release some of those who were blocked by gates that are open again; the others are next, in later turns.
+        """Release some of the producers blocked by opened gates; the others follow in later turns.
 
-        Those whose gate has closed again meanwhile go on expecting it to open.
+        Producers whose gate has closed again stay registered for its opening.
         """
         for gate in list(self._reopened.values()):
             if gate.open:
@@ -348,24 +348,24 @@ class Broker(Dispatcher):
                 return
 
     def schedule_confirms(self, producer: Producer) -> None:
-        """Note that a producer has confirmations to be told."""
+        """Schedule a producer whose confirms can be sent."""
         producer.scheduled = True
         self._confirming.append(producer)
 
     def emit_blocked(self, producer: Blockable, gate: Gate) -> None:
-        """Record that a producer met a closed gate."""
+        """Emit that a producer met a closed gate."""
         self._effects.append(Blocked(producer, gate, self.now))
 
     def emit_unblocked(self, producer: Blockable, gate: Gate) -> None:
-        """Record that a gate does not block a producer any more."""
+        """Emit that a gate no longer blocks a producer."""
         self._effects.append(Unblocked(producer, gate, self.now))
 
     def emit_stopped(self, producer: Blockable, gate: Gate, patience_s: float) -> None:
-        """Record that a producer has waited a whole hold deadline (seconds) at a closed gate."""
+        """Emit that a producer has waited a whole hold deadline (seconds) at a closed gate."""
         self._effects.append(Stopped(producer, gate, patience_s, self.now))
 
     def emit_publish_refused(self, producer: Blockable, gate: Gate, cause: str, charge: i64, why: str) -> None:
-        """Record a publish that was refused; one after the other of the same producer are one effect."""
+        """Emit a refused publish; consecutive ones of one producer share an effect."""
         last = self._effects[-1] if self._effects else None
         if not (
             isinstance(last, PublishRefused) and last.producer is producer and last.gate is gate and last.cause == cause
@@ -377,30 +377,30 @@ class Broker(Dispatcher):
         last.bytes += charge
 
     def emit_confirmed_late(self, producer: Blockable, gate: Gate, messages: int) -> None:
-        """Record confirmations that were sent at their deadline."""
+        """Emit confirms that were sent at their deadline."""
         self._effects.append(ConfirmedLate(producer, gate, messages))
 
     def emit_close_session(self, producer: Producer, error: BrokerError) -> None:
-        """Record that a producer's session must be closed."""
+        """Emit that a producer's session must be closed."""
         self._effects.append(CloseSession(producer, error))
 
     def emit_cancelled(self, consumer: Consumer) -> None:
-        """Record that the broker has cancelled a consumer."""
+        """Emit that the broker has cancelled a consumer."""
         self._effects.append(Cancelled(consumer))
 
     def emit_departed(self, producer: Producer) -> None:
-        """Record that a producer has gone that had something held when its session ended."""
+        """Emit the end of a producer that had held publishes when its session closed."""
         self._effects.append(Departed(producer))
 
     def emit_slow_consumer(self, consumer: Consumer, rate: float, least: float, cancels: bool) -> None:
-        """Record that a consumer is slow (messages a second); cancel it if that is what its queue does with such."""
+        """Emit a slow consumer (messages a second); cancel it if that is the queue's setting."""
         self._effects.append(SlowConsumer(consumer, rate, least, cancels))
         if cancels:
             self.cancel(consumer.session, consumer.tag)
             self.emit_cancelled(consumer)
 
     def count_unroutable(self, producer: Producer, route: Route, content: bytes) -> None:
-        """Record a message that reached no queue; it goes back if it is mandatory."""
+        """Count an unroutable message; a mandatory one is returned."""
         if route.control:
             return
         self.unroutable += 1
@@ -408,16 +408,16 @@ class Broker(Dispatcher):
             self._effects.append(Returned(producer, route, content))
 
     def emit_returned(self, producer: Producer, route: Route, content: bytes, refused: BrokerError) -> None:
-        """Record that a mandatory message goes back because a queue refused it."""
+        """Emit the return of a mandatory message that a queue refused."""
         self._effects.append(Returned(producer, route, content, refused))
 
     def emit_paging(self, queue: Queue, started: bool) -> None:
-        """Record that a queue begins to send messages to the disk, or has none there any more."""
+        """Emit that a queue begins to page messages to disk, or has none left there."""
         self._effects.append(Paging(queue, started, self.now))
 
 
 def _check_bounds(session: Session, consumer: Consumer) -> None:
-    """Raises ResourceError (506) for a consumer that is one too many, of its queue or of its channel."""
+    """Raise ResourceError (506) for a consumer above the limit of its queue or channel."""
     queue = consumer.queue
     if len(queue.consumers) >= CONSUMERS_OF_A_QUEUE:
         raise ResourceError(

@@ -1,7 +1,7 @@
-"""A message in a queue.
+"""A message in a queue, with its envelope.
 
-The charge is fixed when the broker takes the message and kept with it; that very number is subtracted when it leaves,
-whatever protocol delivers it. It is the sum of the encoded properties, the body and `OVERHEAD`.
+The charge is fixed when the broker accepts the message and stored with it. The same number is subtracted when the
+message leaves, whatever protocol delivers it. It is the sum of the encoded properties, the body and `OVERHEAD`.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ if TYPE_CHECKING:
     from penstock.core.journal.group import JournalGroup
 
 OVERHEAD: Final = 240
-"""Octets charged for each message besides properties and body: what the broker really holds in memory for one
-(record, bytes object, frames, place in the queue), measured by bench/memory.py and rounded up."""
+"""Octets charged for each message besides properties and body.
+
+The real memory use of one (record, bytes object, frames, queue entry), measured by bench/memory.py and rounded up.
+"""
 REDELIVERIES_MAX: Final = 32767
-"""Above it, what came back is not counted any more."""
+"""Largest number of redeliveries counted."""
 
 BCC_OVERHEAD: Final = 320
 BCC_KEY_OVERHEAD: Final = 64
-"""Octets charged for an address that only one message has, and for each routing key that is kept with it."""
+"""Octets charged for an envelope of a single message, and for each routing key in it."""
 
 
 class EncodedAddress:
-    """Room for the adapter's encoded forms of an address, which repeat in every delivery; empty until needed."""
+    """Cache of an envelope's encoded forms, which repeat in every delivery; a protocol fills it at first need."""
 
     __slots__ = ("encoded", "encoded_redelivered")
 
@@ -38,9 +40,9 @@ class EncodedAddress:
 
 
 class Envelope:
-    """The exchange and routing key that a message was published with; shared by all messages of a route.
+    """Exchange, routing key and attributes of a publish, shared by all equal messages of a route.
 
-    So are the priority and the time to live that it asked for, and whether it is to outlive the broker.
+    The attributes are priority, time to live and persistence.
     """
 
     __slots__ = ("exchange", "routing_key", "priority", "ttl_s", "persistent", "encoded")
@@ -51,27 +53,27 @@ class Envelope:
         self.exchange = exchange
         self.routing_key = routing_key
         self.priority: i64 = priority
-        """0 (the default) to 255; matters to queues with priorities."""
+        """0 (the default) to 255; used by queues with priorities."""
         self.ttl_s = ttl_s
-        """Seconds that it may stay in a queue (its `expiration`); infinity is as long as the queue lets it."""
+        """Seconds that it may stay in a queue (its `expiration`); infinity for no limit of its own."""
         self.persistent = persistent
-        """Whether durable queues keep it in the store (delivery mode 2); only looked for where there is one."""
+        """True if durable queues store it (delivery mode 2); only checked where a store exists."""
         self.encoded = EncodedAddress()
-        """Shared by those that a client cannot tell apart."""
+        """Shared by envelopes that are equal to a client."""
 
     def variant(self, priority: i64, ttl_s: float, persistent: bool) -> Envelope:
-        """Return the same address for messages with others of these."""
+        """Return the same address with other attributes."""
         found = Envelope(self.exchange, self.routing_key, priority, ttl_s, persistent)
         found.encoded = self.encoded
         return found
 
     def charge(self) -> i64:
-        """Return what it adds to the charge of a message: nothing, for it is shared."""
+        """Return its part of a message's charge: 0, since it is shared."""
         return 0
 
 
 class BccEnvelope(Envelope):
-    """The address of one message with routing keys that nobody is told of (BCC); it is charged with its message."""
+    """The envelope of one message with BCC routing keys, charged with its message."""
 
     __slots__ = ("bcc",)
 
@@ -94,50 +96,53 @@ class BccEnvelope(Envelope):
 
 @mypyc_attr(acyclic=True)
 class Message:
-    """One message in one queue; the content is shared by the queues that a fan-out put it in."""
+    """One message in one queue; the queues of a fan-out share the content."""
 
     __slots__ = ("envelope", "content", "charge", "sequence", "arrived", "redeliveries")
 
     def __init__(self, address: Envelope, content: bytes, charge: i64, sequence: i64, arrived: float) -> None:
         self.envelope = address
         self.content = content
-        """Properties and body as the publisher's protocol encoded them; opaque here."""
+        """Properties and body in the publisher's encoding; opaque here."""
         self.charge: i64 = charge
         self.sequence: i64 = sequence
         """The queue's own number of the message: 1, 2, 3 ..., never reused."""
         self.arrived = arrived
-        """When the broker took it: seconds of the caller's monotonic clock."""
+        """When the broker accepted it: seconds of the caller's monotonic clock."""
         self.redeliveries: i16 = 0
-        """How often it came back from a consumer unsettled; no further than RETURNS_MAX."""
+        """Times that it was requeued by a consumer, at most REDELIVERIES_MAX."""
 
     @property
     def redelivered(self) -> bool:
-        """Whether it has been with a consumer before."""
+        """Return whether it has been delivered before."""
         return self.redeliveries > 0
 
 
 @mypyc_attr(acyclic=True)
 class StoredMessage(Message):
-    """A message that the store keeps, or is about to (see journal.py)."""
+    """A durable message: stored, or about to be (see journal.py)."""
 
     __slots__ = ("group", "index")
 
     def __init__(self, address: Envelope, content: bytes, charge: i64, sequence: i64, arrived: float) -> None:
-        self.envelope = address  # As in Message: to ask that to do it takes, interpreted, longer than to do it.
+        self.envelope = address  # As in Message: interpreted, a super() call costs more than these lines.
         self.content = content
         self.charge = charge
         self.sequence = sequence
         self.arrived = arrived
         self.redeliveries = 0
         self.group: JournalGroup | None = None
-        """With what it is written; it holds the message, so this is emptied when the message leaves. None: nowhere."""
+        """The journal group that writes it.
+
+        The group holds the message, so this is None again once the message leaves.
+        """
         self.index: i64 = 0
-        """Where in that."""
+        """Its index in the group."""
 
 
 @mypyc_attr(acyclic=True)
 class TrackedMessage(StoredMessage):
-    """A message with something of its own: a part in its address's sum, or a time to live."""
+    """A message with an entry elsewhere: in an address's sum, or with a time to live."""
 
     __slots__ = ("share", "expires", "expiry", "is_tombstone")
 
@@ -147,14 +152,14 @@ class TrackedMessage(StoredMessage):
         super().__init__(address, content, charge, sequence, arrived)
         self.share = share
         self.expires: float = arrived + address.ttl_s
-        """When it is too old: seconds of the same clock, infinity for never."""
+        """Expiry time: seconds of the same clock, infinity for never."""
         self.expiry: Expiry | None = None
-        """Its entry in the backlog's list of what expires; None while it is not in there."""
+        """Its entry in the ready queue's heap of expiring messages; None if it has none."""
         self.is_tombstone: bool = False
-        """Whether it has expired and only keeps its place until somebody comes by."""
+        """True if it has expired and remains as a tombstone until the queue reaches it."""
 
     def leave_tombstone(self) -> TrackedMessage:
-        """Return a message that is what this one was, and leave an empty one in its place."""
+        """Move the content to a new message, which is returned, and leave this one as a tombstone."""
         left = TrackedMessage(self.envelope, self.content, self.charge, self.sequence, self.arrived, self.share)
         left.redeliveries = self.redeliveries
         if self.group is not None:
@@ -171,7 +176,7 @@ class TrackedMessage(StoredMessage):
 
 @mypyc_attr(acyclic=True)
 class Expiry:
-    """A message in the list of what expires; emptied when it leaves, for it holds its message, which holds it."""
+    """An entry in the heap of expiring messages; cleared when the message leaves, to break the reference cycle."""
 
     __slots__ = ("message",)
 

@@ -1,7 +1,7 @@
-"""Ends that take a while: of sessions with very many consumers or unacknowledged messages, of queues with very many
-consumers. A turn of the broker does a bounded part of them, so that nobody else waits for who has gone.
+"""Teardown of sessions, bindings and consumers in slices, for those with very many members.
 
-Work is counted in units of about a microsecond: a message that goes back to its queue is one.
+A broker turn does a bounded part, so that other clients do not wait. Work is counted in units of about a microsecond:
+requeueing a message is one.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 
 CONSUMER_COST: Final = 3
 TOLD_COST: Final = 8
-"""Work for a consumer that goes, and for one that is told so."""
+"""Units of work to remove a consumer, and to notify a cancelled one."""
 BINDING_COST: Final = 3
 QUEUE_COST: Final = 20
 CHANNEL_COST: Final = 10
 
 
 class Ending(Chore):
-    """An end under way."""
+    """A teardown in progress."""
 
     def has_more(self) -> bool:
         """See `Chore.has_more`."""
         return not self.is_over()
 
     def is_over(self) -> bool:
-        """Tell whether nothing of it is left to do."""
+        """Return whether nothing is left to do."""
         raise NotImplementedError
 
 
 class Endings:
-    """How ends begin: at once, as far as a turn allows; the rest of them is a chore."""
+    """The teardowns in progress: each begins at once, as far as a turn allows; the rest is a chore."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -51,7 +51,7 @@ class Endings:
         self._under_way: deque[Ending] = deque()
 
     def begin(self, ending: Ending) -> None:
-        """Do what can be done in this turn, as a rule all of it; the rest follows in the next ones."""
+        """Do this turn's part, usually all of it; the rest follows in later turns."""
         broker = self.broker
         if self._left > 0:
             done = ending.work(SHARE if self._left > SHARE else self._left, broker.now)
@@ -62,21 +62,22 @@ class Endings:
             self._under_way.append(ending)
 
     def pending(self) -> bool:
-        """Tell whether any end is not over."""
+        """Return whether any teardown is in progress."""
         while self._under_way and self._under_way[0].is_over():
             self._under_way.popleft()
         return len(self._under_way) > 0
 
     def renew(self) -> None:
-        """Another turn begins."""
-        self.pending()  # What is over is forgotten.
+        """Begin a new turn."""
+        self.pending()  # Forgets finished teardowns.
         self._left = ENDS_A_TURN
 
 
 class SessionEnd(Ending):
-    """The end of a session's consuming side: what it has not settled goes back (see Returning), then its consumers go.
+    """Teardown of a session's consuming side.
 
-    From its beginning on their queues deliver nothing until they are there.
+    It requeues the unsettled messages (see `bulk_requeue`), then removes the consumers. Its queues
+    deliver nothing until the messages are back.
     """
 
     def __init__(self, broker: Broker, session: Session) -> None:
@@ -110,7 +111,7 @@ class SessionEnd(Ending):
 
 
 class BindingsEnd(Ending):
-    """The end of the bindings of a queue or exchange that was deleted; its name is not free until they are gone."""
+    """Removal of the bindings of a deleted queue or exchange, whose name stays reserved until they are gone."""
 
     def __init__(self, vhost: VirtualHost, kind: str, name: str, bindings: list[Binding]) -> None:
         super().__init__()
@@ -132,7 +133,7 @@ class BindingsEnd(Ending):
         return done
 
     def left(self) -> int:
-        """Return how many bindings are still there."""
+        """Return the number of bindings left."""
         return len(self._left)
 
     def is_over(self) -> bool:
@@ -141,7 +142,7 @@ class BindingsEnd(Ending):
 
 
 class ConsumersEnd(Ending):
-    """The end of the consumers of a queue that was deleted: each is told."""
+    """Cancellation of the consumers of a deleted queue, with a notification to each."""
 
     def __init__(self, broker: Broker, consumers: dict[Consumer, None]) -> None:
         super().__init__()

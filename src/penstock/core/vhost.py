@@ -1,4 +1,4 @@
-"""A virtual host: the names. Declaring, binding, deleting and routing."""
+"""A virtual host: its exchanges, queues and bindings. Declaring, binding, deleting and routing."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from penstock.flow.turns import Turns
 
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
-"""Where RabbitMQ's firehose goes when it is switched on, which ours cannot be: it is there to be bound to."""
+"""RabbitMQ's firehose exchange, present so that clients can bind to it; this broker has no firehose."""
 RESERVED: Final = "amq."
-"""Names that begin so are the broker's own (AMQP 0-9-1 section 1.6.2.1)."""
+"""Prefix of the broker's own names (AMQP 0-9-1 section 1.6.2.1)."""
 
 PREDECLARED: Final = (
     ("", "direct"),
@@ -50,19 +50,19 @@ LOCKED: Final = (
     "It could be originally declared on another connection or the exclusive property value does not match that of the "
     "original declaration."
 )
-"""RabbitMQ's words, which its users search for."""
+"""RabbitMQ's wording, which its users search for."""
 
 DECLARE_WORK: Final = 20
-"""Units of work that a declaration costs, besides those of any method."""
+"""Units of work of a declaration, besides those of any method."""
 QUEUES_MAX: Final = 200_000
 EXCHANGES_MAX: Final = 50_000
 BINDINGS_MAX: Final = 500_000
 BINDINGS_AT_ONCE: Final = 500
-"""How many may exist in a virtual host: a client that declares in a loop meets a bound before the memory does."""
+"""Limits of a virtual host, so that a client that declares in a loop meets a limit before the memory does."""
 
 
 class VirtualHost:
-    """One name space of exchanges and queues."""
+    """A name space of exchanges and queues."""
 
     def __init__(self, name: str, turns: Turns, table: SettingsTable, gates: Gates) -> None:
         self.name = name
@@ -71,17 +71,17 @@ class VirtualHost:
         self.table = table
         self.queues: dict[str, Queue] = {}
         self.replies: dict[str, Queue] = {}
-        """What direct replies go through, by address: one queue for each channel that asks, in no list."""
+        """Reply queues by address: one for each channel with direct reply-to, in no listing."""
         self.exchanges: dict[str, Exchange] = {}
         self.deleting: bool = False
-        """Whether it is being deleted, queue by queue: nobody gets in any more."""
+        """True while it is being deleted, queue by queue; new connections are refused."""
         self.epoch: i64 = 0
-        """Counts changes of the topology; a route that was found in an older epoch is looked at again."""
+        """Counts changes of the topology; a route found in an older epoch is checked again."""
         self.era: i64 = 0
-        """Counts exchanges that came and went, a part of those changes."""
+        """Counts created and deleted exchanges, a part of those changes."""
         self.bindings = Bindings()
         self.ending: dict[tuple[str, str], BindingsEnd] = {}
-        """Queues and exchanges, by kind and name, that were deleted and still have bindings."""
+        """Deleted queues and exchanges, by kind and name, that still have bindings."""
         for exchange, kind in PREDECLARED:
             self.exchanges[exchange] = make_exchange(kind, name, exchange)
             self.exchanges[exchange].durable = True
@@ -107,11 +107,11 @@ class VirtualHost:
     def declare_queue(
         self, name: str, arguments: dict[str, object], durable: bool, auto_delete: bool, owner: object, asker: object
     ) -> Queue:
-        """Make a queue, or check that the one with this name is the same.
+        """Create a queue, or check that the existing one is equivalent.
 
-        `owner` is the connection for an exclusive queue and None otherwise; `asker` is who declares. Raises
-        ResourceLocked (405) if one of the two is exclusive and the other is not, PreconditionFailed (406) for arguments
-        that cannot be meant or differ, with nothing created.
+        `owner` is the connection for an exclusive queue and None otherwise; `asker` is the declaring one. Raises
+        ResourceLocked (405) if one of the two is exclusive and the other is not, PreconditionFailed (406) for invalid
+        or inequivalent arguments. Nothing is created then.
         """
         self.gates.broker.work.done += DECLARE_WORK
         if name in self.queues:
@@ -141,7 +141,7 @@ class VirtualHost:
         return queue
 
     def add_queue(self, queue: Queue) -> None:
-        """Let a queue that has been made be one of the virtual host's; its name is free."""
+        """Add a created queue; its name is free."""
         self.queues[queue.name] = queue
         queue.arguments_charge = self.gates.metadata.add(self.name, queue.arguments)
         if queue.settings.overflow.pages:
@@ -152,9 +152,9 @@ class VirtualHost:
         self.epoch += 1
 
     def create_reply_queue(self, address: str) -> Queue:
-        """Make the queue that direct replies to one consumer go through; it ends with that consumer.
+        """Create the queue for direct replies to one consumer; it ends with that consumer.
 
-        Who replies is never held back by who asked: what would pass its capacity is refused.
+        A replying client is never blocked by the requesting one: a reply beyond the capacity is refused.
         """
         settings = self.table.queue(self.name, address, read_arguments(address, {"overflow": "reject"}))
         queue = Queue(self.name, address, settings, self.turns, Features())
@@ -166,22 +166,22 @@ class VirtualHost:
         return queue
 
     def default_route(self, address: str) -> Queue | None:
-        """Return the queue that a routing key leads to in the default exchange; None where there is none."""
+        """Return the queue that a routing key names in the default exchange; None if there is none."""
         queue = self.queues.get(address)
         return self.replies.get(address) if queue is None else queue
 
     def purge_queue(self, queue: Queue, now: float) -> int:
-        """Drop everything in a queue that is not with a consumer; returns how many messages that were."""
+        """Drop all ready messages of a queue; returns their number."""
         much = queue.waiting() > AT_ONCE
         if much:
-            self.era += 1  # It gets a new line, and each route must find that.
+            self.era += 1  # The queue gets a new waiting line, and each route must find it.
             self.epoch += 1
         return queue.purge(now, much)
 
     def delete_queue(self, queue: Queue, now: float) -> int:
-        """Remove a queue and all its bindings; returns how many messages that were with no consumer went with it.
+        """Remove a queue and all its bindings; returns the number of its ready messages.
 
-        Its gate opens for good, so that whoever waits for it is answered.
+        Its gate opens for good, so that waiting publishers are answered.
         """
         count = int(queue.waiting())
         queue.deleted = True
@@ -198,9 +198,9 @@ class VirtualHost:
         return count
 
     def setup_dead_lettering(self, queue: Queue) -> None:
-        """Arrange what becomes of messages that die in a queue, by its present settings.
+        """Set up dead-lettering of a queue by its present settings.
 
-        Letters that wait go on to where they were to go.
+        Dead letters that wait keep their target.
         """
         if queue.settings.dead_letter_exchange is None:
             queue.dead_letters = None
@@ -219,10 +219,9 @@ class VirtualHost:
     def declare_exchange(
         self, name: str, kind: str, arguments: dict[str, object], durable: bool, auto_delete: bool, internal: bool
     ) -> Exchange:
-        """Make an exchange, or check that the one with this name is the same.
+        """Create an exchange, or check that the existing one is equivalent.
 
-        Raises PreconditionFailed (406) for a type that there is not, or where it differs; AccessRefused (403) for names
-        of the broker.
+        Raises PreconditionFailed (406) for an unknown type or a difference; AccessRefused (403) for reserved names.
         """
         made = make_exchange(kind, self.name, name)
         self.check_not_default(name)
@@ -238,7 +237,7 @@ class VirtualHost:
             raise ResourceError(f"vhost '{self.name}' has {EXCHANGES_MAX} exchanges, the most it may have")
         self.gates.metadata.admit(f"exchange '{name}' in vhost '{self.name}'", self.name, arguments)
         made.alternate = alternate_of(name, self.name, arguments)
-        self.table.limits("address", name)  # What patterns say about it must be possible together.
+        self.table.limits("address", name)  # Settings of patterns that match it must not contradict each other.
         check_writable(self.gates.broker.journal, durable)
         made.durable = durable
         made.auto_delete = auto_delete
@@ -249,10 +248,10 @@ class VirtualHost:
         return made
 
     def add_exchange(self, exchange: Exchange) -> None:
-        """Let an exchange that has been made be one of the virtual host's; its name is free.
+        """Add a created exchange; its name is free.
 
-        Raises PreconditionFailed (406) for what patterns say about it and cannot be meant together; it is there then,
-        without gates.
+        Raises PreconditionFailed (406) if the settings of matching patterns contradict each other; the exchange exists
+        then, without gates.
         """
         self.exchanges[exchange.name] = exchange
         exchange.arguments_charge = self.gates.metadata.add(self.name, exchange.arguments)
@@ -274,7 +273,7 @@ class VirtualHost:
         self.drop_exchange(exchange)
 
     def drop_exchange(self, exchange: Exchange) -> None:
-        """Remove an exchange and the bindings that begin there."""
+        """Remove an exchange and its outgoing bindings."""
         del self.exchanges[exchange.name]
         self.gates.metadata.give_back(self.name, exchange.arguments_charge)
         exchange.arguments_charge = 0
@@ -288,12 +287,12 @@ class VirtualHost:
     # Bindings
 
     def check_not_default(self, exchange: str) -> None:
-        """Raises AccessRefused (403) for the default exchange, to which nothing may be done but publish."""
+        """Raise AccessRefused (403) for the default exchange, which permits only publishing."""
         if exchange == "":
             raise AccessRefused("operation not permitted on the default exchange")
 
     def source(self, name: str) -> Exchange:
-        """Return an exchange that bindings may begin at. Raises NotFound (404), AccessRefused (403)."""
+        """Return an exchange that may be the source of bindings. Raises NotFound (404), AccessRefused (403)."""
         self.check_not_default(name)
         if name == CONTROL_EXCHANGE:
             raise AccessRefused(f"nothing binds to exchange '{name}': it leads to the broker itself")
@@ -308,10 +307,10 @@ class VirtualHost:
         arguments: dict[str, object],
         from_store: bool = False,
     ) -> Binding:
-        """Bind a queue, or an exchange, to an exchange; doing so twice is once.
+        """Bind a queue, or an exchange, to an exchange; an existing binding stays as it is.
 
-        `from_store`: it comes back, and its arguments are counted without a bound. Raises as `source` does,
-        PreconditionFailed (406) for arguments that cannot be meant, ResourceError (506) at a bound.
+        `from_store`: the binding is restored, and its arguments count without a limit. Raises as `source` does,
+        PreconditionFailed (406) for invalid arguments, ResourceError (506) at a limit.
         """
         origin = self.source(source)
         binding = origin.find(queue, exchange, key, arguments)
@@ -341,7 +340,7 @@ class VirtualHost:
             self.drop_binding(binding)
 
     def remove_binding(self, binding: Binding) -> None:
-        """Remove a binding as if it had never been made: no exchange is auto-deleted for it."""
+        """Remove a binding without deleting an auto-delete exchange."""
         self.bindings.remove(binding)
         self.gates.metadata.give_back(self.name, binding.arguments_charge)
         binding.arguments_charge = 0
@@ -349,9 +348,9 @@ class VirtualHost:
         unpersist(self.gates.broker.journal, binding)
 
     def _end_bindings(self, kind: str, name: str, bindings: list[Binding]) -> None:
-        """Remove the bindings of a queue or an exchange that was deleted, those that lead to it included.
+        """Remove all bindings from and to a deleted queue or exchange.
 
-        Where there are very many, later turns go on with it, and the name is not free meanwhile.
+        Very many take several turns; the name stays reserved meanwhile.
         """
         ending = BindingsEnd(self, kind, name, [*bindings, *self.bindings.take(kind, name)])
         self.ending[(kind, name)] = ending
@@ -361,7 +360,7 @@ class VirtualHost:
             self.gates.broker.endings.begin(ending)
 
     def _check_ended(self, kind: str, name: str) -> None:
-        """Raises ResourceLocked (405) for a name whose last bearer was deleted and still has bindings."""
+        """Raise ResourceLocked (405) for the name of a deleted queue or exchange that still has bindings."""
         ending = self.ending.get((kind, name))
         if ending is not None:
             raise ResourceLocked(
@@ -370,7 +369,7 @@ class VirtualHost:
             )
 
     def drop_binding(self, binding: Binding) -> None:
-        """Remove a binding; an exchange that is auto-deleted goes with its last one."""
+        """Remove a binding; an auto-delete exchange is deleted with its last one."""
         self.remove_binding(binding)
         source = binding.source
         if source.auto_delete and not source.bindings and self.exchanges.get(source.name) is source:
@@ -379,15 +378,15 @@ class VirtualHost:
     # Routing
 
     def refresh_route(self, route: Route, from_within: bool = False) -> None:
-        """Bring a route that is kept up to date with the topology; raises as `resolve` does.
+        """Bring a cached route up to date with the topology; raises as `resolve` does.
 
-        Where nothing has changed that it depends on, it stands as it is.
+        It is unchanged if nothing that it depends on has changed.
         """
         if route.epoch != self.epoch and not route.is_current(self.epoch, self.era):
             self.resolve(route, {}, from_within)
 
     def _route_lookup(self, exchange: Exchange, route: Route, headers: dict[str, object]) -> RouteLookup:
-        """Find where a route leads to. Raises ResourceError (506) where that is too much for one message."""
+        """Resolve a route by a lookup. Raises ResourceError (506) if it exceeds the limits of one message."""
         search = RouteLookup(self.exchanges, route, headers)
         try:
             search.begin(exchange)
@@ -399,7 +398,7 @@ class VirtualHost:
         """Find the queues of a route in the present topology.
 
         Raises NotFound (404), AccessRefused (403) if internal, unless the broker itself publishes (`from_within`), and
-        ResourceError (506) where it would visit or reach too much.
+        ResourceError (506) if it visits or reaches too much.
         """
         name = route.envelope.exchange
         route.checks_delivery_mode = self.gates.broker.journal is not None
@@ -417,7 +416,7 @@ class VirtualHost:
         route.set_queues(search.queues(), search.through, self.epoch, self.era)
 
     def _named(self, route: Route) -> list[Queue]:
-        """Return where the default exchange leads: to the queues that the routing keys name."""
+        """Return the queues that the routing keys name in the default exchange."""
         queue = self.default_route(route.envelope.routing_key)
         if route.copies is None:
             return [] if queue is None else [queue]
@@ -429,10 +428,10 @@ class VirtualHost:
         return list(found)
 
     def route(self, exchange: str, routing_key: str, mandatory: bool) -> Route:
-        """Make a route; it is resolved at its first use."""
+        """Create a route; it is resolved at first use."""
         return Route(Envelope(exchange, routing_key), mandatory)
 
 
 def times_kept(source: Exchange) -> int:
-    """Return how many times a binding of an exchange keeps its arguments."""
+    """Return the number of copies of a binding's arguments that the exchange holds."""
     return COMPARED if source.by_headers else 1

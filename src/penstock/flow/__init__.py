@@ -1,5 +1,5 @@
-"""How much may pass: the levels of queues, the gates that close and open, and who waits for which of them.
+"""Flow control: levels and thresholds, gates, fair queueing of waiting producers, publisher confirms, credit, timers.
 
-Pure: no input or output, no clock, no chance. Time comes in as an argument, and what is to be done comes out as a
-value. The whole package is compiled by mypyc where a C compiler is found, and runs interpreted where none is.
+Pure: no input or output, no clock, no randomness. The time is an argument, and required actions are return values.
+mypyc compiles the whole package where a C compiler is found; without one it runs interpreted.
 """

@@ -1,8 +1,8 @@
-"""Work that is too much for one turn of the broker: it is done in slices, in turn with other such work.
+"""Background work in slices: a round-robin queue of chores, each with a share of every broker turn.
 
-Theory of operation. Work is counted, in units of about a microsecond (compiled); a clock would make what a turn does
-depend on the machine. A chore does as much in one call as it is allowed to, and stays in line until it has nothing
-left. One turn gives each its share of the units, once, and those it had no more for come first in the next.
+Theory of operation. Work is counted in units of about a microsecond (compiled). With a clock instead, the work of a
+turn would depend on the machine. A chore does at most its share in one call and stays queued until nothing is left. One
+turn gives every chore its share once. Chores that got no share are first in the next turn.
 """
 
 from __future__ import annotations
@@ -15,44 +15,44 @@ from mypy_extensions import i64, mypyc_attr
 UNITS_A_TURN: Final = 4000
 """Units of work in one turn, of all chores together."""
 UNITS_AT_LEAST: Final = 200
-"""Units that a chore is given when it is its turn, however many others there are."""
+"""Smallest share of a chore in one turn, however many others there are."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Chore:
-    """A piece of work that goes on for as many turns as it takes."""
+    """A piece of work that takes as many turns as it needs."""
 
     def __init__(self) -> None:
         self.listed: bool = False
-        """Whether it is in line."""
+        """True while it is queued."""
 
     def work(self, most: i64, now: float) -> i64:
-        """Do about so many units of work; returns how many it took."""
+        """Do about `most` units of work; returns the units spent."""
         raise NotImplementedError
 
     def has_more(self) -> bool:
-        """Tell whether there is anything left to do."""
+        """Return whether any work is left."""
         raise NotImplementedError
 
 
 class Chores:
-    """The line of them."""
+    """The round-robin queue of chores."""
 
     def __init__(self) -> None:
         self._waiting: deque[Chore] = deque()
 
     def add(self, chore: Chore) -> None:
-        """Have some work done, from the next turn on."""
+        """Queue a chore from the next turn on; does nothing if it is queued already."""
         if not chore.listed:
             chore.listed = True
             self._waiting.append(chore)
 
     def pending(self) -> bool:
-        """Tell whether there is work left for the next turn."""
+        """Return whether work is left for the next turn."""
         return len(self._waiting) > 0
 
     def run(self, now: float) -> i64:
-        """Do one turn's work; returns the units that it took."""
+        """Do one turn's work; returns the units spent."""
         spent: i64 = 0
         left: i64 = len(self._waiting)
         if left == 0:

@@ -1,11 +1,11 @@
-"""Confirmations: in order, each exactly once, withheld while the road is closed.
+"""Publisher confirms of one producer: in order, each exactly once, withheld while a gate on the road is closed.
 
 Theory of operation. Publishes of one producer are numbered 1, 2, 3 ... Most are accepted on an open road: they only
-raise `published`, and everything up to it may be confirmed as one range. Anything else is a `PendingConfirm`, kept in
-order of its number: *withheld* (the message is in the queue, a gate is closed; one entry for all that went in one after
-the other behind the same gate until the same deadline) or *held* (the message is not in yet). All numbers before the
-first pending one may be confirmed. A refused one is told at once, by its own number,
-and later ranges leave it out.
+raise `published`, and all numbers up to it may be confirmed as one range. Every other publish has a `PendingConfirm`,
+ordered by number. It is *withheld* if the message is in the queue and a gate is closed. Publishes in a row behind the
+same gates with the same deadline share one withheld entry. It is *held* if the message is not in the queue yet. All
+numbers before the first pending entry may be confirmed. A refused publish is nacked at once by its own number, and
+later ranges leave that number out.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ REFUSED: Final = 3
 
 
 class PendingConfirm:
-    """The confirmation of a publish, or of several in a row, that cannot be given yet."""
+    """The confirm of one or several consecutive publishes that cannot be sent yet."""
 
     __slots__ = ("first", "number", "state", "road", "deadline")
 
     def __init__(self, number: i64, state: int, road: list[Gate], deadline: float) -> None:
         self.first: i64 = number
         self.number: i64 = number
-        """The last of them; the only one while it is held."""
+        """The last number; equal to `first` while the publish is held."""
         self.state = state
         self.road = road
         self.deadline = deadline
-        """By then it is sent, whatever the gates say: monotonic seconds."""
+        """Latest time of sending, whatever the gates say: monotonic seconds."""
 
     def obstacle(self) -> Gate | None:
-        """Return the first closed gate of the road that the message has taken."""
+        """Return the first closed gate on the message's road."""
         for gate in self.road:
             if not gate.open:
                 return gate
         return None
 
     def publishes(self) -> int:
-        """Return how many publishes it is about."""
+        """Return the number of publishes that share this entry."""
         return int(self.number - self.first) + 1
 
     def takes(self, road: list[Gate], deadline: float) -> bool:
-        """Tell whether the next publish is as those that it is about, and may be one of them."""
+        """Return whether the next publish, with this road and deadline, may share this entry."""
         if self.state != WITHHELD or self.deadline != deadline or len(self.road) != len(road):
             return False
         for at in range(len(road)):
@@ -60,7 +60,7 @@ class PendingConfirm:
 
 
 class ConfirmRange:
-    """Numbers `first`..`last` are confirmed, or refused."""
+    """A range of publish numbers, `first`..`last`, that is confirmed or refused."""
 
     __slots__ = ("first", "last", "confirmed")
 
@@ -72,20 +72,20 @@ class ConfirmRange:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Confirms:
-    """The confirmations of one producer."""
+    """The publisher confirms of one producer."""
 
     def __init__(self) -> None:
         self.published: i64 = 0
         """The number of the last publish."""
         self.durable_upto: i64 = UNLIMITED
-        """Publishes after this number are not as safe yet as was promised: they are not on the disk."""
+        """The last durable publish: later ones are confirmed only after fsync."""
         self.pending: deque[PendingConfirm] = deque()
         self._sent_upto: i64 = 0
         self._refused: list[int] = []
         self._nacked: deque[int] = deque()
 
     def withhold(self, road: list[Gate], deadline: float) -> None:
-        """Number a publish that was accepted behind a closed gate, or behind one that waits."""
+        """Number a publish that was accepted behind a closed gate, or behind an earlier withheld one."""
         self.published += 1
         if self.pending:
             last = self.pending[-1]
@@ -95,26 +95,26 @@ class Confirms:
         self.pending.append(PendingConfirm(self.published, WITHHELD, road, deadline))
 
     def hold(self, deadline: float) -> PendingConfirm:
-        """Number a publish that is held; its holder later calls `accepted` or `refuse`."""
+        """Number a publish that is held; the caller later calls `accepted` or `refuse`."""
         self.published += 1
         pending = PendingConfirm(self.published, HELD, [], deadline)
         self.pending.append(pending)
         return pending
 
     def accepted(self, pending: PendingConfirm, road: list[Gate]) -> None:
-        """A held publish went in; its confirmation now depends on the road it took."""
+        """Change a held publish to withheld: its message is in the queues that `road` guards."""
         pending.state = WITHHELD
         pending.road = road
 
     def refuse(self, pending: PendingConfirm) -> None:
-        """A publish did not go in and never will: told at once."""
+        """Refuse a held publish: the nack is ready at once."""
         pending.state = REFUSED
         self._refused.append(int(pending.number))
         while self.pending and self.pending[0].state == REFUSED:
-            self._nacked.append(int(self.pending.popleft().number))  # It keeps nobody back who comes after.
+            self._nacked.append(int(self.pending.popleft().number))  # It does not delay later publishes.
 
     def release(self) -> Gate | None:
-        """Let go, in order, what no closed gate keeps back any more; returns the gate that keeps the next one back."""
+        """Release, in order, all confirms that no closed gate delays; returns the gate that delays the next one."""
         while self.pending:
             first = self.pending[0]
             if first.state == HELD:
@@ -129,9 +129,9 @@ class Confirms:
         return None
 
     def expire(self, now: float) -> list[PendingConfirm]:
-        """Confirm what is in the queue and due, and with it everything withheld before; returns what that was.
+        """Release all withheld confirms up to the last one whose deadline has passed; returns the released ones.
 
-        Order is kept, nobody waits longer.
+        The order is kept, so earlier confirms with a later deadline are released with it.
         """
         last_due = 0
         late: list[PendingConfirm] = []
@@ -156,11 +156,11 @@ class Confirms:
         return earliest
 
     def ready(self) -> bool:
-        """Tell whether `take` has something to give."""
+        """Return whether `take` has outcomes to return."""
         return self._sent_upto < self._clear() or bool(self._refused)
 
     def take(self) -> list[ConfirmRange]:
-        """Take the outcomes that may be told now: refusals by number, confirmations as ranges, in order."""
+        """Take the outcomes that may be sent now: refusals by number, then confirms as ranges, in order."""
         outcomes: list[ConfirmRange] = []
         for number in self._refused:
             outcomes.append(ConfirmRange(number, number, False))

@@ -1,4 +1,4 @@
-"""What a receiver granted and a sender has not used up: the prefetch of a consumer or of a channel."""
+"""Credit of a receiver in messages and bytes: the prefetch window of a consumer or of a channel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNBOUNDED: Final = -1
 
 
 class Credit:
-    """A window in messages and one in bytes; what is out counts until it is settled."""
+    """A window in messages and one in bytes; a delivery uses both until it is settled."""
 
     __slots__ = ("window", "out", "window_bytes", "out_bytes")
 
@@ -24,30 +24,30 @@ class Credit:
         self.out: i64 = 0
         self.window_bytes: i64 = window_bytes
         self.out_bytes: i64 = 0
-        """Charges of what is out."""
+        """Charges of the unsettled deliveries."""
 
     def bounded(self) -> bool:
-        """Tell whether there is any bound."""
+        """Return whether either window is bounded."""
         return self.window != NO_WINDOW or self.window_bytes >= 0
 
     def left(self) -> i64:
-        """Return how many more may go out; never negative, for a window may be made smaller while in use."""
+        """Return the messages that may still be sent; 0 if the window was made smaller than its use."""
         if self.window == NO_WINDOW:
             return UNLIMITED
         return self.window - self.out if self.window > self.out else 0
 
     def admits(self, messages: i64, bytes: i64, charge: i64) -> bool:
-        """Tell whether one more message may go out besides these, as far as bytes matter: alone it always may."""
+        """Return whether the byte window admits one more message besides these; a single message always fits."""
         if self.window_bytes < 0 or self.out + messages == 0:
             return True
         return self.out_bytes + bytes + charge <= self.window_bytes
 
     def spend(self, messages: i64, bytes: i64) -> None:
-        """Count messages that went out."""
+        """Count deliveries."""
         self.out += messages
         self.out_bytes += bytes
 
     def restore(self, messages: i64, bytes: i64) -> None:
-        """Count messages that were settled."""
+        """Count settlements."""
         self.out -= messages
         self.out_bytes -= bytes

@@ -37,7 +37,7 @@ class Waiter:
         """Where it waits now; None while it does not."""
 
     def waits_at(self, gate: Gate, now: float) -> None:
-        """Note that it has just been put into the line of a gate."""
+        """Record that it has just been put into the line of a gate."""
         raise NotImplementedError
 
     def obstacle(self) -> Gate | None:
@@ -56,7 +56,7 @@ class Waiter:
         raise NotImplementedError
 
     def will_return_soon(self) -> bool:
-        """Tell whether it has passed all it had only because it waits to be told so: it will have more at once."""
+        """Return whether it has passed all it had only because it waits to be told so: it will have more at once."""
         return False
 
     def release(self, gate: Gate, now: float) -> None:
@@ -73,25 +73,25 @@ class GateOwner:
         raise NotImplementedError
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
-        """Tell whether a message (its charge in bytes, into that many queues) has room, be the gate open or closed."""
+        """Return whether a message (charge in bytes, number of queues) has room, whether the gate is open or closed."""
         raise NotImplementedError
 
     def passed(self, charge: i64, now: float) -> None:
-        """Note that a message went past the gate; only what counts messages that pass cares."""
+        """Record that a message went past the gate; only what counts messages that pass cares."""
 
     def limits_increase(self, messages: i64, bytes: i64) -> bool:
-        """Tell whether a commit must pass that changes the amount by so much, what it frees taken off.
+        """Return whether a commit must pass that changes the amount by so much, what it frees taken off.
 
         One that brings no more than it frees passes every depth; what is no depth stops everybody.
         """
         return True
 
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
-        """Tell whether there is room for so much more at once, be the gate open or closed."""
+        """Return whether there is room for so much more at once, be the gate open or closed."""
         return self.admits(bytes, 1, now)
 
     def may_defer_turn(self) -> bool:
-        """Tell whether a turn may be given a moment later without anybody running dry behind the gate."""
+        """Return whether a turn may be given a moment later without anybody running dry behind the gate."""
         return False
 
 
@@ -166,7 +166,7 @@ class Gate:
             self.owner.update_gate(now)
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
-        """Tell whether a message has room here; a gate without an owner admits while it is open."""
+        """Return whether a message has room here; a gate without an owner admits while it is open."""
         return self.open if self.owner is None else self.owner.admits(charge, copies, now)
 
     def grows(self, messages: i64, bytes: i64) -> bool:
@@ -178,12 +178,12 @@ class Gate:
         return self.open if self.owner is None else self.owner.has_room(messages, bytes, now)
 
     def passed(self, charge: i64, now: float) -> None:
-        """Note that a message went past: a rate counts it."""
+        """Record that a message went past: a rate counts it."""
         if self.owner is not None:
             self.owner.passed(charge, now)
 
     def lets_pass(self, charge: i64, copies: i64, now: float) -> bool:
-        """Tell whether a message whose turn it is may pass: open, or at the end of its round, and with room for it."""
+        """Return whether the message of the present turn may pass: open or finishing its round, with room for it."""
         return (self.open or self.finishing_round) and self.admits(charge, copies, now)
 
     def enter(self, waiter: Waiter) -> None:

@@ -1,8 +1,8 @@
-"""Who was blocked by what, since when, how often and for how long: the answer to "why is it blocked?".
+"""Statistics of gates: the producers that each gate blocks, since when, how often and for how long.
 
-One `BlockStats` for each (producer, gate) that ever met closed; one `GateStats` a gate. Written by the code that
-decides, read by the log, `connection.blocked`, `penstock why` and the metrics. Bounded: a producer that goes away takes
-its entries along and leaves a summary among the last `DEPARTED_KEPT`.
+One `BlockStats` for each pair of a producer and a gate that was closed for it, one `GateStats` for each gate. The
+deciding code writes them; the log, `connection.blocked`, `penstock why` and the metrics read them. Bounded: entries of
+a producer end with it, and a summary stays among the last `DEPARTED_KEPT`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Final
 from penstock.flow.timers import CLOSE_ENOUGH_S, NEVER
 
 PRODUCERS_TOLD: Final = 100
-"""Producers of a gate in one answer; whoever is blocked longest comes first, and the others are counted."""
+"""Producers listed for one gate, longest blocked first; the others are only counted."""
 DEPARTED_KEPT: Final = 100
-"""Summaries kept of producers that went away, per gate: enough for one screen of a post-mortem, about 20 KiB."""
+"""Summaries of closed producers for each gate: enough for one screen of a post-mortem, about 20 KiB."""
 
 
 class BlockStats:
-    """The story of one producer at one gate. Times in seconds of the caller's monotonic clock."""
+    """Statistics of one producer at one gate. Times are seconds of the caller's monotonic clock."""
 
     __slots__ = (
         "producer", "since", "times", "total_s", "withheld", "withheld_bytes", "held", "held_bytes", "refused",
@@ -32,34 +32,35 @@ class BlockStats:
         """Blocked since; None while it is not."""
         self.times: int = 0
         self.total_s: float = 0.0
-        """Time blocked in blocks that are over."""
+        """Time blocked in finished blocks."""
         self.withheld: int = 0
-        """Messages whose confirmation was withheld, ever."""
+        """Messages whose confirm was withheld, in total."""
         self.withheld_bytes: int = 0
         self.held: int = 0
-        """Publishes that were held, ever."""
+        """Publishes that were held, in total."""
         self.held_bytes: int = 0
         self.refused: int = 0
-        """Publishes that did not go in and never will, ever."""
+        """Publishes that were refused, in total."""
         self.refused_bytes: int = 0
         self.late: int = 0
-        """Confirmations that were sent because their deadline passed, ever; the messages are in the queue."""
+        """Confirms sent because their deadline passed, in total; their messages are in the queue."""
         self.came: float = -NEVER
-        """When the producer came."""
+        """Time of the producer's first publish to the gate."""
         self.renewed: float = -NEVER
-        """When its hold deadline was last changed: it waits anew from then on."""
+        """Time of the last change of its hold deadline: the wait counts from then."""
         self.patience_s: float = NEVER
-        """Hold deadline of what it published here last, in seconds; infinity is for ever."""
+        """Hold deadline of its last publish here, in seconds; infinity means no deadline."""
         self.stops: int = 0
-        """How often it was stopped, ever; see `is_stopped`."""
+        """Times it was stopped, in total; see `is_stopped`."""
         self.stopped_in: int = 0
-        """The crossing of the gate in which it was last stopped."""
+        """Number of the gate's transition in which it was last stopped."""
 
     def is_stopped(self, closed_since: float | None, patience_s: float, now: float) -> bool:
-        """Tell whether it has waited a whole hold deadline at the gate since that last closed; None: it is open.
+        """Return whether it has waited a whole hold deadline since the gate closed.
 
-        Who came when the gate was closed already waits as long as that: nothing of it was under way. What is dealt with
-        a little before its deadline counts as if it had waited to the end.
+        `closed_since` is None while the gate is open. A producer that came after the gate closed waits from its
+        arrival, for it had nothing in flight before. A publish handled shortly before its deadline counts as if it
+        had waited to the end.
         """
         if self.since is None or closed_since is None:
             return False
@@ -67,7 +68,7 @@ class BlockStats:
         return max(begun, self.renewed) + patience_s <= now + CLOSE_ENOUGH_S
 
     def begin(self, now: float) -> bool:
-        """Note that the producer is blocked; returns whether it was not before."""
+        """Record that the producer is blocked; returns whether it was not before."""
         if self.since is not None:
             return False
         self.since = now
@@ -76,13 +77,13 @@ class BlockStats:
         return True
 
     def end(self, now: float) -> None:
-        """Note that it is not blocked any more."""
+        """Record that the producer is no longer blocked."""
         if self.since is not None:
             self.total_s += now - self.since
             self.since = None
 
     def blocked_s(self, now: float) -> float:
-        """Return the total time blocked, the running block included."""
+        """Return the total time blocked, the present block included."""
         return self.total_s if self.since is None else self.total_s + now - self.since
 
     def as_dict(self, now: float, closed_since: float | None) -> dict[str, object]:
@@ -108,7 +109,7 @@ class BlockStats:
 
 
 class GateStats:
-    """What happened at one gate."""
+    """Statistics of one gate and of the producers at it."""
 
     __slots__ = ("since", "transitions", "closed_s", "blocks", "departed")
 
@@ -116,26 +117,26 @@ class GateStats:
         self.since: float | None = None
         """Closed since; None while it is open."""
         self.transitions: int = 0
-        """How often it closed."""
+        """Times it closed."""
         self.closed_s: float = 0.0
         self.blocks: dict[int, BlockStats] = {}
-        """By identity of the producer."""
+        """Entries by the identity of the producer."""
         self.departed: deque[BlockStats] | None = None
-        """Summaries of producers that went away, the last of them; None before the first."""
+        """Summaries of the last closed producers; None before the first."""
 
     def closed(self, now: float) -> None:
-        """Note a crossing of the stop threshold."""
+        """Record that the gate closed."""
         self.since = now
         self.transitions += 1
 
     def opened(self, now: float) -> None:
-        """Note a crossing of the resume threshold."""
+        """Record that the gate opened."""
         if self.since is not None:
             self.closed_s += now - self.since
             self.since = None
 
     def entry(self, key: int, producer: str) -> BlockStats:
-        """Return the entry of a producer, made at first use."""
+        """Return the entry of a producer; creates it at first use."""
         block = self.blocks.get(key)
         if block is None:
             block = BlockStats(producer)
@@ -143,7 +144,7 @@ class GateStats:
         return block
 
     def depart(self, key: int, now: float) -> None:
-        """Close the entry of a producer that went away and keep its summary among the last."""
+        """Close the entry of a closed producer and put its summary among the last ones."""
         block = self.blocks.pop(key, None)
         if block is not None:
             block.end(now)
@@ -152,13 +153,13 @@ class GateStats:
             self.departed.append(block)
 
     def blocked(self) -> dict[int, BlockStats]:
-        """Return the entries of those who are blocked now, by identity, in the order in which they were."""
+        """Return the entries of blocked producers by identity, earliest blocked first."""
         found = [(block.since, key, block) for key, block in self.blocks.items() if block.since is not None]
         found.sort(key=_since)
         return {key: block for _, key, block in found}
 
     def summary(self, now: float) -> dict[str, object]:
-        """Return what happened at the gate as plain data, without the producers."""
+        """Return the gate's statistics as plain data, without the producers."""
         closed_for = 0.0 if self.since is None else now - self.since
         return {
             "closed_for_s": None if self.since is None else closed_for,
@@ -168,7 +169,7 @@ class GateStats:
         }
 
     def as_dict(self, now: float) -> dict[str, object]:
-        """Return the book as plain data: the summary, its producers and the last that went away."""
+        """Return all statistics as plain data: the summary, the producers and the last closed ones."""
         blocked = self.blocked()
         others = [block for key, block in self.blocks.items() if key not in blocked]
         producers = [*blocked.values(), *others]

@@ -1,4 +1,4 @@
-"""How much: messages and bytes, always both; and the marks that a depth is judged by.
+"""Levels and thresholds in messages and bytes.
 
 The law (docs/flow-control.md): a queue above its stop threshold, in messages *or* bytes, is overfull; at or below its
 resume threshold, in messages *and* bytes, it is underfull. Its depth never passes its capacity, in either unit.
@@ -24,7 +24,7 @@ class Level:
         self.bytes: i64 = bytes
 
     def covers(self, messages: i64, bytes: i64) -> bool:
-        """Tell whether both amounts are at or below this level."""
+        """Return whether both amounts are at or below this level."""
         return messages <= self.messages and bytes <= self.bytes
 
     def as_dict(self) -> dict[str, int | None]:
@@ -34,7 +34,7 @@ class Level:
         return {"messages": messages, "bytes": size}
 
     def describe(self) -> str:
-        """Return the pair for a sentence: "1,000 messages", "4,194,304 bytes", both, or "no limit"."""
+        """Return the pair as text: "1,000 messages", "4,194,304 bytes", both, or "no limit"."""
         parts: list[str] = []
         if self.messages != UNLIMITED:
             parts.append(f"{int(self.messages):,} message{'' if self.messages == 1 else 's'}")
@@ -53,12 +53,12 @@ class Level:
 
 
 def amounts(messages: i64, bytes: i64) -> str:
-    """Return a depth for a sentence: "1,000 messages, 4,194,304 bytes"."""
+    """Return a depth as text: "1,000 messages, 4,194,304 bytes"."""
     return f"{int(messages):,} message{'' if messages == 1 else 's'}, {int(bytes):,} bytes"
 
 
 class Thresholds:
-    """Capacity, stop and resume of one gate."""
+    """Capacity, stop threshold and resume threshold of one gate."""
 
     __slots__ = ("capacity", "stop", "resume")
 
@@ -68,18 +68,18 @@ class Thresholds:
         self.resume = resume
 
     def overfull(self, messages: i64, bytes: i64) -> bool:
-        """Tell whether the gate must close.
+        """Return whether the gate must close.
 
         `>` stop, so that a stop of 0 lets one message in (Qpid C++ and Broker-J).
         """
         return messages > self.stop.messages or bytes > self.stop.bytes
 
     def underfull(self, messages: i64, bytes: i64) -> bool:
-        """Tell whether the gate must open: `<=` resume, so that a resume of 0 opens when empty (Broker-J's border)."""
+        """Return whether the gate must open: `<=` resume, so that a resume of 0 opens when empty (as Broker-J)."""
         return messages <= self.resume.messages and bytes <= self.resume.bytes
 
     def bound(self, messages: i64, bytes: i64) -> bool:
-        """Tell whether a change by so much makes an amount grow in a unit that these thresholds speak of."""
+        """Return whether an increase by these amounts counts in a unit that is limited here."""
         if messages > 0 and (self.stop.messages != UNLIMITED or self.capacity.messages != UNLIMITED):
             return True
         return bytes > 0 and (self.stop.bytes != UNLIMITED or self.capacity.bytes != UNLIMITED)

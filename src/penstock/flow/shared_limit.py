@@ -1,14 +1,14 @@
-"""A sum over many queues with thresholds of its own: what a virtual host holds, what the node holds in memory.
+"""A limit on a sum over many queues: the contents of a virtual host, or the messages of the node in memory.
 
-Theory of operation. A queue's hot path must not touch a sum that all queues share. So each member is *counted* with
-its depth and a *slack*, up to which it may grow without asking; the pool's sum is of these, never below the truth.
-While the sum is far from the thresholds, slacks are generous and renewed at every look at a member. When it comes
-near, all slacks are called in, the sum is exact, every member asks for every message, and the gate is judged each
-time. What was given back by falling depths is found when slacks are called in: each calling-in is paid for by the
-slacks that were handed out since the last one, so the cost for each message stays constant.
+Theory of operation. A queue's hot path must not touch a sum that all queues share. So each member is *counted* with its
+depth and a *slack*, up to which it may grow without asking. The counted sum is never below the exact one. While the sum
+is far from the thresholds, slacks are generous and renewed at every check of a member. Near the thresholds all slacks
+are reclaimed, the sum is exact, every member asks for every message, and the gate is updated each time. Reclaiming also
+finds what falling depths gave back. Its cost is paid by the slacks handed out since the last time, so the cost for each
+message stays constant.
 
-A pool may shelter: a queue that would hold no more than a guaranteed share passes even when the pool's gate is closed,
-so one hog never blocks an empty queue. The room for that lies between the thresholds' capacity and `ceiling`.
+A shared limit may give each queue a guaranteed share, which it may fill even while the limit's gate is closed. So one
+full queue never blocks an empty one. The guaranteed bytes lie between the thresholds' capacity and `ceiling`.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from penstock.flow.turns import Turns
 
 SLACK_MESSAGES_MAX: Final = 65_536
 SLACK_BYTES_MAX: Final = 4 * 1024 * 1024
-"""The most that a member may grow by without asking."""
+"""Largest slack: bytes that a member may grow by without asking."""
 SLACK_BYTES_MIN: Final = 16 * 1024
-"""A slack below this is not worth handing out: the member asks each time instead."""
+"""Smallest slack worth handing out; below it the member asks each time."""
 SHARE_BYTES_MAX: Final = 1024 * 1024
-"""The most that a queue is guaranteed in a pool that shelters."""
+"""Largest guaranteed share of one queue."""
 
 
 @trait
 class LimitMember:
-    """One whose depth counts in pools."""
+    """A queue or other owner of messages whose depth counts in shared limits."""
 
     def reclaim_slack(self) -> None:
-        """Give back all slack: be counted in every pool with the true depth."""
+        """Give back all slack: be counted with the exact depth in every shared limit."""
         raise NotImplementedError
 
 
 class SharedLimit(GateOwner):
-    """The sum, its thresholds, its gate."""
+    """The sum, its thresholds and its gate."""
 
     def __init__(self, kind: str, name: str, thresholds: Thresholds, turns: Turns) -> None:
         self.turns = turns
@@ -48,28 +48,28 @@ class SharedLimit(GateOwner):
         self.gate.owner = self
         self.thresholds = thresholds
         self.reserve: i64 = 0
-        """Bytes beyond the capacity that sheltered queues may fill, all together; 0 is no shelter."""
+        """Bytes beyond the capacity for guaranteed shares, all together; 0 for none."""
         self.members: i64 = 0
         self.messages: i64 = 0
         self.bytes: i64 = 0
-        """Counted: the members' depths and slacks."""
+        """The counted sum: the members' depths and slacks."""
         self.highest_bytes: i64 = 0
         """The highest exact sum."""
         self.exact: bool = False
-        """Near the thresholds: the sum is the truth."""
+        """True near the thresholds: the counted sum is exact."""
         self._has_slack: dict[int, LimitMember] = {}
-        """The members that may be counted with more than they hold."""
+        """Members that may be counted with more than their depth."""
         self._near = _near(thresholds)
 
     def set_thresholds(self, thresholds: Thresholds, now: float) -> None:
-        """Judge by other thresholds from now on."""
+        """Replace the thresholds and update the gate."""
         self.thresholds = thresholds
         self._near = _near(thresholds)
         self.exact = True
         self.update_gate(now)
 
     def slack(self) -> Level:
-        """Return what a member may grow by without asking."""
+        """Return the slack that a member gets."""
         if self.exact:
             return Level(0, 0)
         near = self._near
@@ -81,7 +81,7 @@ class SharedLimit(GateOwner):
         return Level(messages, size)
 
     def count(self, member: LimitMember, messages: i64, bytes: i64, loose: bool, now: float) -> None:
-        """Change what a member is counted with; `loose`: some of it may be slack."""
+        """Change the counted amount of a member; `loose`: some of it may be slack."""
         self.messages += messages
         self.bytes += bytes
         if loose:
@@ -91,11 +91,11 @@ class SharedLimit(GateOwner):
         self._recheck(now)
 
     def join(self) -> None:
-        """Count one member more."""
+        """Count one more member."""
         self.members += 1
 
     def part(self, member: LimitMember) -> None:
-        """Forget a member; what it is counted with must have been taken back."""
+        """Remove a member; its counted amount must be 0 by then."""
         self.members -= 1
         self._has_slack.pop(id(member), None)
 
@@ -115,7 +115,7 @@ class SharedLimit(GateOwner):
         return self._fits(messages, bytes)
 
     def can_ever_admit(self, charge: i64, copies: i64) -> bool:
-        """Tell whether it would have room if everything else were gone."""
+        """Return whether it could admit the message if it were empty."""
         return self.thresholds.capacity.covers(copies, charge * copies)
 
     def update_gate(self, now: float) -> None:
@@ -127,10 +127,10 @@ class SharedLimit(GateOwner):
         return self.thresholds.capacity.covers(self.messages + messages, self.bytes + bytes)
 
     def _recheck(self, now: float) -> None:
-        """Find out whether the thresholds are near, and if they are judge the sum."""
+        """Find out whether the thresholds are near; if so, make the sum exact and update the gate."""
         near = self._near
         if not self.exact and not near.covers(self.messages, self.bytes):
-            self.exact = True  # First, or the members that are called in would be given new slack.
+            self.exact = True  # First: otherwise members would get new slack while they give back theirs.
             self._reclaim_slack()
         if self.exact:
             self._judge(now)
@@ -160,7 +160,7 @@ class SharedLimit(GateOwner):
             self.turns.schedule(gate)
 
     def _guarantee(self) -> i64:
-        """Return the guaranteed share of a queue, within what is left below the ceiling."""
+        """Return the guaranteed share of a queue, within the room left below the ceiling."""
         share = self.reserve // self.members if self.members > 0 else self.reserve
         if share > SHARE_BYTES_MAX:
             share = SHARE_BYTES_MAX
@@ -178,7 +178,7 @@ def _share(room: i64, shares: i64, most: i64) -> i64:
 
 
 def _near(thresholds: Thresholds) -> Level:
-    """Return the level above which the sum must be exact: three quarters of the way to where anything happens."""
+    """Return the level above which the sum must be exact: three quarters of the way to the nearest threshold."""
     resume, stop = thresholds.resume, thresholds.stop
     messages = resume.messages if resume.messages < stop.messages else stop.messages
     size = resume.bytes if resume.bytes < stop.bytes else stop.bytes

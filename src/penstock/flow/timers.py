@@ -1,6 +1,7 @@
-"""One timer for the whole broker: who must be looked at, and when.
+"""Timers of the broker: one heap of deadlines, with handlers.
 
-A party has at most one live entry (`due`), so the heap is bounded by the parties; stale entries are dropped when met.
+A handler has at most one live entry (`due`), so the heap is bounded by the handlers; stale entries are dropped when
+met.
 """
 
 from __future__ import annotations
@@ -13,48 +14,48 @@ from mypy_extensions import mypyc_attr
 NEVER: Final = float("inf")
 
 CLOSE_ENOUGH_S: Final = 0.05
-"""What is due within this time is dealt with now: one look at a long outbox instead of many."""
+"""Deadlines due within this time are handled now: one check of a long outbox instead of many."""
 SOONEST_S: Final = 0.001
-"""A party that asks for a time that has passed is looked at again this much later: no deadline can spin."""
+"""A handler that asks for a past time is called again this much later: no deadline can spin."""
 
 DUE_AT_ONCE: Final = 250
-"""Parties that are looked at in one turn: ten thousand deadlines at the same moment do not hold up everybody else."""
+"""Handlers called in one turn: ten thousand deadlines at the same moment do not delay everything else."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class TimerHandler:
-    """Something with deadlines: a producer that holds, a queue whose messages expire, a plan that long-polls."""
+    """An object with deadlines: held publishes, expiring messages, a plan that long-polls."""
 
     def __init__(self) -> None:
         self.due: float = NEVER
 
     def on_deadline(self, now: float) -> float:
-        """Do what is due by `now` (monotonic seconds); returns the next deadline, infinity for none."""
+        """Handle everything due by `now` (monotonic seconds); returns the next deadline, infinity for none."""
         raise NotImplementedError
 
 
 class Timers:
-    """A heap of (time, party)."""
+    """A heap of (time, handler)."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, TimerHandler]] = []
         self._count: int = 0
         self._stale: int = 0
 
-    def add(self, party: TimerHandler, when: float) -> None:
-        """Look at a party at `when` (monotonic seconds), or earlier if it already has an earlier entry."""
-        if when < party.due:
-            if party.due != NEVER:
+    def add(self, handler: TimerHandler, when: float) -> None:
+        """Call a handler at `when` (monotonic seconds), or earlier if it has an earlier entry."""
+        if when < handler.due:
+            if handler.due != NEVER:
                 self._stale += 1
-            party.due = when
+            handler.due = when
             self._count += 1
-            heapq.heappush(self._heap, (when, self._count, party))
+            heapq.heappush(self._heap, (when, self._count, handler))
             self._sweep()
 
-    def drop(self, party: TimerHandler) -> None:
-        """Forget a party that went away."""
-        if party.due != NEVER:
-            party.due = NEVER
+    def drop(self, handler: TimerHandler) -> None:
+        """Remove a handler."""
+        if handler.due != NEVER:
+            handler.due = NEVER
             self._stale += 1
             self._sweep()
 
@@ -66,21 +67,21 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def run(self, now: float, most: int = DUE_AT_ONCE) -> int:
-        """Let parties that are due do what they must, at most so many; returns how many that were."""
+        """Call handlers that are due, at most `most`; returns how many were called."""
         done = 0
         while done < most and self._heap and self._heap[0][0] <= now:
-            when, _, party = heapq.heappop(self._heap)
-            if party.due != when:
+            when, _, handler = heapq.heappop(self._heap)
+            if handler.due != when:
                 self._stale -= 1
                 continue
             done += 1
-            party.due = NEVER
-            following = party.on_deadline(now)
-            self.add(party, following if following > now else now + SOONEST_S)
+            handler.due = NEVER
+            following = handler.on_deadline(now)
+            self.add(handler, following if following > now else now + SOONEST_S)
         return done
 
     def is_due(self, now: float) -> bool:
-        """Tell whether any party is due."""
+        """Return whether any handler is due."""
         when = self.next()
         return when is not None and when <= now
 
@@ -88,7 +89,7 @@ class Timers:
         return len(self._heap)
 
     def _sweep(self) -> None:
-        """Rebuild without stale entries when they are the larger half: the heap stays within twice the parties."""
+        """Rebuild without stale entries when they are the larger half: the heap is at most twice the handlers."""
         if self._stale > 64 and self._stale * 2 > len(self._heap):
             live = [entry for entry in self._heap if entry[2].due == entry[0]]
             heapq.heapify(live)

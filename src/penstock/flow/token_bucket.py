@@ -1,19 +1,19 @@
-"""A token bucket: so many a second, so many at once."""
+"""Token bucket: a rate limit with a burst."""
 
 from __future__ import annotations
 
 from typing import Final
 
 CLOSE_ENOUGH: Final = 1e-6
-"""A part of a token that arithmetic may lose."""
+"""Part of a token that floating-point arithmetic may lose."""
 
 
 class TokenBucket:
-    """Fills with `rate` a second up to `burst`; full at the beginning, so that the first may go at once.
+    """A bucket that fills with `rate` tokens a second up to `burst`; full at the beginning.
 
-    It is ready when it holds `least` (1 for messages). What takes more than there is leaves a debt that time pays: so
-    a message larger than the burst passes, and those after it wait longer. Amounts are messages or bytes, times are
-    seconds of the caller's monotonic clock.
+    It is ready when it holds `least` tokens (1 for messages). Taking more than it holds leaves a debt that time pays: a
+    message larger than the burst passes, and later ones wait longer. Amounts are messages or bytes, times are seconds
+    of the caller's monotonic clock.
     """
 
     __slots__ = ("rate", "burst", "least", "_level", "_at")
@@ -26,18 +26,18 @@ class TokenBucket:
         self._at: float = 0.0
 
     def ready_at(self, now: float) -> float:
-        """Return when something may be taken: `now` if it may be at once."""
+        """Return when something may be taken: `now` if at once."""
         self._fill(now)
         missing = self.least - self._level
         return now if missing <= CLOSE_ENOUGH else now + missing / self.rate
 
     def whole(self, now: float) -> int:
-        """Return how many whole tokens there are."""
+        """Return the number of whole tokens."""
         self._fill(now)
         return max(int(self._level + CLOSE_ENOUGH), 0)
 
     def take(self, amount: float, now: float) -> None:
-        """Take an amount, more than there is if need be."""
+        """Take an amount, even if it leaves a debt."""
         self._fill(now)
         self._level -= amount
 

@@ -1,30 +1,30 @@
-"""Who may go on, and in which order: fair by bytes, and nobody passes those who wait.
+"""Turns of waiting producers: start-time fair queueing by bytes over all gates of the broker.
 
-Theory of operation. A party that cannot go on waits at exactly one gate: the first one on its road that does not let
-it pass. It holds a ticket and keeps it, from gate to gate, until it has passed. A gate that is open and has waiters
-is *listed* here, by the ticket of its first waiter. A turn takes the first listed waiter and lets it look at its
-whole road again (a wake-up is only a hint): it passes one message, or moves to the gate that stops it now.
+Theory of operation. A waiter waits at exactly one gate: the first one on its road that does not let it pass. It holds a
+ticket, and keeps the ticket from gate to gate until it has passed. An open gate with waiters is *scheduled* by the
+ticket of its first waiter. A turn takes the first waiter of the first scheduled gate and checks its whole road again,
+because a wake-up is only a hint. The waiter passes one message, or moves to the gate that stops it now.
 
-Tickets are places on a scale of bytes (virtual time, as in fair queueing; decision 0011). Whoever comes draws the
-place of the broker's clock; whoever has passed a message and has more stands again as many bytes further on as the
-message was charged, divided by its weight. So equal messages go round in turn, a large message counts as many small
-ones, and no memory of earlier rounds is needed. The clock goes on with each message by the share of one of those who
-wait there: however many newcomers come, those who stand further on are reached. Among those who could go, nobody gets
-ahead of another by more than twice the largest message.
+Tickets are positions on a scale of bytes (virtual time, as in fair queueing; decision 0011). A new waiter draws the
+position of the clock. A waiter with more messages after its turn continues further on, by the message's charge divided
+by its weight. So equal messages alternate, a large message counts as many small ones, and no memory of earlier rounds
+is needed. The clock advances with each message by the share of one waiter at that gate: however many newcomers come,
+those further on are reached. Among the waiters that could pass, none gets ahead of another by more than twice the
+largest message.
 
-A party that has passed all it had and waits to be told so (a small window of confirms) comes back within a round trip,
-and until then those with more to send would take its share of the room. If it will stand before them it is waited for,
-five milliseconds at most, and only while nobody behind the gate runs dry meanwhile; it takes up its place again
-where it left it, not where the clock has gone meanwhile (decision 0020).
+A producer with a small window of confirms has nothing left after its turn until the confirm arrives; it returns within
+a round trip. Meanwhile producers with more messages would take its share of the room. If its next ticket comes first,
+the gate waits for it: five milliseconds at most, and only while no consumer behind the gate runs dry. It then continues
+where it left off, not at the present clock (decision 0020).
 
-A gate that closes in the middle of a round lets those pass who have not had their turn in it, as far as there is room:
-they are as newcomers between stop and capacity, and where little fits between resume and stop nobody is left out.
+A gate that closes in the middle of a round lets the remaining waiters of that round pass, as far as there is room. They
+are treated as newcomers between stop and capacity. So no waiter is left out where little fits between resume and stop.
 
-Why the gates are listed and not the waiters: an opened gate wakes nobody by itself. Waiters are looked at one by one
-for as long as the gate stays open, so the work is proportional to those who pass, not to those who wait.
+Gates are scheduled, not waiters, because an opened gate wakes no one by itself. Waiters are checked one by one for as
+long as the gate stays open, so the work is proportional to the messages that pass, not to the waiters.
 
-The first waiter of an open gate may not fit yet (its message is larger than the room). Then the gate leaves the list
-and comes back when its depth has gone down; the others stay behind it, or the largest would starve.
+The first waiter of an open gate may not fit yet: its message is larger than the room. Then the gate is unscheduled
+until its depth has gone down. The others stay behind that waiter, or the largest messages would starve.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from penstock.flow.gate import Gate, GateOwner, GateTransition, Waiter
 from penstock.flow.timers import NEVER, TimerHandler, Timers
 
 SCALE: Final = 64
-"""Units of a ticket to the byte, so that a share of a byte counts too."""
+"""Units of a ticket for each byte, so that fractions of a byte count."""
 
 
 RETURN_GRACE_S: Final = 0.005
-"""Seconds that one who comes back is waited for: one or two round trips with a busy client in Python."""
+"""Seconds that a returning producer is waited for: one or two round trips with a busy client in Python."""
 
 
 class _ReturnGrace(TimerHandler):
-    """A gate whose next turn waits for somebody to come back."""
+    """The timer of a gate whose next turn waits for a returning producer."""
 
     def __init__(self, turns: Turns, gate: Gate) -> None:
         super().__init__()
@@ -62,30 +62,30 @@ class _ReturnGrace(TimerHandler):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Turns:
-    """The one line of the broker."""
+    """The turns of all waiting producers of the broker."""
 
     def __init__(self, deadlines: Timers | None = None) -> None:
         self.timers = Timers() if deadlines is None else deadlines
         self.chores = Chores()
-        """Work that is done in slices, turn by turn."""
+        """Background work in slices, run turn by turn."""
         self._scheduled: Final[list[tuple[i64, i64, Gate]]] = []
         self._drawn: i64 = 0
         self._clock: i64 = 1
-        """The place that a newcomer draws."""
+        """Position that a newcomer draws."""
         self._floor: i64 = 1
-        """The place of the last turn; never goes back."""
+        """Position of the last turn; never decreases."""
         self.pending: bool = False
-        """Whether somebody may have a turn now."""
+        """True if a waiter may have a turn now."""
         self.transitions: list[GateTransition] = []
-        """Gates that closed or opened since the broker last looked, in order."""
+        """Gates that closed or opened since the broker last took the list, in order."""
         self.losing: list[GateOwner] = []
-        """Whose overflow policy dropped or refused messages that nobody has been told of yet, each once."""
+        """Owners of gates whose overflow policy dropped or refused messages that are not reported yet, each once."""
 
     def wait(self, waiter: Waiter, gate: Gate, now: float) -> None:
-        """Let a waiter stand in the line of a gate; it keeps the ticket it has, or draws one."""
+        """Put a waiter in the line of a gate; it keeps its ticket, or draws one."""
         if waiter.ticket == 0:
-            place = self._floor if now <= waiter.back_by else self._clock
-            waiter.ticket = waiter.finish if waiter.finish > place else place
+            position = self._floor if now <= waiter.back_by else self._clock
+            waiter.ticket = waiter.finish if waiter.finish > position else position
             self._number(waiter)
         gate.enter(waiter)
         waiter.waits_at(gate, now)
@@ -94,7 +94,7 @@ class Turns:
             self.schedule(gate)
 
     def schedule(self, gate: Gate) -> None:
-        """List a gate that is open and has waiters; doing so twice is harmless."""
+        """Schedule an open gate that has waiters; does nothing if it is scheduled already."""
         if gate.scheduled or not gate.waiters:
             return
         gate.scheduled = True
@@ -122,7 +122,7 @@ class Turns:
         obstacle = waiter.obstacle()
         gate.finishing_round = False
         if obstacle is gate:
-            return False  # No room for the first yet; its owner lists the gate again when there is more.
+            return False  # No room for the first yet; its owner schedules the gate again when there is more.
         others: i64 = len(gate.waiters)
         gate.leave(waiter)
         gate.review(now)
@@ -135,25 +135,32 @@ class Turns:
         return obstacle is None
 
     def _goes_on(self, gate: Gate) -> bool:
-        """Tell whether somebody at a gate may have a turn: it is open, or its round is not at its end."""
+        """Return whether a waiter of the gate may have a turn: the gate is open, or its round is not finished."""
         return len(gate.waiters) > 0 and (gate.open or gate.waiters[0][0] <= gate.closed_at_ticket)
 
     def _is_expected(self, gate: Gate, now: float) -> bool:
-        """Tell whether the next turn belongs to somebody who is about to come back; it is given later then."""
-        absent = gate.returning
-        while absent and (absent[0][1] <= now or absent[0][3].gate is not None or absent[0][3].finish != absent[0][0]):
-            heapq.heappop(absent)  # It is back, or its time is up.
-        if not absent or absent[0][0] >= gate.waiters[0][0] or gate.owner is None or not gate.owner.may_defer_turn():
+        """Return whether the next turn belongs to a producer that is about to return; sets the timer if so."""
+        returning = gate.returning
+        while returning and (
+            returning[0][1] <= now or returning[0][3].gate is not None or returning[0][3].finish != returning[0][0]
+        ):
+            heapq.heappop(returning)  # It has returned, or its time is up.
+        if (
+            not returning
+            or returning[0][0] >= gate.waiters[0][0]
+            or gate.owner is None
+            or not gate.owner.may_defer_turn()
+        ):
             return False
         timer = gate.timer
         if timer is None:
             timer = _ReturnGrace(self, gate)
             gate.timer = timer
-        self.timers.add(timer, absent[0][1])
+        self.timers.add(timer, returning[0][1])
         return True
 
     def _pass(self, waiter: Waiter, gate: Gate, others: i64, now: float) -> None:
-        """Let one message pass; its producer stands again where its next belongs. `others` wait there, it included."""
+        """Let one message pass and queue its producer again. `others`: waiters at the gate, this one included."""
         if waiter.ticket > self._floor:
             self._floor = waiter.ticket
         was_open = gate.open
@@ -163,7 +170,8 @@ class Turns:
         waiter.finish = self._floor + cost // waiter.weight
         clock = self._clock + cost // others
         if clock > self._floor + cost:
-            clock = self._floor + cost  # Where many gates have few waiters each, it would run away from those who wait.
+            # Many gates with few waiters each would otherwise advance the clock past those that wait.
+            clock = self._floor + cost
         if clock < self._floor:
             clock = self._floor
         if clock > self._clock:

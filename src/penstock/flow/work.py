@@ -1,15 +1,15 @@
-"""Work: the cost of what clients ask for, and whose input is acted on next. Fair queueing by cost.
+"""Fair queueing of clients' input by the cost of the work it causes.
 
-Theory of operation. What the broker does is counted in units, about a microsecond each of the compiled broker: the
-meter only grows. A client's input is acted on until its *share* is used up; the rest of it waits in the line of
-`WorkQueue`, and the socket is not read meanwhile. A turn of the event loop takes clients from the line, each once,
-until the *turn* is used up. So a turn is bounded whatever clients send, but for the one action that passes the bound;
-such actions have bounds of their own (docs/memory.md).
+Theory of operation. The broker counts work in units of about a microsecond (compiled), on a meter that only grows. A
+client's input is handled until its *share* is used up. The rest waits in the `WorkQueue`, and the socket is not read
+meanwhile. A turn of the event loop takes clients from the queue, each once, until the *turn* is used up. So a turn is
+bounded whatever clients send, except for the one action that passes the bound; docs/memory.md lists the bounds of such
+actions.
 
-The line is ordered as in start-time fair queueing (Goyal, Vin, Cheng 1996): a client stands where its last share
-ended, on a scale of units, and nobody stands more than a share before the clock, which is the place of who was served
-last. So a client that has used little stands before all that have used much, however many those are; one whose single
-action cost ten shares stands ten shares further back, unless nobody else wants anything.
+The order is start-time fair queueing (Goyal, Vin, Cheng 1996): a client's position is where its last share ended, on a
+scale of units. No position is more than one share before the clock, which is the position of the last client served. So
+a client that used little comes before all that used much, however many those are. A client whose single action cost ten
+shares is ten shares further back, unless it is the only one.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from mypy_extensions import i64, mypyc_attr
 
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]
-"""Work that is done step by step, in as many turns as it takes; each step counts what it costs."""
+"""Work in steps, spread over as many turns as needed; each step counts its cost."""
 
 SHARE: Final = 2_500
 """Units of one client's work in a turn."""
 TURN: Final = 8_000
 """Units of all clients' input in a turn; one share more at most."""
 ENDS_A_TURN: Final = 10_000
-"""Units of work that are done at once in a turn for all ends that begin in it; one end has a share."""
+"""Units of immediate work in a turn for all sessions that close in it; one session has a share."""
 AT_ONCE: Final = 1_000
-"""Messages (no units) that are dropped, settled or given back on the spot: fewer are not worth a turn."""
+"""Messages (not units) that are dropped, settled or requeued at once: fewer are not worth a turn."""
 UNLIMITED_WORK: Final = 1 << 62
 
 
 def finish(steps: Steps[Result]) -> Result:
-    """Do all steps at once: where nobody is kept waiting, as before the broker serves anybody."""
+    """Do all steps at once, where no client waits: for example before the broker listens."""
     while True:
         try:
             next(steps)
@@ -46,7 +46,7 @@ def finish(steps: Steps[Result]) -> Result:
 
 
 class WorkMeter:
-    """The units of work that have been done, and where the share of the client that is served ends."""
+    """The units of work done so far, and the end of the present client's share."""
 
     __slots__ = ("done", "limit")
 
@@ -55,7 +55,7 @@ class WorkMeter:
         self.limit: i64 = UNLIMITED_WORK
 
     def used_up(self) -> bool:
-        """Tell whether the present share is used up."""
+        """Return whether the present share is used up."""
         return self.done >= self.limit
 
 
@@ -65,25 +65,25 @@ class Worker:
 
     def __init__(self) -> None:
         self.work_done: i64 = 0
-        """Units that it has cost."""
+        """Units used so far."""
         self.finish: i64 = 0
-        """Where its last share ended, on the scale of the line."""
+        """Position where its last share ended."""
         self.in_line: bool = False
-        """Whether input of it waits in the line."""
+        """True while its input waits in the queue."""
         self.turn: i64 = 0
-        """The turn in which it had its last share: it has one in each."""
+        """Number of the turn of its last share: it has one in each turn."""
 
 
 class WorkQueue:
-    """The line of clients whose input waits for its share of a turn."""
+    """Queue of clients whose input waits for a share of a turn."""
 
     def __init__(self, meter: WorkMeter) -> None:
         self.meter = meter
         self._line: list[tuple[i64, i64, Worker]] = []
         self._after: list[Worker] = []
-        """Those that have had their share of this turn, and want more."""
+        """Clients that had their share of this turn and want more."""
         self._least_after: i64 = UNLIMITED_WORK
-        """Where the first of them stands."""
+        """First position among them."""
         self._turn: i64 = 1
         self._drawn: i64 = 0
         self._clock: i64 = 0
@@ -95,7 +95,7 @@ class WorkQueue:
         return len(self._line) + len(self._after)
 
     def begin_turn(self) -> None:
-        """Begin another turn: its work counts from now."""
+        """Begin a new turn with its own units."""
         self._turn += 1
         self._turn_ends = self.meter.done + TURN
         if self._after:
@@ -104,21 +104,21 @@ class WorkQueue:
             self._after.clear()
             self._least_after = UNLIMITED_WORK
         elif not self._line:
-            self._clock = self._furthest  # Nobody wants anything: what was used before counts no more.
+            self._clock = self._furthest  # No client waits: earlier use no longer counts.
 
     def has_room(self) -> bool:
-        """Tell whether the present turn is not used up."""
+        """Return whether the present turn has units left."""
         return self.meter.done < self._turn_ends
 
     def may_go(self, worker: Worker) -> bool:
-        """Tell whether new input of a client is acted on at once: nobody in the line stands before it.
+        """Return whether a client's new input is handled at once.
 
-        And it has not had its share of this turn.
+        It must have no share in this turn yet, and no queued client may come before it.
         """
         if worker.in_line or worker.turn == self._turn or not self.has_room():
             return False
-        place = self._place(worker)
-        return place <= self._least_after and (not self._line or place <= self._line[0][0])
+        position = self._position(worker)
+        return position <= self._least_after and (not self._line or position <= self._line[0][0])
 
     def begin(self, worker: Worker) -> None:
         """Begin a client's share."""
@@ -128,18 +128,18 @@ class WorkQueue:
         meter.limit = meter.done + SHARE
 
     def end(self, worker: Worker) -> i64:
-        """End the share that was begun last; returns the units that it took."""
+        """End the present share; returns its units."""
         meter = self.meter
         cost = meter.done - self._began
         meter.limit = UNLIMITED_WORK
         worker.work_done += cost
-        worker.finish = self._place(worker) + cost
+        worker.finish = self._position(worker) + cost
         if worker.finish > self._furthest:
             self._furthest = worker.finish
         return cost
 
     def enter(self, worker: Worker) -> None:
-        """Let a client whose input waits stand in the line; doing so twice is harmless."""
+        """Queue a client whose input waits; does nothing if it is queued already."""
         if not worker.in_line:
             worker.in_line = True
             if worker.turn == self._turn:
@@ -151,19 +151,19 @@ class WorkQueue:
 
     def _push(self, worker: Worker) -> None:
         self._drawn += 1
-        heapq.heappush(self._line, (self._place(worker), self._drawn, worker))
+        heapq.heappush(self._line, (self._position(worker), self._drawn, worker))
 
     def next(self) -> Worker | None:
-        """Take the client whose share is next; None when that is nobody's in this turn."""
+        """Take the next client; None if no client may have a share in this turn."""
         if not self._line or not self.has_room() or self._line[0][0] > self._least_after:
-            return None  # Those come first who have had a share of this turn, and still stand before the next.
-        place, _, worker = heapq.heappop(self._line)
+            return None  # Clients that already had a share of this turn, and still come first, wait for the next turn.
+        position, _, worker = heapq.heappop(self._line)
         worker.in_line = False
-        if place > self._clock:
-            self._clock = place
+        if position > self._clock:
+            self._clock = position
         return worker
 
-    def _place(self, worker: Worker) -> i64:
-        """Return where a client stands: who has not used its last share stands one share before the clock."""
+    def _position(self, worker: Worker) -> i64:
+        """Return a client's position: at most one share before the clock."""
         earliest = self._clock - SHARE
         return worker.finish if worker.finish > earliest else earliest

@@ -1,8 +1,8 @@
-"""The vocabulary: every setting by our name, and every name that other brokers have for it; known nowhere else.
+"""Setting names and values: the broker's own names, and the names that other brokers use for the same settings.
 
-`words` lists them, `values` reads one value, `reading` reads the arguments of a declaration and the settings of a
-pattern and gives them back under our words, with borders and special values translated into what the broker by whose
-name they came would do (docs/decisions/0011-a-value-means-what-its-name-means.md).
+`setting_names` lists them, `setting_value` parses one value, `parse` reads the arguments of a declaration and the
+settings of a pattern. Results use the broker's own names. Limits and special values are translated to the behaviour of
+the broker whose name was used (docs/decisions/0011-a-value-means-what-its-name-means.md).
 """
 
 from penstock.setting_names.features import QUORUM_DELIVERY_LIMIT, Features, check_flags, read_features, read_priority

@@ -1,4 +1,4 @@
-"""Names in texts for people: what cannot be printed is written as an escape.
+"""Escaping of text for people: unprintable characters are written as escapes.
 
 Clients choose names. A line feed in one could forge a line of the log; an escape sequence could rewrite a terminal.
 """
@@ -9,9 +9,9 @@ import json
 
 
 def printable(text: str) -> str:
-    """Return a text on one line without control characters, bidirectional marks and half characters.
+    """Return a text on one line without control characters, bidirectional marks and lone surrogates.
 
-    Those are written as in Python's literals: a line feed as \\n, an escape as \\x1b. Printable letters of any script
+    Those are written as in Python's literals: a line feed as \n, an escape as \x1b. Printable letters of any script
     stay as they are.
     """
     if text.isprintable():
@@ -20,7 +20,7 @@ def printable(text: str) -> str:
 
 
 def printable_json(text: str) -> str:
-    """Return a JSON text with the same value in which everything can be printed, but for line feeds around values.
+    """Return a JSON text with the same value and no unprintable characters, except line feeds around values.
 
     `json.dumps` leaves DEL, C1 control characters and bidirectional marks in strings as they are.
     """

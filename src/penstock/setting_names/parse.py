@@ -1,4 +1,4 @@
-"""The arguments of a declaration, and the settings of a pattern, read under our words."""
+"""Parsing of declaration arguments and pattern settings into the broker's own setting names."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ CONSUMERS: Final = (
     "slow-consumer-period",
     "slow-consumer-policy",
 )
-"""What a consumer may ask for itself."""
+"""Settings that a consumer may set for itself."""
 NEARLY: Final = 0.8
-"""How alike a name must be to one of ours to be taken for a misspelling of it (difflib); others are not ours."""
+"""Similarity (difflib) from which an unknown name counts as a misspelling of a known one."""
 MILLISECONDS_MAX: Final = 4_294_967_295
-"""The longest that RabbitMQ lets a message or a queue live: 49 days."""
+"""Longest time to live of a message or a queue in RabbitMQ: 49 days."""
 RABBITMQS_TIMES: Final = ("x-message-ttl", "x-expires")
 RABBITMQS_NUMBERS: Final = (*RABBITMQS_TIMES, "x-max-length", "x-max-length-bytes")
 """Arguments that RabbitMQ takes as integers only."""
@@ -30,44 +30,44 @@ PATTERN_MAX: Final = 255
 
 
 def read_arguments(queue: str, arguments: dict[str, object]) -> dict[str, SettingValue]:
-    """Return the arguments of a queue.declare that mean something to us under our words.
+    """Read the arguments of a queue.declare that are settings, by the broker's own names.
 
-    Raises PreconditionFailed (406) for a value that cannot be meant, a contradiction between two names of one setting
-    or a misspelt flow-control argument, and NotImplementedHere (540) for what must not be ignored; nothing is created.
+    Raises PreconditionFailed (406) for an invalid value, a contradiction between two names of one setting or a misspelt
+    flow-control argument, and NotImplementedHere (540) for one that must not be ignored. Nothing is created.
     """
-    thing = f"queue '{queue}'"
+    subject = f"queue '{queue}'"
     words: dict[str, SettingValue] = {}
     for name, value in arguments.items():
         ours = name if name in OURS else ALIASES.get(name)
         if ours is None:
-            _check_unknown(thing, name, value)
+            _check_unknown(subject, name, value)
         else:
-            _check_number(thing, name, value)
-            _add(words, thing, ours, read_value(thing, name, SCOPES["queue"][ours], value))
+            _check_number(subject, name, value)
+            _add(words, subject, ours, read_value(subject, name, SCOPES["queue"][ours], value))
     return words
 
 
 def read_consume_arguments(tag: str, arguments: dict[str, object]) -> dict[str, SettingValue]:
-    """Return the arguments of a basic.consume that mean something to us under our words.
+    """Read the arguments of a basic.consume that are settings, by the broker's own names.
 
-    Raises PreconditionFailed (406) for a value that cannot be meant, and for a name that is nearly one of ours.
+    Raises PreconditionFailed (406) for an invalid value, and for a name that is nearly a known one.
     """
-    thing = f"consumer '{tag}'"
+    subject = f"consumer '{tag}'"
     words: dict[str, SettingValue] = {}
     for name, value in arguments.items():
         ours = name if name in CONSUMERS else ALIASES.get(name, "")
         if ours in CONSUMERS:
-            _add(words, thing, ours, read_value(thing, name, SCOPES["queue"][ours], value))
+            _add(words, subject, ours, read_value(subject, name, SCOPES["queue"][ours], value))
             continue
         known = [*CONSUMERS, *[alias for alias, word in ALIASES.items() if word in CONSUMERS]]
         near = difflib.get_close_matches(name, known, n=1, cutoff=NEARLY)
         if near:
-            raise PreconditionFailed(f"{thing}: unknown argument {name}={shown(value)}; did you mean {near[0]}?")
+            raise PreconditionFailed(f"{subject}: unknown argument {name}={shown(value)}; did you mean {near[0]}?")
     return words
 
 
 def check_scope(scope: str) -> None:
-    """Raises PreconditionFailed (406) for a scope that there is not."""
+    """Raise PreconditionFailed (406) for an unknown scope."""
     if scope not in SCOPES:
         near = difflib.get_close_matches(scope, SCOPES, n=1)
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(SCOPES)}"
@@ -75,9 +75,9 @@ def check_scope(scope: str) -> None:
 
 
 def read_pattern(scope: str, pattern: str) -> str:
-    """Return a pattern as it is kept: for the broker, of which there is one, it is empty.
+    """Return a pattern in its stored form; empty for the scope of the broker, which has only one member.
 
-    Raises PreconditionFailed (406) for one that cannot be meant.
+    Raises PreconditionFailed (406) for an invalid pattern.
     """
     check_scope(scope)
     if scope == "broker":
@@ -99,23 +99,23 @@ def read_pattern(scope: str, pattern: str) -> str:
 
 
 def read_settings(scope: str, pattern: str, settings: dict[str, object]) -> dict[str, SettingValue]:
-    """Return the settings given for a pattern of a scope under our words.
+    """Read the settings of a pattern of a scope, by the broker's own names.
 
-    Raises PreconditionFailed (406) for an unknown setting, one of another scope, a value that cannot be meant, or two
-    names of one setting with different values.
+    Raises PreconditionFailed (406) for an unknown setting, one of another scope, an invalid value, or two names of one
+    setting with different values.
     """
     check_scope(scope)
-    thing = f"{scope} '{pattern}'" if pattern else scope
+    subject = f"{scope} '{pattern}'" if pattern else scope
     known = SCOPES[scope]
     words: dict[str, SettingValue] = {}
     for name, value in settings.items():
         ours = setting_named(scope, name)
-        _add(words, thing, ours, read_value(thing, name, known[ours], value))
+        _add(words, subject, ours, read_value(subject, name, known[ours], value))
     return words
 
 
 def setting_named(scope: str, name: str) -> str:
-    """Return our word for a setting of a scope by any of its names. Raises PreconditionFailed (406)."""
+    """Return the broker's own name for a setting of a scope by any of its names. Raises PreconditionFailed (406)."""
     known, scoped = SCOPES[scope], SCOPED_ALIASES.get(scope, {})
     ours = name if name in known else scoped.get(name) or ALIASES.get(name, "")
     if ours in known:
@@ -129,24 +129,24 @@ def setting_named(scope: str, name: str) -> str:
     raise PreconditionFailed(f"unknown setting {shown(name)} for scope {scope}; {hint}")
 
 
-def _check_number(thing: str, name: str, value: object) -> None:
+def _check_number(subject: str, name: str, value: object) -> None:
     if name in RABBITMQS_NUMBERS and isinstance(value, str):
-        raise PreconditionFailed(f"{thing}: {name}='{shown(value)}' is not a whole number but text")
+        raise PreconditionFailed(f"{subject}: {name}='{shown(value)}' is not a whole number but text")
     if name in RABBITMQS_TIMES and isinstance(value, int) and value > MILLISECONDS_MAX:
-        raise PreconditionFailed(f"{thing}: {name}={value} is too large; the most is {MILLISECONDS_MAX} (ms)")
+        raise PreconditionFailed(f"{subject}: {name}={value} is too large; the most is {MILLISECONDS_MAX} (ms)")
 
 
-def _add(words: dict[str, SettingValue], thing: str, ours: str, word: SettingValue) -> None:
+def _add(words: dict[str, SettingValue], subject: str, ours: str, word: SettingValue) -> None:
     earlier = words.get(ours)
     if earlier is not None and earlier.value() != word.value():
-        raise PreconditionFailed(f"{thing}: {word.describe()} contradicts {earlier.describe()}; both set {ours}")
+        raise PreconditionFailed(f"{subject}: {word.describe()} contradicts {earlier.describe()}; both set {ours}")
     words[ours] = word
 
 
-def _check_unknown(thing: str, name: str, value: object) -> None:
+def _check_unknown(subject: str, name: str, value: object) -> None:
     if name in WITHOUT_EFFECT or name in FEATURES:
         return
     if name.removeprefix("x-").startswith(FLOW_PREFIXES) or name.startswith((*FLOW_PREFIXES, "x-max")):
         near = difflib.get_close_matches(name, [*OURS, *ALIASES], n=1)
         hint = f"; did you mean {near[0]}?" if near else f"; known are {', '.join(OURS)}"
-        raise PreconditionFailed(f"{thing}: unknown argument {name}={shown(value)}{hint}")
+        raise PreconditionFailed(f"{subject}: unknown argument {name}={shown(value)}{hint}")

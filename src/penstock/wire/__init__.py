@@ -1,1 +1,1 @@
-"""What the bytes say: pure codecs of the wire protocols, which know no broker, no socket and no clock."""
+"""Codecs of the wire protocols. Pure: no broker, no socket, no clock."""

@@ -97,11 +97,11 @@ class Consumer:
         self.state = GONE
 
     def has_byte_limit(self) -> bool:
-        """Tell whether bytes matter to what it may get: its own window, or its channel's."""
+        """Return whether bytes matter to what it may get: its own window, or its channel's."""
         return not self.no_ack and (self.credit.window_bytes >= 0 or self.shared.window_bytes >= 0)
 
     def accepts(self, messages: i64, bytes: i64, charge: i64) -> bool:
-        """Tell whether it may get one more message of this charge besides these, as far as bytes matter."""
+        """Return whether it may get one more message of this charge besides these, as far as bytes matter."""
         return self.credit.admits(messages, bytes, charge) and self.shared.admits(messages, bytes, charge)
 
     def settled_count(self) -> i64:
@@ -135,7 +135,7 @@ class Consumer:
         return found
 
     def next_fits(self) -> bool:
-        """Tell whether the next message of its queue fits into the windows in bytes."""
+        """Return whether the next message of its queue fits into the windows in bytes."""
         oldest = self.queue.ready_queue.next()
         return oldest is None or self.accepts(0, 0, oldest.charge)
 

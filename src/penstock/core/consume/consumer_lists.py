@@ -105,7 +105,7 @@ class WaitList(ConsumerList):
         """The broker knows that some of it may go on."""
 
     def is_open(self) -> bool:
-        """Tell whether what they wait for is there."""
+        """Return whether what they wait for is there."""
         raise NotImplementedError
 
     def schedule_wake(self) -> None:

@@ -35,7 +35,7 @@ class Dispatcher:
         self._effects: list[Effect] = []
 
     def schedule_delivery(self, queue: Queue) -> None:
-        """Note that a queue may have something to deliver."""
+        """Record that a queue may have something to deliver."""
         if not queue.scheduled and (queue.consumers or queue.cursors or queue.queue_expiry is not None):
             queue.scheduled = True
             self._dirty.append(queue)
@@ -70,7 +70,7 @@ class Dispatcher:
         return batch
 
     def has_dirty(self) -> bool:
-        """Tell whether there are queues that may have something to deliver, or consumers that may go on."""
+        """Return whether there are queues that may have something to deliver, or consumers that may go on."""
         return len(self._dirty) > 0 or len(self.waiting) > 0
 
     def _wake_waiting(self) -> bool:

@@ -159,7 +159,7 @@ def take_consumers(queue: Queue) -> dict[Consumer, None]:
 
 
 def has_exclusive(queue: Queue) -> bool:
-    """Tell whether a queue has a consumer that has it for itself."""
+    """Return whether a queue has a consumer that has it for itself."""
     return queue.rotation is not None and queue.rotation.exclusive
 
 
@@ -230,7 +230,7 @@ def waits_behind(consumer: Consumer) -> str:
 
 
 def _stands_behind(consumer: Consumer) -> bool:
-    """Tell whether others have waited for room that it would take."""
+    """Return whether others have waited for room that it would take."""
     session = consumer.session
     return session.outlet.size > 0 or (session.line.size > 0 and consumer.shared is session.credit)
 

@@ -70,11 +70,11 @@ class Session:
         """Index of the first batch that is still in use; those before it are done with."""
 
     def receiving(self) -> bool:
-        """Tell whether deliveries may be sent to this session now."""
+        """Return whether deliveries may be sent to this session now."""
         return self.delivering
 
     def stopped(self) -> bool:
-        """Tell whether its peer wants no deliveries for now; `receiving` is false then."""
+        """Return whether its peer wants no deliveries for now; `receiving` is false then."""
         return not self.delivering
 
     def why_not_receiving(self) -> str:
@@ -236,7 +236,7 @@ class Session:
         return found
 
     def has_unsettled(self) -> bool:
-        """Tell whether there is any delivery that is not settled."""
+        """Return whether there is any delivery that is not settled."""
         return self._front < len(self._batches)
 
     def unsettled(self) -> int:

@@ -44,7 +44,7 @@ class AddressDepth(GateOwner):
         return self.thresholds.capacity.covers(self.messages + messages, self.bytes + bytes)
 
     def can_ever_admit(self, charge: i64) -> bool:
-        """Tell whether a message would have room if everything else were gone."""
+        """Return whether a message would have room if everything else were gone."""
         return self.thresholds.capacity.covers(1, charge)
 
     def update_gate(self, now: float) -> None:

@@ -310,7 +310,7 @@ class Disk:
             self.fault.update_gate(now)
 
     def is_failing(self) -> bool:
-        """Tell whether the store cannot be written."""
+        """Return whether the store cannot be written."""
         return not self.fault.gate.open
 
     def gates(self) -> list[Gate]:
@@ -323,7 +323,7 @@ class Disk:
         return found + [stock.quota.gate for stock in self.vhosts.values() if stock.quota is not None]
 
     def is_short(self) -> bool:
-        """Tell whether there is too little of the disk: a quota or the free room is used up."""
+        """Return whether there is too little of the disk: a quota or the free room is used up."""
         for gate in self.gates():
             if not gate.open and gate is not self.fault.gate:
                 return True

@@ -42,12 +42,12 @@ class OperatorGate(GateOwner):
             self.turns.schedule(self.gate)
 
     def lasts(self) -> bool:
-        """Tell whether it is closed again after a restart: whoever closes a gate by hand opens it by hand.
+        """Return whether it is closed again after a restart: whoever closes a gate by hand opens it by hand.
 
         A connection does not outlive the broker, and its number is another's then.
         """
         return self.scope != CONNECTION
 
     def idle(self) -> bool:
-        """Tell whether it may be taken off the roads: it is open, and nobody waits at it."""
+        """Return whether it may be taken off the roads: it is open, and nobody waits at it."""
         return self.gate.open and not self.gate.waiters

@@ -85,5 +85,5 @@ def _bucket(before: TokenBucket | None, rate: float | None, burst: float) -> Tok
 
 
 def rated(limits: Limits) -> bool:
-    """Tell whether any rate is limited."""
+    """Return whether any rate is limited."""
     return limits.rate_messages is not None or limits.rate_bytes is not None

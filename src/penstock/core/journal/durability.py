@@ -1,8 +1,7 @@
-"""What of that which is declared outlives the broker, and that the journal is told of it.
+"""Durable declarations, and their records in the journal.
 
-Durable exchanges, but for those that are always there; durable queues that belong to no connection; and bindings whose
-both ends are there again after a restart, which is RabbitMQ's rule (rabbit_binding: a route is durable where source and
-destination are).
+Durable are: exchanges declared durable, except the predeclared ones; durable queues that are not exclusive; and
+bindings whose source and destination are both durable. The last is RabbitMQ's rule (rabbit_binding).
 """
 
 from __future__ import annotations
@@ -16,33 +15,33 @@ from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
 
 NUMBERS_AT_ONCE: Final = 1000
-"""Numbers of queues that are set aside at once: not every declaration has to say which one is next."""
+"""Queue numbers reserved at once, so that not every declaration has to record the next one."""
 
 
-def is_durable(thing: Queue | Exchange | Binding) -> bool:
-    """Tell whether something is kept, where the broker keeps anything."""
-    if isinstance(thing, Queue):
-        return thing.durable and thing.owner is None
-    if isinstance(thing, Exchange):
-        return thing.durable and not thing.predeclared
-    if not thing.source.durable:
+def is_durable(subject: Queue | Exchange | Binding) -> bool:
+    """Return whether an object is durable, if the broker has a store."""
+    if isinstance(subject, Queue):
+        return subject.durable and subject.owner is None
+    if isinstance(subject, Exchange):
+        return subject.durable and not subject.predeclared
+    if not subject.source.durable:
         return False
-    if thing.exchange is not None:
-        return thing.exchange.durable
-    return thing.queue is not None and is_durable(thing.queue)
+    if subject.exchange is not None:
+        return subject.exchange.durable
+    return subject.queue is not None and is_durable(subject.queue)
 
 
-def persist(journal: Journal | None, thing: Queue | Exchange | Binding) -> None:
-    """Have the journal keep what was made, if it lasts; a queue gets its number."""
-    if journal is None or not is_durable(thing):
+def persist(journal: Journal | None, subject: Queue | Exchange | Binding) -> None:
+    """Record a created object in the journal, if it is durable; a queue gets its number."""
+    if journal is None or not is_durable(subject):
         return
-    if isinstance(thing, Queue):
-        thing.set_storage(QueueStorage(journal, thing, take_number(journal)))
-    journal.change(thing)
+    if isinstance(subject, Queue):
+        subject.set_storage(QueueStorage(journal, subject, take_number(journal)))
+    journal.change(subject)
 
 
 def check_writable(journal: Journal | None, durable: bool) -> None:
-    """Let somebody make something, durable or not. Raises ResourceError (506) as `Journal.check_writable` does."""
+    """Check that an object may be created. Raises ResourceError (506) as `Journal.check_writable` does."""
     if journal is not None and durable:
         journal.check_writable()
 
@@ -55,17 +54,17 @@ def take_number(journal: Journal) -> int:
     return number
 
 
-def unpersist(journal: Journal | None, thing: Queue | Exchange | Binding) -> None:
-    """Have the journal forget what is no more, if it was kept."""
-    if journal is not None and is_durable(thing):
-        journal.forget(thing)
+def unpersist(journal: Journal | None, subject: Queue | Exchange | Binding) -> None:
+    """Record the deletion of a durable object in the journal."""
+    if journal is not None and is_durable(subject):
+        journal.forget(subject)
 
 
 def number_of(queue: Queue) -> int:
-    """Return the number of a queue in the store; 0 where it is not kept."""
+    """Return the number of a queue in the store; 0 if it is not durable."""
     return 0 if queue.storage is None else int(queue.storage.number)
 
 
 def numbers_end(number: int) -> int:
-    """Return the first number that is not set aside when this one is the next."""
+    """Return the first unreserved number after this one."""
     return ((number - 1) // NUMBERS_AT_ONCE + 1) * NUMBERS_AT_ONCE + 1

@@ -1,4 +1,4 @@
-"""What is written together: a group of the journal, and what it consists of."""
+"""A journal group: the messages, settlements and metadata changes that are written together."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ if TYPE_CHECKING:
 @trait
 @mypyc_attr(allow_interpreted_subclasses=True)
 class DurabilityListener:
-    """Somebody who has been promised something that is true once a group is on the disk."""
+    """A listener for the durability of a group."""
 
     def on_durable(self, group: JournalGroup) -> None:
-        """The group is on the disk."""
+        """Handle that the group is on disk."""
         raise NotImplementedError
 
 
 class DurableChanges:
-    """Counts what nobody is told of before it is on the disk: who compares finds out whether there was any."""
+    """Counters of durable operations; a difference between two readings means that a reply must wait for the disk."""
 
     __slots__ = ("durable_ops", "durable_declarations")
 
     def __init__(self) -> None:
         self.durable_ops: i64 = 0
-        """Everything: a commit that had a part in it waits."""
+        """All operations: a commit that contains one waits."""
         self.durable_declarations: i64 = 0
         """Declarations, deletions and purges: their -ok waits."""
 
 
 class SettlementRecord:
-    """What has become of messages in rows, as the store has it; it goes when the rows that it is about are gone."""
+    """A stored record of settlements in rows; deleted when those rows are deleted."""
 
     __slots__ = ("number", "rows")
 
     def __init__(self, number: i64) -> None:
         self.number: i64 = number
         self.rows: i64 = 0
-        """About how many rows that are there still."""
+        """Approximate number of those rows left."""
 
 
 class QueueStorage:
-    """What a queue is in the store."""
+    """A queue in the store."""
 
     __slots__ = (
         "journal",
@@ -70,34 +70,34 @@ class QueueStorage:
         self.journal = journal
         self.queue = queue
         self.number: i64 = number
-        """Its own, never reused: another queue of the same name has another."""
+        """Number of the queue, never reused, not even for a queue of the same name."""
         self.vhost_usage = journal.disk.vhost_usage(queue.vhost)
-        """What is stored for its virtual host."""
+        """Storage use of its virtual host."""
         self.delivered: i64 = 0
-        """The highest sequence that was with a consumer."""
+        """Highest delivered sequence."""
         self.announcing: i64 = 0
         self.redelivery_mark: i64 = 0
-        """Up to which sequence the store says so: in what is being written, and on the disk (see storing.py)."""
+        """The redelivery mark in the store, or in the group being written (see redelivery_mark.py)."""
         self.lookahead: i64 = 0
-        """How much further than the truth it says so, for consumption to go on meanwhile."""
+        """Distance of the mark ahead of the deliveries, so that consumption need not wait."""
         self.waited: i64 = 0
-        """The number of the last group for which a delivery had to wait."""
+        """Number of the last group for which a delivery had to wait."""
         self.waits: i64 = 0
-        """How many deliveries in a row had to."""
+        """Consecutive deliveries that had to wait."""
         self.progress_marked: JournalGroup | None = None
-        """The last group that says how far it has come."""
+        """The last group with its progress."""
         self.lasting: bool = True
-        """Whether the queue outlives the broker: else only its pages are there, for as long as it is."""
+        """True if the queue is durable; otherwise only its pages are stored, until a restart."""
         self.rows: i64 = 0
-        """Its persistent messages in rows, less those that were settled; what is in the open group does not count."""
+        """Its unsettled persistent messages in rows, without the open group."""
 
     def has_stored(self) -> i64:
-        """Return how many of its messages are in the store when all that is settled now is written, and no more."""
+        """Return the number of its messages in the store once everything settled now is written."""
         pages = self.queue.pager
         return self.rows if pages is None else self.rows + pages.lasting
 
     def take_in(self, messages: list[StoredMessage]) -> i64:
-        """A page has come into memory as a row; returns how many of its messages are persistent."""
+        """Take a loaded page as a row; returns the number of its persistent messages."""
         lasting: i64 = 0
         for message in messages:
             if message.redeliveries == 0 and message.sequence <= self.delivered:
@@ -108,7 +108,7 @@ class QueueStorage:
         return lasting
 
     def add(self, message: StoredMessage) -> None:
-        """A message that the store must keep has come in."""
+        """Add a new message to the open group."""
         self.journal.add(self, message)
         stock = self.vhost_usage
         stock.bytes_in += message.charge
@@ -116,7 +116,7 @@ class QueueStorage:
             stock.disk.judge(message.arrived)
 
     def forget(self, messages: list[Message | None], now: float) -> None:
-        """Messages have left the queue for good."""
+        """Remove messages that have left the queue for good."""
         journal = self.journal
         gone: i64 = 0
         for message in messages:
@@ -127,9 +127,9 @@ class QueueStorage:
             self.vhost_usage.take(gone, now)
 
     def announce(self) -> i64:
-        """Return what the store is to say now of how far consumers have come."""
+        """Return the redelivery mark to store now."""
         if self.delivered + self.lookahead == self.announcing:
-            self.lookahead = 0  # Nobody has got anything since.
+            self.lookahead = 0  # No delivery since.
         self.announcing = self.delivered + self.lookahead
         if self.redelivery_mark > self.announcing:
             self.redelivery_mark = self.announcing
@@ -137,34 +137,34 @@ class QueueStorage:
 
 
 class MessageRun:
-    """Messages of one queue that came one after the other."""
+    """Consecutive messages of one queue."""
 
     __slots__ = ("kept", "start", "messages", "lasting")
 
     def __init__(self, kept: QueueStorage, start: i64) -> None:
         self.kept = kept
         self.start: i64 = start
-        """The place of the first one."""
+        """Index of the first one."""
         self.messages: list[StoredMessage] = []
-        """Those that are written; filled when the group is sealed."""
+        """Messages that are written; filled when the group is sealed."""
         self.lasting: i64 = 0
-        """How many of them are persistent; the others are there because they were paged."""
+        """Number of persistent messages; the others were paged."""
 
 
 class SettledRange:
-    """Messages of a row that the store has, one after the other, that were settled."""
+    """Consecutive messages of a stored row that were settled."""
 
     __slots__ = ("row", "index", "count")
 
     def __init__(self, row: i64, place: i64) -> None:
         self.row: i64 = row
         self.index: i64 = place
-        """Of the first one."""
+        """Index of the first one."""
         self.count: i64 = 1
 
 
 class MetadataChange:
-    """Something that was declared, or has changed, or is no more."""
+    """A declaration, a change or a deletion."""
 
     __slots__ = ("subject", "gone")
 
@@ -174,7 +174,7 @@ class MetadataChange:
 
 
 class JournalGroup:
-    """What is written together; then, while any of its messages is left, the row that holds them."""
+    """The unit of a store transaction; after that, the row of its messages while any is left."""
 
     __slots__ = (
         "number",
@@ -203,53 +203,53 @@ class JournalGroup:
 
     def __init__(self, number: i64) -> None:
         self.number: i64 = number
-        """Of the row and of the note that come of it."""
+        """Number of its row and of its settlement record."""
         self.messages: list[StoredMessage | None] = []
-        """By place; None where it is settled."""
+        """By index; None for settled ones."""
         self.runs: list[MessageRun] = []
         self.live: i64 = 0
-        """Messages that are not settled."""
+        """Number of unsettled messages."""
         self.bytes: i64 = 0
-        """Their charges."""
+        """Charges of the unsettled messages."""
         self.size: i64 = 0
-        """Charges of all that is in it, once it is sealed."""
+        """Charges of all its messages when it was sealed."""
         self.pages: list[PageWrite] = []
-        """Messages that are on the disk only: each page becomes a row of its own."""
+        """Paged messages: each page becomes a row of its own."""
         self.paged: i64 = 0
-        """Their charges."""
+        """Charges of the paged messages."""
         self.pages_gone: list[tuple[int, int, int]] = []
-        """Pages that were purged: the number of a queue, and first and last sequence."""
+        """Purged pages: number of the queue, first and last sequence."""
         self.settled: list[SettledRange] = []
-        """Messages of other groups."""
+        """Settled messages of other groups."""
         self.returned: set[int] = set()
-        """Messages of other groups that came back from a consumer, as number << PLACE_BITS | place."""
+        """Requeued messages of other groups, as number << INDEX_BITS | index."""
         self.dead: list[JournalGroup] = []
-        """Rows of which nothing is left."""
+        """Rows without messages."""
         self.progressed: list[QueueStorage] = []
-        """Queues that have come further, or have lost messages."""
+        """Queues with changed progress, or with lost messages."""
         self.stored: list[int] = []
-        """How many messages each of these has in the store with this group; filled when it is sealed."""
+        """Number of stored messages of each of these with this group; filled when it is sealed."""
         self.changes: list[MetadataChange] = []
         self.listeners: list[DurabilityListener] = []
         self.urgent: bool = False
-        """Whether it should be written at once: somebody waits, or will not be asked again."""
+        """True if it should be written at once: a client waits, or this is the last chance."""
         self.sealed: bool = False
-        """Whether what is in it is settled; what leaves from now on leaves with a later one."""
+        """True once its content is fixed; later removals belong to a later group."""
         self.written: bool = False
         self.settlement_records: list[SettlementRecord] = []
-        """What the store has notes about it in."""
+        """Stored settlement records about it."""
         self.stale: list[int] = []
-        """Numbers of notes that are about no row any more."""
+        """Numbers of settlement records whose rows are all deleted."""
         self.compact_at: i64 = 0
-        """The number of the group with which what is left of it moves, if it is sparse; 0: it is not."""
+        """Number of the group with which its remaining messages move, if it is sparse; otherwise 0."""
 
     def pending_records(self) -> i64:
-        """Return how many settlements, returns and changes are in it, and places of messages that have left."""
+        """Return the number of settlements, requeues, changes and indexes of removed messages."""
         places: i64 = len(self.messages)
         return places - self.live + len(self.settled) + len(self.returned) + len(self.changes)
 
     def compact(self) -> None:
-        """Give its messages, while more may come, the places of those that have left."""
+        """Reuse the indexes of removed messages, while the group is open."""
         messages, runs = self.messages, self.runs
         self.messages = []
         self.runs = []
@@ -265,7 +265,7 @@ class JournalGroup:
                 runs[at].start = start
 
     def record_settled(self, row: i64, place: i64) -> None:
-        """A message of another group was settled; those that come in their order take no more room than one."""
+        """Record a settled message of another group; consecutive ones share a range."""
         settled = self.settled
         if settled:
             last = settled[len(settled) - 1]
@@ -275,11 +275,11 @@ class JournalGroup:
         settled.append(SettledRange(row, place))
 
     def has_row(self) -> bool:
-        """Tell whether a sealed group has messages to be written."""
+        """Return whether a sealed group has messages to be written."""
         return self.size > 0
 
     def is_empty(self) -> bool:
-        """Tell whether there is nothing to write and nobody waits."""
+        """Return whether there is nothing to write and no listener."""
         if self.messages or self.settled or self.returned or self.dead:
             return False
         if self.pages or self.pages_gone:
@@ -287,7 +287,7 @@ class JournalGroup:
         return not (self.progressed or self.changes or self.listeners or self.stale)
 
     def seal(self) -> None:
-        """Nothing more comes in: fill the runs, give the messages their places for good, count what queues have."""
+        """Fix the content: fill the runs, assign final indexes, count the messages of queues."""
         self.settle_places()
         for run in self.runs:
             run.kept.rows += run.lasting
@@ -298,7 +298,7 @@ class JournalGroup:
             self.stored.append(int(kept.has_stored()))
 
     def settle_places(self) -> None:
-        """Fill the runs, give the messages their places for good."""
+        """Fill the runs and assign final indexes."""
         kept: list[StoredMessage | None] = []
         runs = self.runs
         for at in range(len(runs)):
@@ -320,7 +320,7 @@ class JournalGroup:
         self.sealed = True
 
     def on_written(self) -> None:
-        """It is on the disk: only what is needed for what is left in it stays."""
+        """Handle that the group is on disk: free everything that its remaining messages do not need."""
         self.written = True
         for kept in self.progressed:
             kept.redelivery_mark = kept.announcing
@@ -345,6 +345,6 @@ class JournalGroup:
             self.empty()
 
     def empty(self) -> None:
-        """Nothing of it is left."""
+        """Clear the group when no message is left."""
         self.messages = []
         self.runs = []

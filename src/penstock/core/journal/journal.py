@@ -1,18 +1,16 @@
-"""What must outlive the broker: gathered in groups here, written by others.
+"""The journal: durable operations, gathered in groups that the store writes (group commit).
 
-Theory of operation. What happens to durable things goes into the *open* group: messages that came, messages of earlier
-groups that were settled or came back, queues that have come further, things that were declared. A group is closed when
-the store has written the one before it, or when it is large; `take` gives the closed ones away to be written, all of
-each in one transaction, and `written` says that they are on the disk. Until then everybody who was promised something
-waits: a producer's confirmations, a client's declare-ok.
+Theory of operation. The *open* group takes all durable operations: new messages, settlements and requeues of messages
+in earlier groups, progress of queues, metadata changes. A group is closed when the store has written the one before it,
+or when it is large. `take` returns closed groups to be written in one transaction, and `written` reports that they are
+on disk. Replies that promise durability wait until then: publisher confirms, declare-ok.
 
-A message knows its group and its place in it. Settled while its group is open it is simply left out: it is never
-written. Afterwards, its group being *sealed*, that counts how many are left; when none is, the row goes. A group
-of which little is left for long is *sparse*: what is left moves into the open group, as if it had come just now, so
-that nothing keeps a row of a megabyte for one message.
+A message knows its group and its index in it. A message settled while its group is open is never written. In a *sealed*
+group settlements reduce the number of messages left; a row without messages is deleted. A group with few messages left
+for long is *sparse*: they move into the open group, so that a single message does not retain a row of a megabyte.
 
-Nothing is ever in two groups that are not written together, so what belongs together (a transaction's parts, a letter
-that leaves one queue for another) is never half there: groups are closed between the broker's steps only.
+Related operations are always in groups that are written together: the parts of a transaction, or the move of a dead
+letter between two queues. Groups are closed only between the broker's steps.
 """
 
 from __future__ import annotations
@@ -39,32 +37,31 @@ if TYPE_CHECKING:
     from penstock.core.queue.page_io import PageRead
 
 GROUP_BYTES: Final = 1024 * 1024
-"""Bytes (charges) at which a group is closed and the next one opened: a row of the store is about as large."""
+"""Bytes (charges) at which a group is closed: about the size of a row in the store."""
 TAKEN_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of groups that are written in one transaction, unless a single one is larger."""
+"""Bytes of groups in one store transaction, unless a single one is larger."""
 PLACE_BITS: Final = 24
-"""A place in a group has no more bits than these."""
+"""Bits of an index in a group."""
 GROUP_MESSAGES: Final = 1 << (PLACE_BITS - 1)
-"""Messages at which a group is closed; charges alone keep it far below."""
+"""Messages at which a group is closed; charges close it far earlier."""
 SPARSE_SHARE: Final = 4
-"""A group of which less than this part (a quarter) is left in bytes is sparse."""
+"""A group with less than this part (a quarter) of its bytes left is sparse."""
 SETTLEMENT_RECORDS_MAX: Final = 64
-"""A row about which there are more notes than this is written anew as well."""
+"""Settlement records about a row above which it is rewritten."""
 GATHERED_MANY: Final = 65_536
-"""Settlements, returns, changes and places of messages that have left, in one group, from which on it is looked which
-of them still mean anything."""
+"""Settlements, requeues, changes and removed messages in one group from which on obsolete ones are dropped."""
 CHANGES_A_GROUP: Final = 500
-"""Changes of what is declared, set or blocked that are encoded for one transaction, about: a few milliseconds."""
+"""Metadata changes encoded for one transaction, approximately: a few milliseconds."""
 CHANGES_MAX: Final = 10_000
-"""Changes that may wait while the store cannot be written; whoever would declare more is refused."""
+"""Changes that may wait while the store cannot be written; further declarations are refused."""
 PATIENCE: Final = 64
-"""Groups that a sparse one is left alone for: what is being consumed in order is gone by then."""
+"""Groups after which a sparse one is moved: one consumed in order is empty by then."""
 MOVED_BYTES: Final = 256 * 1024
-"""Most that moves out of sparse groups for one transaction."""
+"""Bytes moved out of sparse groups for one transaction at most."""
 
 
 class Journal:
-    """The groups of one broker."""
+    """The journal groups of one broker."""
 
     def __init__(self, promises: DurableChanges, disk: Disk) -> None:
         self.open = JournalGroup(1)
@@ -72,42 +69,42 @@ class Journal:
         disk.journal = self
         self.durable_changes = promises
         self.recovering: bool = False
-        """What happens now comes from the store: it is there already."""
+        """True during recovery: operations come from the store and are not recorded."""
         self.next_queue: i64 = 1
-        """The number of the next queue that is kept; never reused."""
+        """Number of the next stored queue; never reused."""
         self.rows: dict[int, JournalGroup] = {}
-        """Sealed groups with messages left in them; and those of which nothing is left, until that is being written."""
+        """Sealed groups with messages left, and empty ones until their deletion is being written."""
         self.reads: list[PageRead] = []
-        """Pages that are wanted back."""
+        """Page reads requested."""
         self.since: i64 = 1
-        """Rows with smaller numbers are from before the broker was restarted: what is transient in them is gone."""
+        """First row number since the last start: transient messages of earlier rows are gone."""
         self._last: i64 = 1
-        """The last number that was given to a row or a note."""
+        """Last number given to a row or a settlement record."""
         self.writing: list[JournalGroup] = []
         self._gathered_most: i64 = GATHERED_MANY
         self._closed: deque[JournalGroup] = deque()
         self._sparse: deque[JournalGroup] = deque()
 
     def number_from(self, number: i64) -> None:
-        """Number groups from here on, above all that the store knows; nothing has been gathered yet."""
+        """Start numbering above all numbers in the store; no group may have content yet."""
         self.open.number = number
         self._last = number
         self.since = number
 
     def take_row(self) -> i64:
-        """Return the number of another row."""
+        """Return the number of a new row."""
         self._last += 1
         return self._last
 
     def take_reads(self) -> list[PageRead]:
-        """Take what is wanted from the store."""
+        """Take the requested page reads."""
         reads = self.reads
         if reads:
             self.reads = []
         return reads
 
     def restore(self, group: JournalGroup) -> None:
-        """A row has come back from the store, with what is left of it."""
+        """Restore a row from the store, with its remaining messages."""
         group.sealed = True
         group.written = True
         self.rows[int(group.number)] = group
@@ -116,10 +113,10 @@ class Journal:
         elif group.bytes * SPARSE_SHARE < group.size:
             self._grows_sparse(group)
 
-    # What happens
+    # Operations
 
     def add(self, kept: QueueStorage, message: StoredMessage) -> None:
-        """A message has come into a queue."""
+        """Record a new message of a queue."""
         group = self.open
         message.group = group
         message.index = len(group.messages)
@@ -134,7 +131,7 @@ class Journal:
             self.mark_progress(kept)
 
     def drop(self, kept: QueueStorage, message: StoredMessage) -> None:
-        """A message has left its queue for good."""
+        """Record that a message has left its queue for good."""
         group = message.group
         if group is None:
             return
@@ -156,27 +153,27 @@ class Journal:
             self.delete_row(group)
 
     def on_requeued(self, message: StoredMessage) -> None:
-        """A message has come back from a consumer; how often, it knows itself."""
+        """Record a requeued message; it carries its own redelivery count."""
         group = message.group
         if group is not None and group.sealed:
             self.open.returned.add(int(group.number) << PLACE_BITS | int(message.index))
 
     def mark_progress(self, kept: QueueStorage) -> None:
-        """A queue has come further: its last sequence, the last one that was with a consumer, or how much is left."""
+        """Record a queue's progress: last sequence, last delivered sequence, number of messages left."""
         if kept.progress_marked is not self.open and kept.lasting:
             kept.progress_marked = self.open
             self.open.progressed.append(kept)
 
     def change(self, thing: object) -> None:
-        """Something that lasts was declared, or has changed."""
+        """Record a durable object that was declared or changed."""
         self._change(thing, False)
 
     def forget(self, thing: object) -> None:
-        """It is no more."""
+        """Record the deletion of a durable object."""
         self._change(thing, True)
 
     def check_writable(self) -> None:
-        """Let somebody declare or change something that lasts; what deletes need not ask.
+        """Check that a durable declaration or change is possible; deletions need no check.
 
         Raises ResourceError (506) while the store cannot be written and `CHANGES_MAX` changes wait for it.
         """
@@ -197,18 +194,18 @@ class Journal:
             self.require_flush()
 
     def require_flush(self) -> None:
-        """What has just been done is answered when it is on the disk."""
+        """Require a flush: a client waits for the durability of the last operation."""
         self.open.urgent = True
         self.durable_changes.durable_ops += 1
         self.durable_changes.durable_declarations += 1
 
     def wait(self, awaiting: DurabilityListener) -> None:
-        """Have somebody told when what has happened until now is on the disk."""
+        """Register a listener for the durability of everything until now."""
         self.open.listeners.append(awaiting)
         self.open.urgent = True
 
     def cancel_wait(self, awaiting: DurabilityListener) -> None:
-        """Tell this one nothing: it is no more, and a disk that fails for long must not keep it."""
+        """Remove a closed listener, so that a failing disk does not retain it."""
         for group in [self.open, *self._closed, *self.writing]:
             if group.listeners:
                 group.listeners = [each for each in group.listeners if each is not awaiting]
@@ -222,11 +219,11 @@ class Journal:
     # Writing
 
     def has_urgent(self) -> bool:
-        """Tell whether something should be written at once."""
+        """Return whether a group should be written at once."""
         return self.open.urgent or len(self._closed) > 0
 
     def unwritten(self) -> i64:
-        """Return the bytes (charges) of the messages that are not on the disk yet."""
+        """Return the bytes (charges) of unwritten messages."""
         total = self.open.bytes + self.open.paged
         for group in self._closed:
             total += group.bytes + group.paged
@@ -235,11 +232,11 @@ class Journal:
         return total
 
     def is_idle(self) -> bool:
-        """Tell whether there is nothing to write, now or later."""
+        """Return whether there is nothing to write, now or later."""
         return not self._closed and not self.writing and self.open.is_empty()
 
     def step(self) -> None:
-        """Between two steps of the broker: a group that is large enough is closed."""
+        """Close a large group between two steps of the broker."""
         if (
             self.open.bytes + self.open.paged >= GROUP_BYTES
             or len(self.open.messages) >= GROUP_MESSAGES
@@ -250,12 +247,14 @@ class Journal:
             self._compact()
 
     def _parts_changes(self) -> bool:
-        """Tell whether many changes go into several groups: not while the store cannot be written, for then of what
-        changes again and again only the last state is to wait."""
+        """Return whether many changes are split into several groups.
+
+        Not while the store cannot be written: then only the last state of an object that changes repeatedly waits.
+        """
         return len(self._closed) < CHANGES_MAX // CHANGES_A_GROUP and not self.disk.is_failing()
 
     def _compact(self) -> None:
-        """Forget what means nothing any more: while the store cannot be written the same may happen for ever."""
+        """Drop obsolete operations, which may repeat without end while the store cannot be written."""
         group = self.open
         group.compact()
         group.settled = [each for each in group.settled if self._has_left(int(each.row))]
@@ -268,12 +267,12 @@ class Journal:
         self._gathered_most = max(2 * group.pending_records(), GATHERED_MANY)
 
     def _has_left(self, number: int) -> bool:
-        """Tell whether anything is left of a row; if not, this group says so, or an earlier."""
+        """Return whether a row has messages left; if not, this group or an earlier one records that."""
         row = self.rows.get(number)
         return row is not None and row.live > 0
 
     def take(self) -> list[JournalGroup]:
-        """Take the groups that are to be written next, in one transaction; none while others are being written."""
+        """Take the groups of the next transaction; none while others are being written."""
         if self.writing:
             return []
         self._move_sparse()
@@ -294,7 +293,7 @@ class Journal:
         return self.writing
 
     def written(self) -> None:
-        """What was taken is on the disk: those who wait for it may go on."""
+        """Handle that the taken groups are on disk: notify their listeners."""
         groups = self.writing
         self.writing = []
         for group in groups:
@@ -315,7 +314,7 @@ class Journal:
     # Sparse groups
 
     def noted(self, note: SettlementRecord, number: int) -> None:
-        """The store has, or will have, a note about a row."""
+        """Register a settlement record about a row."""
         group = self.rows[number]
         group.settlement_records.append(note)
         note.rows += 1
@@ -327,7 +326,7 @@ class Journal:
         self._sparse.append(group)
 
     def _move_sparse(self) -> None:
-        """Move what is left in sparse groups whose time has come."""
+        """Move the messages of sparse groups that are due."""
         left: i64 = MOVED_BYTES
         sparse = self._sparse
         while sparse and left > 0:
@@ -340,7 +339,7 @@ class Journal:
             sparse.popleft()
 
     def _move(self, group: JournalGroup) -> None:
-        """Let what is left of a row come anew; the row goes in the same transaction."""
+        """Move the messages of a row into the open group; the row is deleted in the same transaction."""
         runs = group.runs
         for at in range(len(runs)):
             end: i64 = runs[at + 1].start if at + 1 < len(runs) else len(group.messages)
@@ -354,7 +353,7 @@ class Journal:
         self.delete_row(group)
 
     def delete_row(self, group: JournalGroup) -> None:
-        """Nothing is left of a row: it goes, with the next transaction."""
+        """Delete a row without messages with the next transaction."""
         if group.written:
             group.empty()
         self.open.dead.append(group)

@@ -1,14 +1,16 @@
-"""What a queue that is kept in the store has to do besides: say how far its consumers have come, and come back.
+"""The redelivery mark of a durable queue.
 
-Theory of operation. A message that a consumer may have seen must come back as a redelivered one, even where the broker
-was killed before its acknowledgement was written. So a consumer sees a message that is on the disk only when the store
-says that it may have: *announced* are all sequences up to a mark. A delivery beyond the mark waits, in its
-connection's output, for the transaction that moves the mark. The first such announcements are exact; while deliveries
-keep running into the mark it moves *ahead* of them, twice as far each time, so that a consumer of a long backlog
-hardly ever waits. What was announced and not delivered comes back as redelivered after a kill, though it was not: that
-is all that is inexact. A message that is not on the disk yet needs no announcement: it is written with one, or not at
-all. While the store cannot be written nothing waits for it: consumers go on, and what they got meanwhile may come back
-after a kill as if they had not.
+Theory of operation. A message that a consumer may have seen must carry `redelivered` when it is delivered again after a
+crash, even if its acknowledgement was not written. The store keeps one sequence number per queue, the mark: after
+recovery all messages up to it are redelivered. A delivery beyond the mark waits, in its connection's output, for the
+transaction that moves the mark.
+
+The first marks are exact. While deliveries keep reaching the mark, it moves *ahead* of them, twice as far each time, so
+that a consumer of a long backlog hardly ever waits. Messages up to the mark that were not delivered also come back as
+redelivered after a crash: that is the only inexactness.
+
+A message that is not on disk yet is written together with its mark, or not at all. While the store cannot be written,
+deliveries do not wait: after a crash they may come back without `redelivered`.
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ from penstock.core.message import Message, StoredMessage, TrackedMessage
 from penstock.core.queue.queue import Queue
 
 LOOKAHEAD_MAX: Final = 65_536
-"""Sequences that may be announced without having been delivered."""
+"""Largest distance of the mark ahead of the deliveries."""
 AGAIN: Final = 4
 WAITS: Final = 16
 """Deliveries that wait, each within AGAIN groups of the one before, until the mark moves ahead."""
 
 
 def record_delivery(kept: QueueStorage, messages: list[Message | None]) -> bool:
-    """Messages are about to go to a consumer; returns whether it must not see them before the open group is written."""
+    """Record a delivery; returns whether it must wait until the open group is written."""
     delivered = kept.delivered
     on_disk = kept.redelivery_mark
     for message in messages:
@@ -47,19 +49,19 @@ def record_delivery(kept: QueueStorage, messages: list[Message | None]) -> bool:
         _wait_less(kept, len(messages))
         return not journal.disk.is_failing()
     if kept.lookahead > 0 and kept.redelivery_mark - delivered < kept.lookahead // 2:
-        journal.open.urgent = True  # In time, so that nobody waits.
+        journal.open.urgent = True  # In time for deliveries that wait.
     return False
 
 
 def _comes_back(message: Message) -> bool:
-    """Tell whether it is on the disk, or on its way there, and does not go with the broker."""
+    """Return whether a message survives a crash: it is on disk or being written, and durable."""
     if not isinstance(message, StoredMessage) or not message.envelope.persistent:
         return False
     return message.group is not None and message.group.sealed
 
 
 def _wait_less(kept: QueueStorage, messages: i64) -> None:
-    """A delivery of so many messages must wait: where that goes on and on, announce ahead."""
+    """Move the mark further ahead if deliveries of so many messages keep waiting."""
     group = kept.journal.open
     group.urgent = True
     kept.waits = kept.waits + 1 if group.number - kept.waited <= AGAIN else 1
@@ -68,7 +70,7 @@ def _wait_less(kept: QueueStorage, messages: i64) -> None:
 
 
 def reset_lookahead(queues: list[Queue]) -> None:
-    """The broker stops: what was announced ahead of deliveries is taken back."""
+    """Reset the marks to the last delivery when the broker stops."""
     for queue in queues:
         kept = queue.storage
         if kept is not None and kept.redelivery_mark != kept.delivered:
@@ -77,7 +79,7 @@ def reset_lookahead(queues: list[Queue]) -> None:
 
 
 def restore(queue: Queue, messages: list[StoredMessage], now: float) -> None:
-    """Put in what the store has kept, in order, whatever the thresholds say; the gate is judged by it afterwards."""
+    """Restore messages from the store, in order, without regard to thresholds; the gate is updated afterwards."""
     delivered: i64 = 0 if queue.storage is None else queue.storage.delivered
     for message in messages:
         if isinstance(message, TrackedMessage) and message.share is not None:

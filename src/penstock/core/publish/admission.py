@@ -148,7 +148,7 @@ def too_large_error(route: Route, queues: list[Queue], charge: i64, now: float) 
 
 
 def must_wait(queue: Queue, charge: i64) -> bool:
-    """Tell whether a queue's policy would have a message wait for room, be it that there can never be any."""
+    """Return whether a queue's policy would have a message wait for room, be it that there can never be any."""
     return not queue.deleted and not queue.fits(charge) and queue.overflow.verdict(queue, charge) == HOLD
 
 

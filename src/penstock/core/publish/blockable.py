@@ -37,7 +37,7 @@ class Blockable(Waiter):
         self._entry: BlockStats | None = None
 
     def blocked(self) -> bool:
-        """Tell whether a gate on its road is closed, or it waits for its turn."""
+        """Return whether a gate on its road is closed, or it waits for its turn."""
         return bool(self.gates)
 
     def mark_blocked(self, gate: Gate) -> None:
@@ -64,7 +64,7 @@ class Blockable(Waiter):
             self.broker.emit_unblocked(self, gate)
 
     def is_stopped_at(self, gate: Gate, patience_s: float) -> bool:
-        """Tell whether it has waited a whole hold deadline (seconds) at a gate. See `BlockStats.is_stopped`.
+        """Return whether it has waited a whole hold deadline (seconds) at a gate. See `BlockStats.is_stopped`.
 
         Rates are left out: their gates close with every message, and hold what comes.
         """

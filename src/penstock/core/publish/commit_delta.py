@@ -34,7 +34,7 @@ class Settlement:
         self.how = how
 
     def frees(self) -> bool:
-        """Tell whether its message leaves the queue at once: one that is put back does not, nor a dead letter."""
+        """Return whether its message leaves the queue at once: one that is put back does not, nor a dead letter."""
         return self.how == ACKNOWLEDGE or (self.how == DISCARD and self.queue.dead_letters is None)
 
 
@@ -84,7 +84,7 @@ class QueueDelta:
             stop.bring(self.messages, self.bytes)
 
     def overflows_to_disk(self) -> bool:
-        """Tell whether the queue sends to the disk what has no room: what it frees in memory is none for that."""
+        """Return whether the queue sends to the disk what has no room: what it frees in memory is none for that."""
         return self.queue.pager is not None and self.queue.overflow.pages
 
     def add_to_sum(self, stop: GateDelta) -> None:
@@ -95,11 +95,11 @@ class QueueDelta:
             self.add_to(stop)
 
     def enters(self) -> bool:
-        """Tell whether anything goes in there."""
+        """Return whether anything goes in there."""
         return self.messages > 0 and not self.queue.deleted
 
     def refused(self, now: float) -> bool:
-        """Tell whether the queue's overflow policy refuses any of it, once the commit's settlements are done."""
+        """Return whether the queue's overflow policy refuses any of it, once the commit's settlements are done."""
         queue = self.queue
         if self.enters() and queue.length is not None:
             ready = self.messages + self.back - self.freed
@@ -155,11 +155,11 @@ class GateDelta:
         self.more_bytes -= bytes
 
     def limits_increase(self) -> bool:
-        """Tell whether it must pass there at all."""
+        """Return whether it must pass there at all."""
         return self.gate.grows(self.more_messages, self.more_bytes)
 
     def has_room(self, now: float) -> bool:
-        """Tell whether it has room there, be the gate open or closed."""
+        """Return whether it has room there, be the gate open or closed."""
         return self.gate.has_room(self.more_messages, self.more_bytes, now)
 
     def never_fits(self) -> str:

@@ -132,7 +132,7 @@ class DeadLetter(Held):
 
 
 def _lets_pass(gate: Gate, newcomer: bool, has_room: bool) -> bool:
-    """Tell whether a letter may pass: a newcomer past nobody who waits, one whose turn it is while the gate is open."""
+    """Return whether a dead letter may pass: a new one if none waits, one in its turn if the gate is open."""
     return has_room and (not gate.waiters if newcomer else gate.open or gate.finishing_round)
 
 
@@ -152,7 +152,7 @@ class DeadLetterPublisher(WaitingPublisher):
         self.broker.dead_letters.add(self, message, reason, placed)
 
     def crowded(self) -> bool:
-        """Tell whether so many wait to be seen to, in no queue any more, that no message may displace another."""
+        """Return whether so many wait to be seen to, in no queue any more, that no message may displace another."""
         return self.loose >= LOOSE_MAX
 
     def on_published(self, now: float) -> None:

@@ -114,11 +114,11 @@ class HoldBudget:
         """Bytes (charges) at which the next publish is refused; one message may always be held."""
 
     def fits(self, charge: i64) -> bool:
-        """Tell whether one more publish may be held."""
+        """Return whether one more publish may be held."""
         return self.messages == 0 or self.bytes + charge <= self.bound
 
     def all_fit(self, outbox: deque[Held]) -> bool:
-        """Tell whether all of these may be held."""
+        """Return whether all of these may be held."""
         total: i64 = 0
         for held in outbox:
             total += held.charge

@@ -34,7 +34,7 @@ class WithheldRun:
         """The broker's time (monotonic seconds) for which it holds."""
 
     def takes(self, queue: Queue | None, charge: i64, broker: Broker) -> bool:
-        """Tell whether one more may join that is on its way to this queue alone, with this charge in bytes."""
+        """Return whether one more may join that is on its way to this queue alone, with this charge in bytes."""
         return (
             queue is self.queue
             and self.queue.messages < self.queue.withheld_max_messages

@@ -1,4 +1,4 @@
-"""What a queue holds and what has become of messages in it, counted; and what is under way in slices."""
+"""Depth and counters of a queue, and its work in progress in slices."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 
 class QueueCounters(GateOwner):
-    """The counting side of a queue."""
+    """The counting part of a queue."""
 
     def __init__(self, turns: Turns) -> None:
         self.turns = turns
         self.deleted: bool = False
         self.messages: i64 = 0
         self.bytes: i64 = 0
-        """What is in memory."""
+        """Bytes in memory."""
         self.pager: QueuePager | None = None
-        """What of it is on the disk only; None where nothing ever was and the policy is not to page."""
+        """The pager of its messages on disk; None if it has none there and its policy is not `page`."""
         self.highest_messages: i64 = 0
         self.highest_bytes: i64 = 0
         self.dropped: i64 = 0
@@ -38,42 +38,42 @@ class QueueCounters(GateOwner):
         self.dead_letters_lost: i64 = 0
         self.unreported = UnreportedLosses()
         self.returning: dict[Returning, None] = {}
-        """What brings messages back from consumers, a slice a turn; nothing is delivered meanwhile."""
+        """Requeue operations in progress, a slice a turn; nothing is delivered meanwhile."""
         self.coming_back: i64 = 0
-        """Messages on their way back; they count among what is with consumers."""
+        """Messages being requeued; they still count as unacknowledged."""
         self.settling: Chore | None = None
-        """What drops messages that all cursors have settled, where those are many."""
+        """Removal of very many messages that all cursors have settled."""
         self.clearing: Clearing | None = None
-        """What drops messages to make room for a large one, where those are many."""
+        """Removal of very many messages to make room for a large one."""
 
     def depth_messages(self) -> i64:
-        """Return how many messages it holds, those on the disk included."""
+        """Return the number of messages, those on disk included."""
         return self.messages if self.pager is None else self.messages + self.pager.messages
 
     def depth_bytes(self) -> i64:
-        """Return how many bytes (charges) it holds, those on the disk included."""
+        """Return the bytes (charges), those on disk included."""
         return self.bytes if self.pager is None else self.bytes + self.pager.bytes
 
     def count_refusal(self) -> None:
-        """Count something that was refused."""
+        """Count a refused message."""
         self.refused += 1
         if not self.deleted:
             self.schedule_loss_report()
             self.unreported.refused += 1
 
     def count_lost_dead_letter(self) -> None:
-        """Count a dead letter that went nowhere."""
+        """Count a dead letter that could not be published."""
         self.dead_letters_lost += 1
         self.schedule_loss_report()
         self.unreported.letters += 1
 
     def schedule_loss_report(self) -> None:
-        """Have the loss that is about to be counted told, with whatever is counted until then."""
+        """Schedule a report of the loss about to be counted, and of losses until then."""
         if not self.unreported.any_loss():
             self.turns.losing.append(self)
 
     def highest(self) -> tuple[int, int]:
-        """Return the highest depth ever: messages and bytes (not at one moment)."""
+        """Return the highest messages and the highest bytes ever (perhaps at different times)."""
         messages = self.messages if self.messages > self.highest_messages else self.highest_messages
         size = self.bytes if self.bytes > self.highest_bytes else self.highest_bytes
         return int(messages), int(size)

@@ -1,4 +1,4 @@
-"""What expires in a queue, and when: its messages (message TTL) and itself (expires, for lack of use)."""
+"""Expiry of messages (message TTL) and of unused queues (expires)."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from penstock.core.consume.dispatcher import Dispatcher
 
 EXPIRED_AT_ONCE: Final = 500
-"""Messages of a queue that expire at once at most; the others follow in the next turn, so nobody waits."""
+"""Messages of one queue that expire in one step at most; the others follow in the next turn."""
 EXPIRED_A_TURN: Final = 1000
-"""Messages of all queues that expire in one turn of the broker at most."""
+"""Messages of all queues that expire in one broker turn at most."""
 EXPIRED_WORK: Final = 2
-"""Units of work of a message that expires; what becomes of it as a dead letter is counted there."""
+"""Units of work of an expired message; its dead-lettering counts separately."""
 
 
 def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> bool:
-    """Drop up to `most` messages that are too old and came before `offered`; returns whether that was all of them.
+    """Expire up to `most` messages that came before `offered`; returns whether no other expired ones are left.
 
-    What a cursor reads does not expire under it.
+    Messages that a cursor reads do not expire.
     """
     ttl_s = queue.settings.message_ttl_s
     messages: i64 = 0
@@ -54,7 +54,7 @@ def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> b
 
 
 def expire_some(broker: Dispatcher, queue: Queue) -> bool:
-    """Drop what is too old in a queue, as much as this turn may; returns whether that was all."""
+    """Expire messages of a queue, as many as this turn permits; returns whether none are left."""
     before = queue.expired
     most = broker.expirable if broker.expirable < EXPIRED_AT_ONCE else EXPIRED_AT_ONCE
     fresh = expire(queue, broker.now, broker.expiry_cutoff, most)
@@ -64,7 +64,7 @@ def expire_some(broker: Dispatcher, queue: Queue) -> bool:
 
 
 def expire_steps(broker: Dispatcher, queue: Queue) -> Steps[None]:
-    """Drop all that is too old in a queue, before somebody gets a message of it; who asks for that pays for it."""
+    """Expire all due messages before a basic.get; the requesting client pays for the work."""
     fresh = False
     while not fresh and not queue.deleted:
         fresh = expire_slice(broker, queue)
@@ -73,7 +73,7 @@ def expire_steps(broker: Dispatcher, queue: Queue) -> Steps[None]:
 
 
 def expire_slice(broker: Dispatcher, queue: Queue) -> bool:
-    """Drop up to `EXPIRED_AT_ONCE` messages that are too old; returns whether that was all."""
+    """Expire up to `EXPIRED_AT_ONCE` messages; returns whether none are left."""
     before = queue.expired
     fresh = expire(queue, broker.now, broker.now, EXPIRED_AT_ONCE)
     broker.work.done += EXPIRED_WORK * (queue.expired - before)
@@ -81,29 +81,29 @@ def expire_slice(broker: Dispatcher, queue: Queue) -> bool:
 
 
 def freshen(broker: Dispatcher, lifetime: QueueExpiry) -> bool:
-    """Drop what is too old in a queue before it delivers; returns whether it may: nothing of that is left."""
+    """Expire messages before a delivery; returns whether the queue may deliver: no expired ones are left."""
     fresh = expire_some(broker, lifetime.queue)
     when = lifetime.next_expiry()
     if broker.expirable == 0:
-        fresh = when > broker.now  # What is not too old does not wait for what is, in other queues.
+        fresh = when > broker.now  # A queue without expired messages does not wait for other queues.
     broker.timers.add(lifetime, when if fresh else broker.now)
     return fresh
 
 
 class QueueExpiry(TimerHandler):
-    """A queue's entry in the broker's one timer; only queues with such settings have one."""
+    """The expiry timer of a queue; only queues with such settings have one."""
 
     def __init__(self, broker: Broker, queue: Queue) -> None:
         super().__init__()
         self.broker = broker
         self.queue = queue
         self.used: float = broker.now
-        """When the queue was last used."""
+        """Time of the last use of the queue."""
 
     def next_expiry(self) -> float:
-        """Return when something expires: a message, or the queue; infinity for nothing.
+        """Return the next expiry time, of a message or of the queue; infinity for none.
 
-        Messages may come back to a queue that is deleted; nobody looks at it any more.
+        A deleted queue never expires, though messages may still be requeued to it.
         """
         if self.queue.deleted:
             return NEVER

@@ -1,10 +1,10 @@
-"""The length limit of a queue, as RabbitMQ knows it: how many messages, and octets of their bodies, may be ready.
+"""The length limit of a queue as in RabbitMQ: max-length and max-length-bytes of ready messages.
 
-Theory of operation. `max-length` and `max-length-bytes` count what is ready: neither what consumers have, nor what a
-consumer takes at once. RabbitMQ offers a message to its consumers before it counts; here deliveries go out at the end
-of the turn. So a queue that drops its oldest keeps what its consumers have room for until they have been offered it,
-and is trimmed then; a queue that refuses takes so many more as its consumers have room for. What comes back from a
-consumer is ready again, and counts at once. The capacity bounds the whole depth meanwhile, as always.
+Theory of operation. `max-length` and `max-length-bytes` count ready messages: neither unacknowledged ones, nor those
+that a consumer takes at once. RabbitMQ offers a message to the consumers before it counts; here deliveries happen at
+the end of the turn. So a drop-head queue keeps as many extra messages as its consumers have credit for, and is trimmed
+after the delivery. A rejecting queue accepts as many extra messages. A requeued message is ready again and counts at
+once. The capacity limits the whole depth meanwhile.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
 
 TRIMMED_AT_ONCE: Final = 500
-"""Messages that are dropped from the head in one step at most; the others follow in the next turns."""
+"""Messages dropped from the head in one step at most; the others follow in later turns."""
 CONSUMERS_ASKED: Final = 64
-"""Consumers that are asked for their room for one message at most."""
+"""Consumers asked for their credit for one message at most."""
 
 
 class Length:
-    """The length limit of one queue; made for queues that have one."""
+    """The length limit of one queue; only queues with one have this object."""
 
     __slots__ = ("queue", "most", "bodies", "drops", "_weighs", "_writer", "_trimming")
 
@@ -37,11 +37,11 @@ class Length:
         most = queue.settings.length
         writer = broker.dead_letters.writer
         self.most = most
-        """What may be ready: messages, and octets of bodies."""
+        """Limits of the ready messages and of the octets of their bodies."""
         self.bodies: i64 = 0
-        """Octets of the bodies that are ready; counted only where they are bounded."""
+        """Octets of ready bodies; counted only if limited."""
         self.drops: bool = queue.settings.overflow.drops
-        """Whether the oldest are dropped for the newest; otherwise the newest are refused."""
+        """True if the oldest messages are dropped; otherwise the newest are refused."""
         self._weighs: bool = most.bytes != UNLIMITED
         self._writer = writer
         self._trimming: Chore = Trimming(queue)
@@ -50,29 +50,29 @@ class Length:
                 self.bodies += writer.body_bytes(message.content)
 
     def ready(self) -> i64:
-        """Return how many messages are ready."""
+        """Return the number of ready messages."""
         return self.queue.messages - self.queue.unacked_messages
 
     def read_back(self, messages: list[StoredMessage]) -> None:
-        """Messages have come back from the disk; the caller sees to it that they are trimmed."""
+        """Count messages loaded from disk; the caller schedules trimming."""
         if self._weighs:
             for message in messages:
                 self.bodies += self._writer.body_bytes(message.content)
 
     def fast_path_max_messages(self) -> i64:
-        """Return up to which depth the limit need not be looked at."""
+        """Return the depth up to which the limit need not be checked."""
         return -1 if self._weighs else self.most.messages
 
     def over(self) -> bool:
-        """Tell whether more is ready than may be."""
+        """Return whether the ready messages exceed the limit."""
         return self.ready() > self.most.messages or self.bodies > self.most.bytes
 
     def full(self) -> bool:
-        """Tell whether one more message is one too many."""
+        """Return whether one more message would exceed the limit."""
         return self.ready() >= self.most.messages or self.bodies >= self.most.bytes
 
     def takes(self, messages: i64, bodies: i64, now: float) -> bool:
-        """Tell whether so many more may come in, with so many octets of bodies: always where the oldest make room."""
+        """Return whether messages with these octets of bodies may come in; always true for drop-head."""
         if self.drops:
             return True
         more = self.ready() + messages - self.most.messages
@@ -81,15 +81,15 @@ class Length:
         return self.wanted(1 if more < 1 else more, now)
 
     def body_bytes(self, content: bytes) -> i64:
-        """Return the octets of a content's body; 0 where they are not bounded."""
+        """Return the octets of a content's body; 0 if bodies are not limited."""
         return self._writer.body_bytes(content) if self._weighs else 0
 
     def takes_content(self, content: bytes, now: float) -> bool:
-        """Tell whether a message with this content may come in."""
+        """Return whether a message with this content may come in."""
         return self.takes(1, self.body_bytes(content), now)
 
     def wanted(self, messages: i64, now: float) -> bool:
-        """Tell whether the consumers have room for so many messages now."""
+        """Return whether the consumers have credit for so many messages now."""
         rotation = self.queue.rotation
         if rotation is None:
             return False
@@ -107,43 +107,43 @@ class Length:
         return False
 
     def came(self, content: bytes, now: float) -> None:
-        """A message has come in: the oldest make room at once, unless a consumer is about to be offered some."""
+        """Count a new message; the oldest are dropped at once unless a consumer is about to take some."""
         if self._weighs:
             self.bodies += self._writer.body_bytes(content)
         if self.drops and self.over() and not self.wanted(1, now):
             self.trim_some(now)
 
     def came_back(self, message: Message, now: float) -> None:
-        """A message is ready again: it counts at once, whoever waits (as in RabbitMQ)."""
+        """Count a requeued message, whatever credit consumers have (as in RabbitMQ)."""
         if self._weighs:
             self.bodies += self._writer.body_bytes(message.content)
         if self.drops:
             self.trim_some(now)
 
     def left(self, message: Message) -> None:
-        """A message is ready no more."""
+        """Count a message out of the ready ones."""
         if self._weighs:
             self.bodies -= self._writer.body_bytes(message.content)
 
     def left_all(self, messages: list[Message | None]) -> None:
-        """Messages are ready no more: consumers have them."""
+        """Count delivered messages out of the ready ones."""
         if self._weighs:
             for message in messages:
                 if message is not None:
                     self.left(message)
 
     def trim_some(self, now: float) -> None:
-        """Drop the oldest while there are too many: a bounded number now, the others in the turns that come."""
+        """Drop the oldest messages above the limit: a bounded number now, the others in later turns."""
         if self.drops and self.trim(TRIMMED_AT_ONCE, now) == TRIMMED_AT_ONCE:
             self.trim_later()
 
     def trim_later(self) -> None:
-        """Drop the oldest while there are too many, in the turns that come."""
+        """Drop the oldest messages above the limit in later turns."""
         if self.drops and self.over():
             self.queue.turns.chores.add(self._trimming)
 
     def trim(self, most: i64, now: float) -> i64:
-        """Drop up to so many of the oldest while there are too many; returns how many that were."""
+        """Drop up to `most` of the oldest messages above the limit; returns their number."""
         dropped: i64 = 0
         queue = self.queue
         while self.over() and dropped < most and queue.ready_queue.available() > 0:
@@ -154,7 +154,7 @@ class Length:
         return dropped
 
     def clause(self) -> str:
-        """Say how much is ready, of how much: in a clause, for people."""
+        """Return the ready messages and the limit as a clause of a sentence."""
         bodies = f", {int(self.bodies):,} bytes of bodies," if self._weighs else ""
         ready = self.ready()
         return (
@@ -164,14 +164,14 @@ class Length:
 
 
 class Trimming(Chore):
-    """The dropping of what is too much in a queue, for as long as it has a limit and is above it."""
+    """Trimming of a queue in slices, for as long as it exceeds its limit."""
 
     def __init__(self, queue: Queue) -> None:
         super().__init__()
         self.queue = queue
 
     def work(self, most: i64, now: float) -> i64:
-        """See `Chore.work`: a message is a unit."""
+        """Drop messages; each is one unit of work."""
         length = self.queue.length
         return 0 if length is None else length.trim(most, now)
 
@@ -182,7 +182,7 @@ class Trimming(Chore):
 
 
 def limit(broker: Broker, queue: Queue) -> None:
-    """Have a queue's length bounded as its settings say; what is too much is dropped in the turns that come."""
+    """Apply the length limit of a queue's settings; excess messages are dropped in later turns."""
     most = queue.settings.length
     if most.messages == UNLIMITED and most.bytes == UNLIMITED:
         queue.length = None

@@ -1,4 +1,4 @@
-"""What is between a queue's memory and the disk: a page that is being written, pages that are asked for, who waits."""
+"""Page writes and page reads: the transfers between a queue's memory and the disk."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ if TYPE_CHECKING:
 
 @trait
 class PageLoadListener:
-    """Somebody who waits until messages of a queue are in memory again."""
+    """A listener for messages loaded from disk."""
 
     def on_loaded(self) -> None:
-        """Some are, or there are no more."""
+        """Handle loaded messages, or the end of the paged ones."""
         raise NotImplementedError
 
 
 class PageRead:
-    """Pages that the store is asked for."""
+    """A request to read pages from the store."""
 
     __slots__ = ("pages", "number", "first", "most")
 
     def __init__(self, pages: QueuePager, number: int, first: int, most: int) -> None:
         self.pages = pages
         self.number = number
-        """The queue's."""
+        """Number of the queue."""
         self.first = first
-        """The sequence from which on."""
+        """First sequence to read."""
         self.most = most
-        """Bytes of data; one page at least."""
+        """Bytes of data to read; at least one page."""
 
 
 class PageWrite:
-    """A page on its way to the disk."""
+    """A page being written to disk."""
 
     __slots__ = ("pages", "group", "first", "lasting", "lasting_bytes", "gone")
 
@@ -48,9 +48,9 @@ class PageWrite:
         self.first: i64 = first
         self.lasting: i64 = 0
         self.lasting_bytes: i64 = 0
-        """How much of it comes back when the broker is restarted: persistent messages of a durable queue."""
+        """Messages in it that survive a restart: persistent ones of a durable queue."""
         self.gone: bool = False
-        """It was purged."""
+        """True if it was purged."""
 
     def end(self) -> i64:
         """Return the sequence after its last message."""

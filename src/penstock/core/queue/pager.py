@@ -1,16 +1,16 @@
-"""What of a queue is on the disk only: messages that did not fit into memory, in the order they came.
+"""Paging of a queue: messages that do not fit into memory are stored on disk, in order.
 
-Theory of operation. A queue whose overflow policy is `page` takes messages into memory as any other, until the next one
-would pass its capacity (or a sum that it counts in has no room). That one and all that follow go to the disk, for as
-long as any of them is there: what comes later never overtakes. They are gathered in *pages*, which are written with the
-open group of the journal, each as a row of its own; then their content leaves the memory. What waits to be written is
-bounded (`UNWRITTEN_BYTES`): a disk that is too slow holds the producers. Sums (of a virtual host, of the node) hold
-nobody back who may page; while one has no room no more than a page is read back.
+Theory of operation. A queue with overflow policy `page` takes messages into memory until the next one would pass its
+capacity, or the room of a shared limit. That message and all later ones go to disk while any paged message is left, so
+no message overtakes another. They are gathered in *pages*. Each page is written with the open journal group as a row of
+its own; then its content leaves the memory. Unwritten bytes are limited (`UNWRITTEN_BYTES`): a slow disk holds
+producers. Shared limits (of a virtual host, of the node) do not block a paging queue. While one has no room, only one
+page is read back.
 
-Pages are read back ahead of demand, in order. A page that has come back is a row as any other: what is settled of it is
-noted, and it goes when nothing is left. How much is read depends on what is *ready*, not on what consumers have and do
-not settle, so that they never starve themselves. What is in memory is therefore: what is ready, at most the capacity
-and one page; what consumers hold; and what waits to be written.
+Pages are read ahead of demand, in order. A loaded page is a row like any other: its settlements are recorded, and an
+empty row is deleted. The amount read depends on *ready* messages, not on unacknowledged ones, so consumers never starve
+themselves. The memory of the queue is bounded by its ready messages (capacity and one page), its unacknowledged
+messages and its unwritten pages.
 """
 
 from __future__ import annotations
@@ -34,51 +34,51 @@ if TYPE_CHECKING:
 
 PAGE_BYTES: Final = 512 * 1024
 PAGE_MESSAGES: Final = 4096
-"""A page has no more than these (charges), nor than half of the queue's capacity; but always one message."""
+"""Largest charge of a page, and no more than half of the queue's capacity; at least one message."""
 AHEAD_BYTES: Final = 4 * 1024 * 1024
-"""As much is read ahead of the consumers, and no more than the capacity."""
+"""Bytes read ahead of the consumers, and no more than the capacity."""
 READ_BYTES: Final = 1024 * 1024
-"""As much (of data, one page at least) is read at once: the next is read while that is handed out."""
+"""Bytes of data in one read, at least one page; the next read runs while these are delivered."""
 UNWRITTEN_BYTES: Final = 4 * 1024 * 1024
-"""As much of a queue may wait to be written; whoever brings more is held until it is. A single message always may."""
+"""Unwritten bytes of one queue; further publishes are held until a write. A single message always fits."""
 STOPPED_PERCENT: Final = 70
-"""Paging is said to have stopped when nothing is on the disk and memory is filled no further than this."""
+"""Paging counts as stopped when no page is left and memory is filled no further than this."""
 
 
 class QueuePager:
-    """The pages of one queue, and what is on its way to or from them."""
+    """The pages of one queue: on disk, being written and being read."""
 
     def __init__(self, broker: Broker, queue: Queue, journal: Journal, kept: QueueStorage) -> None:
         self.broker = broker
         self.queue = queue
         self.journal = journal
         self.kept = kept
-        """What the queue is in the store: of a queue that does not outlive the broker only its number."""
+        """The stored queue; for a queue that is not durable only its number."""
         self.messages: i64 = 0
         self.bytes: i64 = 0
-        """What is on the disk, or on its way to it."""
+        """Bytes on disk or being written."""
         self.lasting: i64 = 0
-        """How many of those that are not in the open group come back when the broker is restarted."""
+        """Messages on disk that survive a restart, without those of the open group."""
         self.unwritten_messages: i64 = 0
         self.unwritten_bytes: i64 = 0
-        """What of that is on its way."""
+        """Bytes being written."""
         self.next: i64 = 0
-        """The sequence from which on the store is asked."""
+        """First sequence of the next read."""
         self.finish_reported: bool = False
-        """Whether people were told that it pages."""
+        """True once paging was reported."""
         self.reading: PageRead | None = None
         self.waiters: list[PageLoadListener] = []
         self._unwritten: deque[PageWrite] = deque()
         self._following: Level | None = None
-        """How large the next page is, where it has been read and there was no room for it."""
+        """Size of the next page, if it was read before and found no room."""
         self._data: i64 = 1
         self._charges: i64 = 1
-        """Sums of what was read: bytes of data, and charges of what was in them."""
+        """Totals of reads: bytes of data, and charges of their messages."""
 
-    # How much may go there
+    # Admission to disk
 
     def pages_next(self, charge: i64) -> bool:
-        """Tell whether a message goes to the disk that is about to go in."""
+        """Return whether the next message goes to disk."""
         queue = self.queue
         if not queue.overflow.pages:
             return False
@@ -87,7 +87,7 @@ class QueuePager:
         return self.within_limit(1, charge) and self._is_crowded(1, charge)
 
     def _is_crowded(self, messages: i64, bytes: i64) -> bool:
-        """Tell whether a sum that the queue counts in has no room for so much more, or others wait for it."""
+        """Return whether a shared limit of the queue has no room for so much more, or has waiters."""
         queue = self.queue
         for pool in queue.membership.pools:
             gate = pool.gate
@@ -98,7 +98,7 @@ class QueuePager:
         return False
 
     def has_room(self, messages: i64, bytes: i64) -> bool:
-        """Tell whether so much more may go in at once, into memory or to the disk."""
+        """Return whether so much more may come in at once, into memory or to disk."""
         if self.messages == 0 and self.queue.has_memory_for(messages, bytes):
             return True
         if not self.queue.overflow.pages or not self.within_limit(messages, bytes):
@@ -106,27 +106,27 @@ class QueuePager:
         return self.unwritten_bytes == 0 or self.unwritten_bytes + bytes <= UNWRITTEN_BYTES
 
     def could_cover(self, messages: i64, bytes: i64) -> bool:
-        """Tell whether so much could go to the disk if nothing else were there."""
+        """Return whether so much could be paged if nothing else were."""
         return self.queue.overflow.pages and self.queue.settings.page_limit.covers(messages, bytes)
 
     def within_limit(self, messages: i64, bytes: i64) -> bool:
-        """Tell whether so much more stays within what the settings let be on the disk."""
+        """Return whether so much more stays within the page limit of the settings."""
         return self.queue.settings.page_limit.covers(self.messages + messages, self.bytes + bytes)
 
     def room(self) -> Level:
-        """Return what may be ready in memory: the capacity, and no more than is worth reading ahead.
+        """Return the amount of ready messages in memory: the capacity, and at most the read-ahead.
 
-        A cursor reads what is in memory again and again, and plans no further: it gets all of the capacity.
+        A cursor reads the messages in memory repeatedly and plans no further, so it gets the whole capacity.
         """
         capacity = self.queue.thresholds.capacity
         if self.queue.cursors or capacity.bytes < AHEAD_BYTES:
             return capacity
         return Level(capacity.messages, AHEAD_BYTES)
 
-    # To the disk
+    # Writing
 
     def add(self, address: Envelope, content: bytes, charge: i64, sequence: i64, now: float) -> None:
-        """A message goes to the disk."""
+        """Page a message to disk."""
         queue = self.queue
         journal = self.journal
         message = (
@@ -160,7 +160,7 @@ class QueuePager:
             self.broker.emit_paging(queue, True)
 
     def _page_for(self, charge: i64, sequence: i64) -> PageWrite:
-        """Return the page that a message goes to: the last one of the open group, or a new one."""
+        """Return the page of a message: the last one of the open group, or a new one."""
         if self._unwritten:
             page = self._unwritten[len(self._unwritten) - 1]
             group = page.group
@@ -178,7 +178,7 @@ class QueuePager:
         return messages * 2 <= capacity.messages and bytes * 2 <= capacity.bytes
 
     def written(self, page: PageWrite) -> None:
-        """A page is on the disk: its content leaves the memory, unless it is wanted there at once."""
+        """Handle a written page: its content leaves the memory, unless consumers need it at once."""
         if page.gone:
             return
         self._unwritten.popleft()
@@ -196,17 +196,17 @@ class QueuePager:
         else:
             self.queue.update_gate(self.broker.now)
 
-    # From the disk
+    # Reading
 
     def request_pages(self) -> None:
-        """Ask for pages if there is room for them; find out whether paging has stopped."""
+        """Request pages if there is room; detect the end of paging."""
         if self.messages == 0:
             if self.finish_reported:
                 self._end()
         elif self.reading is None and self.messages > self.unwritten_messages and not self.queue.deleted:
             ready, room = self._ready(), self.room()
             page = self._following
-            if page is None:  # No larger, unless the capacity was lowered.
+            if page is None:  # The largest page, unless the capacity was lowered.
                 page = Level(_less(room.messages // 2, PAGE_MESSAGES), _less(room.bytes // 2, PAGE_BYTES))
             if self.is_wanted(page.messages, page.bytes):
                 most = _less(room.bytes - ready.bytes, self._charge_of(room.messages - ready.messages))
@@ -215,19 +215,19 @@ class QueuePager:
                 self.journal.reads.append(self.reading)
 
     def _charge_of(self, messages: i64) -> i64:
-        """Return the charge of so many messages that are on the disk, if they are like the others there."""
+        """Estimate the charge of so many paged messages by the average of all."""
         return self.bytes if messages >= self.messages else self.bytes // self.messages * messages
 
     def is_page_durable(self, first: i64) -> bool:
-        """Tell whether the page that begins with this sequence is known to be on the disk."""
+        """Return whether the page that begins with this sequence is known to be on disk."""
         return not self._unwritten or first < self._unwritten[0].first
 
     def defer_page(self, messages: i64, bytes: i64) -> None:
-        """A page of this size was read, and there is no room for it: it is read again when there is."""
+        """Defer a page of this size that was read and found no room: it is read again later."""
         self._following = Level(messages, bytes)
 
     def is_wanted(self, messages: i64, bytes: i64) -> bool:
-        """Tell whether so much more should be in memory: there is room for it, or nothing is ready at all."""
+        """Return whether so much more is wanted in memory: there is room for it, or nothing is ready."""
         ready = self._ready()
         if ready.messages == 0:
             return True
@@ -236,7 +236,7 @@ class QueuePager:
         )
 
     def _ready(self) -> Level:
-        """Return what is in memory and with no consumer. Letters that wait are with none."""
+        """Return the ready messages in memory. Dead letters that wait count as ready."""
         queue = self.queue
         ready = Level(queue.messages - queue.unacked_messages, queue.bytes - queue.unacked_bytes)
         if queue.dead_letters is not None:
@@ -245,7 +245,7 @@ class QueuePager:
         return ready
 
     def take_in(self, group: JournalGroup, messages: list[StoredMessage], following: i64) -> None:
-        """A page's messages come into memory, as a row of the journal; `following` is the sequence after its last."""
+        """Take a page's messages into memory, as a row of the journal; `following` is the sequence after its last."""
         queue = self.queue
         self.lasting -= self.kept.take_in(messages)
         queue.ready_queue.extend(messages)
@@ -261,19 +261,19 @@ class QueuePager:
             queue.length.trim_some(self.broker.now)
 
     def has_read(self, data: i64, charges: i64) -> None:
-        """Learn how many bytes of data (octets in the store) a charge is."""
+        """Update the average data (octets in the store) of a charge."""
         self._data += data
         self._charges += charges
 
     def skip_page(self, first: i64) -> None:
-        """There is nothing in the page that begins here, or it cannot be read: go on with those after it.
+        """Skip an empty or unreadable page and continue after it.
 
-        What was in one that cannot be read counts until the end.
+        The messages of an unreadable page count until paging ends.
         """
         self._begin_at(first + 1)
 
     def drop_missing(self) -> i64:
-        """The store has no more pages, though there should be some: forget them; returns how many messages."""
+        """Drop pages that are missing from the store; returns the number of their messages."""
         lost = self.messages - self.unwritten_messages
         self.kept.vhost_usage.take(self.bytes - self.unwritten_bytes, self.broker.now)
         self._forget(lost, self.bytes - self.unwritten_bytes)
@@ -285,7 +285,7 @@ class QueuePager:
         return lost
 
     def finish_if_empty(self) -> None:
-        """After messages came into memory, or were forgotten: judge the queue anew, and offer them to who waits."""
+        """Update the gate and offer messages after pages were loaded or dropped."""
         queue = self.queue
         broker = self.broker
         queue.update_gate(broker.now)
@@ -300,10 +300,10 @@ class QueuePager:
         for waiter in waiters:
             waiter.on_loaded()
 
-    # The end
+    # End of paging
 
     def clear(self) -> i64:
-        """Forget all of it, on the disk too; returns how many messages that were."""
+        """Drop all pages, on disk too; returns the number of their messages."""
         count = self.messages
         self.reading = None
         if count > 0:
@@ -325,7 +325,7 @@ class QueuePager:
         return count
 
     def restore(self, messages: i64, bytes: i64, first: i64) -> None:
-        """The store has pages from before the broker was restarted."""
+        """Restore the counts of pages written before a restart."""
         self.messages = messages
         self.bytes = bytes
         self.lasting = messages
@@ -345,7 +345,7 @@ class QueuePager:
             self.queue.on_paging_finished()
 
     def _end(self) -> None:
-        """Tell that paging has stopped, once there is so much room that it will not begin again at once."""
+        """Report the end of paging, once there is room enough that it will not begin again at once."""
         queue = self.queue
         capacity = queue.thresholds.capacity
         quiet = Level(_most_of(capacity.messages), _most_of(capacity.bytes))

@@ -1,4 +1,4 @@
-"""Who may page: a queue is refused that asks for it and cannot, and gets what it needs for it."""
+"""Setup of paging: checks whether a queue may page, and attaches its pager."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check(queue: str, settings: Settings, features: Features, journal: Journal | None) -> None:
-    """Raise PreconditionFailed (406) for a queue that is to page and cannot."""
+    """Raise PreconditionFailed (406) for a paging queue that cannot page."""
     if not settings.overflow.pages:
         return
     if journal is None:
@@ -32,7 +32,7 @@ def check(queue: str, settings: Settings, features: Features, journal: Journal |
 
 
 def without_disk(queue: str) -> PreconditionFailed:
-    """Return what a queue, or a pattern of names, is told that is to page where nothing is kept."""
+    """Return the error for the policy `page` on a broker without a store."""
     return PreconditionFailed(
         f"queue '{queue}': the overflow policy page needs a data directory, and this broker keeps everything in "
         "memory; start it with --data"
@@ -40,7 +40,7 @@ def without_disk(queue: str) -> PreconditionFailed:
 
 
 def enable_paging(broker: Broker, queue: Queue) -> None:
-    """Let a queue have pages, from the time on that it needs them."""
+    """Attach a pager to a queue."""
     journal = broker.journal
     if queue.pager is not None or journal is None:
         return
@@ -52,7 +52,7 @@ def enable_paging(broker: Broker, queue: Queue) -> None:
 
 
 def apply_queue_settings(broker: Broker, queue: Queue, settings: Settings) -> None:
-    """Let a queue have other settings; whoever waits at a gate that it does not mind any more looks again."""
+    """Apply changed settings to a queue; waiters at gates that no longer apply check their road again."""
     if settings.overflow.pages:
         enable_paging(broker, queue)
     before = queue.gates

@@ -1,4 +1,4 @@
-"""The backlog of a queue with priorities (x-max-priority): a line for each, the highest first."""
+"""The ready messages of a queue with priorities (x-max-priority): one line per priority, the highest first."""
 
 from __future__ import annotations
 
@@ -13,13 +13,16 @@ from penstock.flow.timers import NEVER
 
 
 class Priorities(ReadyQueue):
-    """Messages with a higher priority than the queue's highest count as that; without one as 0 (as in RabbitMQ)."""
+    """Ready messages by priority.
+
+    Priorities above the queue's highest count as the highest; messages without one have priority 0 (as in RabbitMQ).
+    """
 
     def __init__(self, highest: i64) -> None:
         super().__init__()
         self.highest: i64 = highest
         self.lines: list[ReadyQueue] = []
-        """One for each priority that was met, from the highest to the lowest."""
+        """Lines of the priorities in use, from the highest to the lowest."""
         self._priorities: list[int] = []
 
     def ready_for(self, priority: i64) -> deque[Message]:

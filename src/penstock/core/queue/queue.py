@@ -1,13 +1,12 @@
-"""A queue: messages in order, a depth that never passes its capacity, and a gate that its depth closes and opens.
+"""A queue: ordered messages, a depth that never passes its capacity, and a gate that its depth closes and opens.
 
-Theory of operation. A message gets the next sequence number when it comes in and keeps it. What waits for delivery is
-kept, in order, by the backlog. Delivered and unsettled messages are kept by the session that they went to and still
-count in the depth.
+Theory of operation. A message gets the next sequence number on entry. The ready queue holds ready messages in order.
+Sessions hold unacknowledged messages, which still count in the depth.
 
-The accounting has one hot path: `fast_path_max_messages` and `fast_path_max_bytes` say up to which depth a message may
-come in without anybody having to look at thresholds, gates or waiters; `withheld_max_messages` and `withheld_max_bytes`
-up to which depth who is blocked by the queue's gate already may go on, withheld (see Row); `watched` whether a falling
-depth must be looked at, for the gate is closed or somebody waits at it. Whoever changes one of those calls `review`.
+The accounting has one hot path. Up to `fast_path_max_messages` and `fast_path_max_bytes`, a message may come in without
+a check of thresholds, gates or waiters. Up to `withheld_max_messages` and `withheld_max_bytes`, producers blocked by
+the queue's gate may continue with withheld confirms (see WithheldRun). `recheck_on_settle` is true while the gate is
+closed or has waiters, so a falling depth must be checked. Every change of these inputs calls `update_gate`.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ NO_FAST_PATH: Final = -1
 
 
 class Queue(QueueCounters):
-    """One queue. Only its broker and the sessions of that broker touch it."""
+    """One queue, used only by its broker and that broker's sessions."""
 
     def __init__(self, vhost: str, name: str, settings: Settings, turns: Turns, features: Features) -> None:
         super().__init__(turns)
@@ -61,63 +60,63 @@ class Queue(QueueCounters):
         self.overflow = settings.overflow
         self.arguments: dict[str, object] = {}
         self.arguments_charge: int = 0
-        """What its arguments count with in `Metadata`."""
+        """Charge of its arguments in the metadata memory."""
         self.durable: bool = False
         self.auto_delete: bool = False
         self.owner: object = None
-        """The connection that an exclusive queue belongs to; None for all others."""
+        """The connection of an exclusive queue; None for all others."""
         self.gate = Gate("queue", name, turns.transitions)
         self.gate.owner = self
         self.gates: list[Gate] = [self.gate]
-        """What a message on its way into this queue must pass: its own gate, its pools', the operator's."""
+        """Gates of a message on its way into this queue: the queue's own, those of shared limits, operator gates."""
         self._other_gates: list[Gate] = []
-        """All but its own that could stand there."""
+        """All possible gates but its own."""
         self.operator_gated: bool = False
-        """Whether an operator's gate is among them: closed, or with waiters."""
+        """True if `gates` contains an operator gate that is closed or has waiters."""
         self.membership = Membership(self)
         self.tracks_removals: bool = False
-        """Whether each message that leaves must be looked at: some count with their address too, or are stored."""
+        """True if each removed message must be checked: some count in an address's sum too, or are stored."""
         self.storage: QueueStorage | None = None
-        """What it is in the store; None where it does not outlive the broker."""
+        """The stored queue; None if it is not durable."""
         self.reserved_messages: i64 = 0
         self.reserved_bytes: i64 = 0
-        """Room that is set aside for credit that was granted (see Reservation)."""
+        """Bytes reserved for granted credit (see Reservation)."""
         self.ready_queue = Priorities(features.max_priority) if features.max_priority else ReadyQueue()
         self.unacked_messages: i64 = 0
         self.unacked_bytes: i64 = 0
         self.tail: i64 = 0
-        """Sequence of the last message that came in."""
+        """Sequence of the newest message."""
         self.fast_path_max_messages: i64 = 0
         self.fast_path_max_bytes: i64 = 0
         self.withheld_max_messages: i64 = NO_FAST_PATH
         self.withheld_max_bytes: i64 = NO_FAST_PATH
         self.recheck_on_settle: bool = False
         self.consumers: dict[Consumer, None] = {}
-        """In the order of their coming."""
+        """Consumers in the order of their subscription."""
         self.rotation: Rotation | None = None
-        """Whose turn it is among them; None while there are none."""
-        self.used: bool = False  # Whether it ever had a consumer: only then auto-delete applies (section 1.7.2.1).
+        """Round-robin rotation of the consumers; None while there are none."""
+        self.used: bool = False  # True once it had a consumer: only then auto-delete applies (section 1.7.2.1).
         self.cursors: list[Cursor] = []
-        """The cursors that read this queue; empty while it is used in the ordinary way."""
+        """Cursors that read this queue; empty in ordinary use."""
         self.scheduled: bool = False
         self.queue_expiry: TimerHandler | None = None
-        """Looks after what expires here; None while nothing does."""
+        """Timer of its expiry; None while nothing expires."""
         self.dead_letters: DeadLetterPublisher | None = None
-        """Sees to the messages that die here; None where they are dropped."""
+        """Publisher of its dead letters; None if they are dropped."""
         self.length: Length | None = None
-        """Bounds what is ready, apart from the capacity; None where nothing does."""
+        """Length limit of ready messages, besides the capacity; None if there is none."""
         self._update_fast_path(0.0)
 
-    # Coming in
+    # Enqueueing
 
     def enqueue(
         self, address: Envelope, content: bytes, charge: i64, now: float, share: AddressShare | None = None
     ) -> None:
-        """Take a message whose admission has been decided; may close the gate. `share` is its part in its address."""
+        """Enqueue an admitted message; may close the gate. `share` is its part in its address's sum."""
         pages = self.pager
         if pages is not None and pages.pages_next(charge):
             if share is not None:
-                share.leave(now)  # What is on the disk counts with its address no more than with its virtual host.
+                share.leave(now)  # Paged messages count neither with their address nor with their virtual host.
             self.tail += 1
             pages.add(address, content, charge, self.tail, now)
             self.update_gate(now)
@@ -140,7 +139,7 @@ class Queue(QueueCounters):
         self.update_gate(now)
 
     def append(self, address: Envelope, content: bytes, charge: i64, now: float) -> None:
-        """Put a message at the end where that crosses no threshold; `fast_path_max_messages` and the like decide."""
+        """Append a message that crosses no threshold, as decided by `fast_path_max_messages` and the like."""
         self.tail += 1
         if address.persistent and self.storage is not None:
             message = StoredMessage(address, content, charge, self.tail, now)
@@ -152,18 +151,18 @@ class Queue(QueueCounters):
         self.bytes += charge
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
-        """See `GateOwner.admits`: false only where a message must wait for room.
+        """Return whether a message has room; false only if it must wait for room.
 
-        One that was deleted stops nobody, and nobody waits for room that cannot come (the capacity was lowered).
+        A deleted queue blocks no message, nor does one whose (lowered) capacity can never fit it.
         """
         if self.crowded(charge) or (self.overflow.drops and self._clears(charge)):
             return False
         return self.has_place(charge)
 
     def _clears(self, charge: i64) -> bool:
-        """Tell whether a message would displace many: then they go a slice a turn, from now on, and it waits for that.
+        """Return whether a message must wait because it displaces many others, and begin to drop those in slices.
 
-        As nobody knows how many until they are looked at, it goes by the bytes and the least that a message is charged.
+        Their number is unknown before a scan, so the bytes and the smallest charge of a message decide.
         """
         capacity = self.thresholds.capacity
         wanted = self.bytes + self.reserved_bytes + charge - capacity.bytes
@@ -177,26 +176,26 @@ class Queue(QueueCounters):
         return True
 
     def has_place(self, charge: i64) -> bool:
-        """Tell whether a message need not wait for room here."""
+        """Return whether a message need not wait for room here."""
         if self.deleted or self.fits(charge) or not self.can_ever_fit(charge):
             return True
         return self.overflow.verdict(self, charge) != HOLD
 
     def crowded(self, charge: i64) -> bool:
-        """Tell whether a message must wait until dead letters are seen to: it would make more of them."""
+        """Return whether a message must wait for the dead letters in progress, because it would add to them."""
         letters = self.dead_letters
         if letters is None or not letters.crowded() or self.deleted:
             return False
         return not self.fits(charge) or (self.length is not None and self.length.full())
 
     def takes(self, content: bytes, charge: i64, now: float) -> bool:
-        """Tell whether a message goes in that need not wait, or may not any more."""
+        """Return whether the overflow policy accepts a message that need not wait, or cannot wait any longer."""
         if self.deleted or (self.length is not None and not self.length.takes_content(content, now)):
             return False
         return self.fits(charge) or self.overflow.verdict(self, charge) == ACCEPT
 
     def may_defer_turn(self) -> bool:
-        """See `GateOwner.may_defer_turn`: consumers have half of what the resume threshold leaves them."""
+        """Return whether consumers have enough ready messages: half of the resume threshold."""
         resume = self.thresholds.resume
         return self.messages * 2 > resume.messages or self.bytes * 2 > resume.bytes
 
@@ -205,54 +204,54 @@ class Queue(QueueCounters):
         return self.thresholds.bound(messages, bytes)
 
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
-        """See `GateOwner.has_room`: false only where a commit must wait for room."""
+        """Return whether a commit has room; false only if it must wait for room."""
         return self.deleted or self.covers(messages, bytes) or self.overflow.judge(self, messages, bytes, bytes) != HOLD
 
     def covers(self, messages: i64, bytes: i64) -> bool:
-        """Tell whether so much more does not pass the capacity, what is reserved included; or may go to the disk."""
+        """Return whether so much more stays within the capacity, reservations included; or may be paged."""
         return self.has_memory_for(messages, bytes) if self.pager is None else self.pager.has_room(messages, bytes)
 
     def has_memory_for(self, messages: i64, bytes: i64) -> bool:
-        """Tell whether so much more does not pass the capacity, what is reserved included."""
+        """Return whether so much more stays within the capacity, reservations included."""
         return self.thresholds.capacity.covers(
             self.messages + self.reserved_messages + messages, self.bytes + self.reserved_bytes + bytes
         )
 
     def fits(self, charge: i64) -> bool:
-        """Tell whether a message with this charge goes in without passing the capacity, what is reserved included."""
+        """Return whether a message with this charge fits within the capacity, reservations included."""
         return self.covers(1, charge)
 
     def reserve(self, messages: i64, bytes: i64, now: float) -> None:
-        """Set room aside, or (negative) give it back; see Reservation."""
+        """Reserve room, or (negative) release it; see Reservation."""
         self.reserved_messages += messages
         self.reserved_bytes += bytes
         self.update_gate(now)
 
     def could_make_room(self, charge: i64) -> bool:
-        """Tell whether it would go in if everything that is not with a consumer were dropped."""
+        """Return whether it would fit if all ready messages were dropped."""
         return self.thresholds.capacity.covers(
             self.unacked_messages + self.reserved_messages + 1, self.unacked_bytes + self.reserved_bytes + charge
         )
 
     def can_ever_fit(self, charge: i64) -> bool:
-        """Tell whether it would go in if the queue were empty."""
+        """Return whether it would fit into the empty queue."""
         if self.pager is not None and self.pager.could_cover(1, charge):
             return True
         return self.thresholds.capacity.covers(1, charge)
 
-    # Going out
+    # Delivery and settlement
 
     def available(self) -> i64:
-        """Return how many messages could be delivered now."""
+        """Return the number of messages that could be delivered now."""
         return self.ready_queue.available()
 
     def waiting(self) -> i64:
-        """Return how many messages wait for a consumer, in memory or on the disk."""
+        """Return the number of ready messages, in memory or on disk."""
         there = self.ready_queue.available() + self.coming_back
         return there if self.pager is None else there + self.pager.messages
 
     def settle(self, messages: i64, bytes: i64, now: float) -> None:
-        """Forget messages that are done with; may open the gate, or make room for who waits."""
+        """Remove settled messages from the depth; may open the gate, or make room for waiters."""
         if self.messages > self.highest_messages:
             self.highest_messages = self.messages
         if self.bytes > self.highest_bytes:
@@ -264,14 +263,14 @@ class Queue(QueueCounters):
             self.update_gate(now)
 
     def unacked(self, messages: i64, bytes: i64) -> None:
-        """Count messages that went out to, or (negative) came back from, consumers that must acknowledge."""
+        """Count unacknowledged messages: delivered ones, or (negative) requeued ones."""
         self.unacked_messages += messages
         self.unacked_bytes += bytes
         if self.pager is not None:
             self.pager.request_pages()
 
     def requeue(self, message: Message, now: float) -> None:
-        """Put a delivered message back where it was; one that has come back too often dies."""
+        """Requeue a message at its position; dead-letter it if its delivery limit is reached."""
         if message.redeliveries < REDELIVERIES_MAX:
             message.redeliveries += 1
         if i64(message.redeliveries) > self.delivery_limit() and not self.deleted:
@@ -284,7 +283,7 @@ class Queue(QueueCounters):
             self.length.came_back(message, now)
 
     def finish_returning(self, now: float) -> None:
-        """Somebody asks for a message: have the oldest there of those that are on their way back."""
+        """Finish the requeueing of the oldest messages before a basic.get."""
         while self.returning:
             first: Returning | None = None
             oldest: i64 = UNLIMITED
@@ -297,26 +296,26 @@ class Queue(QueueCounters):
                 return
             first.put_back(self, now)
             if self.features.max_priority and self.available():
-                return  # What is next here need not be the oldest, so there might be no end to it.
+                return  # With priorities the next message need not be the oldest, so this might never end.
 
     def set_storage(self, kept: QueueStorage) -> None:
-        """Be kept in the store, with the persistent messages that come from now on."""
+        """Store the queue, with the persistent messages from now on."""
         self.storage = kept
         self.tracks_removals = True
 
     def enable_paging(self, pages: QueuePager) -> None:
-        """Have pages on the disk from now on, or be able to."""
+        """Attach the pager."""
         self.pager = pages
         self.tracks_removals = True
 
     def on_paging_finished(self) -> None:
-        """Nothing of it is on the disk any more."""
+        """Handle the end of paging: no page is left."""
         if self.overflow is not self.settings.overflow:
             self.choose_overflow()
             self._choose_gates()
 
     def release(self, messages: list[Message | None], now: float) -> None:
-        """Messages leave for good: take them off their address's sum, and out of the store; where `minded`."""
+        """Remove messages from their address's sum and from the store, if `tracks_removals`."""
         kept = self.storage
         if kept is None and self.pager is not None:
             kept = self.pager.kept
@@ -327,7 +326,7 @@ class Queue(QueueCounters):
                 message.share.leave(now)
 
     def drop_oldest(self, now: float) -> None:
-        """Drop the oldest message that is not with a consumer (drop-head); the caller is about to review."""
+        """Drop the oldest ready message (drop-head); the caller updates the gate."""
         message = self.ready_queue.pull()
         if self.length is not None:
             self.length.left(message)
@@ -342,22 +341,22 @@ class Queue(QueueCounters):
         self.unreported.dropped += 1
 
     def reject(self, message: Message, now: float) -> None:
-        """A consumer that had it does not want it, nor that anybody else gets it."""
+        """Dead-letter a message that its consumer rejected without requeueing."""
         self.dead_letter(message, REJECTED, now)
 
     def delivery_limit(self) -> i64:
-        """Return how often a message may come back from consumers; UNLIMITED is as often as it likes."""
+        """Return the delivery limit; UNLIMITED for none."""
         limit = self.settings.delivery_limit
         if limit != NOT_SAID:
             return limit
         return QUORUM_DELIVERY_LIMIT if self.features.quorum else UNLIMITED
 
     def counts_returns(self) -> bool:
-        """Tell whether its consumers are told how often a message came back: where that is limited, or might be."""
+        """Return whether consumers get a delivery count: if a limit exists, or may be set."""
         return self.features.quorum or self.settings.delivery_limit != NOT_SAID
 
     def dead_letter(self, message: Message, reason: str, now: float) -> None:
-        """A message that waits no more, and is with nobody, has died: it goes, or keeps its place as a letter."""
+        """Remove a ready message for a reason; dead-letter it if the queue has a dead-letter exchange."""
         if self.dead_letters is not None:
             self.unacked(1, message.charge)
             self.dead_letters.dead_letter(message, reason, True)
@@ -367,15 +366,15 @@ class Queue(QueueCounters):
         self.settle(1, message.charge, now)
 
     def count_rejected(self, address: Envelope, content: bytes, charge: i64, now: float) -> None:
-        """Count a message that the overflow policy refused, or that came when the queue was gone."""
+        """Count a message that the overflow policy refused, or that came after the deletion."""
         if self.dead_letters is not None and self.overflow.dead_letters and not self.deleted:
             self.dead_letters.dead_letter(Message(address, content, charge, 0, now), MAXLEN, False)
         self.count_refusal()
 
-    def purge(self, now: float, anew: bool = False) -> int:
-        """Drop everything that is not with a consumer; returns how many messages that were.
+    def purge(self, now: float, reroute: bool = False) -> int:
+        """Drop all ready messages; returns their number.
 
-        `anew`: the routes that lead here will be looked for again (see VirtualHost.purge_queue).
+        `reroute`: routes to this queue will be looked up again (see VirtualHost.purge_queue).
         """
         leftovers = Leftovers()
         for returning in list(self.returning):
@@ -387,7 +386,7 @@ class Queue(QueueCounters):
         size = self.bytes - self.unacked_bytes
         if self.tracks_removals:
             self.release(list(self.ready_queue.messages()), now)
-        self.ready_queue.hand_over(leftovers, anew)
+        self.ready_queue.hand_over(leftovers, reroute)
         if leftovers.has_more():
             self.turns.chores.add(leftovers)
         if self.length is not None:
@@ -404,7 +403,7 @@ class Queue(QueueCounters):
     # Thresholds
 
     def apply_settings(self, settings: Settings, now: float) -> None:
-        """Have other settings from now on; the gate is judged by them at once, both ways."""
+        """Apply changed settings and update the gate."""
         self.settings = settings
         self.thresholds = settings.thresholds
         self.choose_overflow()
@@ -412,16 +411,16 @@ class Queue(QueueCounters):
         self.update_gate(now)
 
     def choose_overflow(self) -> None:
-        """Do at the capacity what the settings say; but nothing overtakes what is on the disk."""
+        """Choose the overflow policy of the settings; paged messages must be read first, so that none is overtaken."""
         pages = self.pager
         wanted = self.settings.overflow
         self.overflow = READ_BACK if pages is not None and pages.messages > 0 and not wanted.pages else wanted
 
     def update_gate(self, now: float) -> None:
-        """Judge the depth anew: close or open the gate, and find out how far the hot path may go."""
+        """Check the depth: close or open the gate, and set the limits of the hot path."""
         gate = self.gate
         if gate.open:
-            # What consumers still have of a deleted queue stops nobody: its gate has opened for good.
+            # Unacknowledged messages of a deleted queue block no producer: its gate has opened for good.
             if not self.deleted and self.thresholds.overfull(self.depth_messages(), self.depth_bytes()):
                 gate.close(self.depth_messages(), self.depth_bytes(), now)
         elif self.thresholds.underfull(self.depth_messages(), self.depth_bytes()):
@@ -431,8 +430,11 @@ class Queue(QueueCounters):
         self._update_fast_path(now)
 
     def _update_fast_path(self, now: float) -> None:
-        """Easy: every gate is open, nobody waits at one, and the message does not take the depth over stop or capacity,
-        nor over what the queue is counted with in its pools."""
+        """Set the limits of the fast path.
+
+        It applies while every gate is open and has no waiter, and the message crosses neither stop, capacity nor the
+        counted amounts of shared limits.
+        """
         membership = self.membership
         if membership.pools:
             membership.review(now)
@@ -464,7 +466,7 @@ class Queue(QueueCounters):
             membership.bound()
 
     def set_gates(self, gates: list[Gate], pools: list[SharedLimit], now: float) -> None:
-        """Let these gates, besides its own, stand on its road from now on; `pools` are the owners of some of them."""
+        """Set the gates, besides its own, on the road into the queue; `pools` own some of them."""
         self.membership.move(pools, now)
         self.operator_gated = len(gates) > len(pools)
         self._other_gates = gates
@@ -472,7 +474,7 @@ class Queue(QueueCounters):
         self.update_gate(now)
 
     def _choose_gates(self) -> None:
-        """What may go to the disk waits for no room in memory: then sums do not stand on its road."""
+        """Choose the gates of the road: shared limits do not apply while messages may be paged."""
         if self.pager is not None and self.overflow.pages:
             sums = [pool.gate for pool in self.membership.pools]
             self.gates = [self.gate, *[gate for gate in self._other_gates if gate not in sums]]

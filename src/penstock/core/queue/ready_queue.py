@@ -1,13 +1,13 @@
-"""What waits in a queue for delivery, in order.
+"""The ready messages of a queue, in order.
 
-Theory of operation. `ready` holds messages that were never delivered, in order. Messages that come back (requeued, or
-their channel closed) go to `returned`, a heap by sequence; everything in it is older than everything in `ready`,
-because deliveries leave from the front.
+Theory of operation. `ready` holds messages that were never delivered, in order. Requeued messages (rejected, or their
+channel closed) go to `returned`, a heap by sequence. All of them are older than everything in `ready`, because
+deliveries leave from the front.
 
-A message with a time of its own (its `expiration`) is also in `mortal`, a heap by that time, so that it leaves when it
-is due wherever it stands. One that expires in the middle leaves a *ghost* in its place: an empty message that is passed
-over, and swept out when ghosts are a quarter. The entry of a message that has been delivered meanwhile
-is idle, holds nothing, and is swept out likewise. So nothing is ever searched for.
+A message with its own time to live (its `expiration`) is also in `expiring`, a heap by expiry time, so that it leaves
+when it is due, wherever it is. One that expires in the middle leaves a *tombstone*: an empty message that is skipped,
+and swept when tombstones are a quarter of all. The entry of a delivered message is idle, empty, and swept likewise. So
+no operation has to search.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from penstock.flow.timers import NEVER
 from penstock.flow.work import AT_ONCE
 
 NOTHING: Final[deque[Message]] = deque(maxlen=0)
-"""The messages of all queues that have never had any: one of their own takes 600 octets even when it is empty."""
+"""Shared empty deque of all queues that never had a message: an own one takes 600 octets even when empty."""
 SWEPT_FROM: Final = 256
-"""Fewer ghosts or idle entries than these stay where they are."""
+"""Fewest tombstones or idle entries worth a sweep."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class ReadyQueue:
-    """First in, first out. Its depth is counted by the queue, not here."""
+    """First in, first out. The queue counts the depth."""
 
     def __init__(self) -> None:
         self.ready: deque[Message] = NOTHING
@@ -41,31 +41,31 @@ class ReadyQueue:
         self.idle: i64 = 0
 
     def ready_for(self, priority: i64) -> deque[Message]:
-        """Return where a message with this priority goes to the end of."""
+        """Return the deque to which messages with this priority are appended."""
         if self.ready is NOTHING:
             self.ready = deque()
         return self.ready
 
     def contiguous(self) -> deque[Message]:
-        """Return messages that come next simply one after the other; empty where `pull` must be asked."""
+        """Return a deque whose messages are next in order; empty if `pull` must be used."""
         return NOTHING if self.returned or self.expiring or self.tombstones != 0 else self.ready
 
     def available(self) -> i64:
-        """Return how many messages could be delivered now."""
+        """Return the number of messages that could be delivered now."""
         return len(self.ready) + len(self.returned) - self.tombstones
 
     def has_expiring(self) -> bool:
-        """Tell whether any message in it may have a time of its own."""
+        """Return whether any message may have a time to live of its own."""
         return len(self.expiring) > 0
 
     def append(self, message: Message) -> None:
-        """Put a message at the end."""
+        """Append a message."""
         self.ready_for(0).append(message)
         if isinstance(message, TrackedMessage) and message.expires != NEVER:
             self._list(message)
 
     def extend(self, messages: list[StoredMessage]) -> None:
-        """Put messages at the end, in their order."""
+        """Append messages, in their order."""
         self.ready_for(0).extend(messages)
         for message in messages:
             if isinstance(message, TrackedMessage) and message.expires != NEVER:
@@ -101,13 +101,13 @@ class ReadyQueue:
             self._drop_next()
 
     def put_back(self, message: Message) -> None:
-        """Put a delivered message back where it was."""
+        """Put a delivered message back at its position."""
         heapq.heappush(self.returned, (int(message.sequence), message))
         if isinstance(message, TrackedMessage) and message.expires != NEVER:
             self._list(message)
 
     def messages(self) -> list[Message]:
-        """Return all that wait, in no particular order."""
+        """Return all ready messages, in no particular order."""
         found: list[Message] = []
         for message in [*self.ready, *[entry[1] for entry in self.returned]]:
             if not _is_tombstone(message):
@@ -115,25 +115,26 @@ class ReadyQueue:
         return found
 
     def clear(self) -> None:
-        """Forget all that wait."""
+        """Drop all ready messages."""
         self.ready.clear()
         self.returned.clear()
         for _, _, expiry in self.expiring:
-            expiry.message = None  # It holds its message, which holds it.
+            expiry.message = None  # Breaks the reference cycle with the message.
         self.expiring.clear()
         self.tombstones = 0
         self.idle = 0
 
-    def hand_over(self, leftovers: Leftovers, anew: bool) -> None:
-        """Forget all that wait; what they take up goes into `leftovers` where it is much.
+    def hand_over(self, leftovers: Leftovers, reroute: bool) -> None:
+        """Drop all ready messages; many are freed later, in `leftovers`.
 
-        `anew`: the routes will ask for the line (see `lane`) again. Otherwise it must stay, which takes a copy.
+        `reroute`: the routes will ask for the deque again (see `ready_for`). Otherwise it must stay, which takes a
+        copy.
         """
         if len(self.ready) + len(self.returned) + len(self.expiring) <= AT_ONCE:
             self.clear()
             return
-        leftovers.lines.append(self.ready if anew else self.ready.copy())
-        if anew:
+        leftovers.lines.append(self.ready if reroute else self.ready.copy())
+        if reroute:
             self.ready = NOTHING
         else:
             self.ready.clear()
@@ -145,7 +146,7 @@ class ReadyQueue:
         self.idle = 0
 
     def sort_ready(self) -> None:
-        """Bring all into the one order of `ready`, for who reads that (a cursor)."""
+        """Sort all ready messages into `ready`, for a cursor."""
         waiting = self.messages()
         waiting.sort(key=_sequence_of)
         self.ready.clear()
@@ -157,16 +158,17 @@ class ReadyQueue:
     # Expiring; times in seconds of the broker's monotonic clock
 
     def due(self, ttl_s: float) -> float:
-        """Return when the next message expires, with a queue's message TTL (infinity: none); infinity for never."""
+        """Return the next expiry time, with a queue's message TTL (infinity: none); infinity for never."""
         message = self.next()
         when = NEVER if message is None else message.arrived + ttl_s
         mortal = self._first_expiring()
         return mortal.expires if mortal is not None and mortal.expires < when else when
 
     def take_due(self, now: float, ttl_s: float, offered: float) -> Message | None:
-        """Take a message out that has expired by `now`; None if there is none left.
+        """Take a message that has expired by `now`; None if there is none.
 
-        One that came after `offered` has not: even with a time to live of 0 it may go to who waits for it.
+        A message that came after `offered` has not expired: even with a time to live of 0 it may go to a waiting
+        consumer.
         """
         message = self.next()
         if message is None:
@@ -185,7 +187,7 @@ class ReadyQueue:
         return dead
 
     def _first_expiring(self) -> TrackedMessage | None:
-        """Return the message whose own time is up first; entries of those that have left are passed over for good."""
+        """Return the message with the earliest expiry of its own; drops entries of messages that have left."""
         mortal = self.expiring
         while mortal:
             message = mortal[0][2].message

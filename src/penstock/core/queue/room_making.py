@@ -1,4 +1,4 @@
-"""Room for a large message in a queue that drops its oldest: where it displaces many, they go a slice a turn."""
+"""Drop-head in slices, to make room for a large message that displaces many."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
 
 DROPPED_A_UNIT: Final = 8
-"""Messages that are dropped with one unit of work."""
+"""Messages dropped with one unit of work."""
 
 
 class Clearing(Chore):
-    """The dropping of a queue's oldest messages until one that waits at its gate fits."""
+    """Removal of a queue's oldest messages until a waiting message fits."""
 
     def __init__(self, queue: Queue) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class Clearing(Chore):
         self._charge: i64 = 0
 
     def begin(self, charge: i64) -> None:
-        """Make room for a message with this charge; for the largest, where several wait."""
+        """Make room for a message with this charge; the largest counts if several wait."""
         if not self.listed or charge > self._charge:
             self._charge = charge
         self.queue.turns.chores.add(self)

@@ -30,7 +30,7 @@ RABBITMQS: Final = frozenset(
 
 
 def check_queue(queue: Queue, arguments: dict[str, object], durable: bool, auto_delete: bool) -> None:
-    """Raises PreconditionFailed (406) naming the first difference, with both values."""
+    """Raise PreconditionFailed (406) naming the first difference, with both values."""
     thing = f"queue '{queue.name}' in vhost '{queue.vhost}'"
     _check(thing, "durable", durable, queue.durable)
     _check(thing, "auto_delete", auto_delete, queue.auto_delete)
@@ -49,7 +49,7 @@ def check_exchange(
     auto_delete: bool,
     internal: bool,
 ) -> None:
-    """Raises PreconditionFailed (406) as for queues. Of the arguments only the alternate exchange is compared."""
+    """Raise PreconditionFailed (406) as for queues. Of the arguments only the alternate exchange is compared."""
     thing = f"exchange '{exchange.name}' in vhost '{vhost}'"
     _check(thing, "type", kind, exchange.kind)
     _check(thing, "durable", durable, exchange.durable)

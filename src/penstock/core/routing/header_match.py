@@ -37,7 +37,7 @@ class HeaderMatch:
         ]
 
     def matches(self, headers: dict[str, object]) -> bool:
-        """Tell whether a message with these headers is meant.
+        """Return whether a message with these headers is meant.
 
         An argument without a value (void) asks for the header, whatever it says. Where nothing is asked for, "all" is
         met by every message and "any" by none.
@@ -128,7 +128,7 @@ class HeaderMatchIndex(Generic[Item]):
 
 
 def check_header_match(arguments: dict[str, object]) -> None:
-    """Raises PreconditionFailed (406) for an x-match that cannot be meant."""
+    """Raise PreconditionFailed (406) for an x-match that cannot be meant."""
     if X_MATCH not in arguments:
         return
     mode = arguments[X_MATCH]

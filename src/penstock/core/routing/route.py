@@ -109,7 +109,7 @@ class Route:
         return self.single_queue if queue is None else queue
 
     def is_current(self, epoch: i64, era: i64) -> bool:
-        """Tell whether it was found already and still is right: what changed since did not concern it."""
+        """Return whether it was found already and still is right: what changed since did not concern it."""
         if self._era != era or not self._through or _versions(self._through) != self._versions:
             return False
         self.epoch = epoch

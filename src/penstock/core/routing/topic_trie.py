@@ -77,11 +77,11 @@ class Node(Generic[Item]):
                 self.branches = None
 
     def idle(self) -> bool:
-        """Tell whether nothing ends here or behind it."""
+        """Return whether nothing ends here or behind it."""
         return not self.items and self.leads_nowhere()
 
     def leads_nowhere(self) -> bool:
-        """Tell whether no pattern goes on behind it."""
+        """Return whether no pattern goes on behind it."""
         return self.branches is None and self.one is None and self.any is None
 
 
@@ -201,7 +201,7 @@ def split_words(key: str) -> list[str]:
 
 
 def topic_matches(pattern: list[str], words: list[str]) -> bool:
-    """Tell whether a topic pattern matches, in time proportional to the product of the lengths at most.
+    """Return whether a topic pattern matches, in time proportional to the product of the lengths at most.
 
     The greedy matching of wildcards: on a mismatch go back to the last `#` and let it take one word more.
     """

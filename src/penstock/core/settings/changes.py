@@ -151,7 +151,7 @@ def matching_steps(broker: Broker, scope: str, pattern: str) -> Steps[list[str] 
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Tell whether a pattern matches a name."""
+    """Return whether a pattern matches a name."""
     return topic_matches(pattern.split("."), name.split("."))
 
 

@@ -32,7 +32,7 @@ class DiskLimits:
         """The same as a share of the file system, where that is how it was said."""
 
     def has_room(self) -> bool:
-        """Tell whether anything must be left free."""
+        """Return whether anything must be left free."""
         return self.free_bytes > 0 or self.free_percent > 0.0
 
 
@@ -59,7 +59,7 @@ class Limits:
         """Seconds, 0 for ever; None where nothing was said (virtual hosts, the broker)."""
 
     def unlimited(self) -> bool:
-        """Tell whether nothing is limited."""
+        """Return whether nothing is limited."""
         return self.thresholds is None and self.rate_messages is None and self.rate_bytes is None
 
 

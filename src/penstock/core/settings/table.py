@@ -103,7 +103,7 @@ class SettingsTable:
         return found
 
     def has_commands(self) -> bool:
-        """Tell whether anything was set by command."""
+        """Return whether anything was set by command."""
         for entry in self.entries():
             if entry.command:
                 return True

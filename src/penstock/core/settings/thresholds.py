@@ -52,7 +52,7 @@ class UnitThresholds:
 
 
 def is_explicit(word: SettingValue | None) -> bool:
-    """Tell whether somebody said so for this very thing, or a pattern of it: it is no default."""
+    """Return whether somebody said so for this very thing, or a pattern of it: it is no default."""
     return word is not None and word.rank < DEFAULT_RANK
 
 
@@ -113,7 +113,7 @@ def percent(word: SettingValue | None, default: float) -> float | None:
 
 
 def check_percents(thing: str, words: dict[str, SettingValue]) -> None:
-    """Raises PreconditionFailed (406) if a resume percentage is above the stop's; a default of others gives way."""
+    """Raise PreconditionFailed (406) if a resume percentage is above the stop's; a default of others gives way."""
     stop, resume = words.get("stop-percent"), words.get("resume-percent")
     if not is_explicit(stop) or not is_explicit(resume) or stop is None or resume is None:
         return

@@ -1,1 +1,1 @@
-"""AMQP 0-9-1: the table of methods (`spec`) and the codec of frames, methods, tables and properties (`codec`)."""
+"""The AMQP 0-9-1 codec: method table (`spec`), frames and methods (`codec`), field tables, content headers."""

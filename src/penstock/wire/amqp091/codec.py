@@ -1,7 +1,7 @@
-"""Frames, methods, field tables and content headers of AMQP 0-9-1, from bytes and back.
+"""Codec of AMQP 0-9-1 frames, methods and field tables.
 
-Everything here is the cold path: declarations, subscriptions, errors. Publishes, deliveries and acknowledgements are
-read and written in place by those who handle many of them.
+All functions here are on the cold path: declarations, subscriptions, errors. The modules that handle many publishes,
+deliveries and acknowledgements read and write those in place.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ENDMARK: Final = b"\xce"
 
 
 class Method:
-    """A method that was read: what it is and its arguments by field name.
+    """A decoded method and its arguments by field name.
 
     In `args` a shortstr is `str`, a longstr `bytes`, a table `dict`, a bit `bool`, and every integer `int`.
     """
@@ -135,7 +135,7 @@ def encode_method(id_: int, /, **args: object) -> bytes:
 
 
 def _write_bits(out: bytearray, bits: list[bool]) -> None:
-    """Append and forget bits that follow one another: eight to an octet, the first one lowest."""
+    """Append and clear consecutive bits: eight to an octet, the first one lowest."""
     for start in range(0, len(bits), 8):
         octet = 0
         for position, bit in enumerate(bits[start : start + 8]):
@@ -184,13 +184,13 @@ def decode_table(data: bytes, pos: int) -> tuple[dict[str, object], int]:
 
 
 def encode_table(table: dict[str, object]) -> bytes:
-    """A field table with its size before it; `fields_out.write_value` tells the types. Raises `CodecError`."""
+    """A field table with its size before it; `field_writer.write_value` lists the types. Raises `CodecError`."""
     out = bytearray()
     write_table(out, table)
     return bytes(out)
 
 
 def short_text(text: str) -> str:
-    """As much of `text` as a short string holds (255 octets of UTF-8); for reply texts, which are free to be cut."""
+    """The part of `text` that fits a short string (255 octets of UTF-8); for reply texts, which may be cut."""
     octets = text.encode(errors="replace")
     return text if len(octets) <= 255 and octets.isascii() else octets[:255].decode(errors="ignore")

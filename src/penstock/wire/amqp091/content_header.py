@@ -1,6 +1,6 @@
-"""The content header of a publish, looked at in place: is it well formed and where does it end.
+"""Validation of a publish's content header in place: is it well formed, and where does it end.
 
-Every publish passes here, so nothing is built: the properties are walked over once and stay as they came.
+Every publish passes here, so no objects are built: the properties are scanned once and stay encoded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ UNKNOWN: Final = -5
 
 
 def _value_sizes() -> list[int]:
-    """Return what follows each type of a field value: so many octets, or one of the words above (section 4.2.1)."""
+    """Return the size of each type of field value: octets, or one of the constants above (section 4.2.1)."""
     sizes = [UNKNOWN] * 256
     for kinds, size in (
         (b"V", 0), (b"tbB", 1), (b"su", 2), (b"Iif", 4), (b"D", 5), (b"lLTd", 8),
@@ -53,7 +53,7 @@ VALUE_SIZES: Final[list[int]] = _value_sizes()
 def property_flags(data: bytes, pos: i64, end: i64) -> i64:
     """Return the flags at `pos`; `UNFIT` unless the octets from there up to `end` are exactly one property list.
 
-    A headers table is walked over as well: nonsense in it would be the consumer's trouble, who cannot even refuse it.
+    A headers table is checked too: a malformed one would be delivered to consumers, who cannot refuse it.
     """
     if end - pos < 2:
         return UNFIT
@@ -88,7 +88,7 @@ def property_flags(data: bytes, pos: i64, end: i64) -> i64:
 
 
 def table_fits(data: bytes, pos: i64, end: i64, depth: i64) -> bool:
-    """Tell whether the octets from `pos` up to `end` are the entries of a field table, itself lying `depth` deep."""
+    """Return whether the octets from `pos` up to `end` are the entries of a field table, itself lying `depth` deep."""
     while pos < end:
         pos += 1 + i64(data[pos])
         if pos >= end:

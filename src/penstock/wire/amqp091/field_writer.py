@@ -1,4 +1,4 @@
-"""Writing single fields; the counterpart of `fields`, with the types that RabbitMQ's own clients choose."""
+"""Encoding of single fields, the counterpart of `field_reader`, with the value types of RabbitMQ's clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UINT32_MAX: Final = (1 << 32) - 1
 
 
 def unfit(what: str, value: object) -> CodecError:
-    """The error for a value of ours that AMQP 0-9-1 cannot carry as `what`."""
+    """The error for a value of the broker that AMQP 0-9-1 cannot carry as `what`."""
     text = repr(value)
     if len(text) > 60:
         text = text[:60] + "…"
@@ -152,7 +152,7 @@ def _write_decimal(out: bytearray, value: Decimal) -> None:
 
 
 def _begin(out: bytearray, depth: int) -> int:
-    """Leave room for the size of a table or array; returns where its content starts."""
+    """Reserve the size field of a table or array; returns the start of its content."""
     if depth > NESTING_MAX:
         raise CodecError(f"a table or array lies more than {NESTING_MAX} deep", ReplyCode.SYNTAX_ERROR)
     out += b"\x00\x00\x00\x00"
@@ -174,6 +174,6 @@ def _utf8(text: str) -> bytes:
 
 
 def encode_shortstr(text: str) -> bytes:
-    """Encode a short string by itself; what the broker has came as one and is short enough."""
+    """Encode a short string; the broker's own strings came as short strings and fit."""
     encoded = text.encode()[:255]
     return bytes([len(encoded)]) + encoded

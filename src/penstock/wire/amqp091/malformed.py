@@ -1,4 +1,4 @@
-"""The one error of the codec; `codec` gives it to the outside."""
+"""`CodecError`, the error of the AMQP 0-9-1 codec."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from penstock.wire.amqp091.spec import ReplyCode
 
 
 class CodecError(PenstockError):
-    """Octets that are no AMQP 0-9-1, or a value that AMQP 0-9-1 cannot carry.
+    """Octets that are not valid AMQP 0-9-1, or a value that AMQP 0-9-1 cannot carry.
 
-    `reason` names what was wrong in one sentence, `code` is the reply code to close the connection with.
+    `reason` says in one sentence what is wrong, `code` is the reply code to close the connection with.
     """
 
     def __init__(self, reason: str, code: ReplyCode = ReplyCode.FRAME_ERROR) -> None:

@@ -1,4 +1,4 @@
-"""The content header: how large a body is, and the fourteen properties of a message (sections 2.3.5.2 and 4.2.6.1)."""
+"""The content header: the size of a body, and the fourteen properties of a message (sections 2.3.5.2 and 4.2.6.1)."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _UNKNOWN: Final = 0b11
 
 
 class Properties:
-    """What a message says about itself; `None` means that it does not.
+    """The properties of a message; `None` for absent ones.
 
-    `timestamp` is in seconds since the epoch, the bare number as it stands on the wire: many producers put
-    milliseconds there, and such a message must pass. `expiration` is text, milliseconds by convention.
+    `timestamp` is in seconds since the epoch, unchanged from the wire: many producers put milliseconds there, and such
+    a message must pass. `expiration` is text, milliseconds by convention.
     """
 
     __slots__ = (
@@ -167,7 +167,7 @@ def _read_properties(reader: FieldReader, flags: int, properties: Properties) ->
 
 
 def encode_header(body_size: int, properties: Properties) -> bytes:
-    """The payload of a content header frame; `body_size` in octets. Raises `CodecError` for what cannot be carried."""
+    """The payload of a content header frame; `body_size` in octets. Raises `CodecError` for a value out of range."""
     out = bytearray(b"\x00\x3c\x00\x00")
     write_unsigned(out, body_size, 8)
     at = len(out)

@@ -1,9 +1,9 @@
-"""The numbers and the methods of AMQP 0-9-1, with the extensions that RabbitMQ added and every client relies on.
+"""Constants and method table of AMQP 0-9-1, with the extensions of RabbitMQ that clients rely on.
 
-One table, `METHODS`, says what every method carries; the codec reads nothing else. Its field types are those of the
-specification (section 4.2.5) without their domains: octet, short, long, longlong, shortstr, longstr, bit, table.
+The table `METHODS` defines the fields of every method, and the codec reads only this table. Field types are those of
+the specification (section 4.2.5) without their domains: octet, short, long, longlong, shortstr, longstr, bit, table.
 Names are the specification's with underscores for hyphens. The field that RabbitMQ's confirm.select calls `nowait` is
-`no_wait` here as everywhere else. Bits that follow one another share octets (section 4.2.5.2).
+`no_wait` here as everywhere else. Consecutive bits share octets (section 4.2.5.2).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ TX_ROLLBACK_OK: Final = 90 << 16 | 31
 
 
 class ReplyCode(IntEnum):
-    """Why a method failed (section 1.2); RabbitMQ puts `name` before its reply text, and so do we."""
+    """Reply codes: the reasons of a failed method (section 1.2). As in RabbitMQ, `name` precedes the reply text."""
 
     REPLY_SUCCESS = 200
     CONTENT_TOO_LARGE = 311

@@ -1,4 +1,4 @@
-"""What a queue does at its capacity: one policy a file, chosen at declaration."""
+"""Overflow policies: the action of a queue at its capacity, one policy in each file."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ POLICIES: Final[dict[str, OverflowPolicy]] = {
     "self-destruct": SelfDestruct(),
     "page": PagePolicy(Block()),
 }
-"""The policies by the name in a queue's arguments; they hold no state of their own."""
+"""The policies by the name in a queue's arguments; they are stateless."""
 PAGE: Final[dict[str, OverflowPolicy]] = {
     "block": POLICIES["page"],
     "reject": PagePolicy(Reject()),
     "drop-new": PagePolicy(DropNew()),
 }
-"""The policy `page`, by what becomes of messages beyond the limit of the pages."""
+"""The policies `page` by the policy for messages beyond the page limit."""
 READ_BACK: Final[OverflowPolicy] = ReadBack()
 
 __all__ = ["ACCEPT", "HOLD", "PAGE", "POLICIES", "READ_BACK", "REFUSE", "OverflowPolicy"]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Block(OverflowPolicy):
-    """Hold it."""
+    """Hold the publish."""
 
     name = "block"
     has_thresholds = True

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class DropHead(OverflowPolicy):
-    """A message that is with a consumer cannot be dropped.
+    """Drop ready messages, oldest first.
 
-    When those alone fill the capacity the new one is refused.
+    Unacknowledged messages cannot be dropped. If they alone fill the capacity, the new message is refused.
     """
 
     name = "drop-head"

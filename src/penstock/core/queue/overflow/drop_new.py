@@ -1,6 +1,6 @@
-"""drop-new: the newest message is dropped. Artemis' DROP, but never confirmed: who asks for confirms gets a nack.
+"""drop-new: the newest message is dropped. Artemis' DROP, but never confirmed: a publisher with confirms gets a nack.
 
-Nothing goes back to a publisher without confirms, not even what is mandatory: it chose a queue that drops.
+A publisher without confirms gets nothing back, not even a mandatory message: the queue is configured to drop.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DropNew(OverflowPolicy):
-    """Drop it."""
+    """Drop the new message."""
 
     name = "drop-new"
 

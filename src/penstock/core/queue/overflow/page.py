@@ -1,7 +1,7 @@
-"""page: what does not fit into memory goes to the disk, and is read back in time. Artemis' PAGE, Qpid's flow_to_disk.
+"""page: messages beyond the memory go to disk, and are read back in time. Artemis' PAGE, Qpid's flow_to_disk.
 
-Asked only when there is no room on the disk either: then another policy decides (page-full-policy). But a disk that is
-only slow refuses nothing: the message waits until what came before it is written.
+Consulted only when there is no room on disk either: then page-full-policy decides. A slow disk refuses nothing: the
+message waits until earlier ones are written.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PagePolicy(OverflowPolicy):
-    """Have it written to the disk; `full` says what becomes of it when the queue's pages are at their limit."""
+    """Page to disk; `full` is the policy when the queue's pages are at their limit."""
 
     name = "page"
     pages = True
@@ -39,9 +39,9 @@ class PagePolicy(OverflowPolicy):
 
 
 class ReadBack(OverflowPolicy):
-    """A queue does not page any more, and some of it is on the disk still: whatever comes waits until that is read.
+    """Hold new messages of a queue that no longer pages, until its pages are read back.
 
-    Or it would overtake; what the queue's own policy is then counts.
+    Otherwise they would overtake. Then the queue's own policy applies.
     """
 
     name = "read-back"

@@ -1,7 +1,7 @@
-"""reject: the publish is refused, and its publisher told as well as it can be.
+"""reject: the publish is refused, and its publisher notified.
 
-In confirm mode by a nack, without confirms by returning a mandatory message. RabbitMQ's reject-publish, Broker-J's
-REJECT.
+The notice is a nack in confirm mode; without confirms a mandatory message is returned. RabbitMQ's reject-publish,
+Broker-J's REJECT.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Reject(OverflowPolicy):
-    """Refuse it."""
+    """Refuse the publish."""
 
     name = "reject"
     counts_ready = True

@@ -1,6 +1,6 @@
 """reject-dead-letter: as reject, and the refused message goes to the queue's dead-letter exchange.
 
-RabbitMQ's reject-publish-dlx. Its publisher is told that it was refused all the same.
+RabbitMQ's reject-publish-dlx. Its publisher gets the refusal all the same.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from penstock.core.queue.overflow.reject import Reject
 
 
 class RejectDeadLetter(Reject):
-    """Refuse it, and bury it."""
+    """Refuse the publish and dead-letter its message."""
 
     name = "reject-dead-letter"
     returns_refused = False

@@ -1,4 +1,4 @@
-"""ring-strict: as drop-head, but never past a message that is with a consumer. Qpid C++'s ring_strict, until 2012."""
+"""ring-strict: as drop-head, but never past an unacknowledged message. Qpid C++'s ring_strict, until 2012."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class RingStrict(DropHead):
-    """The oldest message makes room; while any message is with a consumer the new one is refused instead."""
+    """Drop the oldest message; refuse the new one while any message is unacknowledged."""
 
     name = "ring-strict"
     counts_ready = False

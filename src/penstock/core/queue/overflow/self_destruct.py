@@ -1,7 +1,7 @@
-"""self-destruct: a queue that would be overrun deletes itself, with all that is in it. Qpid C++'s policy of that name.
+"""self-destruct: a queue at its capacity deletes itself with its messages. Qpid C++'s policy of that name.
 
-For queues whose content is worthless once it is late: the consumers are cancelled and begin anew. The publish that
-was one too many is refused (Qpid C++ told its publisher that it had succeeded).
+For queues whose content is worthless once it is late: the consumers are cancelled and start again. The publish that
+exceeds the capacity is refused (Qpid C++ reported success to its publisher).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SelfDestruct(OverflowPolicy):
-    """Refuse it and delete the queue."""
+    """Refuse the publish and delete the queue."""
 
     name = "self-destruct"
     destroys = True
