@@ -208,7 +208,7 @@ def test_where_nothing_must_be_left_free_the_store_still_keeps_what_it_needs() -
         assert house.closed() == closed, (free, needed)
     house.disk.measured(1, 499, 100_000, house.broker.now, 500)
     assert house.disk.room is not None
-    assert house.disk.room.describe() == (
+    assert house.disk.room.describe_cause(0.0) == (
         "0 bytes free < min-disk-free 0 (opens at 0), besides 500 for the store itself"
     )
 

@@ -13,6 +13,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr, trait
 
 from penstock.flow.gate_stats import GateStats
+from penstock.flow.measure import Measure
 from penstock.flow.timers import NEVER, TimerHandler
 
 NO_GUARANTEE: Final = -1
@@ -93,6 +94,52 @@ class GateOwner:
     def may_defer_turn(self) -> bool:
         """Return whether a turn may be given a moment later without anybody running dry behind the gate."""
         return False
+
+    # Questions for people and for errors; off the hot path
+
+    def measure(self) -> Measure | None:
+        """Return the depth that the gate is judged by; None for a gate that has no depth (a rate, the operator's)."""
+        return None
+
+    def exact_measure(self, now: float) -> Measure | None:
+        """Return the same after a review of the amount, for an owner that counts with slack."""
+        return self.measure()
+
+    def could_ever_take(self, messages: i64, bytes: i64) -> bool:
+        """Tell whether so much would have room, or would not have to wait for it, if everything else were gone."""
+        return True
+
+    def describe_overflow(self) -> str:
+        """Return the reason for a publish that the owner's overflow policy refused; empty where there is no policy."""
+        return ""
+
+    def describe_cause(self, now: float) -> str:
+        """Return the cause that keeps the gate closed, or its waiters waiting, as a clause; may be empty."""
+        return ""
+
+    def describe_refusal(self) -> str:
+        """Return the reason for a refused publish as a clause that names the gate."""
+        raise NotImplementedError
+
+    def vhost_name(self) -> str | None:
+        """Return the virtual host that the gate belongs to; None for one that belongs to none."""
+        return None
+
+    def guaranteed_total(self) -> i64:
+        """Return the bytes beyond its capacity that may be filled by guaranteed shares."""
+        return 0
+
+    def full_percent(self) -> int:
+        """Return the share of the resource, in whole percent, above which the gate closes."""
+        return 100
+
+    def ready_at(self, now: float) -> float:
+        """Return the time at which the gate opens by itself: monotonic seconds; NEVER where nobody can tell."""
+        return NEVER
+
+    def hold_deadline_s(self, default_s: float) -> float:
+        """Return the hold deadline of publishes that wait here: seconds; `default_s` where the owner has none."""
+        return default_s
 
 
 class GateTransition:
@@ -176,6 +223,26 @@ class Gate:
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
         """See `GateOwner.has_room`; a gate without an owner has room while it is open."""
         return self.open if self.owner is None else self.owner.has_room(messages, bytes, now)
+
+    def could_ever_take(self, messages: i64, bytes: i64) -> bool:
+        """See `GateOwner.could_ever_take`."""
+        return self.owner is None or self.owner.could_ever_take(messages, bytes)
+
+    def measure(self) -> Measure | None:
+        """See `GateOwner.measure`."""
+        return None if self.owner is None else self.owner.measure()
+
+    def describe_overflow(self) -> str:
+        """See `GateOwner.describe_overflow`."""
+        return "" if self.owner is None else self.owner.describe_overflow()
+
+    def describe_cause(self, now: float) -> str:
+        """See `GateOwner.describe_cause`."""
+        return "" if self.owner is None else self.owner.describe_cause(now)
+
+    def describe_refusal(self) -> str:
+        """See `GateOwner.describe_refusal`."""
+        return f"{self.kind} '{self.name}' lets nothing pass" if self.owner is None else self.owner.describe_refusal()
 
     def passed(self, charge: i64, now: float) -> None:
         """Record that a message went past: a rate counts it."""

@@ -19,6 +19,7 @@ from mypy_extensions import i64, trait
 
 from penstock.flow.gate import NO_GUARANTEE, Gate, GateOwner
 from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.flow.measure import Measure
 from penstock.flow.turns import Turns
 
 SLACK_MESSAGES_MAX: Final = 65_536
@@ -114,9 +115,30 @@ class SharedLimit(GateOwner):
         self._reclaim_slack()
         return self._fits(messages, bytes)
 
-    def can_ever_admit(self, charge: i64, copies: i64) -> bool:
-        """Return whether it could admit the message if it were empty."""
-        return self.thresholds.capacity.covers(copies, charge * copies)
+    def could_ever_take(self, messages: i64, bytes: i64) -> bool:
+        """See `GateOwner.could_ever_take`."""
+        return self.thresholds.capacity.covers(messages, bytes)
+
+    def measure(self) -> Measure:
+        """See `GateOwner.measure`."""
+        return Measure(self.thresholds, self.messages, self.bytes)
+
+    def exact_measure(self, now: float) -> Measure:
+        """See `GateOwner.exact_measure`: slack is called in first, so the depth is the true sum."""
+        self.update_gate(now)
+        return self.measure()
+
+    def describe_cause(self, now: float) -> str:
+        """See `GateOwner.describe_cause`."""
+        return self.measure().describe_cause(self.gate.open)
+
+    def describe_refusal(self) -> str:
+        """See `GateOwner.describe_refusal`."""
+        return f"{self.gate.kind} '{self.gate.name}' {self.measure().describe_refusal(self.gate.open)}"
+
+    def guaranteed_total(self) -> i64:
+        """See `GateOwner.guaranteed_total`."""
+        return self.reserve
 
     def update_gate(self, now: float) -> None:
         """See `GateOwner.update_gate`."""

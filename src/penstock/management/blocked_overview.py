@@ -7,17 +7,17 @@ come connections that are slowed by their own work.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from penstock.core.gates.disk import FreeSpaceGate, QuotaGate
-from penstock.core.gates.operator import OperatorGate
+from penstock.core.gates.disk import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue import Queue, queue_of
 from penstock.flow.gate import Gate
 from penstock.flow.work import Steps
 from penstock.management import views, why
 from penstock.management.control_request import ControlRequest
-from penstock.management.gate_descriptions import text_of
+from penstock.management.gate_descriptions import key_of, text_of
 
 if TYPE_CHECKING:
     from penstock.core.broker import Broker
@@ -155,27 +155,8 @@ def _name(gate: Gate) -> str:
 
 def advice(gate: Gate) -> str:
     """Return what an operator can do about a closed gate; empty where there is nothing but to wait."""
-    owner = gate.owner
-    if isinstance(owner, Queue):
-        return _of_queue(owner)
-    if isinstance(owner, OperatorGate):
-        return f"`penstock unblock {owner.scope} {owner.name}` lets it go on"
-    if isinstance(owner, QuotaGate):
-        of = f"vhost {owner.vhost}" if owner.vhost else "broker"
-        return f"consume what is stored, or raise disk-overfull (`penstock show {of}`)"
-    if isinstance(owner, FreeSpaceGate):
-        return "make room on the disk, or consume what is stored"
-    if gate.kind == "disk":
-        return "look at the disk and at the broker's log; persistent messages go on when the store can be written"
-    if gate.kind == "vhost":
-        return f"consume from its largest queues, or raise its capacity (`penstock show vhost {gate.name}`)"
-    if gate.kind == "memory":
-        return "consume from the largest queues, or raise memory-capacity (`penstock show broker`)"
-    if gate.kind == "address":
-        return f"consume what went through it, or raise its capacity (`penstock show address {gate.name}`)"
-    if gate.kind == "rate":
-        return "it is as fast as its rate allows; `penstock settings` lists who set it"
-    return ""
+    found = ADVICE.get(key_of(gate))
+    return "" if found is None else found(gate)
 
 
 def _of_queue(queue: Queue) -> str:
@@ -188,3 +169,56 @@ def _of_queue(queue: Queue) -> str:
     if queue.unacked_messages == queue.depth_messages():
         return f"all messages of queue {name} are unacknowledged: have its consumers acknowledge, or add consumers"
     return f"add consumers, or find what keeps those of queue {name} (`penstock why {name}`)"
+
+
+def _of_queue_gate(gate: Gate) -> str:
+    queue = queue_of(gate)
+    return "" if queue is None else _of_queue(queue)
+
+
+def _of_operator(gate: Gate) -> str:
+    return f"`penstock unblock {gate.name}` lets it go on"
+
+
+def _of_quota(gate: Gate) -> str:
+    vhost = text_of(gate).vhost(gate)
+    of = "broker" if vhost is None else f"vhost {vhost}"
+    return f"consume what is stored, or raise disk-overfull (`penstock show {of}`)"
+
+
+def _of_free_space(gate: Gate) -> str:
+    return "make room on the disk, or consume what is stored"
+
+
+def _of_store_failure(gate: Gate) -> str:
+    return "look at the disk and at the broker's log; persistent messages go on when the store can be written"
+
+
+def _of_vhost(gate: Gate) -> str:
+    return f"consume from its largest queues, or raise its capacity (`penstock show vhost {gate.name}`)"
+
+
+def _of_memory(gate: Gate) -> str:
+    return "consume from the largest queues, or raise memory-capacity (`penstock show broker`)"
+
+
+def _of_address(gate: Gate) -> str:
+    return f"consume what went through it, or raise its capacity (`penstock show address {gate.name}`)"
+
+
+def _of_rate(gate: Gate) -> str:
+    return "it is as fast as its rate allows; `penstock settings` lists who set it"
+
+
+ADVICE: Final[dict[str, Callable[[Gate], str]]] = {
+    "queue": _of_queue_gate,
+    "operator": _of_operator,
+    QUOTA: _of_quota,
+    FREE_SPACE: _of_free_space,
+    STORE_FAILURE: _of_store_failure,
+    "vhost": _of_vhost,
+    "memory": _of_memory,
+    "address": _of_address,
+    "rate": _of_rate,
+}
+"""What an operator can do about a closed gate, by `key_of`."""

@@ -10,8 +10,9 @@ from penstock.core.effects import Paging
 from penstock.core.publish.blockable import Blockable
 from penstock.core.queue.queue import Queue
 from penstock.flow.gate import Gate, GateTransition
+from penstock.flow.measure import amount
 from penstock.flow.timers import NEVER
-from penstock.management.gate_descriptions import amount, text_of
+from penstock.management.gate_descriptions import text_of
 from penstock.protocols.common.lost_publishes import Losses
 from penstock.protocols.common.slowed_connections import KIND, Wait
 
@@ -34,7 +35,7 @@ def gate_fields(gate: Gate) -> dict[str, object]:
     vhost = text_of(gate).vhost(gate)
     if vhost is not None:
         fields["vhost"] = vhost
-    if isinstance(gate.owner, Queue):
+    if gate.kind == "queue":
         fields["queue"] = gate.name
     return fields
 

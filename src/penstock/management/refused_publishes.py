@@ -9,9 +9,6 @@ from __future__ import annotations
 from typing import Final
 
 from penstock.core.effects import PublishRefused
-from penstock.core.publish import admission
-from penstock.core.publish.refusal_reason import clause
-from penstock.core.queue.queue import Queue
 from penstock.management.log_messages import LogLine, gate_fields
 
 KEPT: Final = 10
@@ -117,7 +114,6 @@ def reason_of(effect: PublishRefused) -> str:
         return effect.why
     if effect.cause == "deleted":
         return f"queue '{effect.gate.name}' was deleted"
-    owner = effect.gate.owner
     if effect.cause == "hold-bound":
-        return f"as much is held of its connection as may be; {clause(effect.gate)}"
-    return str(admission.refusal_error(owner)) if isinstance(owner, Queue) else clause(effect.gate)
+        return f"as much is held of its connection as may be; {effect.gate.describe_refusal()}"
+    return effect.gate.describe_overflow() or effect.gate.describe_refusal()

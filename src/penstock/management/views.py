@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.rotation import waits_behind
-from penstock.core.gates.disk import Disk, DiskGate
+from penstock.core.gates.disk import Disk
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue
 from penstock.flow.confirms import WITHHELD
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
-from penstock.flow.shared_limit import SharedLimit
-from penstock.management.gate_descriptions import measure, text_of
+from penstock.management.gate_descriptions import text_of
 from penstock.protocols.amqp091.channel import Channel
 
 if TYPE_CHECKING:
@@ -102,12 +101,10 @@ def gate_state(gate: Gate, now: float) -> dict[str, object]:
 def gate_view(gate: Gate, now: float) -> dict[str, object]:
     """Return a gate, without its producers, with the depth and thresholds that it is judged by where it has any."""
     view = gate_state(gate, now)
-    owner = gate.owner
-    if isinstance(owner, SharedLimit):
-        owner.update_gate(now)  # Slack is called in: what is told is the sum, not what it is counted with.
-    judged = measure(gate)
-    if isinstance(owner, DiskGate):
-        view["cause"] = "" if gate.open else owner.describe()
+    judged = None if gate.owner is None else gate.owner.exact_measure(now)
+    words = text_of(gate)
+    if words.shows_cause and gate.owner is not None:
+        view["cause"] = "" if gate.open else words.cause(gate, now)
     if judged is not None:
         view["depth"] = {"messages": int(judged.messages), "bytes": int(judged.bytes)}
         view["capacity"] = judged.thresholds.capacity.as_dict()

@@ -7,23 +7,24 @@ waited longest is named first; an answer has at most `SAID_MOST` sentences of a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.cursor import Cursor
-from penstock.core.gates.disk import FreeSpaceGate, QuotaGate, StoreFailureGate
+from penstock.core.gates.disk import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.admission import gates_of
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.core.queue.queue import Queue
+from penstock.core.queue.queue import Queue, queue_of
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.gate import Gate
 from penstock.flow.gate_stats import PRODUCERS_TOLD, BlockStats
-from penstock.flow.shared_limit import SharedLimit
+from penstock.flow.measure import amount
 from penstock.management import views
-from penstock.management.gate_descriptions import amount, because, text_of
+from penstock.management.gate_descriptions import because, key_of, text_of
 from penstock.management.refused_publishes import Refusal
 from penstock.protocols.amqp091.channel import Channel
 
@@ -326,18 +327,36 @@ def _state(consumer: Consumer) -> str:
 
 def waits_of(gate: Gate, broker: Broker) -> list[str]:
     """Say what must happen for a gate's depth to fall; nothing for an empty queue and for gates without a depth."""
-    owner = gate.owner
-    if isinstance(owner, SharedLimit):
-        return [_largest(gate, broker)]
-    if isinstance(owner, QuotaGate):
-        return [_largest(gate, broker)]
-    if isinstance(owner, FreeSpaceGate):
-        return ["the disk needs more room: somebody must consume what is stored, or delete something else"]
-    if isinstance(owner, StoreFailureGate):
-        return ["the store is tried again every second; consumers go on meanwhile"]
-    if isinstance(owner, Queue) and owner.depth_messages() > 0:
-        return [_readers(owner, broker.now)]
-    return []
+    found = RELIEF.get(key_of(gate))
+    return [] if found is None or gate.owner is None else found(gate, broker)
+
+
+def _of_sum(gate: Gate, broker: Broker) -> list[str]:
+    return [_largest(gate, broker)]
+
+
+def _of_free_space(gate: Gate, broker: Broker) -> list[str]:
+    return ["the disk needs more room: somebody must consume what is stored, or delete something else"]
+
+
+def _of_store_failure(gate: Gate, broker: Broker) -> list[str]:
+    return ["the store is tried again every second; consumers go on meanwhile"]
+
+
+def _of_readers(gate: Gate, broker: Broker) -> list[str]:
+    queue = queue_of(gate)
+    return [_readers(queue, broker.now)] if queue is not None and queue.depth_messages() > 0 else []
+
+
+RELIEF: Final[dict[str, Callable[[Gate, Broker], list[str]]]] = {
+    "queue": _of_readers,
+    "vhost": _of_sum,
+    "memory": _of_sum,
+    QUOTA: _of_sum,
+    FREE_SPACE: _of_free_space,
+    STORE_FAILURE: _of_store_failure,
+}
+"""What must happen for the amount of a gate to fall, by `key_of`; nothing to say of the others."""
 
 
 def _readers(queue: Queue, now: float) -> str:

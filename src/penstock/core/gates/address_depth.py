@@ -6,6 +6,7 @@ from mypy_extensions import i64
 
 from penstock.flow.gate import Gate, GateOwner
 from penstock.flow.level import Thresholds
+from penstock.flow.measure import Measure
 from penstock.flow.turns import Turns
 
 
@@ -43,9 +44,21 @@ class AddressDepth(GateOwner):
         """See `GateOwner.has_room`."""
         return self.thresholds.capacity.covers(self.messages + messages, self.bytes + bytes)
 
-    def can_ever_admit(self, charge: i64) -> bool:
-        """Return whether a message would have room if everything else were gone."""
-        return self.thresholds.capacity.covers(1, charge)
+    def could_ever_take(self, messages: i64, bytes: i64) -> bool:
+        """See `GateOwner.could_ever_take`."""
+        return self.thresholds.capacity.covers(messages, bytes)
+
+    def measure(self) -> Measure:
+        """See `GateOwner.measure`."""
+        return Measure(self.thresholds, self.messages, self.bytes)
+
+    def describe_cause(self, now: float) -> str:
+        """See `GateOwner.describe_cause`."""
+        return self.measure().describe_cause(self.gate.open)
+
+    def describe_refusal(self) -> str:
+        """See `GateOwner.describe_refusal`."""
+        return f"{self.gate.kind} '{self.gate.name}' {self.measure().describe_refusal(self.gate.open)}"
 
     def update_gate(self, now: float) -> None:
         """See `GateOwner.update_gate`."""

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from penstock.core.journal.journal import Journal
     from penstock.core.settings.limits import DiskLimits
 
+QUOTA: Final = "quota"
+FREE_SPACE: Final = "room"
+STORE_FAILURE: Final = "store"
+"""First words of the names of the gates; each is a kind of its own for those who describe gates."""
 RESUME_PERCENT: Final = 110
 """Of the mark of free disk: as much must be free again for its gate to open. As far as the quota's 90 %."""
 
@@ -54,16 +58,16 @@ class DiskGate(GateOwner):
         else:
             self.gate.reopen(0, amount, now)
 
-    def describe(self) -> str:
-        """Say what keeps it closed."""
-        raise NotImplementedError
+    def describe_refusal(self) -> str:
+        """See `GateOwner.describe_refusal`."""
+        return f"disk {self.gate.name}: {self.describe_cause(0.0)}"
 
 
 class QuotaGate(DiskGate):
     """How many bytes may be stored: of the broker as its store takes room, of a virtual host as charges."""
 
     def __init__(self, disk: Disk, vhost: str) -> None:
-        super().__init__(disk, f"quota of vhost {vhost}" if vhost else "quota")
+        super().__init__(disk, f"{QUOTA} of vhost {vhost}" if vhost else QUOTA)
         self.vhost = vhost
         """Empty for the broker's."""
         self.overfull: i64 = UNLIMITED
@@ -80,12 +84,16 @@ class QuotaGate(DiskGate):
             self.move(False, amount, now)
         self.update_gate(now)
 
+    def vhost_name(self) -> str | None:
+        """See `GateOwner.vhost_name`."""
+        return self.vhost or None
+
     def limits_increase(self, messages: i64, bytes: i64) -> bool:
         """See `GateOwner.limits_increase`: who brings no more than he frees passes."""
         return bytes > 0
 
-    def describe(self) -> str:
-        """See `DiskGate.describe`."""
+    def describe_cause(self, now: float) -> str:
+        """See `GateOwner.describe_cause`."""
         what = "stored" if self.vhost else "used"
         sign = ">" if self.bytes > self.overfull else "after more than"
         return (
@@ -98,7 +106,7 @@ class FreeSpaceGate(DiskGate):
     """How much of its file system must be left free, beside what the store itself needs."""
 
     def __init__(self, disk: Disk) -> None:
-        super().__init__(disk, "room")
+        super().__init__(disk, FREE_SPACE)
         self.bytes: i64 = 0
         self.percent: float = 0.0
         """Of the file system, where that is how it was said."""
@@ -135,8 +143,8 @@ class FreeSpaceGate(DiskGate):
         """Return the mark as others say it: the share of the file system that may be in use, in whole per cent."""
         return 100 - int(self.recheck_at() * 100 // self.total) if self.total > 0 else 100
 
-    def describe(self) -> str:
-        """See `DiskGate.describe`."""
+    def describe_cause(self, now: float) -> str:
+        """See `GateOwner.describe_cause`."""
         free = "0" if self.free < 0 else f"{int(self.free):,}"
         sign = "<" if self.free < self.recheck_at() else "after less than"
         needed = f", besides {int(self.disk.needed):,} for the store itself" if self.disk.needed else ""
@@ -148,11 +156,11 @@ class StoreFailureGate(DiskGate):
     """Closed while the store cannot be written."""
 
     def __init__(self, disk: Disk) -> None:
-        super().__init__(disk, "store")
+        super().__init__(disk, STORE_FAILURE)
         self.reason: str = ""
 
-    def describe(self) -> str:
-        """See `DiskGate.describe`."""
+    def describe_cause(self, now: float) -> str:
+        """See `GateOwner.describe_cause`."""
         return self.reason
 
 

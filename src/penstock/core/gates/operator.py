@@ -41,6 +41,18 @@ class OperatorGate(GateOwner):
         if self.gate.open and self.gate.waiters:
             self.turns.schedule(self.gate)
 
+    def describe_cause(self, now: float) -> str:
+        """See `GateOwner.describe_cause`: the operator's own words."""
+        return self.reason
+
+    def describe_refusal(self) -> str:
+        """See `GateOwner.describe_refusal`."""
+        return f"the operator blocks {self.gate.name}{': ' if self.reason else ''}{self.reason}"
+
+    def vhost_name(self) -> str | None:
+        """See `GateOwner.vhost_name`."""
+        return self.vhost or None
+
     def lasts(self) -> bool:
         """Return whether it is closed again after a restart: whoever closes a gate by hand opens it by hand.
 

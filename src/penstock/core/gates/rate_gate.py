@@ -58,6 +58,10 @@ class RateGate(TimerHandler, GateOwner):
         if self.gate.open and self.gate.waiters:
             self.turns.schedule(self.gate)
 
+    def describe_refusal(self) -> str:
+        """See `GateOwner.describe_refusal`."""
+        return f"the rate of {self.gate.name} is used up"
+
     def on_deadline(self, now: float) -> float:
         """See `TimerHandler.on_deadline`."""
         self.update_gate(now)

@@ -11,15 +11,12 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.gates.address_depth import AddressDepth
 from penstock.core.publish.blockable import Blockable
-from penstock.core.publish.refusal_reason import clause
 from penstock.core.queue.overflow import HOLD
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.errors import ContentTooLarge, ResourceError
 from penstock.flow.gate import Gate
-from penstock.flow.level import amounts
 from penstock.flow.timers import NEVER
 
 NO_GATES: Final[list[Gate]] = []
@@ -132,15 +129,15 @@ def record_blocked(found: list[Gate], route: Route, queue: Queue) -> None:
 def too_large_error(route: Route, queues: list[Queue], charge: i64, now: float) -> ContentTooLarge | None:
     """Return the error for a publish that would have to wait for room that it can never have, or None."""
     for gate in route.gates:
-        owner = gate.owner
-        if isinstance(owner, AddressDepth) and not owner.can_ever_admit(charge):
-            return never_fits_error(f"address '{gate.name}'", charge, owner.thresholds.capacity.describe())
+        measured = None if gate.could_ever_take(1, charge) else gate.measure()
+        if measured is not None:
+            return never_fits_error(f"{gate.kind} '{gate.name}'", charge, measured.thresholds.capacity.describe())
     copies = len(queues)
     for queue in queues:
         if not queue.can_ever_fit(charge) and must_wait(queue, charge):
             return never_fits_error(f"queue '{queue.name}'", charge, queue.thresholds.capacity.describe())
         for pool in queue.membership.pools:
-            if pool.gate in queue.gates and not pool.can_ever_admit(charge, copies):
+            if pool.gate in queue.gates and not pool.could_ever_take(copies, charge * copies):
                 return never_fits_error(
                     f"{pool.gate.kind} '{pool.gate.name}'", charge, pool.thresholds.capacity.describe()
                 )
@@ -179,17 +176,7 @@ def describe_target(route: Route) -> str:
 
 def refusal_error(queue: Queue) -> ResourceError:
     """Return the error for a message that a queue's overflow policy refused."""
-    paged = ""
-    if queue.pager is not None:
-        pages = queue.pager
-        paged = f"; of these {int(pages.messages):,}, {int(pages.bytes):,} bytes, are on the disk, where "
-        paged += f"{queue.settings.page_limit.describe()} is the most"
-    if queue.length is not None:
-        paged = f"; it has {queue.length.clause()}{paged}"
-    return ResourceError(
-        f"queue '{queue.name}' holds {amounts(queue.depth_messages(), queue.depth_bytes())}; its "
-        f"capacity is {queue.thresholds.capacity.describe()} and its overflow policy {queue.overflow.name}{paged}"
-    )
+    return ResourceError(queue.describe_overflow())
 
 
 def describe_deadline(queues: list[Queue]) -> str:
@@ -201,8 +188,8 @@ def describe_deadline(queues: list[Queue]) -> str:
 def refusal_reason(queues: list[Queue], gate: Gate | None = None) -> str:
     """Return what stops a publish, in one clause; `gate` is the one that stops it, where that is known."""
     if gate is not None:
-        return clause(gate)
+        return gate.describe_refusal()
     for queue in queues:
         if not queue.gate.open or queue.gate.waiters or not queue.fits(1):
-            return clause(queue.gate)
+            return queue.describe_refusal()
     return "others wait before it"

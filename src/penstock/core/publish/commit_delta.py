@@ -6,15 +6,13 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.gates.address_depth import AddressDepth, AddressShare
-from penstock.core.gates.disk import DiskGate
+from penstock.core.gates.address_depth import AddressShare
 from penstock.core.message import Message, TrackedMessage
 from penstock.core.publish.held import HeldPublish
-from penstock.core.queue.overflow import HOLD, REFUSE
+from penstock.core.queue.overflow import REFUSE
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.flow.gate import Gate
-from penstock.flow.shared_limit import SharedLimit
 
 ACKNOWLEDGE: Final = 0
 DISCARD: Final = 1
@@ -164,29 +162,23 @@ class GateDelta:
 
     def never_fits(self) -> str:
         """Return what it can never fit into, in words; empty if it can."""
-        owner = self.gate.owner
-        if not isinstance(owner, Queue | SharedLimit | AddressDepth):
+        gate = self.gate
+        measured = None if gate.could_ever_take(self.messages, self.bytes) else gate.measure()
+        if measured is None:
             return ""
-        if isinstance(owner, Queue):
-            if owner.overflow.judge(owner, self.messages, self.bytes, self.bytes) != HOLD:
-                return ""
-            if owner.pager is not None and owner.pager.could_cover(self.messages, self.bytes):
-                return ""
-        capacity = owner.thresholds.capacity
-        if capacity.covers(self.messages, self.bytes):
-            return ""
-        return f"{self.gate.kind} '{self.gate.name}' with its capacity of {capacity.describe()}"
+        return f"{gate.kind} '{gate.name}' with its capacity of {measured.thresholds.capacity.describe()}"
 
     def describe(self) -> str:
         """Say what stops it there, in a clause."""
         gate = self.gate
-        owner = gate.owner
-        if isinstance(owner, DiskGate):
-            return f"disk {gate.name}: {owner.describe()}"
-        if not isinstance(owner, Queue | SharedLimit | AddressDepth):
+        if gate.kind == "disk":
+            return gate.describe_refusal()
+        measured = gate.measure()
+        if measured is None:
             return f"{gate.kind} {gate.name} does not let it pass"
-        depth = f"{int(owner.messages):,} messages, {int(owner.bytes):,} bytes"
-        capacity = owner.thresholds.capacity.describe()
+        messages, size = measured.messages - measured.paged_messages, measured.bytes - measured.paged_bytes
+        depth = f"{int(messages):,} messages, {int(size):,} bytes"
+        capacity = measured.thresholds.capacity.describe()
         more = adds(self.more_messages, self.more_bytes)
         return f"{gate.kind} '{gate.name}' holds {depth}, of a capacity of {capacity}; {more}"
 

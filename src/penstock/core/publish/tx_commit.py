@@ -32,7 +32,6 @@ from penstock.core.publish.commit_delta import (
 )
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HeldPublish
-from penstock.core.queue.queue import Queue
 from penstock.errors import ContentTooLarge, ResourceError
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
@@ -97,7 +96,7 @@ class TxCommit(Held):
     def turn_gate(self) -> Gate | None:
         """See `Held.describe_target`: the gate of the first queue that it makes grow."""
         for stop in self._road([]):
-            if isinstance(stop.gate.owner, Queue):
+            if stop.gate.kind == "queue":
                 return stop.gate
         return None
 

@@ -20,6 +20,7 @@ from penstock.core.gates.address_depth import AddressShare
 from penstock.core.gates.pool_member import Membership
 from penstock.core.message import OVERHEAD, REDELIVERIES_MAX, Envelope, Message, StoredMessage, TrackedMessage
 from penstock.core.publish.death_record import DELIVERY_LIMIT, MAXLEN, REJECTED
+from penstock.core.queue import descriptions
 from penstock.core.queue.counters import QueueCounters
 from penstock.core.queue.deferred_free import Leftovers
 from penstock.core.queue.overflow import ACCEPT, HOLD, READ_BACK
@@ -29,6 +30,7 @@ from penstock.core.queue.room_making import Clearing
 from penstock.core.settings.queue_settings import NOT_SAID, Settings
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
+from penstock.flow.measure import Measure
 from penstock.flow.shared_limit import SharedLimit
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.flow.turns import Turns
@@ -206,6 +208,44 @@ class Queue(QueueCounters):
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
         """Return whether a commit has room; false only if it must wait for room."""
         return self.deleted or self.covers(messages, bytes) or self.overflow.judge(self, messages, bytes, bytes) != HOLD
+
+    def measure(self) -> Measure:
+        """See `GateOwner.measure`: the depth, with the part that is on the disk."""
+        measured = Measure(self.thresholds, self.depth_messages(), self.depth_bytes())
+        if self.pager is not None:
+            measured.paged_messages = self.pager.messages
+            measured.paged_bytes = self.pager.bytes
+        return measured
+
+    def could_ever_take(self, messages: i64, bytes: i64) -> bool:
+        """See `GateOwner.could_ever_take`."""
+        if self.overflow.judge(self, messages, bytes, bytes) != HOLD:
+            return True
+        if self.pager is not None and self.pager.could_cover(messages, bytes):
+            return True
+        return self.thresholds.capacity.covers(messages, bytes)
+
+    def describe_overflow(self) -> str:
+        """See `GateOwner.describe_overflow`."""
+        return descriptions.describe_overflow(self)
+
+    def describe_cause(self, now: float) -> str:
+        """See `GateOwner.describe_cause`: a queue that pages has no room on the disk, or the disk is slow."""
+        if self.gate.open and self.pager is not None and self.pager.messages > 0:
+            return descriptions.describe_paging(self, self.pager)
+        return self.measure().describe_cause(self.gate.open)
+
+    def describe_refusal(self) -> str:
+        """See `GateOwner.describe_refusal`."""
+        return f"queue '{self.name}' {self.measure().describe_refusal(self.gate.open)}"
+
+    def vhost_name(self) -> str | None:
+        """See `GateOwner.vhost_name`."""
+        return self.vhost
+
+    def hold_deadline_s(self, default_s: float) -> float:
+        """See `GateOwner.hold_deadline_s`."""
+        return self.settings.hold_deadline_s
 
     def covers(self, messages: i64, bytes: i64) -> bool:
         """Return whether so much more stays within the capacity, reservations included; or may be paged."""
@@ -480,3 +520,9 @@ class Queue(QueueCounters):
             self.gates = [self.gate, *[gate for gate in self._other_gates if gate not in sums]]
         else:
             self.gates = [self.gate, *self._other_gates]
+
+
+def queue_of(gate: Gate) -> Queue | None:
+    """Return the queue that a gate guards, for those who describe its consumers; None for any other gate."""
+    owner = gate.owner
+    return owner if isinstance(owner, Queue) else None

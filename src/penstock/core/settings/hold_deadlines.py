@@ -45,8 +45,7 @@ def renew(producer: Producer, queues: dict[int, Queue], now: float) -> None:
                 earliest = min(earliest, pending.deadline)
     producer.wake_at(earliest)
     for gate in producer.gates.values():
-        owner = gate.owner
-        if gate.kind != "queue" or (isinstance(owner, Queue) and id(owner) in queues):
+        if gate.kind != "queue" or id(gate.owner) in queues:
             producer.entry(gate).renewed = now  # What has stopped it does so after a whole new deadline.
 
 
@@ -60,8 +59,7 @@ def _concerns(road_queues: list[Queue], queues: dict[int, Queue]) -> bool:
 def _patience_s(gates: list[Gate], queues: dict[int, Queue]) -> float | None:
     shortest: float | None = None
     for gate in gates:
-        owner = gate.owner
-        queue = queues.get(id(owner)) if isinstance(owner, Queue) else None
+        queue = queues.get(id(gate.owner))
         if queue is not None and (shortest is None or queue.settings.hold_deadline_s < shortest):
             shortest = queue.settings.hold_deadline_s
     return shortest

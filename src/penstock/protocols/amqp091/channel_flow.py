@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.core.queue.queue import Queue
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER, TimerHandler
 from penstock.wire.amqp091 import spec
@@ -32,10 +31,9 @@ class ChannelFlow(TimerHandler):
         self._log(True)
         channel.send(spec.CHANNEL_FLOW, {"active": False})
         channel.producer.forbidden_from = now + channel.connection.limits.flow_enforcement_s
-        owner = gate.owner
         patience_s = channel.broker.defaults.hold_deadline_s
-        if isinstance(owner, Queue):
-            patience_s = owner.settings.hold_deadline_s
+        if gate.owner is not None:
+            patience_s = gate.owner.hold_deadline_s(patience_s)
         if patience_s > 0:
             channel.broker.timers.add(self, now + patience_s)
 

@@ -1,0 +1,58 @@
+"""The depth that a gate is judged by, with its thresholds, and the clauses that describe it."""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from penstock.flow.level import UNLIMITED, Thresholds, amounts
+
+
+def amount(value: i64) -> str:
+    """Return a number for a log line: grouped, and -1 for no limit."""
+    return "-1" if value == UNLIMITED else f"{int(value):,}"
+
+
+class Measure:
+    """A depth and the thresholds that it is judged by, at one moment."""
+
+    def __init__(self, thresholds: Thresholds, messages: i64, bytes: i64) -> None:
+        self.thresholds = thresholds
+        self.messages: i64 = messages
+        self.bytes: i64 = bytes
+        self.paged_messages: i64 = 0
+        self.paged_bytes: i64 = 0
+        """How much of the depth is on the disk only."""
+
+    def describe_cause(self, open: bool) -> str:
+        """Return the clause of a gate with this depth: why it is closed, or why an open one has no room."""
+        if open:
+            return self.describe_full()
+        causes: list[str] = []
+        stop, resume = self.thresholds.stop, self.thresholds.resume
+        if self.messages > stop.messages or (self.messages > resume.messages and stop.messages != UNLIMITED):
+            causes.append(_threshold(self.messages, "messages", stop.messages, resume.messages))
+        if self.bytes > stop.bytes or (self.bytes > resume.bytes and stop.bytes != UNLIMITED):
+            causes.append(_threshold(self.bytes, "bytes", stop.bytes, resume.bytes))
+        return "; ".join(causes)
+
+    def describe_full(self) -> str:
+        """Return that the next message does not fit, in each unit that has a capacity."""
+        capacity = self.thresholds.capacity
+        parts: list[str] = []
+        if capacity.messages != UNLIMITED:
+            parts.append(f"{amount(self.messages)} of {amount(capacity.messages)} messages")
+        if capacity.bytes != UNLIMITED or not parts:
+            parts.append(f"{amount(self.bytes)} of {amount(capacity.bytes)} bytes")
+        return f"{', '.join(parts)}: no room for the next message"
+
+    def describe_refusal(self, open: bool) -> str:
+        """Return the depth and the capacity that a publish was refused by; of a closed gate its thresholds too."""
+        marks, thresholds = "", self.thresholds
+        if not open:
+            marks = f"closed above {thresholds.stop.describe()}, opens at {thresholds.resume.describe()}, "
+        return f"holds {amounts(self.messages, self.bytes)} ({marks}capacity {thresholds.capacity.describe()})"
+
+
+def _threshold(depth: i64, unit: str, stop: i64, resume: i64) -> str:
+    sign = ">" if depth > stop else "after more than"
+    return f"{amount(depth)} {unit} {sign} stop {amount(stop)} (opens at {amount(resume)})"

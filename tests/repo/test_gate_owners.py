@@ -1,0 +1,51 @@
+"""A gate's owner answers for its gate: nobody asks of which class it is, but in the folder of that class."""
+
+import ast
+from pathlib import Path
+
+SOURCES = Path("src/penstock")
+OWNERS = {
+    "Queue": "core/queue",
+    "SharedLimit": "flow",
+    "AddressDepth": "core/gates",
+    "RateGate": "core/gates",
+    "OperatorGate": "core/gates",
+    "DiskGate": "core/gates",
+    "QuotaGate": "core/gates",
+    "FreeSpaceGate": "core/gates",
+    "StoreFailureGate": "core/gates",
+}
+
+
+def asked_classes(tree: ast.Module) -> list[tuple[int, str, str]]:
+    """Return each `isinstance` with its line, its first argument and one class of its second."""
+    return [
+        (call.lineno, ast.unparse(call.args[0]), name.id)
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "isinstance"
+        for name in ast.walk(call.args[1])
+        if isinstance(name, ast.Name)
+    ]
+
+
+def test_no_module_asks_for_the_class_of_a_gates_owner_outside_the_folder_of_that_class() -> None:
+    found = [
+        f"{path}:{line} asks whether {what} is a {kind}"
+        for path in sorted(SOURCES.rglob("*.py"))
+        for line, what, kind in asked_classes(ast.parse(path.read_text()))
+        if kind in OWNERS and "owner" in what and not path.is_relative_to(SOURCES / OWNERS[kind])
+    ]
+    assert found == []
+
+
+def test_every_owner_of_a_gate_is_known_to_this_check() -> None:
+    bases = {
+        node.name: {ast.unparse(base) for base in node.bases}
+        for path in SOURCES.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    }
+    owners = {"GateOwner"}
+    while more := {name for name, of in bases.items() if of & owners} - owners:
+        owners |= more
+    assert owners - {"GateOwner", "QueueCounters"} == OWNERS.keys()
