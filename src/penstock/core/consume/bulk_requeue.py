@@ -1,10 +1,11 @@
-"""Deliveries that a consumer gives back, or refuses, all at once, or that were left when its session ended: a slice of
-them is dealt with in each turn.
+"""Bulk requeue and bulk reject of deliveries, a slice in each turn.
 
-Theory of operation. For the consumer they are settled at once: their tags are unknown from then on, its credit is
-free. In their queues they count as with a consumer until it is their turn. A queue to which some are on their way back
-delivers nothing meanwhile, or what is younger would overtake them. So they are sorted by queue, and one queue has
-all of its own back, oldest first, before the next one has any: each is held up as briefly as can be.
+Used when a consumer requeues or rejects many deliveries at once, and when a session closes with many unsettled ones.
+
+Theory of operation. For the consumer the deliveries are settled at once: their tags are unknown from then on, and its
+credit is restored. In their queues they count as unacknowledged until their slice. A queue with deliveries to come back
+delivers nothing meanwhile, or younger messages would overtake. So they are sorted by queue, and each queue gets all of
+its own back, oldest first, before the next queue. Each queue is delayed as briefly as possible.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
 
 SORTED_A_UNIT: Final = 8
-"""Batches that are sorted by queue with one unit of work; that is done at once, for all of a session."""
+"""Batches sorted by queue with one unit of work; all batches of a session are sorted at once."""
 
 
 class Returning(Chore):
-    """Batches of deliveries of one session, on their way back to their queues."""
+    """Requeueing of batches of one session."""
 
     def __init__(self, broker: Broker, batches: list[Batch]) -> None:
         super().__init__()
         self.broker = broker
         self._batches: dict[Queue, list[Batch]] = {}
-        """Those of each queue, the oldest last."""
+        """Batches of each queue, the oldest last."""
         self._queues: list[Queue] = []
-        """The queues, the next one last; some may have all of theirs back by now."""
+        """The queues, the next one last; some may be finished already."""
         broker.work.done += len(batches) // SORTED_A_UNIT
         while batches:
             batch = batches.pop()
@@ -58,7 +59,7 @@ class Returning(Chore):
         return len(self._batches) > 0
 
     def work(self, most: i64, now: float) -> i64:
-        """See `Chore.work`: a message is a unit; a batch is dealt with as a whole."""
+        """Requeue messages; each is one unit of work, and a batch is requeued as a whole."""
         spent: i64 = 0
         while self._batches and spent < most:
             queue = self._queues[len(self._queues) - 1]
@@ -69,7 +70,7 @@ class Returning(Chore):
         return spent
 
     def put_back(self, queue: Queue, now: float) -> i64:
-        """Put the oldest batch of one queue back; returns how much work that was."""
+        """Requeue the oldest batch of one queue; returns the work."""
         batches = self._batches[queue]
         batch = batches.pop()
         queue.coming_back -= batch.left
@@ -84,7 +85,7 @@ class Returning(Chore):
         return len(batch.messages)
 
     def oldest(self, queue: Queue) -> i64:
-        """Return the sequence of the message that comes back to a queue next."""
+        """Return the sequence of the next message for a queue."""
         batches = self._batches[queue]
         for message in batches[len(batches) - 1].messages:
             if message is not None:
@@ -92,7 +93,7 @@ class Returning(Chore):
         return 0
 
     def take(self, queue: Queue) -> list[Batch]:
-        """Take those of this queue out, which is purged; the others stay."""
+        """Remove and return the batches of a queue that is purged."""
         batches = self._batches[queue]
         self._release(queue)
         for batch in batches:
@@ -101,13 +102,13 @@ class Returning(Chore):
         return batches
 
     def _release(self, queue: Queue) -> None:
-        """A queue has all of its own back."""
+        """Resume deliveries of a queue that has all its messages back."""
         del self._batches[queue]
         del queue.returning[self]
 
 
 class Refusing(Chore):
-    """Batches of deliveries that were refused: they die, or go."""
+    """Rejection of batches of deliveries: dead-letter or drop them."""
 
     def __init__(self, batches: list[Batch]) -> None:
         super().__init__()
@@ -120,7 +121,7 @@ class Refusing(Chore):
         return len(self._batches) > 0
 
     def work(self, most: i64, now: float) -> i64:
-        """See `Chore.work`: a message is a unit; a batch is dealt with as a whole."""
+        """Reject messages; each is one unit of work, and a batch is rejected as a whole."""
         spent: i64 = 0
         while self._batches and spent < most:
             batch = self._batches.pop()
@@ -134,7 +135,7 @@ class Refusing(Chore):
 
 
 def requeue_all(broker: Broker, session: Session, tag: i64) -> None:
-    """Put all deliveries up to and including `tag` (0: all) back where they were, many of them in turns that come.
+    """Requeue all deliveries up to and including `tag` (0: all); many of them in later turns.
 
     Raises PreconditionFailed for an unknown tag.
     """
@@ -148,7 +149,7 @@ def requeue_all(broker: Broker, session: Session, tag: i64) -> None:
 
 
 def refuse_all(broker: Broker, session: Session, tag: i64) -> None:
-    """Let all deliveries up to and including `tag` (0: all) die or go, many of them in turns that come.
+    """Reject all deliveries up to and including `tag` (0: all); many of them in later turns.
 
     Raises PreconditionFailed for an unknown tag.
     """

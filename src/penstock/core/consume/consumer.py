@@ -1,4 +1,4 @@
-"""A consumer: who gets messages of a queue, and under which conditions."""
+"""A consumer: the subscription of a session to a queue, and batches of its deliveries."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
 
 BATCH_MESSAGES: Final = 256
-"""Most messages that one consumer gets in one round, so that a fast one does not keep the others waiting."""
+"""Most messages of one consumer in one round, so that a fast one does not delay the others."""
 BATCH_BYTES: Final = 256 * 1024
-"""A batch ends with the message that takes it past this: what is written at once for one connection stays bounded."""
+"""Bytes after which a batch ends: they bound the output written at once to a connection."""
 
 
 class Consumer:
@@ -46,27 +46,27 @@ class Consumer:
         self.credit = Credit(window, window_bytes)
         """Its own prefetch (basic.qos with global=false) and byte window."""
         self.shared = session.credit
-        """That of all consumers of its session (basic.qos with global=true)."""
+        """The prefetch of all consumers of its session (basic.qos with global=true)."""
         self.rate_limiter: ConsumerRateLimiter | None = None
-        """How fast it is given messages; None is as fast as it takes them."""
+        """Its rate limit; None for no limit."""
         self.slow_monitor: SlowConsumerMonitor | None = None
-        """Looks whether it is slow; None where nobody does."""
+        """Its slow-consumer monitor; None if there is none."""
         self.arguments: dict[str, object] = {}
         self.arguments_charge: int = 0
-        """What its arguments and its tag count with in `Metadata`."""
+        """Charge of its arguments and its tag in the metadata memory."""
         self.delivered: i64 = 0
         self.priority: i64 = priority
-        """Those with a higher one are served first, as long as they have room (RabbitMQ's x-priority)."""
+        """Consumers with a higher priority are served first while they have credit (RabbitMQ's x-priority)."""
         self.broker: Broker | None = None
-        """Who is told when it may have room again; None while it is no consumer of its queue."""
+        """The broker to notify when it may have credit again; None while it is not subscribed."""
         self.state: i64 = GONE
-        """Where it stands, in a list or none: see consumers.py."""
+        """State, with the list that it is in: see consumer_lists.py."""
         self.list: ConsumerList | None = None
         self.before: Consumer | None = None
         self.after: Consumer | None = None
-        """The list that it stands in, and its neighbours there."""
+        """The list that it is in, and its neighbours there."""
         self.woken: bool = False
-        """It has waited, and stands behind nobody until it has had its turn."""
+        """True if it has waited and passes waiting consumers until its next turn."""
 
     def credit_left(self, now: float) -> i64:
         """Return how many messages it may get now."""
@@ -75,7 +75,7 @@ class Consumer:
         room = self.shared.left()
         if room > 0:
             if self.no_ack:
-                room = UNLIMITED  # Held by what its channel has out, as in RabbitMQ, it is no part of that.
+                room = UNLIMITED  # Credit of the channel is not a part of its own state, as in RabbitMQ.
             else:
                 own = self.credit.left()
                 if own < room:
@@ -88,7 +88,7 @@ class Consumer:
         return room
 
     def detach(self) -> None:
-        """Leave the list that it stands in, if it stands in any."""
+        """Leave its list, if it is in one."""
         place = self.list
         if place is not None:
             place.remove(self)
@@ -97,19 +97,19 @@ class Consumer:
         self.state = GONE
 
     def has_byte_limit(self) -> bool:
-        """Return whether bytes matter to what it may get: its own window, or its channel's."""
+        """Return whether a byte window limits it: its own, or its channel's."""
         return not self.no_ack and (self.credit.window_bytes >= 0 or self.shared.window_bytes >= 0)
 
     def accepts(self, messages: i64, bytes: i64, charge: i64) -> bool:
-        """Return whether it may get one more message of this charge besides these, as far as bytes matter."""
+        """Return whether the byte windows admit one more message of this charge besides these."""
         return self.credit.admits(messages, bytes, charge) and self.shared.admits(messages, bytes, charge)
 
     def settled_count(self) -> i64:
-        """Return how many messages it has settled, or given back."""
+        """Return the number of messages it has settled or requeued."""
         return self.delivered if self.no_ack else self.delivered - self.credit.out
 
     def obstacles(self, now: float) -> list[str]:
-        """Say what keeps it from getting messages: nothing, or a phrase for each condition that `room` looks at."""
+        """Return the reasons why it gets no messages, a phrase for each condition of `credit_left`."""
         found: list[str] = []
         if not self.session.receiving():
             found.append(self.session.why_not_receiving())
@@ -119,10 +119,10 @@ class Consumer:
         if shared.left() == 0:
             found.append(f"its channel is out of credit: {shared.out} unacknowledged of a prefetch of {shared.window}")
         if self.has_byte_limit() and not self.next_fits():
-            for whose, credit in (("", self.credit), ("its channel is ", shared)):
+            for prefix, credit in (("", self.credit), ("its channel is ", shared)):
                 if credit.window_bytes >= 0:
                     found.append(
-                        f"{whose}out of credit: {int(credit.out_bytes):,} bytes unacknowledged "
+                        f"{prefix}out of credit: {int(credit.out_bytes):,} bytes unacknowledged "
                         f"of a window of {int(credit.window_bytes):,}"
                     )
         if self.rate_limiter is not None and self.rate_limiter.bucket.ready_at(now) > now:
@@ -135,15 +135,15 @@ class Consumer:
         return found
 
     def next_fits(self) -> bool:
-        """Return whether the next message of its queue fits into the windows in bytes."""
+        """Return whether the next message of its queue fits into the byte windows."""
         oldest = self.queue.ready_queue.next()
         return oldest is None or self.accepts(0, 0, oldest.charge)
 
 
 class Batch:
-    """Messages on their way to one consumer, under consecutive delivery tags; kept until all are settled.
+    """Consecutive deliveries to one consumer, stored until all are settled.
 
-    A settled message's place is emptied, so that its memory is not kept by a neighbour.
+    The entry of a settled message is set to None, which frees its memory.
     """
 
     __slots__ = ("consumer", "first", "messages", "left", "charge", "at", "waits_for_disk")
@@ -154,13 +154,13 @@ class Batch:
         """Delivery tag of the first message."""
         self.messages = messages
         self.left: i64 = len(messages)
-        """How many are not settled yet."""
+        """Number of unsettled messages."""
         self.charge: i64 = charge
         """The sum of their charges."""
         self.at: float = at
         """When they were delivered."""
         self.waits_for_disk: bool = False
-        """Whether their consumer must not see them before the journal's open group is on the disk (see storing.py)."""
+        """True if the delivery must wait until the open journal group is on disk (see redelivery_mark.py)."""
 
     def last(self) -> i64:
         """Return the delivery tag of the last message."""

@@ -1,4 +1,4 @@
-"""How fast a consumer is given messages, and whether it is fast enough for its queue."""
+"""Rate limit of a consumer, and the monitor of slow consumers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class ConsumerRateLimiter(TimerHandler):
-    """A consumer's most messages a second (Artemis' consumerMaxRate): a token bucket, and who wakes it.
+    """The maximum rate of a consumer (Artemis' consumerMaxRate): a token bucket, and the timer that wakes the consumer.
 
-    Up to a hundredth of a second's worth goes at once, so that high rates do not need a timer for each message.
+    A hundredth of a second's messages may go at once, so that high rates do not need a timer for each message.
     """
 
     def __init__(self, broker: Broker, consumer: Consumer, rate: float) -> None:
@@ -28,7 +28,7 @@ class ConsumerRateLimiter(TimerHandler):
         self.bucket = TokenBucket(rate, max(rate / 100, 1.0))
 
     def took(self, messages: i64, now: float) -> None:
-        """Count messages that it was given; when it has used up its rate it is woken in time."""
+        """Count delivered messages; sets the timer when the rate is used up."""
         self.bucket.take(float(messages), now)
         self.wait(now)
 
@@ -38,7 +38,7 @@ class ConsumerRateLimiter(TimerHandler):
         return NEVER
 
     def wait(self, now: float) -> bool:
-        """Have its consumer woken when it may be given the next message; false if that is now."""
+        """Set the timer for the next message; returns False if it may be delivered now."""
         ready = self.bucket.ready_at(now)
         if ready <= now:
             return False
@@ -47,7 +47,7 @@ class ConsumerRateLimiter(TimerHandler):
 
 
 def forget(broker: Broker, consumer: Consumer) -> None:
-    """Drop the deadlines of a consumer that is gone: at a low rate, or over a long period, they would be far off."""
+    """Remove the timers of a closed consumer: at a low rate, or over a long period, they would remain for long."""
     if consumer.rate_limiter is not None:
         broker.timers.drop(consumer.rate_limiter)
     if consumer.slow_monitor is not None:
@@ -55,10 +55,10 @@ def forget(broker: Broker, consumer: Consumer) -> None:
 
 
 class SlowConsumerMonitor(TimerHandler):
-    """Looks whether a consumer is slow: every period, whether it settled fewer messages a second than it should.
+    """Check in every period whether a consumer settles fewer messages a second than required.
 
-    Only where a message has waited for it through the whole period: an idle queue accuses nobody, nor does one whose
-    consumer is given no more because of its rate. Told once for as long as it lasts (Artemis' slow-consumer-policy).
+    Only if a message has waited for it through the whole period: the consumer of an idle queue is not slow, nor one
+    with a rate limit. Reported once for as long as it lasts (Artemis' slow-consumer-policy).
     """
 
     def __init__(self, broker: Broker, consumer: Consumer, rate: float, period_s: float, cancels: bool) -> None:
@@ -69,7 +69,7 @@ class SlowConsumerMonitor(TimerHandler):
         """Messages a second that it must settle at least."""
         self.period_s = period_s
         self.cancels = cancels
-        """Whether a slow one is cancelled; its connection and its channel stay."""
+        """True if a slow one is cancelled; its connection and its channel stay open."""
         self.slow: bool = False
         self._settled: i64 = consumer.settled_count()
         self._since: float = broker.now

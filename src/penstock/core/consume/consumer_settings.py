@@ -1,4 +1,4 @@
-"""On which terms a consumer gets messages: its byte window, its rate, and how slow it may be."""
+"""Settings of a consumer: its byte window, its rate limit and the slow-consumer threshold."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ CANCEL: Final = "cancel"
 
 
 class ConsumerSettings:
-    """What the arguments of basic.consume say, else the settings of the queue at that moment."""
+    """The arguments of basic.consume, with the queue's settings at that moment as defaults."""
 
     def __init__(self, settings: Settings, words: dict[str, SettingValue]) -> None:
         self.window_bytes: i64 = settings.consumer_window_bytes
-        """Bytes (charges) that it may have without having settled them; 0 is one message at a time, -1 unbounded."""
+        """Unsettled bytes (charges) that it may have; 0 is one message at a time, -1 unbounded."""
         self.max_rate: float = _rate(words.get("consumer-max-rate"), settings.consumer_max_rate)
-        """Messages a second that it is given at most; -1 is as many as it takes."""
+        """Most messages a second; -1 for no limit."""
         self.slow_rate: float = _rate(words.get("slow-consumer-rate"), settings.slow_consumer_rate)
-        """Messages a second below which it is slow; -1 is never."""
+        """Messages a second below which it is slow; -1 for never."""
         self.slow_period_s: float = settings.slow_consumer_period_s
         self.slow_policy: str = settings.slow_consumer_policy
-        """What is done to a slow one: notify, cancel."""
+        """Action on a slow one: notify or cancel."""
         window = words.get("consumer-window-bytes")
         if window is not None:
             self.window_bytes = window.number

@@ -1,12 +1,12 @@
-"""A cursor: the named read position of one application, for readers that must be able to read again.
+"""Cursors: named read positions on queues, for readers that must be able to read again.
 
-Theory of operation. A cursor *plans* a range of a queue, reads it as often as it likes, and *settles* it when what
-came of it is durable on the reader's side. Nothing leaves the queue before every cursor of the queue has settled
-past it, so what was read and not settled counts in the depth: the reader's progress is the brake of the producers.
-An offset S means "everything up to S"; ranges are (lo, hi].
+Theory of operation. A cursor *plans* a range of a queue, reads it any number of times, and *settles* it when the
+results are durable on the reader's side. A message leaves the queue only when every cursor of the queue has settled it.
+So messages that were read and not settled count in the depth, and a slow reader blocks the producers. An offset S means
+"everything up to S"; ranges are (lo, hi].
 
-The initial offset is fixed once and kept (Spark asks for it twice and must get the same answer). Each attach gives
-a new fencing token; the older holder's requests are refused from then on.
+The initial offset is fixed once (Spark asks for it twice and must get the same answer). Each attach returns a new
+fencing token; requests with an older token are refused from then on.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from penstock.flow.level import UNLIMITED
 from penstock.flow.work import AT_ONCE
 
 SETTLED_A_UNIT: Final = 4
-"""Messages that are dropped with one unit of work."""
+"""Messages dropped with one unit of work."""
 
 
 class Position:
-    """Where a cursor stands on one queue. Sequences; all of them are inclusive ends."""
+    """The position of a cursor on one queue. Sequences; all of them are inclusive ends."""
 
     __slots__ = ("queue", "initial", "settled", "planned", "persisted")
 
@@ -39,7 +39,7 @@ class Position:
         self.settled: i64 = initial
         self.planned: i64 = initial
         self.persisted: i64 = 0
-        """The end of the queue that the journal was given last, so that it could be told."""
+        """Settled position that the journal got last."""
 
 
 class Cursor:
@@ -51,19 +51,19 @@ class Cursor:
         self.token: int = 0
         self.positions: dict[str, Position] = {}
         self.polling: bool = False
-        """Whether a plan waits for messages."""
+        """True while a plan waits for messages."""
         self.touched: float = 0.0
-        """When its holder last asked for anything."""
+        """Time of its holder's last request."""
 
     # Attaching
 
     def attach(self, queues: list[Queue], starting: dict[str, int | str], now: float) -> bool:
-        """Take hold of the cursor; returns whether it is new.
+        """Attach to the cursor; returns whether it is new.
 
         `starting` gives for each queue "earliest", "latest" or a sequence.
 
-        Raises ResourceLocked (405) where a queue is used by ordinary consumers, PreconditionFailed (406) where the
-        queue may drop what a cursor has not read, or where the cursor exists with other queues.
+        Raises ResourceLocked (405) if a queue has ordinary consumers. Raises PreconditionFailed (406) if the queue may
+        drop messages that a cursor has not read, or if the cursor exists with other queues.
         """
         created = not self.positions
         if not created and sorted(self.positions) != sorted([queue.name for queue in queues]):
@@ -85,7 +85,7 @@ class Cursor:
         return created
 
     def resume(self, token: int, positions: list[Position]) -> None:
-        """Stand again where it stood before the broker was restarted; queues that are no more are deleted ones."""
+        """Restore the positions from before a restart; missing queues are treated as deleted."""
         self.token = token
         for position in positions:
             self.positions[position.queue.name] = position
@@ -117,10 +117,10 @@ class Cursor:
     # Reading
 
     def plan(self, queue: str, start: i64, rows: i64, bytes: i64, upto: i64) -> tuple[i64, i64, i64]:
-        """Plan what follows `start`: returns the end, and how many rows and bytes (charges) that are.
+        """Plan a range after `start`: returns its end, and its number of rows and bytes (charges).
 
-        At least one message is planned if there is any, even one larger than `bytes`. Raises PreconditionFailed
-        (406) when messages after `start` have been settled and are gone.
+        At least one message is planned if there is any, even one larger than `bytes`. Raises PreconditionFailed (406)
+        if messages after `start` have been settled and dropped.
         """
         position = self.position(queue)
         if start < position.settled:
@@ -144,7 +144,7 @@ class Cursor:
         return end, count, size
 
     def read(self, queue: str, lo: i64, hi: i64, rows: i64, bytes: i64) -> list[Message]:
-        """Return the first messages of (lo, hi], within rows and bytes but at least one; removes nothing."""
+        """Return the first messages of (lo, hi], within rows and bytes but at least one; the queue keeps them."""
         position = self.position(queue)
         if lo < position.settled:
             raise PreconditionFailed(
@@ -177,7 +177,7 @@ class Cursor:
         return position.settled
 
     def delete(self, now: float) -> None:
-        """Give its queues back to ordinary use (or to the other cursors)."""
+        """Detach from its queues, which return to ordinary use (or to other cursors)."""
         for position in self.positions.values():
             queue = position.queue
             if self in queue.cursors:
@@ -224,7 +224,7 @@ def _initial(queue: Queue, starting: int | str) -> i64:
 
 
 class Settling(Chore):
-    """The dropping of what every cursor of a queue has settled."""
+    """Removal of messages that every cursor of a queue has settled, in slices."""
 
     def __init__(self, queue: Queue) -> None:
         super().__init__()
@@ -236,12 +236,12 @@ class Settling(Chore):
         return len(ready) > 0 and ready[0].sequence <= settled_by_all(self.queue)
 
     def work(self, most: i64, now: float) -> i64:
-        """See `Chore.work`: it drops several messages with a unit."""
+        """Drop messages; several are one unit of work."""
         return drop_settled(self.queue, most * SETTLED_A_UNIT, now) // SETTLED_A_UNIT + 1
 
 
 def trim_settled(queue: Queue, now: float) -> None:
-    """Drop what every cursor of the queue has settled: a bounded number now, the others in the turns that come."""
+    """Drop messages that every cursor of the queue has settled: a bounded number now, the others in later turns."""
     if drop_settled(queue, AT_ONCE, now) == AT_ONCE:
         if queue.settling is None:
             queue.settling = Settling(queue)
@@ -249,7 +249,7 @@ def trim_settled(queue: Queue, now: float) -> None:
 
 
 def settled_by_all(queue: Queue) -> i64:
-    """Return up to which sequence every cursor of a queue has settled; 0 where none reads it."""
+    """Return the sequence up to which every cursor of a queue has settled; 0 without cursors."""
     if not queue.cursors:
         return 0
     passed: i64 = UNLIMITED
@@ -261,7 +261,7 @@ def settled_by_all(queue: Queue) -> i64:
 
 
 def drop_settled(queue: Queue, most: i64, now: float) -> i64:
-    """Drop up to so many messages that every cursor of the queue has settled; returns how many that were."""
+    """Drop up to `most` messages that every cursor of the queue has settled; returns their number."""
     passed = settled_by_all(queue)
     ready = queue.ready_queue.ready
     messages: i64 = 0
@@ -282,7 +282,7 @@ def drop_settled(queue: Queue, most: i64, now: float) -> i64:
 def _index_after(queue: Queue, sequence: i64) -> int:
     """Return the index in `ready` of the first message after a sequence.
 
-    Usually there are no gaps and it is one look.
+    Usually there are no gaps, and the first guess is right.
     """
     ready = queue.ready_queue.ready
     if not ready or ready[0].sequence > sequence:

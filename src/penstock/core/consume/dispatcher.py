@@ -1,4 +1,4 @@
-"""Deliveries: which queues may have something for a consumer, and who gets the next batch."""
+"""Dispatch of deliveries: the schedule of queues, and the choice of the next batch."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from penstock.flow.work import WorkMeter
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Dispatcher:
-    """The part of the broker that hands out messages; queues take turns, batch by batch."""
+    """The dispatching part of the broker; queues take turns, batch by batch."""
 
     def __init__(self) -> None:
         self.now: float = 0.0
         self.work = WorkMeter()
-        """What has been done, in units; whatever does much for somebody counts it here."""
+        """Units of work done so far; every expensive operation counts its work here."""
         self.timers = Timers()
         self.expirable: i64 = EXPIRED_A_TURN
-        """How many more messages may expire in this turn."""
+        """Messages that may still expire in this turn."""
         self.expiry_cutoff: float = 0.0
-        """What came before then (monotonic seconds) has been offered to the consumers that were there."""
+        """Messages that came before this time (monotonic seconds) have been offered to the consumers."""
         self.waiting: deque[WaitList] = deque()
-        """Lists of consumers of which some may go on, when all others have had their turn."""
+        """Wait lists of which some consumers may continue, after all other consumers had their turn."""
         self._dirty: deque[Queue] = deque()
         self._effects: list[Effect] = []
 
     def schedule_delivery(self, queue: Queue) -> None:
-        """Record that a queue may have something to deliver."""
+        """Schedule a queue that may have something to deliver."""
         if not queue.scheduled and (queue.consumers or queue.cursors or queue.queue_expiry is not None):
             queue.scheduled = True
             self._dirty.append(queue)
 
     def next_batch(self) -> Batch | None:
-        """Take the next batch of deliveries, queue by queue in turn; None when nobody may get anything now.
+        """Take the next batch of deliveries, from the queues in turn; None if no consumer may get one now.
 
-        None also when the share of work is used up: `has_dirty` tells which.
+        Also None when the share of work is used up: `has_dirty` tells the two apart.
         """
         dirty = self._dirty
         work = self.work
@@ -60,7 +60,7 @@ class Dispatcher:
         return None
 
     def next_batch_of(self, queue: Queue) -> Batch | None:
-        """Take the next batch of deliveries of one queue, before those of others; None when nobody may get any now."""
+        """Take the next batch of deliveries of one queue, before other queues; None if no consumer may get one now."""
         if queue.cursors or not queue.scheduled:
             return None
         self.work.done += 1
@@ -70,13 +70,13 @@ class Dispatcher:
         return batch
 
     def has_dirty(self) -> bool:
-        """Return whether there are queues that may have something to deliver, or consumers that may go on."""
+        """Return whether queues may have something to deliver, or waiting consumers may continue."""
         return len(self._dirty) > 0 or len(self.waiting) > 0
 
     def _wake_waiting(self) -> bool:
-        """Wake the first of a list of which some may go on, one list after the other; false if nobody can.
+        """Wake the first consumer of a wait list, one list after the other; False if there is none.
 
-        One at a time: who is woken together with others that leave it no room would lose its place.
+        One at a time: consumers woken together would lose their position to the one that takes all.
         """
         waiting = self.waiting
         while waiting:
@@ -92,19 +92,19 @@ class Dispatcher:
         return False
 
     def watch_expiry(self, lifetime: QueueExpiry) -> None:
-        """Arrange that a queue is looked at when its messages, or the queue itself, expire."""
+        """Watch a queue for the expiry of its messages, or of itself."""
         self.timers.add(lifetime, lifetime.next_expiry())
 
     def _batch_of(self, queue: Queue) -> Batch | None:
         if queue.returning:
-            return None  # What is younger would overtake what is on its way back.
+            return None  # Younger messages would overtake those being requeued.
         if queue.cursors:
             for cursor in queue.cursors:
                 if cursor.polling:
                     self._effects.append(QueueChanged(queue))
             return None
         if isinstance(queue.queue_expiry, QueueExpiry) and not freshen(self, queue.queue_expiry):
-            return None  # The others expire in the next turn, and nobody gets any of them.
+            return None  # The other expired messages are removed in the next turn, before any delivery.
         available = queue.available()
         if available == 0:
             return None

@@ -1,12 +1,12 @@
-"""Whose turn it is among the consumers of a queue.
+"""Rotation of the consumers of a queue: priorities, round-robin, single active consumer.
 
-Those with the highest priority come first, as long as one of them has room. Among equals it goes round, and in a round
-each gets the same: of ten messages and two consumers five each, of a single one whoever is next. Of a queue with a
-single active consumer only the one that subscribed first gets anything, and the next when that one is gone.
+Consumers with the highest priority come first while one of them has credit. Equal ones take turns, with equal shares in
+a round: of ten messages and two consumers five each, a single message to the next one. With a single active consumer
+only the first subscriber gets messages, and the next one when the first is gone.
 
-Theory of operation. Only consumers that may have room stand in the rotation. One that turns out to have none leaves it,
-and waits where what it lacks will come from (see consumers.py); `wake` brings it back, as the last in turn. So to find
-the next one nobody is looked at twice for nothing, however many there are.
+Theory of operation. Only consumers that may have credit are in the rotation. One without credit leaves it and waits
+where the missing resource becomes available (see consumer_lists.py); `wake` returns it, as the last in turn. So no
+consumer is checked twice in vain to find the next one, however many there are.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class ConsumerSlot:
-    """A consumer, and how many messages it may have of those that are there."""
+    """A consumer, and the number of messages it may have now."""
 
     __slots__ = ("consumer", "room")
 
@@ -44,28 +44,28 @@ class ConsumerSlot:
 
 
 class Rotation:
-    """The consumers of one queue that may have room, by priority."""
+    """The consumers of one queue that may have credit, by priority."""
 
     def __init__(self, single: bool) -> None:
         self.single = single
-        """Only one of them is active at a time."""
+        """True if only one of them is active at a time."""
         self.exclusive: bool = False
-        """There is one consumer, and others are refused."""
+        """True if there is an exclusive consumer, so that others are refused."""
         self.top: RoundRobin | None = None
-        """Those with the highest priority of all that may have room."""
+        """The consumers with the highest priority among those that may have credit."""
         self.ranks: list[RoundRobin] = [RoundRobin(0)]
-        """All of these, the highest priority first; none is empty, unless it is the only one."""
+        """All ranks, the highest priority first; no rank is empty, unless it is the only one."""
         self.active: Consumer | None = None
         self.standby = ConsumerList()
-        """Of a queue with a single active consumer: that one, and the others in the order of their coming."""
+        """With a single active consumer: that one, and the others in the order of subscription."""
         self.unfit = ConsumerList()
         self.unfit_charge: i64 = 0
-        """Consumers whose window in bytes the next message does not fit into, and the largest that did not fit."""
+        """Consumers whose byte window is too small for the next message, and the largest charge that did not fit."""
         self.counts: dict[int, int] = {}
-        """How many consumers there are of each priority, with room or without."""
+        """Number of consumers of each priority, with credit or without."""
 
     def enter(self, consumer: Consumer) -> None:
-        """A consumer subscribed."""
+        """Add a subscribed consumer."""
         self.exclusive = consumer.exclusive
         priority = int(consumer.priority)
         self.counts[priority] = self.counts.get(priority, 0) + 1
@@ -77,7 +77,7 @@ class Rotation:
         self.make_ready(consumer)
 
     def leave(self, consumer: Consumer) -> None:
-        """A consumer is gone."""
+        """Remove a consumer."""
         priority = int(consumer.priority)
         self.counts[priority] -= 1
         if self.counts[priority] == 0:
@@ -91,13 +91,13 @@ class Rotation:
                 self.make_ready(self.active)
 
     def make_ready(self, consumer: Consumer) -> None:
-        """Let a consumer have its turns; it stands in no list."""
+        """Add a consumer to its rank; it must be in no list."""
         consumer.state = READY
         self._rank(consumer.priority).join(consumer)
         self.top = self.ranks[0]
 
     def take_out(self, consumer: Consumer) -> None:
-        """Take a consumer out of the list that it stands in."""
+        """Remove a consumer from its list."""
         place = consumer.list
         ready = consumer.state == READY
         consumer.detach()
@@ -108,7 +108,7 @@ class Rotation:
             self.top = self.ranks[0] if self.ranks[0].size > 0 else None
 
     def _rank(self, priority: i64) -> RoundRobin:
-        """Return those with this priority; there is one rank, even if it is empty, and as a rule no other."""
+        """Return the rank of a priority; it is created if missing."""
         ranks = self.ranks
         if ranks[0].size == 0:
             ranks[0].priority = priority
@@ -120,7 +120,7 @@ class Rotation:
         return ranks[at]
 
     def review_unfit(self, queue: Queue) -> None:
-        """Let those be tried again whom the message that is next now may fit."""
+        """Wake the consumers whose byte window may fit the present next message."""
         oldest = queue.ready_queue.next()
         if oldest is None or oldest.charge >= self.unfit_charge:
             return
@@ -132,7 +132,7 @@ class Rotation:
 
 
 def add(queue: Queue, consumer: Consumer) -> None:
-    """Give a consumer its place among those of its queue."""
+    """Add a consumer to a queue."""
     if queue.rotation is None:
         queue.rotation = Rotation(queue.features.single_active)
     queue.consumers[consumer] = None
@@ -141,17 +141,17 @@ def add(queue: Queue, consumer: Consumer) -> None:
 
 
 def remove(queue: Queue, consumer: Consumer) -> None:
-    """Take a consumer away; whose turn it is among the others, it stays."""
+    """Remove a consumer from a queue; the order of the others does not change."""
     assert queue.rotation is not None
     del queue.consumers[consumer]
     queue.rotation.leave(consumer)
     if not queue.consumers:
-        queue.consumers = {}  # One that has been large stays large.
+        queue.consumers = {}  # A dict that has been large keeps its memory.
         queue.rotation = None
 
 
 def take_consumers(queue: Queue) -> dict[Consumer, None]:
-    """Take all consumers away from a queue that is gone."""
+    """Remove all consumers from a deleted queue."""
     consumers = queue.consumers
     queue.consumers = {}
     queue.rotation = None
@@ -159,12 +159,12 @@ def take_consumers(queue: Queue) -> dict[Consumer, None]:
 
 
 def has_exclusive(queue: Queue) -> bool:
-    """Return whether a queue has a consumer that has it for itself."""
+    """Return whether a queue has an exclusive consumer."""
     return queue.rotation is not None and queue.rotation.exclusive
 
 
 def next_consumer(queue: Queue, available: i64, now: float) -> ConsumerSlot | None:
-    """Return who gets some of the messages that are there now, None if nobody has room."""
+    """Return the next consumer with its share of the available messages; None if none has credit."""
     rotation = queue.rotation
     if rotation is None:
         return None
@@ -187,7 +187,7 @@ def next_consumer(queue: Queue, available: i64, now: float) -> ConsumerSlot | No
 
 
 def wake(consumer: Consumer) -> None:
-    """Let a consumer be tried again that may have room: it has waited for something that has come."""
+    """Wake a consumer whose missing resource may be available."""
     state = consumer.state
     if state == GONE or state == READY or state == STANDBY:
         return
@@ -203,7 +203,7 @@ def wake(consumer: Consumer) -> None:
 
 
 def wake_first(waiting: WaitList) -> None:
-    """Wake who has waited longest; it stands behind nobody the next time."""
+    """Wake the consumer that has waited longest; it goes first at its next turn."""
     consumer = waiting.first
     assert consumer is not None
     wake(consumer)
@@ -217,7 +217,7 @@ def single_active(queue: Queue) -> Consumer | None:
 
 
 def waits_behind(consumer: Consumer) -> str:
-    """Say in a phrase why others come before it whatever its credit; empty if none do."""
+    """Return the reason why other consumers come first, whatever its credit; empty if none do."""
     rotation = consumer.queue.rotation
     if rotation is None:
         return ""
@@ -230,13 +230,13 @@ def waits_behind(consumer: Consumer) -> str:
 
 
 def _stands_behind(consumer: Consumer) -> bool:
-    """Return whether others have waited for room that it would take."""
+    """Return whether other consumers have waited for the credit that it would take."""
     session = consumer.session
     return session.outlet.size > 0 or (session.line.size > 0 and consumer.shared is session.credit)
 
 
 def _park(rotation: Rotation, consumer: Consumer, now: float) -> None:
-    """Let a consumer that has no room wait for what it lacks, in the order in which `Consumer.credit_left` looks."""
+    """Put a consumer without credit in the list for what it lacks, in the order of `Consumer.credit_left`."""
     session = consumer.session
     rotation.take_out(consumer)
     consumer.woken = False

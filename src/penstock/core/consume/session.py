@@ -1,7 +1,7 @@
-"""A session: an ordered conversation with one peer (a 0-9-1 channel): it publishes, it consumes, it settles.
+"""The consuming side of a session, such as a 0-9-1 channel: deliveries, acknowledgements, requeueing.
 
-Deliveries get consecutive tags and are kept as batches in order of their tags. Settling a range takes whole batches off
-the front, so an acknowledgement of a hundred messages costs little more than one of a single message.
+Deliveries get consecutive tags and are stored as batches in order of their tags. Settling a range removes whole batches
+from the front, so acknowledging a hundred messages costs little more than acknowledging one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Outlet(WaitList):
-    """Consumers that wait until more of their deliveries may be sent."""
+    """Consumers that wait until more output of their connection may be sent."""
 
     def is_open(self) -> bool:
         """See `WaitList.is_open`."""
@@ -49,36 +49,36 @@ class _Line(WaitList):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Session:
-    """The consuming side; the publishing side is its Producer."""
+    """The consuming side of a session; the publishing side is its Producer."""
 
     def __init__(self, outlet: Outlet | None = None) -> None:
         self.credit = Credit()
         """Prefetch shared by all consumers of the session (basic.qos with global=true)."""
         self.delivering: bool = True
-        """False while its peer has stopped its deliveries (channel.flow), and when it ends."""
+        """False while the client has stopped its deliveries (channel.flow), and when it closes."""
         self.consumers: dict[str, Consumer] = {}
         self.line: WaitList = _Line(self)
         self.outlet: WaitList = Outlet() if outlet is None else outlet
-        """What its consumers stand in while they wait for its credit, and while no more may be sent."""
+        """The wait list of its consumers for room in the output."""
         self.held: i64 = 0
-        """How many of its consumers wait for credit of all, or of the window in bytes."""
+        """Number of its consumers that wait for shared credit, or for the byte window."""
         self.next_tag: i64 = 1
         self._batches: list[Batch] = []
         self.returning: Returning | None = None
-        """What brings back all that it had not settled when it ended."""
+        """The requeueing of its unsettled deliveries after it closed."""
         self._front: i64 = 0
-        """Index of the first batch that is still in use; those before it are done with."""
+        """Index of the first batch in use; earlier ones are settled."""
 
     def receiving(self) -> bool:
         """Return whether deliveries may be sent to this session now."""
         return self.delivering
 
     def stopped(self) -> bool:
-        """Return whether its peer wants no deliveries for now; `receiving` is false then."""
+        """Return whether the client has stopped deliveries; `receiving` is false then."""
         return not self.delivering
 
     def why_not_receiving(self) -> str:
-        """Say in a phrase what keeps deliveries back, when `receiving` is false."""
+        """Return the reason why deliveries are stopped, when `receiving` is false."""
         return "its connection does not take more"
 
     def take_batch(self, consumer: Consumer, room: i64, now: float) -> Batch:
@@ -133,12 +133,13 @@ class Session:
         return oldest is not None and consumer.accepts(messages, bytes, oldest.charge)
 
     def get(self, queue: Queue, no_ack: bool, now: float) -> Batch | None:
-        """Take one message without a subscription (basic.get); None when there is none to be had."""
+        """Take one message without a subscription (basic.get); None if no message is ready."""
         queue.finish_returning(now)
         if not queue.available():
             return None
         consumer = Consumer("", self, queue, no_ack, False, 0)
-        consumer.shared = Credit()  # Who asks for one message gets it, and others as many as before (RabbitMQ).
+        # A basic.get needs no credit and leaves that of the consumers unchanged (as RabbitMQ).
+        consumer.shared = Credit()
         return self.take_batch(consumer, 1, now)
 
     # Settling
@@ -161,7 +162,7 @@ class Session:
             queue.settle(1, message.charge, now)
 
     def reject(self, tag: i64, multiple: bool, now: float) -> None:
-        """Settle deliveries that a consumer refused without asking for another delivery (nack, reject).
+        """Reject deliveries without requeueing (nack, reject).
 
         Raises PreconditionFailed for an unknown tag.
         """
@@ -180,7 +181,7 @@ class Session:
         batch.consumer.queue.reject(message, now)
 
     def requeue(self, tag: i64, multiple: bool, now: float) -> list[Queue]:
-        """Put deliveries back where they were; returns the queues that got something."""
+        """Requeue deliveries; returns the queues concerned."""
         touched: list[Queue] = []
         if multiple:
             last = self._upto(tag)
@@ -199,7 +200,7 @@ class Session:
         return touched
 
     def span(self, tag: i64) -> i64:
-        """Return how many deliveries there are up to and including `tag` (0: all) at most.
+        """Return an upper bound of the deliveries up to and including `tag` (0: all).
 
         Raises PreconditionFailed for an unknown tag.
         """
@@ -207,7 +208,7 @@ class Session:
         return last - self._batches[self._front].first + 1 if self._front < len(self._batches) else 0
 
     def hand_over(self) -> list[Batch]:
-        """The session ends: give away all that is not settled, oldest first. Its credit comes back no more."""
+        """Close the session: remove and return all unsettled deliveries, oldest first. Its credit is not restored."""
         batches = self._batches
         del batches[: self._front]
         self._batches = []
@@ -215,8 +216,10 @@ class Session:
         return batches
 
     def detach(self, tag: i64) -> list[Batch]:
-        """Settle all deliveries up to and including `tag` (0: all) for the consumers; in the queues they stay as they
-        are, and whoever takes these batches sees to them."""
+        """Detach all deliveries up to and including `tag` (0: all) from the session, and return them.
+
+        For the consumers they are settled; the caller settles them in the queues.
+        """
         last = self._upto(tag)
         found: list[Batch] = []
         while self._front < len(self._batches) and self._batches[self._front].first <= last:
@@ -236,18 +239,18 @@ class Session:
         return found
 
     def has_unsettled(self) -> bool:
-        """Return whether there is any delivery that is not settled."""
+        """Return whether any delivery is unsettled."""
         return self._front < len(self._batches)
 
     def unsettled(self) -> int:
-        """Return how many deliveries are not settled."""
+        """Return the number of unsettled deliveries."""
         left: i64 = 0
         for batch in self._batches[self._front :]:
             left += batch.left
         return int(left)
 
     def first_due(self) -> tuple[float, float]:
-        """Return when the first unsettled delivery is overdue (infinity for never), and the seconds that it had."""
+        """Return when the first unsettled delivery times out (infinity for never), and its timeout in seconds."""
         first, allowed_s = NEVER, NEVER
         for batch in self._batches[self._front :]:
             timeout_s = batch.consumer.queue.settings.consumer_timeout_s
@@ -277,7 +280,7 @@ class Session:
     def _upto(self, tag: i64) -> i64:
         if tag == 0:
             return self.next_tag - 1
-        self._find(tag)  # RabbitMQ refuses a multiple whose own tag is not out, whatever is out before it.
+        self._find(tag)  # RabbitMQ refuses a multiple whose own tag is unknown, whatever else is unsettled.
         return tag
 
     def _settle_range(self, last: i64, now: float) -> None:
@@ -298,7 +301,7 @@ class Session:
             queue.settle(batch.left, batch.charge, now)
             batch.left = 0
             settled += len(batch.messages)
-            if settled > AT_ONCE:  # To free them takes longer than all else.
+            if settled > AT_ONCE:  # Freeing these takes longer than everything else.
                 if leftovers is None:
                     leftovers = Leftovers()
                     queue.turns.chores.add(leftovers)
@@ -321,7 +324,7 @@ class Session:
             index += 1
         if batch.consumer.queue.tracks_removals:
             batch.consumer.queue.release(messages[:end], now)
-        # Cut the settled part off, so that the next acknowledgement does not walk over it again.
+        # Cut the settled part off, so that the next acknowledgement does not scan it again.
         del messages[:end]
         batch.first = last + 1
         batch.left -= count
@@ -338,14 +341,14 @@ class Session:
             self._more_room(consumer)
 
     def _more_room(self, consumer: Consumer) -> None:
-        """A consumer has settled something: those may have room who have waited for that."""
+        """Wake the consumers that wait for the credit that a settlement restored."""
         if consumer.state == ALONE:
             wake(consumer)
         if self.held > 0:
             self.look_again()
 
     def look_again(self) -> None:
-        """Credit of the session has come back, or more of it was given: have those looked at who wait for that."""
+        """Wake the consumers that wait for credit of the session, after it changed."""
         if self.line.size > 0 and self.line.is_open():
             self.line.schedule_wake()
         if self.held > self.line.size:
@@ -409,7 +412,7 @@ class Session:
             self._advance()
 
     def _advance(self) -> None:
-        """Step over a batch that is done with and drop its messages; cut the list when half of it is such."""
+        """Skip a settled batch and drop its messages; trim the list when half of it is settled."""
         self._batches[self._front].messages.clear()
         self._front += 1
         if self._front >= 64 and self._front * 2 >= len(self._batches):
@@ -418,7 +421,7 @@ class Session:
 
 
 def _cut(batch: Batch, last: i64) -> Batch:
-    """Cut the part of a batch with tags up to `last` off; returns that."""
+    """Cut off and return the part of a batch with tags up to `last`."""
     end = last - batch.first + 1
     part = Batch(batch.consumer, batch.first, batch.messages[:end], 0, batch.at)
     part.left = 0

@@ -27,7 +27,7 @@ from penstock.core.queue.overflow import ACCEPT, HOLD, READ_BACK
 from penstock.core.queue.priority_queue import Priorities
 from penstock.core.queue.ready_queue import ReadyQueue
 from penstock.core.queue.room_making import Clearing
-from penstock.core.settings.queue_settings import NOT_SAID, Settings
+from penstock.core.settings.queue_settings import NOT_SET, Settings
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
 from penstock.flow.measure import Measure
@@ -387,13 +387,13 @@ class Queue(QueueCounters):
     def delivery_limit(self) -> i64:
         """Return the delivery limit; UNLIMITED for none."""
         limit = self.settings.delivery_limit
-        if limit != NOT_SAID:
+        if limit != NOT_SET:
             return limit
         return QUORUM_DELIVERY_LIMIT if self.features.quorum else UNLIMITED
 
     def counts_returns(self) -> bool:
         """Return whether consumers get a delivery count: if a limit exists, or may be set."""
-        return self.features.quorum or self.settings.delivery_limit != NOT_SAID
+        return self.features.quorum or self.settings.delivery_limit != NOT_SET
 
     def dead_letter(self, message: Message, reason: str, now: float) -> None:
         """Remove a ready message for a reason; dead-letter it if the queue has a dead-letter exchange."""

@@ -1,4 +1,4 @@
-"""Bindings: from an exchange to a queue or to another exchange; and all of a virtual host, by where they lead."""
+"""Bindings between an exchange and a queue or another exchange, and their index by destination."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ EXCHANGE: Final = "exchange"
 """Kinds of destinations."""
 
 BindingKey = tuple[str, str, str, object]
-"""What tells the bindings of one exchange apart: kind and name of the destination, key, and a digest of the arguments.
+"""Identity of a binding within its exchange: kind and name of the destination, key, and a digest of the arguments.
 
-The arguments themselves, made comparable, would take twice the memory of the binding's own."""
+The arguments themselves, made comparable, would take twice the memory of the binding's own.
+"""
 
 
 class Binding:
-    """A road from an exchange to a queue or to another exchange: one of the two is None."""
+    """A binding from an exchange to a queue or to another exchange: one of the two is None."""
 
     __slots__ = ("source", "queue", "exchange", "key", "arguments", "arguments_charge", "binding_key")
 
@@ -37,12 +38,12 @@ class Binding:
         self.key = key
         self.arguments = arguments
         self.arguments_charge: int = 0
-        """What its arguments count with in `Metadata`."""
+        """Charge of its arguments in the metadata memory."""
         self.binding_key: BindingKey = binding_key(queue, exchange, key, arguments)
 
 
 class Bindings:
-    """All bindings of a virtual host, by where they lead: who deletes a queue finds those that lead to it."""
+    """All bindings of a virtual host by destination, so that deleting a queue finds its bindings."""
 
     def __init__(self) -> None:
         self.count: i64 = 0
@@ -50,15 +51,15 @@ class Bindings:
         """By kind and name of the destination."""
 
     def take(self, kind: str, name: str) -> list[Binding]:
-        """Return the same, and forget where they lead: what they lead to is no more, and they are about to go."""
+        """Remove and return the bindings to a deleted queue or exchange; the caller removes them from their sources."""
         return list(self._leading.pop((kind, name), {}))
 
     def to(self, kind: str, name: str) -> list[Binding]:
-        """Return the bindings that lead to a queue or an exchange."""
+        """Return the bindings to a queue or an exchange."""
         return list(self._leading.get((kind, name), {}))
 
     def add(self, binding: Binding) -> None:
-        """Count a new binding, and have its source lead there."""
+        """Add a new binding, also to its source exchange."""
         binding.source.add(binding)
         end = (binding.binding_key[0], binding.binding_key[1])
         leading = self._leading.get(end)
@@ -81,8 +82,8 @@ class Bindings:
 
 
 def binding_key(queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]) -> BindingKey:
-    """Return what tells a binding from the others of its exchange."""
-    # Without arguments, as most are, nothing is made for them.
+    """Return the identity of a binding within its exchange."""
+    # Most have no arguments and need no digest.
     compared = _digest(arguments) if arguments else None
     if queue is not None:
         return (QUEUE, queue.name, key, compared)
@@ -91,6 +92,6 @@ def binding_key(queue: Queue | None, exchange: Exchange | None, key: str, argume
 
 
 def _digest(arguments: dict[str, object]) -> bytes:
-    """Return the same for arguments that are the same by type and value, whatever their order."""
+    """Return a digest of the arguments by type and value, independent of their order."""
     said = repr(comparable(arguments)).encode(errors="surrogatepass")
     return hashlib.blake2b(said, digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""Whether a declaration asks for the queue or exchange that is there already: RabbitMQ's rules and words."""
+"""Equivalence of a declaration with an existing queue or exchange: RabbitMQ's rules and error texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 QUEUE_TYPE: Final = "x-queue-type"
 CLASSIC: Final = "classic"
-"""What a queue is whose declaration names no type."""
+"""Queue type of a declaration without one."""
 
 RABBITMQS: Final = frozenset(
     {
@@ -26,18 +26,18 @@ RABBITMQS: Final = frozenset(
         "x-single-active-consumer",
     }
 )
-"""Arguments of RabbitMQ's that it compares and that are no settings of ours; others than known ones it does not."""
+"""Arguments that RabbitMQ compares and that are not settings here; unknown ones are not compared."""
 
 
 def check_queue(queue: Queue, arguments: dict[str, object], durable: bool, auto_delete: bool) -> None:
-    """Raise PreconditionFailed (406) naming the first difference, with both values."""
-    thing = f"queue '{queue.name}' in vhost '{queue.vhost}'"
-    _check(thing, "durable", durable, queue.durable)
-    _check(thing, "auto_delete", auto_delete, queue.auto_delete)
-    _check(thing, QUEUE_TYPE, arguments.get(QUEUE_TYPE, CLASSIC), queue.arguments.get(QUEUE_TYPE, CLASSIC))
+    """Raise PreconditionFailed (406) that names the first difference, with both values."""
+    subject = f"queue '{queue.name}' in vhost '{queue.vhost}'"
+    _check(subject, "durable", durable, queue.durable)
+    _check(subject, "auto_delete", auto_delete, queue.auto_delete)
+    _check(subject, QUEUE_TYPE, arguments.get(QUEUE_TYPE, CLASSIC), queue.arguments.get(QUEUE_TYPE, CLASSIC))
     for name in sorted({**arguments, **queue.arguments}):
         if name in RABBITMQS or name in OURS or name in ALIASES:
-            _check_argument(thing, name, arguments, queue.arguments)
+            _check_argument(subject, name, arguments, queue.arguments)
 
 
 def check_exchange(
@@ -50,28 +50,28 @@ def check_exchange(
     internal: bool,
 ) -> None:
     """Raise PreconditionFailed (406) as for queues. Of the arguments only the alternate exchange is compared."""
-    thing = f"exchange '{exchange.name}' in vhost '{vhost}'"
-    _check(thing, "type", kind, exchange.kind)
-    _check(thing, "durable", durable, exchange.durable)
-    _check(thing, "auto_delete", auto_delete, exchange.auto_delete)
-    _check(thing, "internal", internal, exchange.internal)
-    _check_argument(thing, ALTERNATE, arguments, exchange.arguments)
+    subject = f"exchange '{exchange.name}' in vhost '{vhost}'"
+    _check(subject, "type", kind, exchange.kind)
+    _check(subject, "durable", durable, exchange.durable)
+    _check(subject, "auto_delete", auto_delete, exchange.auto_delete)
+    _check(subject, "internal", internal, exchange.internal)
+    _check_argument(subject, ALTERNATE, arguments, exchange.arguments)
 
 
-def _check(thing: str, what: str, received: object, current: object) -> None:
+def _check(subject: str, what: str, received: object, current: object) -> None:
     if alike(received) != alike(current):
-        raise _differs(thing, what, f"received '{text_of(received)}' but current is '{text_of(current)}'")
+        raise _differs(subject, what, f"received '{text_of(received)}' but current is '{text_of(current)}'")
 
 
-def _check_argument(thing: str, name: str, received: dict[str, object], current: dict[str, object]) -> None:
+def _check_argument(subject: str, name: str, received: dict[str, object], current: dict[str, object]) -> None:
     if name in received and name in current:
-        _check(thing, name, received[name], current[name])
+        _check(subject, name, received[name], current[name])
     elif name in received or name in current:
-        raise _differs(thing, name, f"received {_given(name, received)} but current is {_given(name, current)}")
+        raise _differs(subject, name, f"received {_given(name, received)} but current is {_given(name, current)}")
 
 
-def _differs(thing: str, name: str, how: str) -> PreconditionFailed:
-    return PreconditionFailed(f"inequivalent arg '{name}' for {thing}: {how}")
+def _differs(subject: str, name: str, how: str) -> PreconditionFailed:
+    return PreconditionFailed(f"inequivalent arg '{name}' for {subject}: {how}")
 
 
 def _given(name: str, arguments: dict[str, object]) -> str:

@@ -1,4 +1,4 @@
-"""Exchanges: routing keys and headers in, bindings out. One type a class, each with the index that it needs."""
+"""Exchanges: routing keys and headers in, bindings out. One class per type, each with its own index."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from penstock.flow.gate import Gate
 
 ALTERNATE: Final = "alternate-exchange"
-"""The argument that names where messages go that no binding of an exchange takes (an extension of RabbitMQ)."""
+"""The argument that names the exchange for unroutable messages (an extension of RabbitMQ)."""
 
 
 class Exchange:
-    """Where publishes arrive; subclasses choose which bindings match."""
+    """An exchange; subclasses choose the bindings that match."""
 
     kind: str = ""
     by_headers: bool = False
@@ -30,46 +30,45 @@ class Exchange:
         self.vhost = vhost
         self.name = name
         self.predeclared: bool = False
-        """Whether it is always there, so that nobody has to declare it."""
+        """True if it always exists and needs no declaration."""
         self.durable: bool = False
         self.auto_delete: bool = False
         self.deleted: bool = False
         self.internal: bool = False
         self.arguments: dict[str, object] = {}
         self.arguments_charge: int = 0
-        """What its arguments count with in `Metadata`."""
+        """Charge of its arguments in the metadata memory."""
         self.alternate: str | None = None
-        """The exchange that gets what no binding takes; there need not be one of that name."""
+        """Name of the exchange for messages that match no binding; it need not exist."""
         self.bindings: dict[BindingKey, Binding] = {}
         self.version: i64 = 0
-        """Counts changes of its bindings and gates: a route through it stands until then."""
+        """Counts changes of its bindings and gates: cached routes through it are valid until then."""
         self.gates: list[Gate] = []
-        """The gates of the address: its depth, its rate, the operator's; see `stand_by`."""
+        """Gates of the address: its depth, its rate, operator gates; see `set_gates`."""
 
     def set_gates(self, gates: list[Gate]) -> None:
-        """Let these gates stand on the road of what is published to it from now on."""
+        """Set the gates on the road of publishes to it."""
         self.gates = gates
         self.version += 1
 
     def match(self, key: str, headers: dict[str, object], found: list[Binding], most: i64) -> i64:
-        """Add to `found` the bindings that a message with this key and these headers takes.
+        """Append to `found` the bindings that match this key and these headers.
 
-        Returns how many bindings, or parts of their index, were visited; when that is more than `most`, not all were
-        found.
+        Returns the number of bindings, or parts of their index, visited; above `most` the search was given up.
         """
         raise NotImplementedError
 
     def find(
         self, queue: Queue | None, exchange: Exchange | None, key: str, arguments: dict[str, object]
     ) -> Binding | None:
-        """Return the binding that is exactly this one, or None."""
+        """Return this exact binding, or None."""
         return self.bindings.get(binding_key(queue, exchange, key, arguments))
 
     def check_binding(self, arguments: dict[str, object]) -> None:
-        """Look at the arguments of a new binding. Raises PreconditionFailed (406) for what cannot be meant."""
+        """Check the arguments of a new binding. Raises PreconditionFailed (406) for invalid ones."""
 
     def add(self, binding: Binding) -> None:
-        """Lead to one more place; `Bindings` calls it."""
+        """Add a binding; called by `Bindings`."""
         self.bindings[binding.binding_key] = binding
         self.version += 1
         self._index(binding)
@@ -81,14 +80,14 @@ class Exchange:
         self._unindex(binding)
 
     def _index(self, binding: Binding) -> None:
-        """Put a binding into the index of the type."""
+        """Add a binding to the index of the type."""
 
     def _unindex(self, binding: Binding) -> None:
-        """Undo `_enter`."""
+        """Remove a binding from the index of the type."""
 
 
 class Direct(Exchange):
-    """The binding key is the routing key (AMQP 0-9-1 section 3.1.3.1)."""
+    """Direct exchange: the binding key equals the routing key (AMQP 0-9-1 section 3.1.3.1)."""
 
     kind = "direct"
 
@@ -121,7 +120,7 @@ class Direct(Exchange):
 
 
 class Fanout(Exchange):
-    """Every binding (section 3.1.3.2)."""
+    """Fanout exchange: every binding matches (section 3.1.3.2)."""
 
     kind = "fanout"
 
@@ -133,7 +132,7 @@ class Fanout(Exchange):
 
 
 class Topic(Exchange):
-    """`*` matches one word, `#` any number of words (section 3.1.3.3)."""
+    """Topic exchange: `*` matches one word, `#` any number of words (section 3.1.3.3)."""
 
     kind = "topic"
 
@@ -153,7 +152,7 @@ class Topic(Exchange):
 
 
 class Headers(Exchange):
-    """Bindings whose arguments match the headers (section 3.1.3.4)."""
+    """Headers exchange: the binding's arguments match the headers (section 3.1.3.4)."""
 
     kind = "headers"
     by_headers = True
@@ -178,7 +177,7 @@ class Headers(Exchange):
 
 
 def make_exchange(kind: str, vhost: str, name: str) -> Exchange:
-    """Make an exchange of a type by its AMQP name.
+    """Create an exchange of a type by its AMQP name.
 
     Raises PreconditionFailed (406) for an unknown type, as RabbitMQ 4 does; before, it closed the connection (503).
     """
@@ -194,9 +193,9 @@ def make_exchange(kind: str, vhost: str, name: str) -> Exchange:
 
 
 def alternate_of(name: str, vhost: str, arguments: dict[str, object]) -> str | None:
-    """Return the alternate exchange that the arguments of an exchange name, or None.
+    """Return the alternate exchange named in an exchange's arguments, or None.
 
-    Raises PreconditionFailed (406) where it is no text.
+    Raises PreconditionFailed (406) if it is not text.
     """
     if ALTERNATE not in arguments:
         return None

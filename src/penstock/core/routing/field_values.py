@@ -1,4 +1,4 @@
-"""Values of field tables, compared and named as RabbitMQ does: by their class of type, then by value.
+"""Comparison and type names of field-table values, as in RabbitMQ: by class of type, then by value.
 
 Whole numbers of any width and times are one class, text and octets are one, floating-point numbers are one. Truth
 values, decimals, lists and tables are each their own: 1 is neither true nor 1.0 nor "1" (rabbit_misc:type_class).
@@ -15,7 +15,7 @@ _INT32_MAX: Final = (1 << 31) - 1
 
 
 def alike(value: object) -> object:
-    """Return something hashable that equals what another value of the same class and content is turned into."""
+    """Return a hashable form that is equal for values of the same class and content."""
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -25,7 +25,7 @@ def alike(value: object) -> object:
 
 
 def comparable(value: object) -> object:
-    """Return the same for the same type: octets are not text, and no time is a number."""
+    """Return a hashable form that is equal for values of the same type and content: octets are not text."""
     if value is None or isinstance(value, (str, bytes)):
         return value
     if isinstance(value, list):
@@ -39,7 +39,7 @@ def comparable(value: object) -> object:
 
 
 def type_name(value: object) -> str:
-    """Return what RabbitMQ calls the type of a value; the width of a whole number is the least that it needs."""
+    """Return RabbitMQ's name for the type of a value; a whole number gets the smallest width that fits."""
     if value is None:
         return "void"
     if isinstance(value, str):
@@ -60,7 +60,7 @@ def type_name(value: object) -> str:
 
 
 def text_of(value: object) -> str:
-    """Return a value for a sentence."""
+    """Return a value as text for a message."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

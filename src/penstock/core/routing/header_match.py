@@ -1,4 +1,4 @@
-"""What a binding of a headers exchange asks of a message's headers (AMQP 0-9-1 section 3.1.3.4; RabbitMQ 3.10)."""
+"""Header matching for headers exchanges, with an index (AMQP 0-9-1 section 3.1.3.4; RabbitMQ 3.10)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ ANY: Final = "any"
 ALL_WITH_X: Final = "all-with-x"
 ANY_WITH_X: Final = "any-with-x"
 X_MATCH: Final = "x-match"
-"""Says which: all arguments (the default) or any; those with x look at arguments whose names begin with x- as well."""
+"""The match mode: all arguments (the default) or any; the modes with x also compare names that begin with x-."""
 
 
 HEADER_MATCH_VISITS: Final = 4
-"""What looking at a header for a demand counts as, in visits of bindings."""
+"""Cost of comparing one header with a binding, in visits of bindings."""
 
 
 class HeaderMatch:
-    """Headers that must be there: all of them, or any."""
+    """The headers that a binding requires: all of them, or any."""
 
     __slots__ = ("any", "wanted")
 
@@ -37,10 +37,10 @@ class HeaderMatch:
         ]
 
     def matches(self, headers: dict[str, object]) -> bool:
-        """Return whether a message with these headers is meant.
+        """Return whether a message with these headers matches.
 
-        An argument without a value (void) asks for the header, whatever it says. Where nothing is asked for, "all" is
-        met by every message and "any" by none.
+        An argument without a value (void) requires only the header's presence. Without requirements "all" matches every
+        message and "any" none.
         """
         for name, value in self.wanted:
             hit = name in headers and (value is None or alike(headers[name]) == value)
@@ -49,9 +49,9 @@ class HeaderMatch:
         return not self.any
 
     def index_keys(self) -> list[tuple[str, object]]:
-        """Return the headers of which one must be there for it to be met: name, and value or None for any value.
+        """Return headers of which a matching message has at least one: name, and value or None for any value.
 
-        Empty where nothing is asked for.
+        Empty if nothing is required.
         """
         if self.any:
             return list(dict.fromkeys(self.wanted))
@@ -65,44 +65,44 @@ Item = TypeVar("Item")
 
 
 class HeaderMatchIndex(Generic[Item]):
-    """Things by what they ask of a message's headers.
+    """Index of items by their required headers.
 
-    A demand for all stands under one of its headers, one for any under each of them. So a message finds those that are
-    about its headers, however many others there are.
+    An item with mode all is listed under one of its headers, one with mode any under each of them. So a message finds
+    the items for its headers, however many others exist.
     """
 
     def __init__(self) -> None:
         self._matches: dict[Item, HeaderMatch] = {}
         self._under: dict[tuple[str, object], dict[Item, HeaderMatch]] = {}
         self._always: dict[Item, HeaderMatch] = {}
-        """Those that ask for nothing: what asks for all of it is met by every message."""
+        """Items without requirements."""
 
-    def add(self, thing: Item, demand: HeaderMatch) -> None:
-        """Add a thing; it must not be there."""
-        self._matches[thing] = demand
+    def add(self, item: Item, demand: HeaderMatch) -> None:
+        """Add an item; it must not be present."""
+        self._matches[item] = demand
         for key in demand.index_keys():
             under = self._under.get(key)
             if under is None:
-                self._under[key] = {thing: demand}
+                self._under[key] = {item: demand}
             else:
-                under[thing] = demand
+                under[item] = demand
         if not demand.wanted and not demand.any:
-            self._always[thing] = demand
+            self._always[item] = demand
 
-    def discard(self, thing: Item) -> None:
-        """Remove a thing."""
-        demand = self._matches.pop(thing)
+    def discard(self, item: Item) -> None:
+        """Remove an item."""
+        demand = self._matches.pop(item)
         for key in demand.index_keys():
             under = self._under[key]
-            del under[thing]
+            del under[item]
             if not under:
                 del self._under[key]
-        self._always.pop(thing, None)
+        self._always.pop(item, None)
 
     def match(self, headers: dict[str, object], found: list[Item], most: i64) -> i64:
-        """Add to `found` the things whose demand is met, each once, in no particular order.
+        """Append the matching items to `found`, each once, in no particular order.
 
-        Returns how many headers and demands were looked at; when that is more than `most` it was given up.
+        Returns the number of headers and items visited; above `most` the search was given up.
         """
         visited: i64 = 1 + len(headers) + len(self._always)
         if visited > most:
@@ -117,18 +117,18 @@ class HeaderMatchIndex(Generic[Item]):
                 under = self._under.get(key)
                 if under is None:
                     continue
-                for thing, demand in under.items():
+                for item, demand in under.items():
                     visited += HEADER_MATCH_VISITS if demand.any else HEADER_MATCH_VISITS * len(demand.wanted)
                     if visited > most:
                         return visited
                     if demand.any or demand.matches(headers):
-                        met[thing] = None
+                        met[item] = None
         found.extend(met)
         return visited
 
 
 def check_header_match(arguments: dict[str, object]) -> None:
-    """Raise PreconditionFailed (406) for an x-match that cannot be meant."""
+    """Raise PreconditionFailed (406) for an invalid x-match."""
     if X_MATCH not in arguments:
         return
     mode = arguments[X_MATCH]

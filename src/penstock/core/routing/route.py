@@ -1,4 +1,4 @@
-"""Where a publish goes: an exchange and routing key, resolved once and kept for as long as the topology stands."""
+"""A cached route: the queues of an exchange and routing key, valid until the topology changes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from penstock.flow.gate import Gate
 
 NOWHERE: Final[deque[Message]] = deque(maxlen=0)
-"""The lane of a route that leads to no one queue."""
+"""The waiting line of a route without a single queue."""
 VARIANTS_KEPT: Final = 1024
-"""Variants of one route by time to live that are remembered; at the bound all are forgotten and made again."""
+"""Variants of one route by time to live that are cached; at the limit all are dropped and created again."""
 
 
 class Route:
-    """The queues that a publish reaches, and the topology epoch in which that was found out."""
+    """The queues that a publish reaches, and the topology epoch of the lookup."""
 
     __slots__ = (
         "envelope",
@@ -48,40 +48,40 @@ class Route:
     def __init__(self, address: Envelope, mandatory: bool, copies: list[str] | None = None) -> None:
         self.envelope = address
         self.mandatory = mandatory
-        """Whether a message that reaches no queue goes back to its publisher (basic.return)."""
+        """True if an unroutable message is returned to its publisher (basic.return)."""
         self.copies = copies
-        """Routing keys besides that of the address (CC and BCC), of one message only; None for nearly all."""
+        """Additional routing keys (CC and BCC) of one message; None for most."""
         self.queues: list[Queue] = []
         self.single_queue: Queue | None = None
-        """The queue, where there is just one whatever the headers and the address has no gates: the hot path."""
+        """The queue, if it is the only one for all headers and the address has no gates: the hot path."""
         self.epoch: i64 = -1
-        """In which change of the topology it was looked at last."""
+        """Topology epoch of the last check."""
         self.by_headers: bool = False
-        """Whether the queues depend on each message's headers, so that nothing may be kept."""
+        """True if the queues depend on each message's headers, so that nothing may be cached."""
         self.control: bool = False
-        """Whether it leads to the broker itself (control operations)."""
+        """True if it leads to the broker itself (control operations)."""
         self.gates: list[Gate] = []
-        """The gates of its address; empty for most."""
+        """Gates of the address; empty for most."""
         self.lane: deque[Message] = NOWHERE
-        """Where in `only` its messages go to the end of."""
+        """The deque of `single_queue` to which its messages are appended."""
         self.by_priority: dict[int, Route] = {}
-        """The same route for messages with a priority (0 to 255) of their own."""
+        """The same route for messages with a priority (0 to 255)."""
         self.variants: dict[tuple[int, float], Route] = {}
-        """And for those with a time to live (seconds), whatever their priority."""
+        """The same route for messages with a priority and a time to live (seconds)."""
         self.is_durable: Queue | None = None
-        """As `only`, where that queue keeps its messages in the store."""
+        """As `single_queue`, if that queue stores its messages."""
         self.checks_delivery_mode: bool = False
-        """Whether there is a store, so that the delivery mode of a message matters."""
+        """True if a store exists, so that the delivery mode of a message matters."""
         self._kept: Route | None = None
         """The same route for persistent messages."""
         self._through: list[Exchange] = []
-        """The exchanges that had a part in it."""
+        """The exchanges that took part in the lookup."""
         self._versions: i64 = 0
-        """Sum of their versions: each only grows, so the sum is the same while none has changed."""
+        """Sum of their versions; versions only grow, so an equal sum means that none has changed."""
         self._era: i64 = -1
 
     def set_queues(self, queues: list[Queue], through: list[Exchange], epoch: i64, era: i64) -> None:
-        """Set the queues found through these exchanges; `era` counts the comings and goings of exchanges."""
+        """Set the queues found through these exchanges; `era` counts created and deleted exchanges."""
         self.queues = queues
         self.epoch = epoch
         self._through = through
@@ -102,21 +102,21 @@ class Route:
             self.lane = queues[0].ready_queue.ready_for(address.priority)
 
     def single_queue_for(self) -> Queue | None:
-        """Return the one queue of a message that needs no more than that, whether it is stored or not."""
+        """Return the only queue of a message, whether it is stored or not; None if there are several or none."""
         queue = self.is_durable
         if queue is not None and queue.storage is not None and not queue.storage.vhost_usage.all_open:
             return None
         return self.single_queue if queue is None else queue
 
     def is_current(self, epoch: i64, era: i64) -> bool:
-        """Return whether it was found already and still is right: what changed since did not concern it."""
+        """Return whether it is resolved and still valid: no later change concerned it."""
         if self._era != era or not self._through or _versions(self._through) != self._versions:
             return False
         self.epoch = epoch
         return True
 
     def persistent(self) -> Route:
-        """Return the same route for messages that are to outlive the broker."""
+        """Return the same route for persistent messages."""
         found = self._kept
         if found is None:
             address = self.envelope
@@ -135,7 +135,7 @@ class Route:
         return found
 
     def variant(self, priority: i64, ttl_s: float) -> Route:
-        """Return the same route for messages with these; infinity is as if they had no time to live."""
+        """Return the same route for messages with this priority and time to live; infinity is no time to live."""
         if ttl_s == self.envelope.ttl_s:
             return self.with_priority(priority)
         key = (int(priority), ttl_s)

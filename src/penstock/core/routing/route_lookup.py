@@ -1,4 +1,4 @@
-"""From an exchange to queues: through bindings, other exchanges and alternate exchanges, each looked at once."""
+"""The lookup from an exchange to queues: through bindings and alternate exchanges, each exchange visited once."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from penstock.core.routing.route import Route
 from penstock.errors import ResourceError
 
 CONTROL_EXCHANGE: Final = "penstock.control"
-"""Leads to the broker itself: control operations travel as ordinary publishes."""
+"""The exchange of control operations, which are ordinary publishes to the broker itself."""
 
 
 VISITS_MAX: Final = 20_000
-"""Bindings, and parts of their indexes, that are looked at for one message: a few milliseconds."""
+"""Bindings, and parts of their indexes, visited for one message: a few milliseconds."""
 HOPS_MAX: Final = 256
-"""Exchanges that one message goes through."""
+"""Exchanges visited for one message."""
 TARGETS_MAX: Final = 4_000
-"""Queues that one message goes into."""
+"""Queues of one message."""
 VISITS_A_UNIT: Final = 8
-"""Visits that are a unit of work."""
+"""Visits counted as a unit of work."""
 
 
 class RouteLookup:
-    """What is found on the way of one message, or of all that take the same route.
+    """One lookup, for a message or for all messages of a route.
 
-    Raises ResourceError (506) at a bound: what one message costs is bounded, or it would keep all others waiting.
+    Raises ResourceError (506) at a limit, which bounds the cost of one message.
     """
 
     __slots__ = (
@@ -54,14 +54,14 @@ class RouteLookup:
         self._headers = headers
         self._found: list[Binding] = []
         self._seen: dict[Exchange, None] | None = None
-        """The same as `through`, once there are two."""
+        """Set of `through`, once it has two members."""
         self.through: list[Exchange] = []
-        """The exchanges that it came through, in the order in which they were found."""
+        """The exchanges visited, in order."""
         self.by_headers: bool = False
-        """Whether one of them looks at headers."""
+        """True if one of them compares headers."""
 
     def begin(self, exchange: Exchange) -> None:
-        """Look at an exchange and at all that it leads to; a circle ends where it closes."""
+        """Visit an exchange and everything that it leads to; a cycle is visited once."""
         self.through.append(exchange)
         at = 0
         while at < len(self.through):
@@ -69,14 +69,15 @@ class RouteLookup:
             at += 1
 
     def work(self) -> i64:
-        """Return the units of work that it has cost."""
+        """Return the units of work used."""
         return (VISITS_MAX - self._left) // VISITS_A_UNIT
 
     def queues(self) -> list[Queue]:
-        """Return the queues that were found, each once."""
+        """Return the queues found, each once."""
         queues: dict[Queue, None] = {}
         for binding in self._found:
-            if binding.queue is not None and not binding.queue.deleted:  # Its bindings may go after it.
+            # The bindings of a deleted queue may be removed after it.
+            if binding.queue is not None and not binding.queue.deleted:
                 queues[binding.queue] = None
         if len(queues) > TARGETS_MAX:
             raise self._too_much(f"go into {len(queues)} queues; {TARGETS_MAX} is the most")

@@ -1,13 +1,13 @@
-"""Topics: patterns of words in a tree, where `*` is one word and `#` any number of words, none included.
+"""Topic trie: patterns of words in a tree, where `*` is one word and `#` any number of words, including none.
 
-Theory of operation. The patterns are a tree of words. A key walks down all branches that fit, word by word; so the work
-depends on the patterns that fit a beginning of the key, not on those that there are.
+Theory of operation. The patterns form a tree of words. A key descends all matching branches, word by word. So the work
+depends on the patterns that match a prefix of the key, not on all patterns.
 
-Behind a `#` the walk goes on from every word that is left. It may come to the same `#` again, by another way or from
-another word; `since` says from where on it has been behind it in this walk, and only what is before that is new. So
-each node is looked at once for each word at most, and no pattern of many `#` is a trap.
+Below a `#` the search continues from every remaining word. It may reach the same `#` again, on another path or from
+another word. `since` is the first word from which this search has continued there; only earlier words are new. So each
+node is visited at most once for each word, and a pattern with many `#` is not expensive.
 
-A walk has a bound: what it visits is counted, and at the bound it ends without having found everything.
+The visits of a search are counted and limited; at the limit it ends with partial results.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ Item = TypeVar("Item")
 
 
 class Node(Generic[Item]):
-    """What a beginning of patterns leads to."""
+    """A node: the common prefix of some patterns."""
 
     __slots__ = ("branches", "one", "any", "items", "walk", "since")
 
     def __init__(self) -> None:
         self.branches: dict[str, Node[Item]] | None = None
-        """What single words lead to from here; None where no pattern has one."""
+        """Children by word; None if there are none."""
         self.one: Node[Item] | None = None
-        """What `*` leads to."""
+        """Child for `*`."""
         self.any: Node[Item] | None = None
-        """What `#` leads to."""
+        """Child for `#`."""
         self.items: dict[Item, None] | None = None
-        """What the patterns that end here stand for; None where none ever did."""
+        """Items of the patterns that end here; None if there never were any."""
         self.walk: i64 = 0
-        """Of a node behind a `#`: the last walk that came here."""
+        """For a node below a `#`: the last search that visited it."""
         self.since: i64 = 0
-        """And the first word from which on it looked behind it."""
+        """First word from which that search visited it."""
 
     def child(self, word: str) -> Node[Item] | None:
-        """Return what a word of a pattern leads to."""
+        """Return the child for a word of a pattern."""
         if word == ONE:
             return self.one
         if word == ANY:
@@ -51,7 +51,7 @@ class Node(Generic[Item]):
         return None if self.branches is None else self.branches.get(word)
 
     def grow(self, word: str) -> Node[Item]:
-        """Return the same, made where there is none."""
+        """Return the child for a word; creates it if it is missing."""
         node = self.child(word)
         if node is None:
             node = Node[Item]()
@@ -66,7 +66,7 @@ class Node(Generic[Item]):
         return node
 
     def prune(self, word: str) -> None:
-        """Cut a child off."""
+        """Remove a child."""
         if word == ONE:
             self.one = None
         elif word == ANY:
@@ -77,50 +77,50 @@ class Node(Generic[Item]):
                 self.branches = None
 
     def idle(self) -> bool:
-        """Return whether nothing ends here or behind it."""
+        """Return whether neither this node nor its children have items."""
         return not self.items and self.leads_nowhere()
 
     def leads_nowhere(self) -> bool:
-        """Return whether no pattern goes on behind it."""
+        """Return whether it has no children."""
         return self.branches is None and self.one is None and self.any is None
 
 
 class TopicTrie(Generic[Item]):
-    """Things by the patterns that they stand behind; several may have the same pattern."""
+    """Items by topic pattern; several items may have the same pattern."""
 
     def __init__(self) -> None:
         self.root: Node[Item] = Node()
         self._walks: i64 = 0
 
-    def add(self, pattern: list[str], thing: Item) -> None:
-        """Add a thing; doing so twice is once."""
+    def add(self, pattern: list[str], item: Item) -> None:
+        """Add an item; does nothing if it is present."""
         node = self.root
         for word in pattern:
             node = node.grow(word)
         if node.items is None:
             node.items = {}
-        node.items[thing] = None
+        node.items[item] = None
 
-    def discard(self, pattern: list[str], thing: Item) -> None:
-        """Remove a thing, and the branches that lead nowhere without it."""
+    def discard(self, pattern: list[str], item: Item) -> None:
+        """Remove an item, and the branches left without items."""
         path: list[Node[Item]] = [self.root]
         for word in pattern:
             child = path[len(path) - 1].child(word)
             if child is None:
                 return
             path.append(child)
-        things = path[len(path) - 1].items
-        if things is not None:
-            things.pop(thing, None)
+        items = path[len(path) - 1].items
+        if items is not None:
+            items.pop(item, None)
         for index in range(len(pattern), 0, -1):
             if not path[index].idle():
                 return
             path[index - 1].prune(pattern[index - 1])
 
     def match(self, words: list[str], found: list[Item], most: i64 = UNBOUNDED_WALK) -> i64:
-        """Add to `found` the things whose pattern matches, once for each such pattern.
+        """Append to `found` the items whose pattern matches, once for each such pattern.
 
-        Returns how many nodes and things were visited; when that is more than `most` the walk has been given up.
+        Returns the number of nodes and items visited; above `most` the search was given up.
         """
         self._walks += 1
         walk: Walk[Item] = Walk(self._walks, words, found, most)
@@ -129,7 +129,7 @@ class TopicTrie(Generic[Item]):
 
 
 class Walk(Generic[Item]):
-    """A key on its way down the branches."""
+    """A search with one key."""
 
     __slots__ = ("number", "words", "found", "left")
 
@@ -138,25 +138,25 @@ class Walk(Generic[Item]):
         self.words = words
         self.found = found
         self.left: i64 = most
-        """What it may still visit; below 0 it is given up."""
+        """Visits left; below 0 the search is given up."""
 
-    def take(self, things: dict[Item, None]) -> None:
-        """Add things to what was found."""
-        self.left -= len(things)
+    def take(self, items: dict[Item, None]) -> None:
+        """Append items to the result."""
+        self.left -= len(items)
         if self.left >= 0:
-            for thing in things:
-                self.found.append(thing)
+            for item in items:
+                self.found.append(item)
 
 
 def _match_node(node: Node[Item], at: i64, walk: Walk[Item]) -> None:
-    """Look at a node, with the words from `at` on still to come."""
+    """Visit a node, with the words from `at` on remaining."""
     if at == len(walk.words) and node.items is not None:
         walk.take(node.items)
     _match_children(node, at, walk)
 
 
 def _match_children(node: Node[Item], at: i64, walk: Walk[Item]) -> None:
-    """Look at what is behind a node."""
+    """Visit the children of a node."""
     walk.left -= 1
     if walk.left < 0:
         return
@@ -177,11 +177,11 @@ def _match_children(node: Node[Item], at: i64, walk: Walk[Item]) -> None:
 
 
 def _match_hash(node: Node[Item], at: i64, walk: Walk[Item]) -> None:
-    """Look at a node behind a `#`, which may take any number of the words from `at` on."""
+    """Visit a node below a `#`, which may consume any number of the words from `at` on."""
     until: i64 = len(walk.words) + 1
     if node.walk != walk.number:
         node.walk = walk.number
-        if node.items is not None:  # The `#` takes all that is left.
+        if node.items is not None:  # The `#` consumes all remaining words.
             walk.take(node.items)
     elif at >= node.since:
         return
@@ -196,14 +196,14 @@ def _match_hash(node: Node[Item], at: i64, walk: Walk[Item]) -> None:
 
 
 def split_words(key: str) -> list[str]:
-    """Return the words of a routing or binding key; an empty one has none, as in RabbitMQ."""
+    """Return the words of a routing or binding key; an empty key has none, as in RabbitMQ."""
     return key.split(".") if key else []
 
 
 def topic_matches(pattern: list[str], words: list[str]) -> bool:
-    """Return whether a topic pattern matches, in time proportional to the product of the lengths at most.
+    """Return whether a topic pattern matches, in time at most proportional to the product of the lengths.
 
-    The greedy matching of wildcards: on a mismatch go back to the last `#` and let it take one word more.
+    Greedy wildcard matching: on a mismatch, go back to the last `#` and let it consume one more word.
     """
     at, word, last_hash, taken = 0, 0, -1, 0
     while word < len(words):

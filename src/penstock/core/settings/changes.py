@@ -1,10 +1,10 @@
-"""Changes of the settings while everything runs: all or nothing, and in effect at once.
+"""Changes of settings at run time: all or nothing, and in effect at once.
 
-What follows from a change for everything that exists is resolved first; if any of it cannot be meant, the table is put
-back as it was and nothing has changed. Then the broker applies all of it (`Broker.apply_settings`).
+All effects on existing objects are resolved first. If any of them is invalid, the table is restored and nothing has
+changed. Then the broker applies all of them (`Broker.apply_settings`).
 
-Both are done step by step, for there may be 200,000 queues. What is declared between two steps follows the new settings
-already. Only one change may be under way at a time.
+Both are done in steps, for there may be 200,000 queues. Declarations between two steps use the new settings already.
+Only one change may be in progress at a time.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ if TYPE_CHECKING:
     from penstock.core.broker import Broker
 
 COMPARE_WORK: Final = 10
-"""Units of work to compare what a pattern says with what it said before."""
+"""Units of work to compare the old and new settings of a pattern."""
 LOOK_WORK: Final = 2
 RESOLVE_WORK: Final = 15
-"""Units of work to look whether a pattern concerns something, and to resolve what is said about it."""
+"""Units of work to match a pattern with an object, and to resolve the object's settings."""
 
 
 class SettingsChange:
-    """What follows from a change, resolved and not yet applied."""
+    """The effects of a change, resolved and not yet applied."""
 
     def __init__(self) -> None:
         self.queues: list[tuple[Queue, Settings]] = []
         self.vhosts: list[tuple[VirtualHost, Limits]] = []
         self.addresses: list[tuple[VirtualHost, Exchange, Limits]] = []
         self.broker: Limits | None = None
-        """None where the broker's own settings have not changed."""
+        """None if the broker's own settings have not changed."""
         self.scopes: list[str] = []
-        """The scopes in which anything changed; users, connections and producers are known to the broker's gates."""
+        """The scopes with changes; users, connections and producers are known to the broker's gates."""
 
 
 EntryBefore = tuple[str, str, dict[str, SettingValue]]
-"""Scope, pattern and what is to be all that is said for it."""
+"""Scope, pattern and all its settings after the change."""
 
 
 def set_settings(broker: Broker, scope: str, pattern: str, words: dict[str, SettingValue]) -> SettingsChange:
@@ -61,17 +61,17 @@ def set_settings(broker: Broker, scope: str, pattern: str, words: dict[str, Sett
 def set_settings_steps(
     broker: Broker, scope: str, pattern: str, words: dict[str, SettingValue]
 ) -> Steps[SettingsChange]:
-    """Say these settings by command, besides what was said by command for the same pattern.
+    """Set these settings by command, in addition to those set by command for the same pattern.
 
-    Raises PreconditionFailed (406) for what cannot be meant with the rest, ResourceError (506) at the bound.
+    Raises PreconditionFailed (406) for contradictory settings, ResourceError (506) at the limit.
     """
-    said = dict(broker.table.entries_of(scope, pattern, COMMAND))
-    said.update(words)
-    return (yield from _change(broker, COMMAND, [(scope, pattern, said)]))
+    entry = dict(broker.table.entries_of(scope, pattern, COMMAND))
+    entry.update(words)
+    return (yield from _change(broker, COMMAND, [(scope, pattern, entry)]))
 
 
 def set_all(broker: Broker, entries: list[EntryBefore]) -> SettingsChange:
-    """Let these be all that is said by command for their patterns, at once. Raises as `set_settings_steps` does."""
+    """Replace all settings that were set by command for these patterns. Raises as `set_settings_steps` does."""
     return finish(_change(broker, COMMAND, entries))
 
 
@@ -81,16 +81,17 @@ def remove(broker: Broker, scope: str, pattern: str, names: list[str]) -> Settin
 
 
 def remove_steps(broker: Broker, scope: str, pattern: str, names: list[str]) -> Steps[SettingsChange]:
-    """Take back what was said by command for a pattern: these settings, under our words, or all if none is named.
+    """Remove settings that were set by command for a pattern: those named, or all if none is named.
 
-    Raises NotFound (404) for what was not said, and PreconditionFailed (406) if the rest cannot be meant without it.
+    Raises NotFound (404) for a setting that was not set, and PreconditionFailed (406) if the others are invalid without
+    it.
     """
-    said = broker.table.entries_of(scope, pattern, COMMAND)
-    thing = f"{scope} '{pattern}'" if pattern else scope
-    for name in names or ([] if said else [""]):
-        if name not in said:
-            raise NotFound(_not_said(broker, scope, pattern, thing, name))
-    kept = {name: word for name, word in said.items() if names and name not in names}
+    entry = broker.table.entries_of(scope, pattern, COMMAND)
+    subject = f"{scope} '{pattern}'" if pattern else scope
+    for name in names or ([] if entry else [""]):
+        if name not in entry:
+            raise NotFound(_not_set_message(broker, scope, pattern, subject, name))
+    kept = {name: word for name, word in entry.items() if names and name not in names}
     return (yield from _change(broker, COMMAND, [(scope, pattern, kept)]))
 
 
@@ -100,10 +101,10 @@ def replace_file(broker: Broker, entries: list[EntryBefore]) -> SettingsChange:
 
 
 def replace_file_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[SettingsChange]:
-    """Let these be all that the settings file says; what was set by command stays, and beats it.
+    """Replace all settings of the settings file; those set by command stay, and take precedence.
 
-    Raises PreconditionFailed (406) or ResourceError (506) as `set_settings_steps` does; then what the file said before
-    stands.
+    Raises PreconditionFailed (406) or ResourceError (506) as `set_settings_steps` does; then the earlier settings of
+    the file stay in effect.
     """
     wanted = {(scope, pattern): words for scope, pattern, words in entries}
     changed: list[EntryBefore] = []
@@ -124,12 +125,12 @@ def replace_file_steps(broker: Broker, entries: list[EntryBefore]) -> Steps[Sett
         broker.work.done += COMPARE_WORK
         if broker.work.used_up():
             yield
-        broker.table.set(scope, pattern, FILE, words)  # It may stand on another line now.
+        broker.table.set(scope, pattern, FILE, words)  # It may be on another line of the file now.
     return plan
 
 
 def matching_steps(broker: Broker, scope: str, pattern: str) -> Steps[list[str] | None]:
-    """Return the names that a pattern matches now; None for users, connections and producers, which come and go."""
+    """Return the names that a pattern matches now; None for users, connections and producers, which are not listed."""
     names: list[str] = []
     for vhost in list(broker.vhosts.values()):
         there: list[str] = []
@@ -172,12 +173,12 @@ def _change(broker: Broker, by: str, changes: list[EntryBefore]) -> Steps[Settin
         raise
     yield from broker.apply_settings(plan)
     if by == COMMAND:
-        _keep(broker, changes)
+        _persist(broker, changes)
     return plan
 
 
 def _admit(broker: Broker, changes: list[EntryBefore]) -> None:
-    """Refuse by command what cannot be kept, or not now."""
+    """Refuse settings by command that cannot be stored, or not now."""
     if broker.journal is None:
         _refuse_pages(changes)
     elif any(words for _, _, words in changes):
@@ -185,15 +186,15 @@ def _admit(broker: Broker, changes: list[EntryBefore]) -> None:
 
 
 def _refuse_pages(changes: list[EntryBefore]) -> None:
-    """Refuse what no queue could be declared with later. Of the file it is told when one is."""
+    """Refuse paging settings that no queue could be declared with. Those of the file are refused at a declaration."""
     for scope, pattern, words in changes:
         word = words.get("overflow")
         if scope == "queue" and word is not None and word.text == "page":
             raise without_disk(pattern)
 
 
-def _keep(broker: Broker, changes: list[EntryBefore]) -> None:
-    """Have the journal keep what is said by command now; what the file says it says again after a restart."""
+def _persist(broker: Broker, changes: list[EntryBefore]) -> None:
+    """Record the settings set by command in the journal; the file is read again after a restart."""
     journal = broker.journal
     if journal is None:
         return
@@ -205,14 +206,14 @@ def _keep(broker: Broker, changes: list[EntryBefore]) -> None:
             journal.forget(SettingsEntry(scope, pattern))
 
 
-def _emptied_first(said: EntryBefore) -> bool:
-    return bool(said[2])
+def _emptied_first(entry: EntryBefore) -> bool:
+    return bool(entry[2])
 
 
 def _take_back(broker: Broker, touched: list[tuple[str, str]]) -> Steps[None]:
-    """A change cannot be: what was declared since it began, and follows it, follows what was said before.
+    """Undo a refused change for everything declared since it began.
 
-    Queues whose own arguments go with the change and not without it keep what they have.
+    Queues whose own arguments are valid only with the change stay as they are.
     """
     plan = yield from _prepare(broker, touched, passing_over=True)
     plan.broker = None
@@ -221,7 +222,7 @@ def _take_back(broker: Broker, touched: list[tuple[str, str]]) -> Steps[None]:
 
 
 def _prepare(broker: Broker, touched: list[tuple[str, str]], passing_over: bool = False) -> Steps[SettingsChange]:
-    """Resolve everything that any of the changes may concern; `passing_over` queues that cannot be resolved."""
+    """Resolve the settings of all objects concerned; `passing_over` queues that cannot be resolved."""
     plan = SettingsChange()
     plan.scopes = sorted({scope for scope, _ in touched})
     everything = BROKER in plan.scopes
@@ -261,8 +262,8 @@ def _values(words: dict[str, SettingValue]) -> dict[str, tuple[str, object]]:
     return {name: (word.alias, word.value()) for name, word in words.items()}
 
 
-def _not_said(broker: Broker, scope: str, pattern: str, thing: str, name: str) -> str:
-    what = f"{name} of {thing}" if name else thing
+def _not_set_message(broker: Broker, scope: str, pattern: str, subject: str, name: str) -> str:
+    what = f"{name} of {subject}" if name else subject
     in_file = broker.table.entries_of(scope, pattern, FILE)
     if in_file if not name else name in in_file:
         return f"{what} is not set by command but by the settings file; change it there and reload, or set it anew"
@@ -270,4 +271,4 @@ def _not_said(broker: Broker, scope: str, pattern: str, thing: str, name: str) -
         return f"{what} is not set; nothing to unset"
     known = [entry.pattern for entry in broker.table.entries() if entry.scope == scope and entry.command]
     near = difflib.get_close_matches(pattern, known, n=1)
-    return f"nothing is set for {thing}; nothing to unset" + (f"; did you mean '{near[0]}'?" if near else "")
+    return f"nothing is set for {subject}; nothing to unset" + (f"; did you mean '{near[0]}'?" if near else "")

@@ -1,7 +1,7 @@
-"""Hold deadlines that change while publishes are held and confirmations withheld.
+"""Changed hold deadlines of held publishes and withheld confirms.
 
-Who waits already waits from now on for as long as is said now: a deadline that was shortened does not strike at once,
-and one that was "for ever" gets an end. A producer that was stopped has a whole hold deadline again.
+A changed hold deadline counts from now for publishes that already wait: shortening it does not expire them at once, and
+an unlimited wait gets an end. A stopped producer has a whole hold deadline again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from penstock.flow.timers import NEVER
 
 
 def waiting_at(queues: dict[int, Queue], origins: list[ConnectionGates]) -> list[Producer]:
-    """Return who may wait because of these queues: all of connections, and those in line that said goodbye."""
+    """Return producers that may wait at these queues: all of connections, and those that closed with held publishes."""
     found: dict[int, Producer] = {}
     for origin in origins:
         for producer in origin.producers:
@@ -29,7 +29,7 @@ def waiting_at(queues: dict[int, Queue], origins: list[ConnectionGates]) -> list
 
 
 def renew(producer: Producer, queues: dict[int, Queue], now: float) -> None:
-    """Let everything of a producer that waits because of these queues (by identity) wait anew."""
+    """Renew the deadlines of everything of a producer that waits at these queues (by identity)."""
     earliest = NEVER
     for held in producer.outbox:
         if _concerns(held.queues, queues):
@@ -46,7 +46,8 @@ def renew(producer: Producer, queues: dict[int, Queue], now: float) -> None:
     producer.wake_at(earliest)
     for gate in producer.gates.values():
         if gate.kind != "queue" or id(gate.owner) in queues:
-            producer.entry(gate).renewed = now  # What has stopped it does so after a whole new deadline.
+            # A gate that stopped it can do so again only after a whole new deadline.
+            producer.entry(gate).renewed = now
 
 
 def _concerns(road_queues: list[Queue], queues: dict[int, Queue]) -> bool:

@@ -1,5 +1,4 @@
-"""What is said about things other than queues, resolved: the limits of an address, virtual host, user, connection,
-producer, or of the broker."""
+"""Resolved limits of addresses, virtual hosts, users, connections, producers and the broker."""
 
 from __future__ import annotations
 
@@ -13,67 +12,69 @@ from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.setting_names import SettingValue
 
 DISK_FREE_BYTES: Final = 50_000_000
-"""Bytes of its file system that the store leaves free where nobody says anything: RabbitMQ's disk_free_limit."""
+"""Default free bytes on the store's file system: RabbitMQ's disk_free_limit."""
 UNDERFULL_PERCENT: Final = 90
-"""Of disk-overfull: disk-underfull where nobody says anything."""
+"""Default of disk-underfull, in percent of disk-overfull."""
 
 
 class DiskLimits:
-    """What may be stored, and what must be left free; UNLIMITED is no quota."""
+    """Limits of stored bytes and of free disk space; UNLIMITED is no quota."""
 
     def __init__(self) -> None:
         self.overfull: i64 = UNLIMITED
-        """Bytes stored above which no more come in."""
+        """Stored bytes above which publishes are blocked."""
         self.underfull: i64 = UNLIMITED
-        """Bytes at or below which they do again."""
+        """Stored bytes at or below which they are unblocked."""
         self.free_bytes: i64 = 0
-        """Bytes of the file system that must be left free."""
+        """Bytes of the file system that must be free."""
         self.free_percent: float = 0.0
-        """The same as a share of the file system, where that is how it was said."""
+        """The same as a share of the file system, if it was set so."""
 
     def has_room(self) -> bool:
-        """Return whether anything must be left free."""
+        """Return whether free space is required."""
         return self.free_bytes > 0 or self.free_percent > 0.0
 
 
 class Limits:
-    """One thing's resolved limits; None is no limit."""
+    """The resolved limits of one object; None is no limit."""
 
     def __init__(self) -> None:
         self.thresholds: Thresholds | None = None
-        """Of what it holds: an address, the queues of a virtual host, or all of the broker's (memory, in bytes; where
-        somebody says that there is no limit, all of them are UNLIMITED)."""
+        """Thresholds of its contents: an address, the queues of a virtual host, or the broker's memory (bytes).
+
+        All of them are UNLIMITED if memory is set to have no limit.
+        """
         self.rate_messages: float | None = None
         """Messages a second."""
         self.rate_bytes: float | None = None
         """Bytes (charges) a second."""
         self.burst_messages: float = 1.0
-        """Messages at once; a second's worth where only the rate was given, and never less than one."""
+        """Messages at once; by default a second's worth, and never less than one."""
         self.burst_bytes: float = 1.0
-        """Bytes at once; a second's worth where only the rate was given."""
+        """Bytes at once; by default a second's worth."""
         self.disk = DiskLimits()
-        """Of what it stores: the queues of a virtual host, the broker."""
+        """Limits of its stored bytes: the queues of a virtual host, the broker."""
         self.weight: int = 1
         """Share of the turns, 1 to 100 (users)."""
         self.hold_deadline_s: float | None = None
-        """Seconds, 0 for ever; None where nothing was said (virtual hosts, the broker)."""
+        """Seconds, 0 for no deadline; None if not set (virtual hosts, the broker)."""
 
     def unlimited(self) -> bool:
         """Return whether nothing is limited."""
         return self.thresholds is None and self.rate_messages is None and self.rate_bytes is None
 
 
-def limits(thing: str, words: dict[str, SettingValue], defaults: Defaults, machine_bytes: int) -> Limits:
-    """Resolve what is said about a thing. Raises PreconditionFailed (406) for what cannot be meant together.
+def limits(subject: str, words: dict[str, SettingValue], defaults: Defaults, machine_bytes: int) -> Limits:
+    """Resolve the limits of an object. Raises PreconditionFailed (406) for contradictory settings.
 
-    `machine_bytes` is the memory of the machine, for shares of it.
+    `machine_bytes` is the memory of the host, for percentages of it.
     """
     found = Limits()
     if "memory-capacity" in words or "memory-stop" in words or "memory-resume" in words:
-        found.thresholds = _memory(thing, words, defaults, machine_bytes)
+        found.thresholds = _memory(subject, words, defaults, machine_bytes)
     else:
-        found.thresholds = _thresholds(thing, words, defaults)
-    found.disk = _disk(thing, words)
+        found.thresholds = _thresholds(subject, words, defaults)
+    found.disk = _disk(subject, words)
     found.rate_messages, found.burst_messages = _rate(words, "messages")
     found.rate_bytes, found.burst_bytes = _rate(words, "bytes")
     weight = words.get("weight")
@@ -85,10 +86,10 @@ def limits(thing: str, words: dict[str, SettingValue], defaults: Defaults, machi
     return found
 
 
-def _thresholds(thing: str, words: dict[str, SettingValue], defaults: Defaults) -> Thresholds | None:
-    check_percents(thing, words)
-    messages = resolve_unit(thing, words, "messages", number_or_none(words.get("capacity-messages")), defaults, True)
-    size = resolve_unit(thing, words, "bytes", number_or_none(words.get("capacity-bytes")), defaults, True)
+def _thresholds(subject: str, words: dict[str, SettingValue], defaults: Defaults) -> Thresholds | None:
+    check_percents(subject, words)
+    messages = resolve_unit(subject, words, "messages", number_or_none(words.get("capacity-messages")), defaults, True)
+    size = resolve_unit(subject, words, "bytes", number_or_none(words.get("capacity-bytes")), defaults, True)
     found = Thresholds(
         Level(messages.capacity, size.capacity), Level(messages.stop, size.stop), Level(messages.resume, size.resume)
     )
@@ -96,20 +97,20 @@ def _thresholds(thing: str, words: dict[str, SettingValue], defaults: Defaults) 
     return None if none else found
 
 
-def _memory(thing: str, words: dict[str, SettingValue], defaults: Defaults, machine_bytes: int) -> Thresholds | None:
-    """The memory's thresholds are like a queue's, in bytes; only their names differ."""
+def _memory(subject: str, words: dict[str, SettingValue], defaults: Defaults, machine_bytes: int) -> Thresholds | None:
+    """Resolve the memory thresholds, which are like a queue's, in bytes, with other names."""
     plain: dict[str, SettingValue] = {name: word for name, word in words.items() if name.endswith("-percent")}
     for mark in ("capacity", "stop", "resume"):
         word = words.get(f"memory-{mark}")
         if word is not None:
-            plain[f"{mark}-bytes"] = _in_bytes(thing, word, machine_bytes)
+            plain[f"{mark}-bytes"] = _in_bytes(subject, word, machine_bytes)
     capacity = words.get("memory-capacity")
-    if capacity is not None and capacity.none:  # Said, and not left to what is done where nobody says anything.
+    if capacity is not None and capacity.none:  # Set explicitly to none, unlike the default.
         return Thresholds(Level(), Level(), Level())
-    return _thresholds(thing, plain, defaults)
+    return _thresholds(subject, plain, defaults)
 
 
-def _disk(thing: str, words: dict[str, SettingValue]) -> DiskLimits:
+def _disk(subject: str, words: dict[str, SettingValue]) -> DiskLimits:
     found = DiskLimits()
     overfull, underfull = words.get("disk-overfull"), words.get("disk-underfull")
     if overfull is not None and not overfull.none:
@@ -118,12 +119,12 @@ def _disk(thing: str, words: dict[str, SettingValue]) -> DiskLimits:
         if underfull is not None and not underfull.none:
             if underfull.number > overfull.number:
                 raise PreconditionFailed(
-                    f"{thing}: {underfull.describe()} is above {overfull.describe()}; "
+                    f"{subject}: {underfull.describe()} is above {overfull.describe()}; "
                     "its gate would close and open at once"
                 )
             found.underfull = underfull.number
     elif underfull is not None and not underfull.none:
-        raise PreconditionFailed(f"{thing}: {underfull.describe()} needs a disk-overfull, and there is none")
+        raise PreconditionFailed(f"{subject}: {underfull.describe()} needs a disk-overfull, and there is none")
     free = words.get("min-disk-free")
     if free is None:
         found.free_bytes = DISK_FREE_BYTES
@@ -134,12 +135,12 @@ def _disk(thing: str, words: dict[str, SettingValue]) -> DiskLimits:
     return found
 
 
-def _in_bytes(thing: str, word: SettingValue, machine_bytes: int) -> SettingValue:
+def _in_bytes(subject: str, word: SettingValue, machine_bytes: int) -> SettingValue:
     if word.text != "%":
         return word
     if machine_bytes <= 0:
         raise PreconditionFailed(
-            f"{thing}: {word.describe()}: this machine does not say how much memory it has; use bytes"
+            f"{subject}: {word.describe()}: this machine does not say how much memory it has; use bytes"
         )
     return word.with_number(machine_bytes * round(word.real * 100) // 10_000)
 

@@ -1,7 +1,7 @@
-"""Patterns of names: `*` is one word, `#` any number of words, words are parted by dots (Artemis' address settings).
+"""Patterns of names: `*` is one word, `#` any number of words, dots separate words (Artemis' address settings).
 
-The most specific pattern first: an exact name, then patterns with `*`, of which the one with the earlier concrete word,
-then patterns with `#`, of which the longer (HierarchicalObjectRepository.java in Artemis; its ties are ours to break).
+Most specific first: an exact name, then patterns with `*`, the one with the earlier concrete word first, then patterns
+with `#`, the longer first (HierarchicalObjectRepository.java in Artemis; ties are broken here).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Patterns:
         self._topics: TopicTrie[str] = TopicTrie()
 
     def add(self, pattern: str) -> None:
-        """Add a pattern; doing so twice is once."""
+        """Add a pattern; does nothing if it is present."""
         self._topics.add(pattern.split("."), pattern)
 
     def discard(self, pattern: str) -> None:
@@ -32,7 +32,7 @@ class Patterns:
 
 
 def specificity(pattern: str) -> str:
-    """Return what patterns that match one name are sorted by: the most specific one has the least."""
+    """Return the sort key of a pattern among those that match one name: the most specific one is the smallest."""
     words = pattern.split(".")
     places = "".join("2" if word == ANY else "1" if word == ONE else "0" for word in words)
     if ANY in words:

@@ -1,7 +1,7 @@
-"""What is said about a queue, resolved: thresholds, overflow policy, deadlines, and what its consumers get.
+"""Resolved settings of a queue: thresholds, overflow policy, deadlines, dead-lettering, consumer defaults.
 
-See docs/flow-control.md. Said by its arguments, by patterns of its name, by its virtual host and by the broker, the
-first of them winning setting by setting.
+See docs/flow-control.md. Sources are the queue's arguments, patterns of its name, its virtual host and the broker; the
+first source wins, setting by setting.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from penstock.setting_names import SettingValue
 from penstock.setting_names.setting_names import LENGTHS
 
 NO_RATE: Final = -1.0
-"""As Artemis' users know it."""
+"""The value for no limit, as in Artemis."""
 UNBOUNDED: Final = -1
-"""A window without a bound: what AMQP 0-9-1 gives a consumer that asks for nothing (section 1.8.3.1)."""
+"""An unbounded window: the default of AMQP 0-9-1 (section 1.8.3.1)."""
 DEFAULT_CONSUMER_TIMEOUT_S: Final = 1800.0
-"""Half an hour, as in RabbitMQ: a consumer that holds a message for longer has lost it."""
+"""Default time to acknowledge a delivery, as in RabbitMQ: half an hour."""
 DEFAULT_SLOW_PERIOD_S: Final = 5.0
 """Artemis' slow-consumer-check-period."""
 
@@ -50,50 +50,50 @@ __all__ = [
 ]
 
 
-NOT_SAID: Final = -1
-"""A delivery limit that nobody gave: it depends on the type of the queue."""
+NOT_SET: Final = -1
+"""A delivery limit that is not set: the default depends on the type of the queue."""
 
 
 class Settings:
-    """One queue's resolved settings."""
+    """The resolved settings of one queue."""
 
     def __init__(self, thresholds: Thresholds, overflow: OverflowPolicy, hold_deadline_s: float) -> None:
         self.thresholds = thresholds
         self.overflow = overflow
         self.hold_deadline_s = hold_deadline_s
-        """Seconds; infinity is for ever."""
+        """Seconds; infinity for no deadline."""
         self.length = Level()
-        """What may be ready at most, besides the capacity: messages, and octets of their bodies (see length.py)."""
+        """Limit of ready messages, besides the capacity: messages, and octets of their bodies (see length_limit.py)."""
         self.page_limit = Level()
-        """What may be on the disk at most, where the policy is to page."""
+        """Limit of paged messages, if the policy is `page`."""
         self.given: dict[str, SettingValue] = {}
-        """What the queue's own arguments say, under our words."""
+        """Settings in the queue's own arguments."""
         self.message_ttl_s: float = NEVER
-        """Seconds that a message may stay; infinity is for ever."""
+        """Message time to live in seconds; infinity for none."""
         self.expires_s: float = NEVER
-        """Seconds that the queue may stay unused; infinity is for ever."""
+        """Seconds without use after which the queue expires; infinity for never."""
         self.consumer_timeout_s: float = DEFAULT_CONSUMER_TIMEOUT_S
-        """Seconds in which a delivery must be acknowledged, or its channel is closed; infinity is for ever."""
-        self.delivery_limit: i64 = NOT_SAID
-        """How often a message may come back from consumers; UNLIMITED is as often as it likes."""
+        """Seconds within which a delivery must be acknowledged, or its channel is closed; infinity for no limit."""
+        self.delivery_limit: i64 = NOT_SET
+        """Most redeliveries of a message; UNLIMITED for no limit."""
         self.dead_letter_exchange: str | None = None
-        """Where messages go that die in the queue; None: nowhere."""
+        """Exchange for dead letters; None drops them."""
         self.dead_letter_routing_key: str | None = None
-        """With which routing key; None: with their own."""
+        """Routing key of dead letters; None keeps their own."""
         self.consumer_window_bytes: i64 = UNBOUNDED
-        """Bytes that a consumer may have without having settled them; 0 is one message at a time, -1 unbounded."""
+        """Unsettled bytes that a consumer may have; 0 is one message at a time, -1 unbounded."""
         self.consumer_max_rate: float = NO_RATE
-        """Messages a second that a consumer is given; -1 is as many as it takes."""
+        """Most messages a second of a consumer; -1 for no limit."""
         self.slow_consumer_rate: float = NO_RATE
-        """Messages a second below which a consumer is slow; -1 is never."""
+        """Messages a second below which a consumer is slow; -1 for never."""
         self.slow_consumer_period_s: float = DEFAULT_SLOW_PERIOD_S
-        """Seconds over which that is measured."""
+        """Seconds of the measurement."""
         self.slow_consumer_policy: str = "notify"
         """ "notify" or "cancel"."""
 
 
 def resolve(queue: str, words: dict[str, SettingValue], defaults: Defaults) -> Settings:
-    """Resolve what is said about a queue, under our words, into its settings.
+    """Resolve the settings of a queue.
 
     Raises PreconditionFailed with one sentence that names queue, setting, value and rule.
     """
@@ -133,7 +133,7 @@ def resolve(queue: str, words: dict[str, SettingValue], defaults: Defaults) -> S
 
 
 def _overflow(queue: str, words: dict[str, SettingValue]) -> OverflowPolicy:
-    """Return the policy. Raises PreconditionFailed (406) for what a declaration says and that policy does not know."""
+    """Return the overflow policy. Raises PreconditionFailed (406) for settings that the policy does not support."""
     name = overflow_name(words)
     if name != "page":
         for limit in ("page-limit-messages", "page-limit-bytes", "page-full-policy"):
@@ -153,7 +153,7 @@ def _overflow(queue: str, words: dict[str, SettingValue]) -> OverflowPolicy:
 
 
 def overflow_name(words: dict[str, SettingValue]) -> str:
-    """Return the policy: the one that is named, or the one that is meant by the name that the capacity goes by."""
+    """Return the name of the policy: the one set, or the one that follows from the name used for the capacity."""
     chosen = words.get("overflow")
     if chosen is not None:
         return chosen.text
@@ -162,9 +162,9 @@ def overflow_name(words: dict[str, SettingValue]) -> str:
 
 
 def lengths_as_capacity(queue: str, words: dict[str, SettingValue]) -> dict[str, SettingValue]:
-    """Return the words with RabbitMQ's lengths as the capacity, which they are with a policy that is not RabbitMQ's.
+    """Return the settings with RabbitMQ's lengths as the capacity, for policies that are not RabbitMQ's.
 
-    The stronger of the two counts. Raises PreconditionFailed (406) where one source says both, and they differ.
+    The smaller limit applies. Raises PreconditionFailed (406) if one source sets both, and they differ.
     """
     found = dict(words)
     for length, capacity in LENGTHS.items():
@@ -182,9 +182,9 @@ def lengths_as_capacity(queue: str, words: dict[str, SettingValue]) -> dict[str,
 
 
 def capacity_bytes(words: dict[str, SettingValue], defaults: Defaults) -> int | None:
-    """Return the capacity in bytes; None is none.
+    """Return the capacity in bytes; None for no limit.
 
-    The default only stands in where no capacity is given in either unit, and gives way to a threshold above it.
+    The default applies only if no capacity is set in either unit; a threshold above it raises it.
     """
     word = words.get("capacity-bytes")
     if is_explicit(word):
@@ -197,12 +197,12 @@ def capacity_bytes(words: dict[str, SettingValue], defaults: Defaults) -> int | 
     for name in ("stop-bytes", "resume-bytes", "max-length-bytes"):
         asked = number_or_none(words.get(name))
         if asked is not None and asked > capacity:
-            capacity = asked + asked // 4  # Of which it is the 80 % that a stop is by default.
+            capacity = asked + asked // 4  # A default stop threshold of 80 % then equals the threshold asked for.
     return capacity
 
 
 def hold_deadline_s(words: dict[str, SettingValue], defaults: Defaults) -> float:
-    """Return how long a publish may be held: seconds, infinity for ever."""
+    """Return the longest hold of a publish: seconds, infinity for no deadline."""
     word = words.get("hold-deadline")
     seconds = defaults.hold_deadline_s if word is None else word.real
     return seconds if seconds > 0 else NEVER
