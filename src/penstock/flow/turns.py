@@ -5,7 +5,7 @@ ticket, and keeps the ticket from gate to gate until it has passed. An open gate
 ticket of its first waiter. A turn takes the first waiter of the first scheduled gate and checks its whole road again,
 because a wake-up is only a hint. The waiter passes one message, or moves to the gate that stops it now.
 
-Tickets are positions on a scale of bytes (virtual time, as in fair queueing; decision 0011). A new waiter draws the
+Tickets are positions on a scale of bytes (virtual time, as in fair queueing; decision 12). A new waiter draws the
 position of the clock. A waiter with more messages after its turn continues further on, by the message's charge divided
 by its weight. So equal messages alternate, a large message counts as many small ones, and no memory of earlier rounds
 is needed. The clock advances with each message by the share of one waiter at that gate: however many newcomers come,
@@ -15,7 +15,7 @@ largest message.
 A producer with a small window of confirms has nothing left after its turn until the confirm arrives; it returns within
 a round trip. Meanwhile producers with more messages would take its share of the room. If its next ticket comes first,
 the gate waits for it: five milliseconds at most, and only while no consumer behind the gate runs dry. It then continues
-where it left off, not at the present clock (decision 0020).
+where it left off, not at the present clock (decision 20).
 
 A gate that closes in the middle of a round lets the remaining waiters of that round pass, as far as there is room. They
 are treated as newcomers between stop and capacity. So no waiter is left out where little fits between resume and stop.

@@ -2,7 +2,7 @@
 
 `setting_names` lists them, `setting_value` parses one value, `parse` reads the arguments of a declaration and the
 settings of a pattern. Results use the broker's own names. Limits and special values are translated to the behaviour of
-the broker whose name was used (docs/decisions/0011-a-value-means-what-its-name-means.md).
+the broker whose name was used (docs/decisions/0011-translate-values-by-the-broker-of-their-name.md).
 """
 
 from penstock.setting_names.features import QUORUM_DELIVERY_LIMIT, Features, check_flags, read_features, read_priority

@@ -1,0 +1,106 @@
+"""The documents: links lead somewhere, and decisions that are named exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DECISIONS = ROOT / "docs" / "decisions"
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+SOURCES = [path for folder in ("src", "tests", "scripts", "bench") for path in sorted((ROOT / folder).rglob("*.py"))]
+FENCE = re.compile(r"^```.*?^```[^\n]*$", re.DOTALL | re.MULTILINE)
+PACKAGE = ROOT / "src" / "penstock"
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+NAMED = re.compile(r"\bdecisions? (\d+)(?: and (\d+))?", re.IGNORECASE)
+FILE_NAMED = re.compile(r"decisions/(\d{4}[\w-]*)")
+
+
+def without_code(text: str) -> str:
+    """Remove the fenced blocks of a document."""
+    return FENCE.sub("\n", text)
+
+
+def anchor(heading: str) -> str:
+    """Return the anchor that a Markdown renderer derives from a heading."""
+    text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").strip().lower()
+    return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+
+
+def anchors(path: Path) -> set[str]:
+    return {anchor(heading) for heading in re.findall(r"^#+ (.*)$", without_code(path.read_text()), re.MULTILINE)}
+
+
+def is_dead(document: Path, link: str) -> bool:
+    """Tell whether a relative link has no file, or no heading in that file."""
+    if re.match(r"[a-z]+:", link):
+        return False
+    path, _, fragment = link.partition("#")
+    target = (document.parent / path).resolve() if path else document
+    return not target.exists() or bool(fragment and fragment not in anchors(target))
+
+
+def dead_decisions(text: str) -> list[str]:
+    """Return the decisions that a text names by number or file and that do not exist."""
+    there = {path.stem for path in DECISIONS.glob("[0-9]*.md")}
+    numbers = {int(name[:4]) for name in there}
+    named = [number for found in NAMED.finditer(text) for number in found.groups() if number]
+    return [number for number in named if int(number) not in numbers] + [
+        name for name in FILE_NAMED.findall(text) if name not in there
+    ]
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_no_relative_link_of_a_document_is_dead(document: Path) -> None:
+    links = LINK.findall(without_code(document.read_text()))
+    assert [link for link in links if is_dead(document, link)] == []
+
+
+def test_documents_and_sources_name_only_decisions_that_exist() -> None:
+    dead = {name_of(path): dead_decisions(path.read_text()) for path in [*DOCUMENTS, *SOURCES]}
+    assert {name: found for name, found in dead.items() if found} == {}
+
+
+def test_the_list_of_decisions_has_every_decision_by_its_title() -> None:
+    pages = sorted(DECISIONS.glob("[0-9]*.md"))
+    titles = [page.read_text().splitlines()[0].removeprefix("# ") for page in pages]
+    listed = re.findall(r"^- \[(.*)\]\((.*)\)$", (DECISIONS / "README.md").read_text(), re.MULTILINE)
+    assert listed == [(title, page.name) for title, page in zip(titles, pages, strict=True)]
+    assert [int(title.partition(".")[0]) for title in titles] == list(range(1, len(pages) + 1))
+
+
+def methods() -> Iterator[str]:
+    """Yield every method and function of the package as `Class.method` and `module.function`."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                yield from (f"{node.name}.{each.name}" for each in node.body if isinstance(each, ast.FunctionDef))
+            elif isinstance(node, ast.FunctionDef):
+                yield f"{path.stem}.{node.name}"
+
+
+def test_the_map_has_every_folder_of_the_package() -> None:
+    folders = {path.parent.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py")} - {Path()}
+    mapped = set(re.findall(r"^### `(.*)`$", ARCHITECTURE, re.MULTILINE))
+    assert {str(folder) for folder in folders} - mapped == set()
+
+
+def test_the_map_has_every_file_of_the_package_and_no_other() -> None:
+    files = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if not path.name.startswith("__")}
+    assert set(re.findall(r"^\| `([\w/]+\.py)` \| .+ \|$", ARCHITECTURE, re.MULTILINE)) == files
+
+
+def test_the_paths_of_a_publish_and_a_delivery_name_functions_that_exist() -> None:
+    part = ARCHITECTURE.partition("## The path of one publish")[2].partition("## Consumers")[0]
+    named = set(re.findall(r"`(\w+\.\w+)`", part))
+    assert len(named) > 20
+    assert named - set(methods()) - {"basic.publish", "basic.ack"} == set()
