@@ -1,1 +1,1 @@
-"""Protocols: each translates its frames into calls of the core, and effects of the core into frames."""
+"""Protocols: translators of frames into calls of the core, and of the core's effects into frames."""

@@ -1,1 +1,1 @@
-"""AMQP 0-9-1 spoken to the broker: connections, channels and their methods, as RabbitMQ's clients expect them."""
+"""AMQP 0-9-1 protocol: connections, channels and methods, compatible with RabbitMQ's clients."""

@@ -1,4 +1,4 @@
-"""Deliveries that are not acknowledged in time end their channel (RabbitMQ's consumer timeout)."""
+"""Acknowledgement timeout: closes a channel whose deliveries stay unacknowledged for too long."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class AckTimeout(TimerHandler):
-    """Looks at a channel when the first of its deliveries may be overdue: once for many that are acknowledged."""
+    """Timer of one channel, set when the oldest delivery may be overdue (RabbitMQ's consumer timeout)."""
 
     def __init__(self, channel: Channel) -> None:
         super().__init__()
         self.channel = channel
 
     def delivered(self, batch: Batch) -> None:
-        """Note deliveries; the timeout is the one that their queue has now."""
+        """Record deliveries. The timeout is the one that their queue has now."""
         timeout_s = batch.consumer.queue.settings.consumer_timeout_s
         self.channel.broker.timers.add(self, batch.at + timeout_s)
 

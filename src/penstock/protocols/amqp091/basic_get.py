@@ -1,4 +1,4 @@
-"""basic.get: one message without a subscription, if need be after it has been read back from the disk."""
+"""basic.get: delivery of one message without a subscription, after a read from disk if the message is paged out."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.field_writer import encode_shortstr
 
 WAITING_MAX: Final = 10_000
-"""Requests for messages of one queue that may wait until they are read back: no client that waits for its answers
-comes near it."""
+"""Most basic.get requests per queue that may wait for a read from disk.
+
+Clients that await each answer stay far below.
+"""
 
 
 def get(channel: Channel, args: dict[str, object]) -> None:
-    """Take one message without subscribing (section 1.8.3.10)."""
+    """Deliver one message without a subscription (section 1.8.3.10)."""
     queue = named_queue(channel, args)
     if queue.cursors:
         raise ResourceLocked(
@@ -46,10 +48,10 @@ def get(channel: Channel, args: dict[str, object]) -> None:
 
 
 def _get_fresh(channel: Channel, queue: Queue, no_ack: bool) -> Steps[None]:
-    """Answer when nothing that is too old is left, which may take many turns."""
+    """Answer when all expired messages at the front are removed, which may take many turns."""
     yield from expire_steps(channel.broker, queue)
     if channel.is_open():
-        if queue.deleted or queue.cursors:  # Since it was asked.
+        if queue.deleted or queue.cursors:  # The channel may have closed since the request.
             channel.send(spec.BASIC_GET_EMPTY, {})
         else:
             _get(channel, queue, no_ack)
@@ -62,7 +64,10 @@ def _get(channel: Channel, queue: Queue, no_ack: bool) -> None:
 
 
 def _answer(channel: Channel, queue: Queue, no_ack: bool) -> bool:
-    """Answer with a message, or that there is none; false if there will be one and it is not in memory yet."""
+    """Answer with a message, or that the queue is empty.
+
+    Return False if the next message must first be read from disk.
+    """
     batch = channel.get(queue, no_ack, channel.broker.now)
     if batch is None:
         if queue.waiting():
@@ -81,7 +86,7 @@ def _answer(channel: Channel, queue: Queue, no_ack: bool) -> bool:
 
 
 class _Getting(PageLoadListener):
-    """A request that waits for its message."""
+    """basic.get request that waits for its message to be read from disk."""
 
     def __init__(self, channel: Channel, queue: Queue, no_ack: bool) -> None:
         self.channel = channel
@@ -89,12 +94,12 @@ class _Getting(PageLoadListener):
         self.no_ack = no_ack
 
     def wait(self) -> None:
-        """Wait until messages are in memory; some are on the disk."""
+        """Wait until the next page is in memory."""
         assert self.queue.pager is not None
         self.queue.pager.waiters.append(self)
 
     def on_loaded(self) -> None:
-        """See `PageLoadListener.on_loaded`: others may have been quicker."""
+        """See `PageLoadListener.on_loaded`. Another consumer may have taken the message already."""
         if self.channel.is_open() and not _answer(self.channel, self.queue, self.no_ack):
             self.wait()
 

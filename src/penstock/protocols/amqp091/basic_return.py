@@ -1,4 +1,4 @@
-"""basic.return: a mandatory message that reached no queue, or that one refused, goes back (section 1.8.3.8)."""
+"""basic.return: sends an unroutable or refused mandatory message back to its publisher (section 1.8.3.8)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from penstock.wire.amqp091.codec import method_frame, short_text
 
 
 def write_return(channel: Channel, route: Route, content: bytes, refused: BrokerError | None) -> None:
-    """Write basic.return with the message; `refused` says why a queue refused it, None that there was no queue."""
+    """Write basic.return with the message.
+
+    `refused` is the reason why a queue refused it, None if no queue was bound.
+    """
     if not channel.is_open():
-        return  # It was closed in the same read: nothing may come on it any more.
+        return  # The channel was closed in the same read: nothing may be sent on it.
     if refused is not None and channel.producer.confirming and channel.connection.profile.return_is_success:
-        return  # Its nack says all that it understands.
+        return  # This client understands only the nack.
     address = route.envelope
     method = method_frame(
         int(channel.number),

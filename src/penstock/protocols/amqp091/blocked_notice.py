@@ -1,9 +1,9 @@
-"""connection.blocked and connection.unblocked, for clients that announce that they understand them.
+"""connection.blocked and connection.unblocked, for clients that announce the capability.
 
-A publisher without confirms may have gone meanwhile. A process that ends leaves the rest to the kernels: input that we
-have not read, and input that its own kernel has not sent yet; and what it has not read itself has its kernel reset the
-connection. So output that is nothing but such a notice can wait (`waits`): while reading is paused, and for a moment
-after the last publish. By then the end of the process would have been seen.
+A notice can wait (`waits`), because a publisher without confirms may have exited. When a process exits, its kernel
+still sends what we have not read, and resets the connection if the process left input unread: a notice could cause that
+reset and lose publishes. So output that is nothing but a notice waits while reading is paused, and for a moment after
+the last publish. By then the end of the process has been seen.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp091.connection import Connection
 
 QUIET_S: Final = 0.5
-"""Seconds without input after which a notice goes out that waits."""
+"""Seconds without input after which a waiting notice is sent."""
 LATEST_S: Final = 1.0
-"""Seconds after which it goes out, whatever comes in, unless reading is paused."""
+"""Most seconds that a notice waits while input arrives, unless reading is paused."""
 
 
 class BlockedNotice:
-    """What one client has been told."""
+    """Blocked state of one client, as last sent to it."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.held_unconfirmed: bool = False
-        """Whether a publish of it without confirms has been held: its process may end before it goes in."""
+        """Whether one of its publishes without confirms was held: the process may exit before the publish is admitted.
+        """
         self._blocked: bool = False
-        """Whether the client was told last that it is blocked."""
+        """Whether the last notice sent was connection.blocked."""
         self._octets: int = 0
-        """Octets of the last notice, where the output is nothing else."""
+        """Octets of the last notice, if the output holds nothing else."""
         self._since: float = 0.0
 
     def update(self) -> None:
-        """Bring what the client has been told up to date."""
+        """Send a notice if the blocked state has changed since the last one."""
         connection = self.connection
         if connection.state != RUNNING or (connection.blocked_count > 0) == self._blocked:
             return
@@ -45,7 +46,7 @@ class BlockedNotice:
         if connection.capabilities.get("connection.blocked") is not True:
             return
         if self.is_alone():
-            connection.out.truncate(0)  # The client has not heard of the change that is over.
+            connection.out.truncate(0)  # Both the change and its reversal are still unsent: drop them.
             self._octets = 0
             return
         alone = len(connection.out) == 0
@@ -58,15 +59,15 @@ class BlockedNotice:
         self._since = connection.broker.now
 
     def is_alone(self) -> bool:
-        """Tell whether a notice is all that there is to write."""
+        """Tell whether the output holds nothing but a notice."""
         return self._octets > 0 and self._octets == len(self.connection.out)
 
     def is_taken(self) -> None:
-        """Note that the output has been taken, to be written."""
+        """Record that the output was taken, to be written."""
         self._octets = 0
 
     def waits(self, now: float) -> float:
-        """Return for how many seconds the output is to wait, for it is a notice to one that may have gone; 0: not."""
+        """Return the seconds for which the output must wait because it is only a notice; 0 if it need not."""
         connection = self.connection
         if connection.state != RUNNING or not self.is_alone() or not self._may_have_gone():
             return 0.0

@@ -1,7 +1,7 @@
-"""CC and BCC: more routing keys of one message, in its headers (sender-selected distribution, RabbitMQ's extension).
+"""CC and BCC headers: additional routing keys of one message (RabbitMQ's sender-selected distribution).
 
-A message goes to the union of what its routing key and these lead to, to each queue once. BCC is taken off before
-anybody gets the message. Each is an array of texts; what is in the array besides texts is passed over, as in RabbitMQ.
+A message goes to the union of the queues of its routing key and of these keys, to each queue once. BCC is removed
+before delivery. Both headers are arrays of texts; other elements are ignored, as in RabbitMQ.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from penstock.wire.amqp091.content_header import FLAGS_AT
 CC: Final = "CC"
 BCC: Final = "BCC"
 COPIES_MAX: Final = 1_000
-"""Routing keys in the two headers of one message."""
+"""Most routing keys in the two headers of one message."""
 _MARK: Final = b"CC"
 
 
 def may_have_cc(data: bytes, start: i64, end: i64) -> bool:
-    """Tell whether there may be a header CC or BCC in these octets of a property list: names go with their length.
+    """Tell whether these octets of a property list may hold a header CC or BCC (a name follows its length).
 
-    This is all that a message with headers and without either pays. It may be wrong in saying yes, never in saying no.
+    Messages with headers but without CC and BCC pay only for this test. False positives are possible, false negatives
+    are not.
     """
     at: i64 = data.find(_MARK, start, end)
     while at >= 0:
@@ -41,7 +42,7 @@ def may_have_cc(data: bytes, start: i64, end: i64) -> bool:
 
 
 def keys_of(headers: dict[str, object], name: str) -> list[str]:
-    """Return the routing keys that a header holds. Raises PreconditionFailed (406) if it is there and no array."""
+    """Return the routing keys in a header. Raises PreconditionFailed (406) if the header is not an array."""
     if name not in headers:
         return []
     value = headers[name]
@@ -53,7 +54,7 @@ def keys_of(headers: dict[str, object], name: str) -> list[str]:
 
 
 def route_with_copies(route: Route, headers: dict[str, object]) -> Route | None:
-    """Return a route, not resolved yet, that takes the CC and BCC of a message into account; None if it has none.
+    """Return an unresolved route that includes the CC and BCC of a message; None if the message has neither.
 
     Raises PreconditionFailed (406).
     """
@@ -72,7 +73,7 @@ def route_with_copies(route: Route, headers: dict[str, object]) -> Route | None:
 
 
 def copies_of(content: bytes) -> list[str]:
-    """Return the routing keys in the CC of a message that has been taken; empty where there are none."""
+    """Return the routing keys in the CC header of an accepted message; empty if there are none."""
     if not may_have_cc(content, FLAGS_AT, header_end(content)):
         return []
     try:
@@ -83,7 +84,7 @@ def copies_of(content: bytes) -> list[str]:
 
 
 def without_blind_copies(content: bytes) -> bytes:
-    """Return a message without its BCC, every other octet as it was. Raises CodecError."""
+    """Return a message without its BCC header, otherwise unchanged. Raises CodecError."""
     message = HeaderRewriter(content)
     message.headers.pop(BCC, None)
     return message.written({})

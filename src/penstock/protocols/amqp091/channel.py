@@ -1,4 +1,4 @@
-"""A channel: one session on a connection, its content in the making, and what it may receive."""
+"""Channel: one session on a connection, the content that is being received, and the deliveries that it may get."""
 
 from __future__ import annotations
 
@@ -42,27 +42,27 @@ if TYPE_CHECKING:
 
 SMALL_PIECE: Final = 1024
 LOOSE_OCTETS: Final = 64 * 1024
-"""Body frames with less than the one are put together into frames of about the other."""
+"""Body frames smaller than the first bound are merged into frames of about the second."""
 ACK_FRAME: Final = 21
-"""Octets of a basic.ack."""
+"""Octets of a basic.ack frame."""
 HEADERS_MAX: Final = 64 * 1024
-"""Octets of a content header that is looked into: to read it all takes a few milliseconds."""
+"""Largest content header, in octets, whose headers are decoded: it takes a few milliseconds."""
 HEADER_OCTETS_A_UNIT: Final = 8
-"""Octets of a content header that are a unit of work where its headers are read."""
+"""Octets of a content header that cost one unit of work when its headers are read."""
 NO_CONTENT: Final = -1
-"""`content_left` while no content is expected."""
+"""Value of `content_left` while no content is expected."""
 
 
 class ChannelProducer(Producer):
-    """The publishing side of a channel."""
+    """Publishing side of a channel."""
 
     def __init__(self, channel: Channel, name: str) -> None:
         super().__init__(channel.broker, name, channel.connection.holding, channel.connection.origin)
         self.channel = channel
         self.enforced: int = 0
-        """How many gates block it, as the log has told; those that come and go with every message left out."""
+        """Number of gates that block it and were logged; rate gates are left out."""
         self.forbidden_from: float = NEVER
-        """From then on a publish ends the channel: it was told to stop by channel.flow, and goes on."""
+        """Time from which a publish closes the channel, because its client ignored channel.flow."""
 
     def _publish_slow_path(self, route: Route, content: bytes, charge: i64) -> None:
         if self.broker.now < self.forbidden_from or self.closing is not None:
@@ -85,7 +85,7 @@ class ChannelProducer(Producer):
 
 
 class Channel(Session):
-    """One channel of a connection."""
+    """Channel of a connection."""
 
     def __init__(self, connection: Connection, number: i64, vhost: VirtualHost, broker: Broker) -> None:
         super().__init__(connection.outlet)
@@ -94,28 +94,28 @@ class Channel(Session):
         self.vhost = vhost
         self.broker: Broker = broker
         self.closing: bool = False
-        """We closed it and wait for close-ok; everything else that comes on it is ignored."""
+        """True after channel.close was sent: everything but close-ok is ignored."""
         self.closed_by_both: bool = False
-        """The client closed it as well, before it heard of it: its number may be used again."""
+        """True if the client sent channel.close before it read ours: its number may be reused."""
         self.leaving: bool = False
-        """The client has closed it, and is answered when its end is over; what comes on it is ignored."""
+        """True after the client's channel.close, until its teardown is complete. Further frames are ignored."""
         self.ended: bool = False
-        """Nothing more is published, or told, on it."""
+        """True when nothing more may be published or sent on it."""
         self.transaction: ChannelTransaction | None = None
-        """The channel's transactional mode (tx.select); None while it has none."""
+        """Transactional mode (tx.select); None without one."""
         self.ack_frame_size: i64 = ACK_FRAME
-        """Octets of an acknowledgement that is acted on where it is read; 0 in a transaction: none is."""
+        """Octets of a basic.ack that the frame reader handles itself; 0 in a transaction."""
         self.channel_flow: ChannelFlow | None = None
-        """What its client has been asked by channel.flow; None while it never was."""
+        """State of channel.flow towards the client; None if it was never sent."""
         self.ack_timeout: AckTimeout | None = None
-        """Looks whether deliveries are acknowledged in time; None while none had to be."""
+        """Acknowledgement timer; None until the first delivery that needs one."""
         self.prefetch: i64 = 0
         self.prefetch_bytes: i64 = 0
-        """Windows that new consumers get (basic.qos with global=false)."""
+        """Prefetch windows of new consumers (basic.qos with global=false)."""
         self.last_queue: str = ""
-        """The queue declared last: what an empty queue name means (AMQP 0-9-1 section 1.7.2)."""
+        """Queue declared last: the meaning of an empty queue name (AMQP 0-9-1 section 1.7.2)."""
         self.replies: Queue | None = None
-        """What direct replies to this channel go through; None until it has consumed any."""
+        """Reply queue of direct reply-to; None until the channel consumes from it."""
         self.header_prefix: i64 = 2 << 16 | number
         self.body_prefix: i64 = 3 << 16 | number
         self.content_left: i64 = NO_CONTENT
@@ -123,22 +123,22 @@ class Channel(Session):
         self._content_route: Route | None = None
         self._content_size: i64 = 0
         self.arriving: i64 = 0
-        """What has come of the message counts with so much; see `ChannelReceiver`."""
+        """Charge of the part of a message received so far; see `ChannelReceiver`."""
         self._loose = BytesWriter()
         self._passes_over: bool = False
-        """The message that comes in pieces is a control request too large to be read: its body is not kept."""
-        """Small pieces of a body on their way into one frame; one octet a frame would take nine times its charge."""
+        """True while the body of an oversized control request is discarded."""
+        """Small body frames that are being merged into one: frames of one octet would take nine times their charge."""
         self._heads: dict[str, DeliveryHead] = {}
         self.producer = ChannelProducer(self, connection.channel_name(number))
 
     def is_open(self) -> bool:
-        """Tell whether its peer may still be told something on it: it is not closed, and its number not another's."""
+        """Tell whether frames may be sent on the channel: it is not closed, and its number is not reused."""
         if self.closing or self.connection.leaving:
             return False
         return self.connection.channels.get(int(self.number)) is self
 
     def replies_to(self) -> str:
-        """Return the address where direct replies to this channel go; empty while it does not consume any."""
+        """Return the address of direct replies to this channel; empty while it consumes none."""
         return "" if self.replies is None or self.replies.deleted else self.replies.name
 
     # Receiving
@@ -172,41 +172,44 @@ class Channel(Session):
         connection.request_flush()
 
     def await_settlement(self, batch: Batch) -> None:
-        """Deliveries went out that must be acknowledged, within the timeout of their queue."""
+        """Start the acknowledgement timeout of deliveries, with the value of their queue."""
         if self.ack_timeout is None:
             self.ack_timeout = AckTimeout(self)
         self.ack_timeout.delivered(batch)
 
     def forget_consumer(self, tag: str) -> None:
-        """Drop what was kept for writing to a consumer."""
+        """Drop the cached delivery head of a consumer."""
         self._heads.pop(tag, None)
 
     def send_flow_stop(self, gate: Gate) -> None:
-        """Ask a client that is known to obey to stop publishing, because of a gate. Confirms hold by themselves."""
+        """Send channel.flow(active=false) because of a gate, if the client obeys it.
+
+        Confirms hold publishers by themselves.
+        """
         if self.connection.profile.obeys_flow and not self.producer.confirming and self.is_open():
             if self.channel_flow is None:
                 self.channel_flow = ChannelFlow(self)
             self.channel_flow.stop(gate)
 
     def send_flow_start(self) -> None:
-        """Ask a client that was asked to stop to go on."""
+        """Send channel.flow(active=true) if the client was asked to stop."""
         if self.channel_flow is not None:
             self.channel_flow.go_on()
 
-    # Publishes that come in pieces
+    # Publishes that arrive in pieces
 
     def begin_content(self, route: Route) -> None:
-        """A basic.publish came; its content header is next."""
+        """Begin a publish: its content header is next."""
         self._content_route = route
         self._content = []
         self.content_left = 0
 
     def awaits_header(self) -> bool:
-        """Tell whether a content header is next."""
+        """Tell whether a content header is expected next."""
         return self.content_left >= 0 and not self._content
 
     def unexpected(self, class_id: int = CLASS_BASIC) -> UnexpectedFrame:
-        """Return the error (505) for a frame that is not the one that is next; RabbitMQ's texts."""
+        """Return the error (505) for an unexpected frame, with RabbitMQ's text."""
         if self.content_left < 0:
             return UnexpectedFrame("expected method frame, got non method frame instead")
         if self._content:
@@ -216,7 +219,7 @@ class Channel(Session):
         return UnexpectedFrame("expected content header for class 60, got non content header frame instead")
 
     def content_header(self, frame: bytes, size: i64, body: i64) -> None:
-        """The content header came. Raises PreconditionFailed (406) for a body that is larger than any may be."""
+        """Take the content header. Raises PreconditionFailed (406) if the body is larger than the limit."""
         most = self.connection.limits.message_bytes_max
         if body < 0 or body > most:
             self._drop_content()
@@ -231,7 +234,7 @@ class Channel(Session):
             self._finish_content()
 
     def content_body(self, frame: bytes, size: i64) -> None:
-        """A body frame came. Raises UnexpectedFrame (505)."""
+        """Take a body frame. Raises UnexpectedFrame (505)."""
         if not self._content:
             raise self.unexpected()
         if size > self.content_left:
@@ -240,7 +243,7 @@ class Channel(Session):
                 f"{self.content_left} octets were left, {size} came"
             )
         self.content_left -= size
-        if self._passes_over:  # The header is enough for the answer that it is too large.
+        if self._passes_over:  # The header suffices for the error reply that the request is too large.
             if self.content_left == 0:
                 self._finish_content()
             return
@@ -279,7 +282,7 @@ class Channel(Session):
         return route
 
     def publish(self, route: Route, content: bytes, charge: i64) -> None:
-        """Take a publish that does not simply go to one queue."""
+        """Publish a message that is not on the fast path."""
         if route.control:
             self.connection.control_request(self, route, content)
         elif route.by_headers:
@@ -290,9 +293,9 @@ class Channel(Session):
         self.producer.publish(route, content, charge)
 
     def _headers(self, content: bytes) -> dict[str, object]:
-        """Return the headers of a message, with what it costs to read them counted.
+        """Return the headers of a message, and charge the work of reading them.
 
-        Raises SyntaxInvalid (502), PreconditionFailed (406) for too many octets.
+        Raises SyntaxInvalid (502), or PreconditionFailed (406) for too many octets.
         """
         octets = header_end(content)
         if octets > HEADERS_MAX:
@@ -304,9 +307,9 @@ class Channel(Session):
         return headers_of(content)
 
     def publish_with_properties(self, route: Route, content: bytes, charge: i64) -> None:
-        """Take a publish with properties to look into.
+        """Publish a message with properties that the broker acts on.
 
-        Claims, a priority or expiration, or headers that may name more routing keys (CC, BCC).
+        These are user_id and reply_to, priority and expiration, and headers that may hold CC or BCC.
 
         Raises PreconditionFailed (406).
         """
@@ -338,9 +341,9 @@ class Channel(Session):
     # Sending
 
     def write_confirms(self) -> None:
-        """Write what the channel's publishes, or its commits, have come to."""
+        """Write the outcomes of the channel's publishes or commits."""
         if self.connection.leaving:
-            self.producer.confirms.take()  # Nobody hears it any more.
+            self.producer.confirms.take()  # The channel is closed: drop the outcomes.
             return
         if self.transaction is not None:
             self.transaction.on_result(self)
@@ -351,7 +354,7 @@ class Channel(Session):
         self.connection.request_flush()
 
     def end(self, graceful: bool) -> None:
-        """It is closed: what is not committed is rolled back. Its consuming side ends by itself (`ChannelEnd`)."""
+        """End the publishing side: roll back what is not committed. The consuming side ends by `ChannelEnd`."""
         if self._content_route is not None:
             self._drop_content()
         if self.transaction is not None:
@@ -371,7 +374,7 @@ class Channel(Session):
         self.connection.send(self.number, method, args)
 
     def send_content(self, method: bytes, content: bytes) -> None:
-        """Write a method frame that carries content (basic.return, basic.get-ok)."""
+        """Write a method frame with content (basic.return, basic.get-ok)."""
         out: BytesWriter = self.connection.out
         out.write(method)
         write_content(out, content, self.number, self.connection.frame_max)

@@ -1,4 +1,4 @@
-"""A client that obeys channel.flow is asked to stop publishing on a channel, and to go on (section 1.5.2.3)."""
+"""channel.flow towards publishers: asks clients that obey it to stop and resume publishing (section 1.5.2.3)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 class ChannelFlow(TimerHandler):
-    """What a channel's client has been asked; it begins with not having been asked to stop.
+    """channel.flow state of one channel; initially active.
 
-    What such a client does not publish it holds itself, and nobody would ever tell its caller. So it is asked to go on
-    at the hold deadline at the latest, be the gate closed still: what it publishes then is held and refused as ever.
+    Publishes that such a client delays are invisible to the broker, so no hold deadline covers them. The broker
+    therefore asks it to resume at the hold deadline at the latest, even if the gate is still closed. Its publishes are
+    then held and refused as usual.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -25,7 +26,10 @@ class ChannelFlow(TimerHandler):
         self.stopped: bool = False
 
     def stop(self, gate: Gate) -> None:
-        """Ask it to stop, because of a gate. Who goes on past the enforcement time is closed (Broker-J's CHN-1012)."""
+        """Send active=false because of a gate.
+
+        A publish after the enforcement time closes the channel (Broker-J's CHN-1012).
+        """
         channel = self.channel
         now = channel.broker.now
         self._log(True)
@@ -38,7 +42,7 @@ class ChannelFlow(TimerHandler):
             channel.broker.timers.add(self, now + patience_s)
 
     def go_on(self) -> None:
-        """Ask it to go on, if it was asked to stop: also when it has since chosen to have confirms."""
+        """Send active=true if the client was asked to stop, also when it has since selected confirms."""
         if self.stopped:
             self._log(False)
             self.channel.producer.forbidden_from = NEVER
@@ -47,7 +51,7 @@ class ChannelFlow(TimerHandler):
                 self.channel.send(spec.CHANNEL_FLOW, {"active": True})
 
     def end(self) -> None:
-        """The channel is gone."""
+        """Cancel the timer: the channel is closed."""
         self._log(False)
         self.channel.broker.timers.drop(self)
 

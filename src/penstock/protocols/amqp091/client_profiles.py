@@ -1,9 +1,9 @@
-"""Client libraries and what they bear, one row each: the lever that holds a client is chosen from this table.
+"""Client profiles: one row per client library with its tolerances, from which the way to hold it is chosen.
 
-A client says in `client-properties` what it is. What holds all of them: in confirm mode their confirmations, and
-connection.blocked where they announce that they understand it (none of them stops publishing for it). What differs is
-here. Each row was measured, and is kept true by tests/clients/test_holding.py and test_profiles.py, which drive every
-one of them; docs/clients.md has the rest of what was seen.
+A client names itself in `client-properties`. Two means hold every client: publisher confirms, and connection.blocked
+where it announces the capability (none stops publishing for it). The table holds the differences. Each row was
+measured; tests/clients/test_holding.py and test_profiles.py keep it true by driving each library. docs/clients.md has
+the other observations.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import Final
 
 FLOW_CAPABILITY: Final = "channel.flow"
-"""What a client announces in its capabilities if it stops publishing when it is told to by channel.flow."""
+"""Capability announced by clients that stop publishing on channel.flow."""
 
 
 class Profile:
-    """What one client library needs when it is held."""
+    """Properties of one client library that matter while it is held."""
 
     def __init__(
         self,
@@ -26,38 +26,46 @@ class Profile:
         return_is_success: bool = False,
     ) -> None:
         self.product = product
-        """Its `product` in client-properties."""
+        """`product` in its client-properties."""
         self.platform = platform
-        """Its `platform`, where several libraries call themselves by one product; empty where one does."""
+        """`platform` in its client-properties, where several libraries share one product; else empty."""
         self.small_receive_buffer = small_receive_buffer
-        """Its socket dies when its peer's window stays shut for about a second: with a small receive buffer on our
-        side every pulse opens the window, with a large one it would take many."""
+        """Whether its socket needs a small receive buffer on our side.
+
+        The socket fails when the peer's window stays closed for about a second. With a small buffer every pulse opens
+        the window; with a large one that takes many pulses.
+        """
         self.obeys_flow = obeys_flow
-        """It stops publishing on channel.flow(active=false). To all others it is never sent: some go on as if nothing
-        had been said, some take it for the answer to a call and break."""
+        """Whether it stops publishing on channel.flow(active=false).
+
+        Others never get it: some ignore it, some take it for the reply to another call and fail.
+        """
         self.return_is_success = return_is_success
-        """It ends a publish without an error when the message comes back, unless it was told otherwise, and ignores the
-        nack that follows: what is refused is not returned to it."""
+        """Whether it treats a returned message as published and ignores the nack that follows.
+
+        A refused message is not returned to such a client.
+        """
 
 
 UNKNOWN: Final = Profile("")
-"""A client that is not in the table: what all bear."""
+"""Profile of a client that is not in the table: the means that all clients tolerate."""
 
 PROFILES: Final[dict[str, Profile]] = {
     profile.product: profile
     for profile in (
-        # Logs channel.flow, does not answer, and goes on.
+        # Logs channel.flow, does not answer, and continues to publish.
         Profile("Pika Python Client Library"),
-        # Takes channel.flow for the answer to its next call; aio-pika is on it, whose publishes are all mandatory.
+        # Takes channel.flow for the reply to its next call. aio-pika uses it, and all publishes of aio-pika are
+        # mandatory.
         Profile("aiormq", return_is_success=True),
-        # TCP_USER_TIMEOUT of 1,000 ms; answers channel.flow and goes on. kombu and Celery publish through it.
+        # TCP_USER_TIMEOUT of 1,000 ms; answers channel.flow and continues to publish. kombu and Celery use it.
         Profile("py-amqp", small_receive_buffer=True),
-        # Answers channel.flow and goes on.
+        # Answers channel.flow and continues to publish.
         Profile("AMQPStorm"),
-        # Node's amqplib: channel.flow ends its connection, for it takes it for an answer and waits for none.
+        # Node's amqplib: channel.flow ends its connection, because it takes it for an unexpected reply.
         Profile("amqplib"),
-        # RabbitMQ's Java client: answers channel.flow, and whoever publishes on that channel waits. RabbitMQ's clients
-        # for .NET and Erlang call themselves so too, and were not measured.
+        # RabbitMQ's Java client: answers channel.flow; publishers on that channel wait. RabbitMQ's clients
+        # for .NET and Erlang use the same product name; they were not measured.
         Profile("RabbitMQ", platform="Java", obeys_flow=True),
         # librabbitmq: reads nothing while it publishes; does not announce connection.blocked.
         Profile("rabbitmq-c"),
@@ -66,7 +74,7 @@ PROFILES: Final[dict[str, Profile]] = {
 
 
 def profile_of(product: str, platform: str, capabilities: dict[str, object]) -> Profile:
-    """Return the row of a client, by what it calls itself and what it announces."""
+    """Return the profile of a client, by its product, platform and capabilities."""
     found = PROFILES.get(product, UNKNOWN)
     if found.platform and found.platform != platform:
         found = UNKNOWN

@@ -1,12 +1,11 @@
-"""One AMQP 0-9-1 connection: negotiation, its channels, what closes and why. Bytes in, bytes out; no socket, no clock.
+"""AMQP 0-9-1 connection: negotiation, channels, errors and close. Bytes in, bytes out; no socket and no clock.
 
-Theory of operation. A connection goes through `HEADER` (the eight octets), `START` (who are you), `TUNE` (how
-large, how many), `OPEN` (which vhost) to `RUNNING`; and from anywhere to `CLOSING` (we sent close and wait for
-close-ok) and `CLOSED` (nothing more is sent or read). A method that comes in a state that does not expect it closes
-the connection with 503.
+Theory of operation. A connection passes through `HEADER` (protocol header), `START` (authentication), `TUNE` (limits)
+and `OPEN` (virtual host) to `RUNNING`. From any state it may go to `CLOSING` (close sent, close-ok awaited) and
+`CLOSED` (nothing more is sent or read). A method that its state does not expect closes the connection with 503.
 
-An error closes the smallest thing that the specification allows: `BrokerError.closes` says which. After channel.close
-everything on that channel is ignored until close-ok.
+An error closes the smallest scope that the specification allows: `BrokerError.closes` names it. After channel.close,
+frames of that channel are ignored until close-ok.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ OUTPUT_FULL: Final = 256 * 1024
 
 
 class Connection(FrameReader):
-    """One client."""
+    """Connection of one client."""
 
     def __init__(self, driver: BrokerDriver, number: int, peer: Peer) -> None:
         self.limits: ConnectionLimits = driver.connection_limits
@@ -58,70 +57,70 @@ class Connection(FrameReader):
         self.driver = driver
         self.broker: Broker = driver.broker
         self.number = number
-        """Counts connections, for people: con:2 in the log."""
+        """Number of the connection in names for people: con:2 in the log."""
         self.peer = peer
         self.state: str = HEADER
         self.user: str = ""
         self.logged_in: bool = False
         """Whether its user gave the right password."""
         self.late_refusal: LateRefusal | None = None
-        """The answer to a wrong password while it waits."""
+        """Delayed answer to a wrong password."""
         self.product: str = ""
-        """What the client calls itself (client-properties)."""
+        """Client library, from client-properties."""
         self.profile: Profile = UNKNOWN
-        """What such a client bears."""
+        """Profile of the client library."""
         self.capabilities: dict[str, object] = {}
         self.vhost: VirtualHost | None = None
         self.channel_max: int = self.limits.channel_max
         self.heartbeat_s: int = 0
-        """Agreed seconds between heartbeats; 0 is none."""
+        """Agreed seconds between heartbeats; 0 disables them."""
         self.holding = HoldBudget(self.limits.hold_bytes_most(self.broker.defaults.hold_deadline_s))
         self.origin: ConnectionGates | None = None
-        """The connection as the gates know it; None until it is open."""
+        """The connection in the gates of the core; None until it is open."""
         self.arriving: i64 = 0
-        """What messages that arrive in pieces hold; see `ChannelReceiver`."""
+        """Charge of messages that are arriving in pieces; see `ChannelReceiver`."""
         self.paused_at: float = 0.0
         self.losses = Losses()
         self.asked: int = 0
-        """How many of its channels are asked to stop by channel.flow."""
+        """Number of channels whose client was asked to stop by channel.flow."""
         self.exclusive: dict[str, Queue] = {}
         self.writable: bool = True
         """Whether deliveries may be written; false while the output is full."""
         self.outlet: ConnectionOutlet | None = None
-        """Consumers that wait until more deliveries may be written; None until it has a channel."""
+        """Consumers that wait until the output has room; None until the first channel opens."""
         self.leaving: bool = False
-        """Its channels are being ended; nothing that comes of them is told any more."""
+        """True while its channels are torn down: further input of them is ignored."""
         self.over: bool = False
-        """Its channels have come to an end, and what was its own is gone."""
+        """True when its channels are gone and its exclusive queues deleted."""
         self.gone: bool = False
-        """Its socket is gone."""
+        """True when its socket is closed."""
         self.goodbye: bool = False
-        """The client has closed it, and waits for close-ok."""
+        """True if the client sent connection.close and waits for close-ok."""
         self.touched: bool = False
         self.notice: BlockedNotice | None = None
         self.durable_replies: DurableReplies | None = None
         self.durable_deliveries: DurableDeliveries | None = None
-        """What waits for the disk; nothing is sent meanwhile but heartbeats. None until it is open, and at its end."""
+        """Deliveries that wait for fsync. None until it is open, and after its end."""
         self.heartbeat: Heartbeat | None = None
         self.blocking: int = 0
-        """How many (producer, gate) pairs of this connection are blocked."""
+        """Number of blocked (producer, gate) pairs of this connection."""
         self.blocked_count: int = 0
-        """How many of them the client is told of: all but those at a rate, which come and go with every message."""
+        """Number of those that count for connection.blocked: all but rate gates, which change with every message."""
         self.opened_at: float = self.broker.now
         self.last_received: float = self.broker.now
         self.last_sent: float = self.broker.now
         self.closed_at: float = 0.0
-        """When close was sent, to wait for close-ok no longer than the policy says."""
+        """Time at which close was sent; bounds the wait for close-ok."""
 
-    # The event loop's calls
+    # Calls of the event loop
 
     def receive(self, data: bytes) -> None:
-        """Take what was read from the peer."""
+        """Handle bytes that were read from the peer."""
         self.last_received = self.broker.now
         self._act_on(data)
 
     def receive_later(self, data: bytes) -> None:
-        """Take what was read from the peer, to be acted on when its share of a turn comes."""
+        """Store bytes that were read from the peer until its share of a turn comes."""
         self.last_received = self.broker.now
         if self.state != CLOSED:
             self.leave(data)
@@ -139,7 +138,7 @@ class Connection(FrameReader):
             self.feed(data)
 
     def take_output(self) -> bytes:
-        """Take what there is to write; the event loop says `drained` when the peer has taken it."""
+        """Take the pending output. The event loop calls `drained` when the peer has taken it."""
         self.touched = False
         if self.waits_for_disk():
             return b"" if self.heartbeat is None else self.heartbeat.take()
@@ -152,19 +151,19 @@ class Connection(FrameReader):
         return data
 
     def drained(self) -> None:
-        """The peer takes more: deliveries go on."""
+        """Resume deliveries: the peer takes more."""
         if not self.writable:
             self.writable = True
             if self.outlet is not None:
                 self.outlet.schedule_wake()
 
     def resume_input(self) -> bool:
-        """Act on input that was left alone; returns whether all of it has been acted on."""
+        """Handle input that was deferred. Return whether all of it was handled."""
         self._act_on(b"")
         return not self.input_paused
 
     def tick(self) -> bool:
-        """Look at time-outs; called about once a second. Returns false when the peer must be given up."""
+        """Check time-outs, about once a second. Return False when the connection must be dropped."""
         now = self.broker.now
         if self.state in (CLOSING, CLOSED):
             return now - self.closed_at < self.limits.close_s
@@ -173,9 +172,9 @@ class Connection(FrameReader):
         return True
 
     def hung_up(self) -> None:
-        """The peer has closed its side of the socket, and everything that it sent has been acted on.
+        """Handle the end of input: the peer has closed its side and everything that it sent was handled.
 
-        That is as good an end as connection.close, but nothing more reaches it.
+        This counts as connection.close, but nothing more reaches the peer.
         """
         if self.state == RUNNING:
             self.driver.notifier.dispatch_effects()
@@ -183,9 +182,9 @@ class Connection(FrameReader):
         self.end()
 
     def on_disconnect(self, cause: str = ENDED) -> None:
-        """The socket is gone: leave no trace of the connection, when its end is over.
+        """Release everything that the connection holds, after its socket was closed.
 
-        `cause` is why it loses what it holds, unless that has been decided.
+        `cause` is the reason under which its held publishes are reported as lost, unless one was set already.
         """
         self.state = CLOSED
         if not self.leaving:
@@ -216,55 +215,55 @@ class Connection(FrameReader):
             self.end()
 
     def may_pause(self) -> bool:
-        """Tell whether reading may be paused: it only publishes, and it holds as much as it may."""
+        """Tell whether reading may be paused: the connection only publishes, and its hold budget is used up."""
         return self.holding.bytes >= self.hold_bytes() and self.publishes_only()
 
     def hold_bytes(self) -> int:
-        """Return how many bytes (charges) it may hold before it is paused, or refused."""
+        """Return its hold budget in bytes (charges); beyond, it is paused or its publishes are refused."""
         return self.limits.asked_bytes if self.asked else self.limits.hold_bytes
 
     def may_pulse(self, now: float) -> bool:
-        """Tell whether a connection whose reading is paused may be read a little."""
+        """Tell whether a connection whose reading is paused may be read in a small pulse."""
         patience_s = self.limits.pulsing_s(self.broker.defaults.hold_deadline_s)
         return not self.may_pause() or now - self.paused_at < patience_s
 
     def left_unread(self, now: float) -> None:
-        """Note that nothing was read because we did not: its silence says nothing about the peer."""
+        """Record that the broker read nothing, so silence proves nothing about the peer."""
         self.last_received = now
 
     def publishes_only(self) -> bool:
-        """Tell whether it neither consumes nor has anything to acknowledge or to commit."""
+        """Tell whether it has no consumers, no unacknowledged deliveries and no transaction."""
         for channel in self.channels.values():
             if channel.consumers or channel.has_unsettled() or channel.transaction is not None:
                 return False
         return True
 
-    # The disk
+    # Output that waits for fsync
 
     def waits_for_disk(self) -> bool:
-        """Tell whether its output waits until what it says is true on the disk."""
+        """Tell whether its output waits for fsync."""
         answers, deliveries = self.durable_replies, self.durable_deliveries
         return (answers is not None and answers.waiting > 0) or (deliveries is not None and deliveries.must_wait())
 
     def await_disk(self, declared: i64) -> None:
-        """Hold the output back if anything durable was declared or deleted since `declared` such changes."""
+        """Hold the output back if a durable declaration or deletion followed the first `declared` ones."""
         if self.broker.durable_changes.durable_declarations != declared and self.durable_replies is not None:
             self.durable_replies.wait()
 
     def await_deliveries(self) -> None:
-        """Let the output wait until everything that has happened is on the disk: it has deliveries that must not go."""
+        """Hold the output back until everything so far is durable, because of its deliveries."""
         if self.durable_deliveries is not None:
             self.durable_deliveries.wait()
 
     def fail_pending_replies(self, why: str) -> None:
-        """Say nothing of what waits for the disk, but that the connection ends, and why (541)."""
+        """Close the connection with 541 and the reason, and discard all replies that wait for fsync."""
         self.out.truncate(0)
         self.close(541, f"INTERNAL_ERROR - {why}")
 
     # Output
 
     def request_flush(self) -> None:
-        """Note that there is something to write."""
+        """Register the connection for a flush at the end of the turn."""
         if not self.touched:
             self.touched = True
             self.driver.touched.append(self)
@@ -277,13 +276,15 @@ class Connection(FrameReader):
         self.request_flush()
 
     def lose(self, loss: Loss, origin: ConnectionGates | None) -> None:
-        """Count publishes that it has lost; `origin` is itself as the gates know it, or knew it."""
+        """Count publishes that it has lost. `origin` is the connection in the gates of the core, present or past."""
         self.losses.add(loss, origin)
 
     def review_hold_bound(self) -> None:
-        """A connection that consumes, or has transactions, is never paused: past the bound its publishes are refused.
+        """Apply the hold budget.
 
-        One that only publishes is paused instead, and may end the message that it is about to send.
+        A connection that consumes or has transactions is never paused: its publishes are refused.
+
+        A connection that only publishes is paused instead, and may finish the message that it is sending.
         """
         if self.publishes_only():
             most = self.limits.hold_bytes_most(self.broker.defaults.hold_deadline_s)
@@ -296,7 +297,7 @@ class Connection(FrameReader):
     # Names, for people
 
     def name(self) -> str:
-        """Return who it is: con:2(guest@127.0.0.1:40312/)."""
+        """Return the name of the connection: con:2(guest@127.0.0.1:40312/)."""
         vhost = "/" if self.vhost is None else "/" + self.vhost.name.removeprefix("/")
         return f"con:{self.number}({self.user}@{self.peer.address}{vhost})"
 
@@ -312,10 +313,10 @@ class Connection(FrameReader):
         }
 
     def channel_name(self, number: i64) -> str:
-        """Return who a channel is: con:2(guest@127.0.0.1:40312/)/ch:1."""
+        """Return the name of a channel: con:2(guest@127.0.0.1:40312/)/ch:1."""
         return f"{self.name()}/ch:{number}"
 
-    # Routes and frames (Intake)
+    # Routes and frames (FrameReader)
 
     def frame_bound(self) -> str:
         """See `FrameReader.frame_bound`."""
@@ -340,7 +341,7 @@ class Connection(FrameReader):
         self.vhost.refresh_route(route)
 
     def control_request(self, channel: Channel, route: Route, content: bytes) -> None:
-        """Hand a publish to the control exchange over to the broker's control operations."""
+        """Pass a publish to the control exchange on to the control API."""
         declared = self.broker.durable_changes.durable_declarations
         self.driver.control.request(channel.vhost, self, route.envelope.routing_key, content)
         self.await_disk(declared)
@@ -370,7 +371,7 @@ class Connection(FrameReader):
     # Errors and ends
 
     def on_client_close(self) -> None:
-        """The client closes the connection; it is answered when its end is over."""
+        """Handle connection.close of the client; close-ok is sent when its teardown is complete."""
         if not self.leaving:
             self.driver.deliver()
             self.driver.notifier.dispatch_effects()
@@ -384,7 +385,7 @@ class Connection(FrameReader):
     def on_error(self, number: int, error: BrokerError, method: int = 0) -> None:
         """See `FrameReader.on_error`."""
         if self.leaving:
-            return  # Whatever is wrong with a channel, its end is under way already.
+            return  # The channel is being torn down already, whatever the error.
         code = error.reply_code() if isinstance(error, Malformed) else error.code
         if error.closes == "channel" and number in self.channels:
             channel = self.channels[number]
@@ -401,7 +402,7 @@ class Connection(FrameReader):
         self.on_error(0, error, method)
 
     def close(self, code: int, text: str, method: int = 0) -> None:
-        """Close the connection and wait for close-ok; `method` is the one that is at fault, 0 if none is."""
+        """Send connection.close and wait for close-ok. `method` is the method at fault, 0 if none is."""
         if self.state in (CLOSING, CLOSED):
             return
         leave(self, graceful=False)
@@ -416,30 +417,30 @@ class Connection(FrameReader):
         self.send(0, spec.CONNECTION_CLOSE, _reason(code, text, method))
 
     def end(self) -> None:
-        """Nothing more is read or sent; the event loop closes the socket when the output is written."""
+        """Stop sending and reading. The event loop closes the socket when the output is written."""
         self.state = CLOSED
         self.discarding = True
         self.closed_at = self.broker.now
         self.request_flush()
 
     def end_channel(self, channel: Channel, graceful: bool) -> None:
-        """A channel is closed; `graceful` if its client wanted it."""
+        """Tear down a channel; `graceful` if its client closed it."""
         self.part_with(channel, graceful)
         self.broker.endings.begin(ChannelEnd(channel))
 
     def part_with(self, channel: Channel, graceful: bool) -> None:
-        """Let nothing more come from a channel, nor be told on it; what it consumes ends by itself."""
+        """Ignore a channel from now on: drop its input and send nothing on it. Its consumers end by themselves."""
         if channel.ended:
             return
         channel.ended = True
         if channel.producer.confirms.ready():
-            channel.write_confirms()  # Nothing may come on this channel after its close or close-ok.
+            channel.write_confirms()  # No more frames of this channel after its close or close-ok.
         self.reset_publish_cache()
         channel.end(graceful)
 
 
 def _reason(code: int, text: str, method: int) -> dict[str, object]:
-    """Return the arguments of a close; `method` is the one that is at fault (class << 16 | method), 0 if none is."""
+    """Return the arguments of a close. `method` is the method at fault (class << 16 | method), 0 if none is."""
     return {
         "reply_code": code,
         "reply_text": short_text(text),

@@ -1,4 +1,4 @@
-"""Who is at the other end, and how far the conversation has come."""
+"""Peer of a connection and the states of the handshake."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ CLOSED: Final = "closed"
 
 
 THIS_MACHINE: Final = "this machine"
-"""The place of all loopback addresses."""
+"""Network name that stands for all loopback addresses."""
 IPV6_NETWORK: Final = (1 << 64) - 1
-"""The part of an IPv6 address that whoever has one chooses at will: a network has 64 bits."""
+"""Prefix length of an IPv6 network: its owner chooses the other 64 bits at will."""
 
 
 def network_of(host: str, loopback: bool) -> str:
-    """Return what counts as one address: an IPv4 address, the /64 network of an IPv6 address, or this machine."""
+    """Return the network that bounds apply to: an IPv4 address, the /64 of an IPv6 address, or this machine."""
     if loopback:
         return THIS_MACHINE
     try:
@@ -35,18 +35,18 @@ def network_of(host: str, loopback: bool) -> str:
 
 
 class Peer:
-    """Who is at the other end, as the event loop knows it, and what it says about itself."""
+    """Peer of a connection: its address and what it announces."""
 
     def __init__(self, address: str, loopback: bool, local: str = "") -> None:
         self.address = address
         """Host and port, for people."""
         self.local = local
-        """Host and port of our end; "" where nobody said."""
+        """Host and port of our end; empty if unknown."""
         self.network = network_of(address.rpartition(":")[0], loopback)
-        """What counts as one address for bounds and back-off."""
+        """Network for bounds and back-off."""
         self.loopback = loopback
-        """Whether it is this very machine: only then may guest log in (as in RabbitMQ)."""
+        """Whether the peer is on this machine: only then may guest log in (as in RabbitMQ)."""
         self.properties: dict[str, object] = {}
-        """What it says about itself, as far as that is kept (`handshake.KEPT`)."""
+        """The client-properties that are stored (`handshake.KEPT`)."""
         self.mechanism: str = ""
-        """How it logged in: PLAIN, AMQPLAIN."""
+        """Authentication mechanism: PLAIN or AMQPLAIN."""

@@ -1,4 +1,4 @@
-"""A message's content as AMQP 0-9-1 frames: taken apart for those who look inside, and made by those who answer."""
+"""Content of a message as AMQP 0-9-1 frames: reading its parts and building it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FRAME_PAYLOAD_MAX = 131072 - 8
 
 
 def header_end(content: bytes) -> i64:
-    """Return where the header frame ends and the body frames begin."""
+    """Return the position at which the header frame ends and the body frames begin."""
     return 8 + ((read_i64_be(content, 0) >> 8) & 0xFFFFFFFF)
 
 
@@ -44,7 +44,7 @@ def body_of(content: bytes) -> bytes:
 
 
 def make_content(properties: Properties, body: bytes) -> bytes:
-    """Return the frames of a message that the broker itself sends; the channel in them is put right at delivery."""
+    """Return the frames of a message that the broker itself sends. Delivery fills in their channel."""
     parts = [frame(FRAME_HEADER, 0, encode_header(len(body), properties))]
     for start in range(0, len(body), FRAME_PAYLOAD_MAX):
         parts.append(frame(FRAME_BODY, 0, body[start : start + FRAME_PAYLOAD_MAX]))

@@ -1,4 +1,4 @@
-"""Deliveries as bytes: a constant prefix, the tag, a constant suffix, and the content as it came."""
+"""Encoding of deliveries: a constant prefix, the tag, a constant suffix, and the content as received."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from penstock.wire.amqp091.spec import FRAME_BODY, FRAME_END, FRAME_METHOD, FRAM
 
 
 def address_tail(address: Envelope, redelivered: bool) -> bytes:
-    """Return what follows the tag in a delivery.
+    """Return the octets after the tag in a delivery: redelivered, exchange, routing key, frame end.
 
-    Redelivered, exchange, routing key, frame end; kept with the address.
+    They are cached with the envelope.
     """
     told = address.encoded
     tail = told.encoded_redelivered if redelivered else told.encoded
@@ -32,7 +32,7 @@ def address_tail(address: Envelope, redelivered: bool) -> bytes:
 
 
 class DeliveryHead:
-    """The beginning of every basic.deliver to one consumer, for the address of the last message."""
+    """Beginning of every basic.deliver to one consumer, for the envelope of the last message."""
 
     __slots__ = ("channel", "tag", "encoded", "redelivered", "head", "tail")
 
@@ -40,13 +40,13 @@ class DeliveryHead:
         self.channel: i64 = channel
         self.tag = encode_shortstr(tag)
         self.encoded: EncodedAddress | None = None
-        """What the last message's address is told as."""
+        """Encoded envelope of the last message."""
         self.redelivered: bool = False
         self.head: bytes = b""
         self.tail: bytes = b""
 
     def fit(self, message: Message) -> None:
-        """Make head and tail those of a message."""
+        """Build head and tail for a message."""
         self.encoded = message.envelope.encoded
         self.redelivered = message.redeliveries > 0
         self.tail = address_tail(message.envelope, message.redeliveries > 0)
@@ -84,7 +84,7 @@ def write_deliveries(
 
 
 def write_content(out: BytesWriter, content: bytes, channel: i64, frame_max: i64) -> None:
-    """Write header and body frames for another channel, or with smaller frames than they came in."""
+    """Write header and body frames for another channel, or in smaller frames than received."""
     pos: i64 = 0
     n: i64 = len(content)
     most = frame_max - FRAME_OVERHEAD
@@ -108,13 +108,13 @@ def write_content(out: BytesWriter, content: bytes, channel: i64, frame_max: i64
 
 
 def write_u16(out: BytesWriter, value: i64) -> None:
-    """Write an unsigned short; the library knows only signed ones."""
+    """Write an unsigned short; the library has only signed ones."""
     out.append(int(value >> 8))
     out.append(int(value & 0xFF))
 
 
 def write_confirm(out: BytesWriter, channel: i64, number: i64, multiple: bool, confirmed: bool) -> None:
-    """Write basic.ack, or basic.nack, for publishes."""
+    """Write basic.ack or basic.nack for publishes."""
     out.append(FRAME_METHOD)
     write_u16(out, channel)
     write_i32_be(out, 13)

@@ -1,10 +1,11 @@
-"""Direct reply-to: answers go straight to the channel that asked, with no queue to declare (RabbitMQ's extension).
+"""Direct reply-to: replies go straight to the requesting channel, without a declared queue (RabbitMQ's extension).
 
-A client consumes from `amq.rabbitmq.reply-to`, without acknowledgements, and names the same in the `reply_to` of what
-it asks. The broker puts an address there that leads to this very channel; who answers publishes to it through the
-default exchange. Behind the address stands a queue with no name in any list, which ends with its consumer. So an asker
-that does not read holds nobody back: what its connection does not take waits there, and what would pass the queue's
-capacity (the broker's default, unless a pattern says otherwise) is refused: nack, and basic.return if it is mandatory.
+A client consumes from `amq.rabbitmq.reply-to` without acknowledgements and sets the same name as `reply_to` of its
+requests. The broker replaces that name by an address of this channel. Servers publish their replies to the address
+through the default exchange. Behind the address is an unlisted queue that is deleted with its consumer. A requester
+that does not read therefore blocks nobody. Replies that its connection does not take wait in that queue. A reply beyond
+the queue's capacity (the broker's default, unless a pattern sets one) is refused: nack, and basic.return if it is
+mandatory.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from penstock.protocols.amqp091.property_checks import REPLY_TO
 from penstock.wire.amqp091 import spec
 
 PREFIX: Final = REPLY_TO + "."
-"""What the addresses of those who ask begin with."""
+"""Prefix of reply addresses."""
 
 
 def consume(channel: Channel, args: dict[str, object]) -> None:
-    """Have answers delivered to this channel. Raises PreconditionFailed (406), NotAllowed (530)."""
+    """Deliver replies to this channel. Raises PreconditionFailed (406), NotAllowed (530)."""
     driver = channel.connection.driver
     tag = arg.text(args, "consumer_tag") or driver.make_name("amq.ctag")
     if tag in channel.consumers:
@@ -38,7 +39,7 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
     channel.broker.gates.metadata.admit(f"consumer '{tag}'", channel.vhost.name, arguments)
     queue = channel.vhost.create_reply_queue(PREFIX + driver.make_name("")[1:])
     consumer = Consumer(tag, channel, queue, True, False, 0)
-    consumer.shared = Credit()  # Answers pass whatever the channel's prefetch (as in RabbitMQ).
+    consumer.shared = Credit()  # Replies ignore the channel's prefetch (as in RabbitMQ).
     consumer.arguments = arguments
     channel.broker.consume(channel, consumer, ConsumerSettings(queue.settings, {}))
     channel.replies = queue
@@ -48,7 +49,7 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
 
 
 def declare(channel: Channel, name: str) -> dict[str, object]:
-    """Answer a declaration of such an address, which only asks whether it leads anywhere. Raises NotFound (404)."""
+    """Answer a declaration of a reply address: it only checks that the address exists. Raises NotFound (404)."""
     if name != REPLY_TO and name not in channel.vhost.replies:
         raise NotFound(f"no queue '{name}' in vhost '{channel.vhost.name}'")
     return {"queue": name, "message_count": 0, "consumer_count": 1}

@@ -1,7 +1,7 @@
-"""Which method may come when, and who acts on it (AMQP 0-9-1 sections 2.2.4 and 2.2.5; RabbitMQ's codes and texts).
+"""Method dispatch: checks that a method is allowed in the present state and calls its handler.
 
-A method that its channel does not expect is an error of the whole connection: 504 where the channel is at fault, 503
-where nobody would expect the method there.
+See AMQP 0-9-1 sections 2.2.4 and 2.2.5; codes and texts are RabbitMQ's. An unexpected method is an error of the whole
+connection: 504 if the channel is at fault, 503 if the method is not allowed there at all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def connection_method(connection: Connection, method: Method) -> None:
-    """Act on a method that came on channel 0. Raises BrokerError."""
+    """Handle a method on channel 0. Raises BrokerError."""
     state = connection.state
     if method.id == spec.CONNECTION_CLOSE:
         connection.on_client_close()
@@ -48,7 +48,7 @@ def connection_method(connection: Connection, method: Method) -> None:
 
 
 def channel_method(connection: Connection, number: int, method: Method) -> None:
-    """Act on a method that came on a channel. Raises BrokerError."""
+    """Handle a method on a channel. Raises BrokerError."""
     if connection.discarding:
         return
     if connection.state != RUNNING:
@@ -73,7 +73,7 @@ def channel_method(connection: Connection, number: int, method: Method) -> None:
 
 
 def _count_unheard(channel: Channel, method: Method) -> None:
-    """Count a publish that comes after its channel was closed for what flow control refused: it is lost as well."""
+    """Count a publish on a channel that flow control has closed: it is lost too."""
     loss = Loss(CLOSED_BEFORE)
     loss.messages = 1
     channel.connection.lose(loss, channel.producer.origin)
@@ -87,7 +87,7 @@ def _count_unheard(channel: Channel, method: Method) -> None:
 
 
 def _open(connection: Connection, number: int, before: Channel | None) -> None:
-    """Open a channel; its number may be that of one that both sides have closed, though close-ok is still missing."""
+    """Open a channel. Its number may be one that both sides have closed while close-ok is still missing."""
     if before is not None and not before.closed_by_both:
         raise ChannelError("second 'channel.open' seen")
     others, most = len(connection.channels) - int(before is not None), connection.channel_max
@@ -101,15 +101,15 @@ def _open(connection: Connection, number: int, before: Channel | None) -> None:
 
 
 def _close(connection: Connection, channel: Channel) -> None:
-    """The client closes a channel. If we have done so as well it is answered, and ours is still to be answered."""
+    """Handle channel.close of the client. If ours was sent too, theirs is answered and ours still awaits close-ok."""
     if channel.leaving:
-        return  # It is answered when its end is over.
+        return  # Answered when the teardown is complete.
     if channel.closing:
         channel.closed_by_both = True
         connection.send(int(channel.number), spec.CHANNEL_CLOSE_OK, {})
         return
     connection.driver.deliver()
-    connection.driver.notifier.dispatch_effects()  # What has happened on the channel comes before its close-ok.
+    connection.driver.notifier.dispatch_effects()  # Outcomes on the channel precede its close-ok.
     channel.closing = True
     channel.leaving = True
     connection.end_channel(channel, graceful=True)

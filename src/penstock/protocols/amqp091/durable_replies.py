@@ -1,14 +1,15 @@
-"""What a connection may not say yet, because it is not true on the disk yet.
+"""Output that waits for fsync: replies to durable changes, and deliveries.
 
-Theory of operation. An answer to a declaration (a deletion, a purge, a binding ...) is written into the output at once,
-and all the output waits, so that the order stays right, until the group of the journal that has it is on the disk.
-Deliveries may have to wait as well (core/journal/redelivery_mark.py); but not while the store cannot be written, for
-then they would wait for ever, and all that is lost is that the messages come back as redelivered.
+Theory of operation. The reply to a declaration (or deletion, purge, binding ...) is written to the output buffer at
+once. The whole buffer is then held back until the journal group with the change is durable, because frames of a
+connection must stay in order. Deliveries may have to wait too (core/journal/redelivery_mark.py). They do not wait while
+the store cannot be written: that would stop them for an unbounded time, and without the wait messages only come back as
+redelivered.
 
-Answers wait no longer than the broker's hold deadline without any of them being told. Then nobody can say what has
-become of what was asked for: what is in the output is thrown away, and the connection closed with 541, as AMQP 0-9-1
-has it where an operator must intervene (section 1.2). What was declared is there, and lasts as soon as the store can be
-written; a client that comes back finds out by asking again.
+Replies wait at most for the broker's hold deadline. Then the outcome of the requests is unknown: the output is
+discarded and the connection closed with 541, which AMQP 0-9-1 defines for cases where an operator must intervene
+(section 1.2). The changes remain in memory and become durable when the store can be written. A client that reconnects
+can check.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ if TYPE_CHECKING:
 
 
 class DurableReplies(TimerHandler, DurabilityListener):
-    """Answers that wait for the disk, of one connection."""
+    """Replies of one connection that wait for fsync."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
         self.connection = connection
         self.waiting: int = 0
-        """How many requests have an answer that waits."""
+        """Number of requests whose reply waits."""
         self._since: float = 0.0
-        """Since when none of them has been told: seconds of the broker's clock."""
+        """Time of the last reply sent, or of the first that waits: seconds of the broker's clock."""
 
     def wait(self) -> None:
-        """Let what has been answered wait until everything that has happened is on the disk."""
+        """Hold the replies back until everything so far is durable."""
         broker = self.connection.broker
         journal = broker.journal
         if journal is None:
@@ -72,7 +73,7 @@ class DurableReplies(TimerHandler, DurabilityListener):
         return NEVER
 
     def end(self) -> None:
-        """Nobody wants to hear them any more."""
+        """Cancel the wait: the connection is closed."""
         if self.waiting > 0:
             self.waiting = 0
             broker = self.connection.broker
@@ -82,14 +83,14 @@ class DurableReplies(TimerHandler, DurabilityListener):
 
 
 class DurableDeliveries(DurabilityListener):
-    """Deliveries that wait for the disk, of one connection."""
+    """Deliveries of one connection that wait for fsync."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.waiting: int = 0
 
     def wait(self) -> None:
-        """Let what has been delivered wait until everything that has happened is on the disk."""
+        """Hold the deliveries back until everything so far is durable."""
         journal = self.connection.broker.journal
         if journal is not None:
             self.waiting += 1
@@ -101,5 +102,5 @@ class DurableDeliveries(DurabilityListener):
         self.connection.request_flush()
 
     def must_wait(self) -> bool:
-        """Tell whether any must wait."""
+        """Tell whether any deliveries wait."""
         return self.waiting > 0 and not self.connection.broker.gates.disk.is_failing()

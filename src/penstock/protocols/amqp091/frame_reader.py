@@ -1,12 +1,12 @@
-"""The bytes of one connection, cut into frames; publishes and acknowledgements are acted on right here.
+"""Frame reader: splits input into frames and handles publishes and acknowledgements itself.
 
-Theory of operation. `feed` walks once over what was read. No object is made for a frame. A publish whose method,
-header and body frames are all there is accepted in one step: its content is one slice of the input, kept as it
-came. The payload of `basic.publish` repeats, so the route it leads to is kept by those very bytes. Everything else
-goes to `on_method`, and a publish that comes in pieces is put together by its channel.
+Theory of operation. `feed` walks once over the input and creates no object per frame. A publish whose method, header
+and body frames are complete is accepted in one step: its content is one slice of the input. The payload of
+`basic.publish` repeats, so routes are cached by those very bytes. All other methods go to `on_method`. A publish that
+arrives in pieces is assembled by its channel.
 
-A frame that is not complete waits in `rest`, never more than one frame, whose size is bounded by frame_max. Where the
-client's share of the turn is used up, the rest of what was read waits there as well (see penstock/flow/work.py).
+An incomplete frame waits in `unparsed`: at most one frame, whose size frame_max bounds. When the client's share of the
+turn is used up, the rest of the input waits there too (see penstock/flow/work.py).
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp091.channel import Channel
 
 ROUTES_KEPT: Final = 4096
-"""Routes remembered by a connection; at the bound all are forgotten and found again."""
+"""Most routes cached by a connection; at the bound the cache is cleared."""
 OUTPUT_LEFT_UNREAD: Final = 1024 * 1024
-"""Bytes waiting for the peer at which its input is left alone: one that asks and never reads cannot fill our memory."""
+"""Bytes of unread output at which input is not handled: a client that never reads must not fill the memory."""
 
 METHOD_WORK: Final = 16
-"""Units of work that any method costs, to be decoded, looked up and answered."""
+"""Units of work that each method costs for decoding, lookup and reply."""
 OCTETS_A_UNIT: Final = 128
-"""Octets of input that cost a unit of work: the shortest publish has 52 and takes a third of a microsecond."""
+"""Octets of input per unit of work: the shortest publish has 52 and takes a third of a microsecond."""
 
 DELIVERY_MODE_ALONE: Final = 0x10
-"""The first octet of the property flags of a message that has nothing but a delivery mode: one octet, to be kept."""
+"""First octet of the property flags of a message whose only property is the delivery mode."""
 
 _CLASS_BASIC_WEIGHT_0: Final = CLASS_BASIC << 16
 
 
 class FrameReader(Worker):
-    """The input side of a connection; the connection proper fills in what a method does."""
+    """Input side of a connection. The connection itself implements the methods."""
 
     def __init__(self, frame_max: i64, work: WorkMeter) -> None:
         super().__init__()
@@ -65,36 +65,36 @@ class FrameReader(Worker):
         self.out = BytesWriter()
         self.unparsed: bytes = b""
         self.input_paused: bool = False
-        """Input is left in `rest`: for its share of a turn, or until the peer has read what waits for it."""
+        """Whether input waits in `unparsed`: for its share of a turn, or until the peer has read its output."""
         self.busy: bool = False
-        """Something that it asked for is being done step by step; what comes after it waits."""
+        """Whether a request of the client is being carried out in steps; later input waits."""
         self.discarding: bool = False
-        """The connection is closing: nothing that comes matters but close and close-ok."""
+        """Whether the connection is closing: only close and close-ok are handled."""
         self._routes: dict[bytes, Route] = {}
         self._last_frame: bytes = b""
         self._last_channel: Channel | None = None
         self._last_route: Route | None = None
 
-    # To be filled in
+    # Implemented by the connection
 
     def request_flush(self) -> None:
-        """Have the event loop come to this connection at the end of the turn."""
+        """Register the connection for a flush at the end of the turn."""
         raise NotImplementedError
 
     def on_method(self, number: int, payload: bytes) -> None:
-        """Act on a method that is neither a publish nor an acknowledgement."""
+        """Handle a method other than basic.publish and basic.ack."""
         raise NotImplementedError
 
     def on_error(self, number: int, error: BrokerError, method: int = 0) -> None:
-        """Close what the error closes and tell the peer why; `method` is the one at fault, 0 if none is."""
+        """Close the scope that the error names and send the reason. `method` is the method at fault, 0 if none is."""
         raise NotImplementedError
 
     def on_frame_error(self, error: BrokerError, method: int = 0) -> None:
-        """Close the connection for bytes that are no frames, or not those that belong there."""
+        """Close the connection because of invalid or misplaced frames."""
         raise NotImplementedError
 
     def frame_bound(self) -> str:
-        """Say how large a frame may be now, and why."""
+        """Return the largest frame allowed now, and the reason."""
         raise NotImplementedError
 
     def route_of(self, channel: Channel, payload: bytes) -> Route:
@@ -102,13 +102,13 @@ class FrameReader(Worker):
         raise NotImplementedError
 
     def find_again(self, route: Route) -> None:
-        """Resolve a route in the present topology. Raises BrokerError."""
+        """Resolve a cached route again in the present topology. Raises BrokerError."""
         raise NotImplementedError
 
     # Frames
 
     def feed(self, data: bytes) -> None:
-        """Take what was read."""
+        """Handle bytes that were read."""
         if self.unparsed:
             data = self.unparsed + data
             self.unparsed = b""
@@ -119,16 +119,16 @@ class FrameReader(Worker):
             self.unparsed = data[pos:] if pos else data
 
     def leave(self, data: bytes) -> None:
-        """Leave what was read for later, when its share comes."""
+        """Store bytes that were read until the client's share of a turn comes."""
         self.unparsed = self.unparsed + data if self.unparsed else data
         self.input_paused = True
 
     def output_is_full(self) -> bool:
-        """Tell whether so much waits for the peer to read it that its input is left alone."""
+        """Tell whether unread output has reached the bound at which input is not handled."""
         return len(self.out) > OUTPUT_LEFT_UNREAD
 
     def _frames(self, data: bytes) -> i64:
-        """Act on every complete frame; returns the position of the first one that is not."""
+        """Handle every complete frame. Return the position of the first incomplete one."""
         pos: i64 = 0
         n: i64 = len(data)
         last_frame = self._last_frame
@@ -137,7 +137,7 @@ class FrameReader(Worker):
             if last_size and data[pos : pos + last_size] == last_frame:
                 channel = self._last_channel
                 route = self._last_route
-                # Both are forgotten when a channel ends, which frames of this very read may have brought about.
+                # A channel may end in the middle of this read; both are then stale.
                 if channel is not None and route is not None:
                     end = self._publish(channel, route, data, pos + last_size, n)
                     if end > 0:
@@ -150,7 +150,7 @@ class FrameReader(Worker):
                         continue
             size = (read_i64_be(data, pos) >> 8) & 0xFFFFFFFF
             end = pos + 8 + size
-            if size > self.frame_max:  # Eight octets more than was agreed, as RabbitMQ: some count only the payload.
+            if size > self.frame_max:  # Eight octets more than agreed, as RabbitMQ: some count only the payload.
                 self.on_frame_error(FrameError(f"a frame of {size + 8} octets is larger than {self.frame_bound()}"))
                 return n
             if end > n:
@@ -180,9 +180,7 @@ class FrameReader(Worker):
         return pos
 
     def _must_stop(self) -> bool:
-        """Leave the rest of the input alone if the share is used up, something it asked for is still being done, or too
-        much waits for the peer to read it.
-        """
+        """Stop if the client's share is used up, one of its requests is still carried out, or its output is full."""
         if self.work.done < self.work.limit and len(self.out) <= OUTPUT_LEFT_UNREAD and not self.busy:
             return False
         self.input_paused = True
@@ -190,7 +188,7 @@ class FrameReader(Worker):
         return True
 
     def _frame(self, data: bytes, pos: i64, end: i64, n: i64) -> bool:
-        """Act on one frame; returns whether it was a publish, now noted as the last one."""
+        """Handle one frame. Return whether it was a publish, which is then cached as the last one."""
         start = read_i64_be(data, pos)
         kind = (start >> 56) & 0xFF
         number = int((start >> 40) & 0xFFFF)
@@ -229,7 +227,7 @@ class FrameReader(Worker):
     def _acknowledge(self, channel: Channel, number: int, data: bytes, pos: i64) -> None:
         try:
             tag = read_i64_be(data, pos + 11)
-            if tag < 0:  # It is unsigned on the wire.
+            if tag < 0:  # Tags are unsigned on the wire.
                 raise PreconditionFailed(f"unknown delivery tag {int(tag) + (1 << 64)}")
             channel.acknowledge(tag, data[pos + 19] & 1 != 0, channel.broker.now)
         except BrokerError as error:
@@ -257,23 +255,23 @@ class FrameReader(Worker):
         return True
 
     def reset_publish_cache(self) -> None:
-        """Forget the last publish: its channel may be gone."""
+        """Clear the cache of the last publish: its channel may be closed."""
         self._last_frame = b""
         self._last_channel = None
         self._last_route = None
 
     def forget_input(self) -> None:
-        """Drop what was read and what is remembered of it: nothing more will be acted on."""
+        """Discard unread input and its caches: the connection handles no more input."""
         self.reset_publish_cache()
         self.unparsed = b""
         self.input_paused = False
         self._routes.clear()
 
     def _publish(self, channel: Channel, route: Route, data: bytes, head: i64, n: i64) -> i64:
-        """Accept a publish whose content begins at `head`, if all of it is there; returns its end, or 0 if it is not.
+        """Accept a publish whose content begins at `head`. Return its end, or 0 if the content is incomplete.
 
-        The end is negative where the publish did not simply go to one queue, so that the work must be looked at.
-        Eight octets are read as one number: of a frame they are type, channel, size and one more.
+        The end is negative if the publish left the fast path, so that the work must be checked. Eight octets are read
+        as one number: type, channel and size of a frame, and one octet more.
         """
         if head + 30 > n or channel.closing or channel.content_left >= 0:
             return 0
@@ -330,7 +328,7 @@ class FrameReader(Worker):
             self.on_error(int(channel.number), error, BASIC_PUBLISH)
 
     def _begin(self, channel: Channel, route: Route, end: i64) -> i64:
-        """The content of a publish comes in pieces: the channel puts it together."""
+        """Begin a publish whose content is incomplete: the channel assembles it."""
         channel.begin_content(route)
         return end
 

@@ -1,4 +1,4 @@
-"""From the eight octets to the agreed limits: how a connection begins (AMQP 0-9-1 section 2.2.4)."""
+"""Handshake: from the protocol header to the agreed limits (AMQP 0-9-1 section 2.2.4)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 FRAME_MIN: Final = 4096
-"""Every peer must take frames of this size (section 4.2.3)."""
+"""Frame size that every peer must accept (section 4.2.3)."""
 
 KEPT: Final = ("product", "version", "platform", "information", "copyright", "connection_name")
 KEPT_LETTERS: Final = 255
-"""Properties of a client that are kept for people, and how much of each; nothing is kept of others."""
+"""Client properties that are stored for people, with the most letters of each. Others are dropped."""
 CAPABILITIES: Final = (
     "authentication_failure_close",
     "basic.nack",
@@ -39,13 +39,13 @@ CAPABILITIES: Final = (
     "per_consumer_qos",
     "publisher_confirms",
 )
-"""Capabilities of a client that are kept, each true or false; nothing is kept of others."""
+"""Client capabilities that are stored, each true or false. Others are dropped."""
 
 
 def protocol_header(connection: Connection, data: bytes) -> bytes:
-    """Read the eight octets that every connection begins with; returns what comes after them, if it may go on."""
+    """Read the protocol header (eight octets). Return the input after it if the connection may continue."""
     if not PROTOCOL_HEADER.startswith(data[:8]):
-        connection.out.write(PROTOCOL_HEADER)  # Section 4.2.2: say what is spoken here, and close.
+        connection.out.write(PROTOCOL_HEADER)  # Section 4.2.2: send the supported version and close.
         connection.request_flush()
         connection.end()
         return b""
@@ -92,7 +92,7 @@ def start_ok(connection: Connection, args: dict[str, object]) -> None:
 
 
 def _keep_properties(connection: Connection, properties: dict[str, object]) -> None:
-    """Keep what a client says about itself, by name: what it sends besides is of no use to anybody."""
+    """Store the listed properties of a client and drop the others."""
     kept = connection.peer.properties
     for name in KEPT:
         if name in properties:
@@ -118,7 +118,10 @@ def _credentials(mechanism: str, response: bytes) -> tuple[str, str]:
 
 
 def _welcome(connection: Connection, user: str, password: str) -> bool:
-    """Tell whether a client has logged in; if not it is turned away, now or later. The reason goes to the log only."""
+    """Tell whether a client has logged in.
+
+    A wrong password is refused, now or later; the reason goes to the log only.
+    """
     backoff, address = connection.driver.backoff, connection.peer.network
     refusal = backoff.refusal(user, address)
     delay_s = 0.0
@@ -138,7 +141,7 @@ def _welcome(connection: Connection, user: str, password: str) -> bool:
 
 
 class LateRefusal(TimerHandler):
-    """The answer to a wrong password, when it waits."""
+    """Delayed answer to a wrong password."""
 
     def __init__(self, connection: Connection, user: str, delay_s: float) -> None:
         super().__init__()
@@ -147,7 +150,7 @@ class LateRefusal(TimerHandler):
         connection.broker.timers.add(self, connection.broker.now + delay_s)
 
     def end(self) -> None:
-        """Wait no more: the connection is lost."""
+        """Cancel the answer: the connection is closed."""
         self._connection.driver.backoff.answered(self._keys)
         self._connection.broker.timers.drop(self)
 
@@ -162,7 +165,7 @@ class LateRefusal(TimerHandler):
 
 
 def refuse_login(connection: Connection) -> None:
-    """Turn a client away that has not logged in."""
+    """Refuse a client that has not logged in."""
     mechanism = connection.peer.mechanism
     if connection.capabilities.get("authentication_failure_close") is True:
         connection.on_error(
@@ -191,7 +194,7 @@ def tune_ok(connection: Connection, args: dict[str, object]) -> None:
 
 
 def open_vhost(connection: Connection, args: dict[str, object]) -> None:
-    """Let the client work in a virtual host (section 1.4.2.7). Raises NotAllowed (530) for an unknown one."""
+    """Open a virtual host for the client (section 1.4.2.7). Raises NotAllowed (530) for an unknown one."""
     connection.vhost = connection.broker.vhost(arg.text(args, "virtual_host"))
     connection.state = RUNNING
     connection.durable_replies = DurableReplies(connection)

@@ -1,4 +1,4 @@
-"""The header of a message as octets, property by property: for those who change one and leave the rest as it came."""
+"""Content header rewriter: changes some properties or headers and copies the others octet by octet."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from penstock.wire.amqp091.spec import FRAME_OVERHEAD
 
 HEADERS: Final = 2
 EXPIRATION: Final = 7
-"""Places of two properties in the order of their flags (AMQP 0-9-1 section 1.8.1)."""
+"""Positions of two properties in the order of their flags (AMQP 0-9-1 section 1.8.1)."""
 
 
 class HeaderRewriter:
-    """One message's header, taken apart. Raises CodecError if its headers cannot be read."""
+    """Content header of one message, split into properties. Raises CodecError if its headers cannot be read."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
         self._payload = header_payload(content)
         self.properties = properties_in(self._payload)
-        """The octets of each property in the order of their flags, empty where it is not there."""
+        """Octets of each property in the order of their flags; empty if absent."""
         self.headers = entries_of(self.properties[HEADERS])
-        """The octets of each entry of the headers, by its name; those that are taken out are left out."""
+        """Octets of each headers entry by name. Removed entries are omitted."""
 
     def with_headers(self, added: dict[str, object]) -> bytes | None:
-        """Return the message with these headers too; None where its content header would not fit into a frame."""
+        """Return the message with additional headers; None if its content header would not fit into a frame."""
         content = self.written(added)
         return content if header_end(content) - FRAME_OVERHEAD <= FRAME_PAYLOAD_MAX else None
 
     def written(self, added: dict[str, object]) -> bytes:
-        """Return the message with what has been changed, and with these headers too."""
+        """Return the message with all changes and additional headers."""
         table = b"".join([octets for name, octets in self.headers.items() if name not in added]) + _encoded(added)
         self.properties[HEADERS] = len(table).to_bytes(4, "big") + table
         payload = payload_of(self._payload, self.properties)
@@ -45,7 +45,7 @@ class HeaderRewriter:
 
 
 def with_delivery_count(message: Message) -> Message:
-    """Return a message that tells how often it came back, as RabbitMQ's quorum queues do (x-delivery-count)."""
+    """Return a message with its delivery count, as RabbitMQ's quorum queues have it (x-delivery-count)."""
     if message.redeliveries == 0:
         return message
     try:
@@ -60,9 +60,9 @@ def with_delivery_count(message: Message) -> Message:
 
 
 def properties_in(payload: bytes) -> list[bytes]:
-    """Return the octets of each property in the order of their flags, empty where it is not there.
+    """Return the octets of each property in the order of their flags; empty if absent.
 
-    The header was found to be well formed when it came in (`property_flags`).
+    The header was checked when the message was received (`property_flags`).
     """
     flags = int.from_bytes(payload[FIXED_OCTETS : FIXED_OCTETS + 2], "big")
     found: list[bytes] = []
@@ -75,7 +75,7 @@ def properties_in(payload: bytes) -> list[bytes]:
 
 
 def payload_of(payload: bytes, properties: list[bytes]) -> bytes:
-    """Return the payload of a header with these properties in place of its own; the inverse of `properties_in`."""
+    """Return the payload of a header with its properties replaced; the inverse of `properties_in`."""
     flags = 0
     for place, octets in enumerate(properties):
         if octets:
@@ -84,7 +84,7 @@ def payload_of(payload: bytes, properties: list[bytes]) -> bytes:
 
 
 def entries_of(table: bytes) -> dict[str, bytes]:
-    """Return the octets of each entry of a headers table (its size first) by its name. Raises CodecError."""
+    """Return the octets of each entry of a headers table by name, its size first. Raises CodecError."""
     reader = FieldReader(table, min(4, len(table)))
     found: dict[str, bytes] = {}
     while reader.remaining():
@@ -104,7 +104,7 @@ def _encoded(entries: dict[str, object]) -> bytes:
 
 
 def _write(out: bytearray, value: object, depth: int) -> None:
-    """Write a value with the types that RabbitMQ gives them: whole numbers have 64 bits here."""
+    """Write a value with RabbitMQ's types: integers have 64 bits here."""
     if isinstance(value, int) and not isinstance(value, bool):
         out += b"l" + value.to_bytes(8, "big", signed=True)
     elif isinstance(value, str):

@@ -1,8 +1,8 @@
-"""Heartbeats of one connection, both ways (AMQP 0-9-1 section 4.2.7).
+"""Heartbeats of one connection, in both directions (AMQP 0-9-1 section 4.2.7).
 
-One is sent when nothing else was for half of the agreed interval; a peer of which nothing came for two intervals is
-given up. Each connection has its entry in the broker's one timer, so an interval of a second is kept as well as one of
-a minute.
+The broker sends one after half of the agreed interval without other output. It drops a peer that was silent for two
+intervals. Each connection has an entry in the broker's one timer, so intervals of a second are as precise as those of a
+minute.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 
 class Heartbeat(TimerHandler):
-    """Looks at a connection when its next heartbeat is due, or its peer has been silent for too long."""
+    """Heartbeat timer of one connection: sends heartbeats and detects a silent peer."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
         self.connection = connection
         self._due: bool = False
-        """Whether one is to be sent though all other output waits for the disk."""
+        """Whether a heartbeat is due although all other output waits for fsync."""
 
     def begin(self) -> None:
-        """Heartbeats have been agreed on and the connection is open."""
+        """Start: heartbeats were negotiated and the connection is open."""
         if self.connection.heartbeat_s:
             now = self.connection.broker.now
             self.connection.broker.timers.add(self, now + self.connection.heartbeat_s / 2)
 
     def end(self) -> None:
-        """The connection is gone."""
+        """Stop: the connection is closed."""
         self.connection.broker.timers.drop(self)
 
     def on_deadline(self, now: float) -> float:
@@ -43,7 +43,7 @@ class Heartbeat(TimerHandler):
         if connection.state != RUNNING:
             return NEVER
         if connection.in_line:
-            connection.last_received = now  # It is not read meanwhile: its silence says nothing about the peer.
+            connection.last_received = now  # The broker does not read it now, so silence proves nothing about the peer.
         silent_at = connection.last_received + 2 * connection.heartbeat_s
         if now >= silent_at:
             connection.driver.silent.append(connection)
@@ -54,7 +54,7 @@ class Heartbeat(TimerHandler):
         return min(due if due > now else now + connection.heartbeat_s / 2, silent_at)
 
     def take(self) -> bytes:
-        """Take the heartbeat that is to be sent though all other output waits for the disk; empty if none is."""
+        """Take the heartbeat that is due although other output waits for fsync; empty if none is."""
         due, self._due = self._due, False
         return HEARTBEAT_FRAME if due else b""
 

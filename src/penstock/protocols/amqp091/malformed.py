@@ -1,4 +1,4 @@
-"""Bytes that are no method, as an error of the broker."""
+"""Malformed frames and methods as broker errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from penstock.wire.amqp091.codec import CodecError, short_text
 
 
 class Malformed(BrokerError):
-    """Bytes that are no method; the codec knows the code."""
+    """Error for malformed bytes, with the code that the codec chose."""
 
     reply = "FRAME_ERROR"
 
@@ -21,5 +21,5 @@ class Malformed(BrokerError):
 
     @property
     def reply_text(self) -> str:
-        """Text for the wire."""
+        """Return the text for the wire."""
         return short_text(f"{self.reason.code.name} - {self.reason.reason}")

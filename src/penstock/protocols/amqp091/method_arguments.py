@@ -1,4 +1,4 @@
-"""The arguments of a decoded method, with their types: the codec guarantees them, the type checker wants to see it."""
+"""Typed access to the arguments of a decoded method. The codec guarantees the types; the type checker needs them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from penstock.errors import PreconditionFailed
 
 TAG_MAX: Final = (1 << 63) - 1
-"""What a signed number holds; tags are unsigned on the wire."""
+"""Largest signed tag; tags are unsigned on the wire."""
 
 
 def text(args: dict[str, object], name: str) -> str:
@@ -18,7 +18,7 @@ def text(args: dict[str, object], name: str) -> str:
 
 
 def name(args: dict[str, object], name: str) -> str:
-    """Return the name of a queue or exchange: a short string, without line ends, which RabbitMQ leaves out too."""
+    """Return the name of a queue or exchange: a short string without line ends, which RabbitMQ removes too."""
     return text(args, name).replace("\r", "").replace("\n", "")
 
 
@@ -35,7 +35,7 @@ def number(args: dict[str, object], name: str) -> int:
 
 
 def tag(args: dict[str, object]) -> int:
-    """Return a delivery tag. Raises PreconditionFailed (406) for one that no delivery can have: they count from 1."""
+    """Return a delivery tag. Raises PreconditionFailed (406) for an impossible one: tags count from 1."""
     value = number(args, "delivery_tag")
     if value > TAG_MAX:
         raise PreconditionFailed(f"unknown delivery tag {value}")

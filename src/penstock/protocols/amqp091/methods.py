@@ -1,4 +1,4 @@
-"""What a client's methods on a channel do: one table, one function a method."""
+"""Table of the channel methods: one handler function per method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""basic.*, confirm.* and channel.flow: consuming, settling and the modes of a channel."""
+"""Handlers of basic.*, confirm.* and channel.flow: consuming, settling and channel modes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from penstock.wire.amqp091 import spec
 
 
 def nothing(channel: Channel, args: dict[str, object]) -> None:
-    """A method that needs no answer and changes nothing."""
+    """Ignore a method that needs no answer and changes nothing."""
 
 
 def channel_flow(channel: Channel, args: dict[str, object]) -> None:
-    """The client stops or resumes its deliveries (section 1.5.2.3)."""
+    """Stop or resume deliveries on request of the client (section 1.5.2.3)."""
     active = arg.flag(args, "active")
     if active != channel.delivering:
         channel.connection.driver.log(log_messages.deliveries(channel.producer.name, active))
@@ -34,8 +34,11 @@ def channel_flow(channel: Channel, args: dict[str, object]) -> None:
 
 
 def qos(channel: Channel, args: dict[str, object]) -> None:
-    """Prefetch, in messages and bytes. RabbitMQ's meaning of global: false is for each new consumer, true for the
-    channel as a whole. A message larger than a prefetch in bytes is delivered when nothing else is out."""
+    """Set prefetch windows, in messages and bytes.
+
+    RabbitMQ's meaning of `global`: false applies to each new consumer, true to the whole channel. A message larger than
+    a window in bytes is delivered when no other is unacknowledged.
+    """
     count, size = arg.number(args, "prefetch_count"), arg.number(args, "prefetch_size")
     if arg.flag(args, "global"):
         channel.credit.window = count
@@ -45,7 +48,7 @@ def qos(channel: Channel, args: dict[str, object]) -> None:
         channel.prefetch = count
         channel.prefetch_bytes = size
         if channel.credit.bounded():
-            channel.credit.window = 0  # RabbitMQ: what is for consumers takes the place of what was for the channel.
+            channel.credit.window = 0  # RabbitMQ: a consumer window set later replaces that of the channel.
             channel.credit.window_bytes = UNBOUNDED
             channel.look_again()
     channel.send(spec.BASIC_QOS_OK, {})
@@ -76,7 +79,7 @@ def consume(channel: Channel, args: dict[str, object]) -> None:
 
 
 def cancel(channel: Channel, args: dict[str, object]) -> None:
-    """Unsubscribe; what is not settled stays with the channel (section 1.8.3.5)."""
+    """Unsubscribe; unacknowledged deliveries stay with the channel (section 1.8.3.5)."""
     tag = arg.text(args, "consumer_tag")
     consumer = channel.consumers.get(tag)
     if consumer is not None:
@@ -90,7 +93,7 @@ def cancel(channel: Channel, args: dict[str, object]) -> None:
 
 
 def ack(channel: Channel, args: dict[str, object]) -> None:
-    """Settle deliveries; here only those that the fast way of Intake did not take (section 1.8.3.13)."""
+    """Acknowledge deliveries that the fast path of FrameReader did not handle (section 1.8.3.13)."""
     tag, multiple = arg.tag(args), arg.flag(args, "multiple")
     if channel.transaction is not None:
         channel.transaction.settle(tag, multiple, ACKNOWLEDGE)
@@ -99,12 +102,12 @@ def ack(channel: Channel, args: dict[str, object]) -> None:
 
 
 def nack(channel: Channel, args: dict[str, object]) -> None:
-    """Refuse deliveries, one or a range (an extension of RabbitMQ)."""
+    """Reject deliveries, one or a range (RabbitMQ's extension)."""
     _refuse(channel, arg.tag(args), arg.flag(args, "multiple"), arg.flag(args, "requeue"))
 
 
 def reject(channel: Channel, args: dict[str, object]) -> None:
-    """Refuse one delivery (section 1.8.3.14)."""
+    """Reject one delivery (section 1.8.3.14)."""
     _refuse(channel, arg.tag(args), False, arg.flag(args, "requeue"))
 
 
@@ -122,7 +125,7 @@ def _refuse(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
 
 
 def recover(channel: Channel, args: dict[str, object]) -> None:
-    """Deliver again everything that is not settled, to whoever has room (section 1.8.3.16).
+    """Requeue all unacknowledged deliveries of the channel (section 1.8.3.16).
 
     Only with requeue=true, as in RabbitMQ (540 otherwise).
     """
@@ -131,7 +134,7 @@ def recover(channel: Channel, args: dict[str, object]) -> None:
 
 
 def recover_async(channel: Channel, args: dict[str, object]) -> None:
-    """As `recover`, without an answer (section 1.8.3.15)."""
+    """Requeue as `recover`, without an answer (section 1.8.3.15)."""
     if not arg.flag(args, "requeue"):
         raise NotImplementedHere("requeue=false")
     if channel.transaction is not None:
@@ -142,7 +145,7 @@ def recover_async(channel: Channel, args: dict[str, object]) -> None:
 
 
 def confirm_select(channel: Channel, args: dict[str, object]) -> None:
-    """Have the publishes of this channel confirmed (an extension of RabbitMQ)."""
+    """Enable publisher confirms on this channel (RabbitMQ's extension)."""
     if channel.transaction is not None:
         raise PreconditionFailed("cannot switch from tx to confirm mode")
     channel.producer.confirming = True

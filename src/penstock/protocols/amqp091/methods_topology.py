@@ -1,4 +1,7 @@
-"""exchange.* and queue.*: the topology. The semantics are RabbitMQ's where the specification leaves room."""
+"""Handlers of exchange.* and queue.*: the topology.
+
+Semantics are RabbitMQ's where the specification leaves a choice.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ from penstock.wire.amqp091 import spec
 
 
 def access_request(channel: Channel, args: dict[str, object]) -> None:
-    """access.request is of AMQP 0-8; answered because old clients still ask."""
+    """Answer access.request of AMQP 0-8, which old clients still send."""
     channel.send(spec.ACCESS_REQUEST_OK, {"reserved_1": 1})
 
 
 def exchange_declare(channel: Channel, args: dict[str, object]) -> None:
-    """Make an exchange, or check that it is the same; passive only checks that it is there (section 1.6.2.1)."""
+    """Declare an exchange; passive only checks that it exists (section 1.6.2.1)."""
     name = arg.name(args, "exchange")
     if arg.flag(args, "passive"):
         channel.vhost.check_not_default(name)
@@ -42,17 +45,17 @@ def exchange_delete(channel: Channel, args: dict[str, object]) -> None:
 
 
 def exchange_bind(channel: Channel, args: dict[str, object]) -> None:
-    """Bind an exchange to an exchange (an extension of RabbitMQ)."""
+    """Bind an exchange to an exchange (RabbitMQ's extension)."""
     vhost = channel.vhost
     source, target = arg.name(args, "source"), arg.name(args, "destination")
     vhost.check_not_default(target)
-    vhost.source(source)  # Of two that do not exist RabbitMQ names the source.
+    vhost.source(source)  # If both are missing, RabbitMQ names the source.
     vhost.bind(source, None, vhost.exchange(target), arg.text(args, "routing_key"), arg.table(args, "arguments"))
     _answer(channel, args, spec.EXCHANGE_BIND_OK, {})
 
 
 def exchange_unbind(channel: Channel, args: dict[str, object]) -> None:
-    """Undo `exchange_bind`; what does not exist is not bound either, and no error (as in RabbitMQ)."""
+    """Remove a binding between exchanges; a missing exchange or binding is no error (as in RabbitMQ)."""
     vhost = channel.vhost
     source, target = arg.name(args, "source"), arg.name(args, "destination")
     vhost.check_not_default(source)
@@ -64,7 +67,7 @@ def exchange_unbind(channel: Channel, args: dict[str, object]) -> None:
 
 
 def queue_declare(channel: Channel, args: dict[str, object]) -> None:
-    """Make a queue, or check that it is the same (section 1.7.2.1)."""
+    """Declare a queue; passive only checks that it exists (section 1.7.2.1)."""
     name = arg.name(args, "queue")
     connection = channel.connection
     if name.startswith(REPLY_TO):
@@ -81,7 +84,7 @@ def queue_declare(channel: Channel, args: dict[str, object]) -> None:
         queue = channel.vhost.declare_queue(
             name,
             arg.table(args, "arguments"),
-            arg.flag(args, "durable") and not exclusive,  # RabbitMQ: what ends with its connection is not durable.
+            arg.flag(args, "durable") and not exclusive,  # RabbitMQ: an exclusive queue is never durable.
             arg.flag(args, "auto_delete"),
             connection if exclusive else None,
             connection,
@@ -107,13 +110,13 @@ def queue_bind(channel: Channel, args: dict[str, object]) -> None:
     queue, key = _queue_and_key(channel, args)
     vhost = channel.vhost
     source = arg.name(args, "exchange")
-    vhost.source(source)  # Of two that do not exist RabbitMQ names the exchange.
+    vhost.source(source)  # If both are missing, RabbitMQ names the exchange.
     vhost.bind(source, vhost.queue(queue, channel.connection), None, key, arg.table(args, "arguments"))
     _answer(channel, args, spec.QUEUE_BIND_OK, {})
 
 
 def queue_unbind(channel: Channel, args: dict[str, object]) -> None:
-    """Undo `queue_bind` (section 1.7.2.5); what does not exist is not bound either, and no error (as in RabbitMQ)."""
+    """Remove a binding of a queue (section 1.7.2.5); a missing queue or binding is no error (as in RabbitMQ)."""
     queue, key = _queue_and_key(channel, args)
     vhost = channel.vhost
     source = arg.name(args, "exchange")
@@ -125,7 +128,7 @@ def queue_unbind(channel: Channel, args: dict[str, object]) -> None:
 
 
 def queue_purge(channel: Channel, args: dict[str, object]) -> None:
-    """Drop what is not with a consumer (section 1.7.2.7)."""
+    """Drop all ready messages (section 1.7.2.7)."""
     queue = named_queue(channel, args)
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}' and cannot be purged")
@@ -135,13 +138,13 @@ def queue_purge(channel: Channel, args: dict[str, object]) -> None:
 
 
 def queue_delete(channel: Channel, args: dict[str, object]) -> None:
-    """Delete a queue, perhaps only if it is unused or empty (section 1.7.2.9)."""
+    """Delete a queue, on request only if it is unused or empty (section 1.7.2.9)."""
     name = queue_name(channel, args)
     count = 0
     try:
         queue = channel.vhost.queue(name, channel.connection)
     except NotFound:
-        pass  # Deleting what does not exist is no error (RabbitMQ since 3.2).
+        pass  # Deleting a missing queue is no error (RabbitMQ since 3.2).
     else:
         channel.connection.driver.deliver_first(queue)
         count = channel.broker.delete_queue(queue, arg.flag(args, "if_unused"), arg.flag(args, "if_empty"))
@@ -155,9 +158,9 @@ def named_queue(channel: Channel, args: dict[str, object]) -> Queue:
 
 
 def queue_name(channel: Channel, args: dict[str, object]) -> str:
-    """Return the name that a method gives; the last declared queue's for an empty one (section 1.7.2).
+    """Return the queue name of a method; for an empty one the name of the last declared queue (section 1.7.2).
 
-    Raises NotFound (404) where none has been declared on the channel.
+    Raises NotFound (404) if none was declared on the channel.
     """
     name = arg.name(args, "queue") or channel.last_queue
     if name == "":
@@ -166,7 +169,7 @@ def queue_name(channel: Channel, args: dict[str, object]) -> str:
 
 
 def _queue_and_key(channel: Channel, args: dict[str, object]) -> tuple[str, str]:
-    """Return what a binding's method says; both empty means the last declared queue, by its name (section 1.7.2.3)."""
+    """Return queue and routing key of a binding; both empty: the last declared queue's name (section 1.7.2.3)."""
     name, key = queue_name(channel, args), arg.text(args, "routing_key")
     return name, name if key == "" and arg.name(args, "queue") == "" else key
 

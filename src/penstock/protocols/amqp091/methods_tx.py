@@ -1,4 +1,4 @@
-"""tx.*: a channel whose publishes and settlements wait for a commit (AMQP 0-9-1 section 1.9; RabbitMQ's meaning)."""
+"""Handlers of tx.*: publishes and settlements that wait for a commit (AMQP 0-9-1 section 1.9; RabbitMQ's semantics)."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from penstock.wire.amqp091 import spec
 
 
 class ChannelTransaction(Transaction):
-    """The transactional mode of a channel, and what its peer still waits to hear."""
+    """Transactional mode of a channel, with the requests that are not answered yet."""
 
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel, channel.producer)
         self._answers: dict[int, int] = {}
-        """The method that answers each request which is not answered yet, by its number: 1, 2, 3 ..."""
+        """Reply methods of unanswered requests, by request number: 1, 2, 3 ..."""
         self._asked: int = 0
         self._refused: int = UNLIMITED
-        """The number of the first commit that was refused: nothing behind it is answered any more."""
+        """Number of the first refused commit: later requests are not answered."""
 
     def ask(self, answer: int) -> None:
-        """Number a request; `answer` is the method that its peer is told when it has come to a good end."""
+        """Number a request; `answer` is the reply method after success."""
         self._asked += 1
         self._answers[self._asked] = answer
 
     def on_result(self, channel: Channel) -> None:
-        """Answer commits and rollbacks that have come to an end; one that was refused closes the channel instead."""
+        """Answer finished commits and rollbacks; a refused commit closes the channel instead."""
         for outcome in self.producer.confirms.take():
             if not outcome.confirmed:
                 self._refused = min(self._refused, int(outcome.first))
@@ -38,7 +38,7 @@ class ChannelTransaction(Transaction):
 
 
 def select(channel: Channel, args: dict[str, object]) -> None:
-    """Make the channel transactional, for good; doing so again changes nothing (section 1.9.2.1)."""
+    """Make the channel transactional for good; repeating it changes nothing (section 1.9.2.1)."""
     if channel.producer.confirming:
         raise PreconditionFailed("cannot switch from confirm to tx mode")
     channel.connection.driver.deliver()
@@ -51,7 +51,7 @@ def select(channel: Channel, args: dict[str, object]) -> None:
 
 
 def commit(channel: Channel, args: dict[str, object]) -> None:
-    """Apply what the channel has published and settled since its last commit, all or nothing (section 1.9.2.3)."""
+    """Commit the publishes and settlements since the last commit, all or none (section 1.9.2.3)."""
     transaction = _transaction(channel)
     channel.connection.driver.deliver()
     transaction.ask(spec.TX_COMMIT_OK)
@@ -59,7 +59,7 @@ def commit(channel: Channel, args: dict[str, object]) -> None:
 
 
 def rollback(channel: Channel, args: dict[str, object]) -> None:
-    """Forget it instead; deliveries stay unacknowledged, none is delivered again by itself (section 1.9.2.5)."""
+    """Roll back; deliveries stay unacknowledged and are not redelivered by themselves (section 1.9.2.5)."""
     transaction = _transaction(channel)
     channel.connection.driver.deliver()
     transaction.ask(spec.TX_ROLLBACK_OK)

@@ -1,6 +1,6 @@
-"""What a publish says about who sent it and where answers go: checked, or put right, before it is taken.
+"""Checks of user_id and of a direct reply_to in published messages.
 
-They are looked for only where the flags of the content header say that they are there.
+They run only if the flags of the content header announce the property.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp091.channel import Channel
 
 REPLY_TO: Final = "amq.rabbitmq.reply-to"
-"""As a queue to consume from and as the reply_to of a message: answers come straight to the channel."""
+"""Pseudo-queue of direct reply-to: to consume from, and as `reply_to` of a request."""
 CLAIMS: Final = 0x0210
-"""The flags of reply_to and user_id among those of the properties (AMQP 0-9-1 section 4.2.6.1)."""
+"""Flags of reply_to and user_id in the property flags (AMQP 0-9-1 section 4.2.6.1)."""
 _REPLY_TO: Final = 6
 _USER_ID: Final = 11
-"""Places in the order of the flags."""
+"""Positions in the order of the flags."""
 
 
 def check_user_id_and_reply_to(channel: Channel, content: bytes) -> bytes:
-    """Return a content as it is to be taken; its header was found to be well formed.
+    """Return the checked content, with a direct reply_to replaced by its address; the header is well formed.
 
-    Raises PreconditionFailed (406) for a user_id that is not the connection's user, and where a direct reply is wanted
-    and the channel does not consume any.
+    Raises PreconditionFailed (406) for a user_id that is not the connection's user, and for a direct reply_to if the
+    channel does not consume replies.
     """
     place = _position(content, _USER_ID)
     if place:
@@ -51,7 +51,7 @@ def check_user_id_and_reply_to(channel: Channel, content: bytes) -> bytes:
 
 
 def _position(content: bytes, wanted: i64) -> i64:
-    """Return where a property begins in a content; 0 if it is not there."""
+    """Return the position of a property in a content; 0 if it is absent."""
     pos: i64 = FLAGS_AT
     flags = flags_of(content)
     pos += 2

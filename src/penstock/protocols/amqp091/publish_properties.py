@@ -1,6 +1,6 @@
-"""Properties of a publish that the broker acts on: its priority, its expiration, and whether it is persistent.
+"""Published properties that the broker acts on: priority, expiration and delivery mode.
 
-They are looked for only where the flags of the content header say that they are there.
+They are read only if the flags of the content header announce them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from penstock.errors import PreconditionFailed
 from penstock.wire.amqp091.content_header import FLAGS_AT
 
 PARTICULARS: Final = 0x0900
-"""The flags of priority and expiration among those of the properties (AMQP 0-9-1 section 4.2.6.1)."""
+"""Flags of priority and expiration in the property flags (AMQP 0-9-1 section 4.2.6.1)."""
 PARTICULARS_KEPT: Final = 0x1900
-"""With that of the delivery mode, where there is a store."""
+"""The same with the delivery mode, for brokers with a store."""
 PERSISTENT: Final = 2
-"""The delivery mode of what is to outlive the broker (section 1.8.1)."""
+"""Delivery mode of persistent messages (section 1.8.1)."""
 EXPIRATION_MAX: Final = 4294967295
-"""Milliseconds: the longest that RabbitMQ takes, some 50 days."""
+"""Longest expiration in milliseconds: RabbitMQ's limit, some 50 days."""
 
 
 def property_mask(route: Route) -> i64:
@@ -29,10 +29,10 @@ def property_mask(route: Route) -> i64:
 
 
 def route_variant(route: Route, data: bytes, frame_at: i64) -> Route:
-    """Return the route of a message whose content header's frame begins there, for what it says of itself.
+    """Return the route variant for the properties of a message whose header frame begins at this position.
 
-    The header was found to be well formed. Raises PreconditionFailed (406) for an expiration that is no number of
-    milliseconds, as RabbitMQ does.
+    The header is well formed. Raises PreconditionFailed (406) for an expiration that is not a number of milliseconds,
+    as RabbitMQ does.
     """
     pos = frame_at + FLAGS_AT
     flags: i64 = (data[pos] << 8) | data[pos + 1]

@@ -1,4 +1,4 @@
-"""The ends of channels and connections, a part in each turn where there is much to put back or to cancel."""
+"""Teardown of channels and connections, in bounded steps per turn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ChannelEnd(SessionEnd):
-    """The end of one channel; its client is answered when it is over, if it has asked for it."""
+    """Teardown of one channel. A client that closed it is answered at the end."""
 
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel.broker, channel)
@@ -41,7 +41,7 @@ class ChannelEnd(SessionEnd):
 
 
 class ConnectionOutlet(Outlet):
-    """Consumers of a connection that wait until more deliveries may be written."""
+    """Consumers of a connection that wait until its output has room."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
@@ -53,18 +53,18 @@ class ConnectionOutlet(Outlet):
 
 
 def leave(connection: Connection, graceful: bool) -> None:
-    """End all channels, and what belongs to the connection alone; `graceful` if its client wanted it."""
+    """Tear down all channels and the exclusive queues; `graceful` if the client closed the connection."""
     if not connection.leaving:
         for channel in connection.channels.values():
             channel.delivering = False
             if channel.producer.confirms.ready():
-                channel.write_confirms()  # Nothing may come after the close.
+                channel.write_confirms()  # Nothing may follow the close.
         connection.leaving = True
         connection.broker.endings.begin(ConnectionEnd(connection, graceful))
 
 
 def settle_end(connection: Connection) -> None:
-    """When the end is over, the gates forget a connection that is lost, and the client that wanted it is answered."""
+    """Complete a teardown: the gates drop a closed connection, and connection.close is answered."""
     if not connection.over:
         return
     if connection.gone:
@@ -79,7 +79,7 @@ def settle_end(connection: Connection) -> None:
 
 
 class ConnectionEnd(Ending):
-    """The end of a connection: its channels, one after the other, then the queues that are its own."""
+    """Teardown of a connection: its channels in turn, then its exclusive queues."""
 
     def __init__(self, connection: Connection, graceful: bool) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class ConnectionEnd(Ending):
         self.graceful = graceful
         channels = reversed(connection.channels.values())
         self._channels = [(channel, SessionEnd(connection.broker, channel)) for channel in channels]
-        """Those that are left, with their ends: from now on, what any of them had is on its way back."""
+        """Remaining channels with their teardowns; all their deliveries are being requeued."""
         self._session: SessionEnd | None = None
 
     def work(self, most: i64, now: float) -> i64:

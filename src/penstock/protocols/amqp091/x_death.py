@@ -1,7 +1,7 @@
-"""Deaths written on messages of AMQP 0-9-1, as RabbitMQ 4 does: the headers x-death, x-first- and x-last-death-*.
+"""Dead-letter headers of AMQP 0-9-1, as in RabbitMQ 4: x-death, x-first-death-* and x-last-death-*.
 
-Everything else of the message stays octet for octet as its publisher sent it, but for its expiration: that is noted in
-the death and taken off, or the message would die again where it goes.
+The rest of the message stays unchanged, except its expiration: it is recorded in x-death and removed, or the message
+would expire again in the next queue.
 """
 
 from __future__ import annotations
@@ -21,25 +21,28 @@ from penstock.wire.amqp091.codec import CodecError
 from penstock.wire.amqp091.field_reader import EPOCH, FieldReader
 
 DEATHS_KEPT: Final = 64
-"""Entries of x-death; there is one for each queue and reason, and beyond these the oldest is left out."""
+"""Most entries of x-death: one per queue and reason; the oldest beyond that are dropped."""
 
 COUNTED_MAX: Final = 1 << 62
-"""A count of this or more was written by no broker."""
+"""Count from which an entry cannot stem from a broker."""
 
 WRITTEN: Final = ("count", "reason", "queue", "time", "exchange", "routing-keys", "original-expiration")
-"""The fields of an entry (rabbit_dead_letter.erl)."""
+"""Fields of an entry (rabbit_dead_letter.erl)."""
 
 Entry = dict[str, object]
 
 
 class XDeathCodec(DeathHeaderCodec):
-    """Writes and reads them; `control` knows what time it is."""
+    """Codec of the dead-letter headers; `control` has the clock."""
 
     def __init__(self, control: ControlApi) -> None:
         self.control = control
 
     def write(self, content: bytes, death: DeathRecord) -> bytes | None:
-        """See `DeathHeaderCodec.write`; None: the headers cannot be read, or the result would not fit into a frame."""
+        """See `DeathHeaderCodec.write`.
+
+        Returns None if the headers cannot be read or the result would not fit into a frame.
+        """
         try:
             message = HeaderRewriter(content)
             deaths = _deaths(message.headers)
@@ -66,7 +69,7 @@ class XDeathCodec(DeathHeaderCodec):
         return [(str(entry.get("queue")), str(entry.get("reason"))) for entry in found]
 
     def body_bytes(self, content: bytes) -> i64:
-        """See `DeathHeaderCodec.body_bytes`: the header says it (section 4.2.6.1)."""
+        """See `DeathHeaderCodec.body_bytes`; the size comes from the header (section 4.2.6.1)."""
         return read_i64_be(content, 11)
 
     def headers(self, content: bytes) -> Entry:
@@ -104,7 +107,7 @@ def _once_more(entry: Entry) -> Entry:
 
 
 def _take(deaths: list[Entry], queue: str, reason: str) -> Entry | None:
-    """Take the entry of a queue and reason out."""
+    """Remove and return the entry of a queue and reason."""
     for at, entry in enumerate(deaths):
         if entry.get("queue") == queue and entry.get("reason") == reason:
             return deaths.pop(at)
@@ -112,9 +115,9 @@ def _take(deaths: list[Entry], queue: str, reason: str) -> Entry | None:
 
 
 def _deaths(headers: dict[str, bytes]) -> list[Entry]:
-    """Return the entries of x-death, one for each queue and reason.
+    """Return the valid entries of x-death, one for each queue and reason.
 
-    What a client put there that is none is left out: it is not trusted.
+    Invalid entries stem from a client and are dropped.
     """
     octets = headers.get("x-death")
     if octets is None:
@@ -130,7 +133,10 @@ def _deaths(headers: dict[str, bytes]) -> list[Entry]:
 
 
 def _grouped(entries: list[Entry]) -> list[Entry]:
-    """Return the first entry of each queue and reason; RabbitMQ before 3.5.2 wrote one without a count each time."""
+    """Return the first entry of each queue and reason.
+
+    RabbitMQ before 3.5.2 wrote one without a count for each death.
+    """
     grouped: dict[tuple[object, object], Entry] = {}
     times: dict[tuple[object, object], int] = {}
     for entry in entries:
@@ -141,7 +147,7 @@ def _grouped(entries: list[Entry]) -> list[Entry]:
 
 
 def _as_written(name: str, value: object) -> bool:
-    """Tell whether a field of an entry is one that a broker writes."""
+    """Tell whether a field of an entry has the type that a broker writes."""
     if name == "count":
         return isinstance(value, int) and not isinstance(value, bool) and 0 < value < COUNTED_MAX
     if name == "time":

@@ -1,1 +1,1 @@
-"""Parts of a connection that are common to all protocols."""
+"""Parts of a connection that all protocols share."""

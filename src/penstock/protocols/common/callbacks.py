@@ -1,6 +1,7 @@
-"""Those who wait outside of the core for what it brings about: one call each, which must not come back into the core.
+"""Callbacks for durability and page loads, for listeners outside of the compiled core.
 
-They are here, and not with whoever waits, because what inherits from a trait that is compiled must be compiled too.
+A callback must not call back into the core. These classes exist because a class that inherits from a compiled trait
+must be compiled too.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from penstock.core.queue.page_io import PageLoadListener
 
 
 class DurableCallback(DurabilityListener):
-    """Somebody who waits until something is on the disk."""
+    """Callback to run once everything so far is durable."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -23,7 +24,7 @@ class DurableCallback(DurabilityListener):
 
 
 class PageLoadCallback(PageLoadListener):
-    """Somebody who waits until messages have been read back from the disk."""
+    """Callback to run once messages were read back from disk."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake

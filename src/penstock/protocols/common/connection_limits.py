@@ -1,72 +1,80 @@
-"""What the broker grants a connection: bounds and time-outs, one line of reason each."""
+"""Limits of a connection: bounds and time-outs, each with its reason."""
 
 from __future__ import annotations
 
 from typing import Final
 
 PULSING_S_MAX: Final = 60.0
-"""Seconds of pulses that are allowed for where there is no deadline, or a long one."""
+"""Most seconds of pulses that are budgeted if there is no deadline, or a long one."""
 CHARGE_PER_OCTET: Final = 7
-"""What an octet on the wire may be charged: the shortest publish is 39 octets and charged OVERHEAD and a little."""
+"""Highest charge per octet on the wire: the shortest publish has 39 octets and is charged a little over OVERHEAD."""
 
 
 class ConnectionLimits:
-    """Bounds of connections. Set once at start; read by adapters and the event loop."""
+    """Limits of connections. Set once at start; read by protocols and the event loop."""
 
     def __init__(self) -> None:
         self.frame_max: int = 131072
-        """Octets of the largest frame; RabbitMQ's default, which all clients accept."""
+        """Largest frame in octets; RabbitMQ's default, which all clients accept."""
         self.initial_frame_max: int = 4096
-        """Octets of the largest frame before the client has logged in; RabbitMQ's bound: it needs less than one KiB."""
+        """Largest frame in octets before login; RabbitMQ's bound (less than one KiB is needed)."""
         self.channel_max: int = 2047
-        """Channels of a connection; RabbitMQ's default."""
+        """Most channels of a connection; RabbitMQ's default."""
         self.heartbeat_s: int = 60
-        """Seconds between heartbeats that are offered; RabbitMQ's default."""
+        """Seconds between heartbeats that the broker proposes; RabbitMQ's default."""
         self.message_bytes_max: int = 128 * 1024 * 1024
-        """Octets of the largest body; RabbitMQ's default."""
+        """Largest body in octets; RabbitMQ's default."""
         self.arriving_bytes_max: int = 256 * 1024 * 1024
-        """Octets of messages that have begun to arrive on a connection and are not whole; twice the largest body."""
+        """Most octets of incomplete messages on a connection; twice the largest body."""
         self.hold_bytes: int = 1024 * 1024
-        """Held publishes of a connection (charges) at which its reading is paused, or, if it also consumes, the next
-        publish is refused: enough for a second of a fast client, small against a queue."""
+        """Hold budget of a connection (charges): beyond, its reading is paused, or, if it also consumes, the next
+        publish is refused.
+
+        Enough for a second of a fast client, and small against a queue.
+        """
         self.transaction_bytes: int = 16 * 1024 * 1024
-        """Publishes (charges) that a connection with transactions may have kept for its commits or held, all together:
-        it is never paused, so the next one is refused."""
+        """Most bytes (charges) of uncommitted and held publishes of a connection with transactions.
+
+        It is never paused, so the next publish is refused.
+        """
         self.asked_bytes: int = 16 * 1024 * 1024
-        """Takes the place of `hold_bytes` while a channel is asked to stop by channel.flow: what was under way when the
-        client heard it (two sockets' buffers) is no fault of its own, and the end of it must be read to see it obey."""
+        """Hold budget that replaces `hold_bytes` after channel.flow(active=false).
+
+        Publishes that were in flight (two sockets' buffers) are not the client's fault, and must be read to see it
+        obey.
+        """
         self.pulse_bytes: int = 64 * 1024
         self.pulse_s: float = 0.3
-        """What is read from a paused connection, and how often.
+        """Size and interval of the reads from a paused connection.
 
-        Py-amqp's socket dies when nothing is read for a second.
+        Py-amqp's socket fails when nothing is read for a second.
         """
         self.flow_enforcement_s: float = 5.0
-        """Seconds that a client gets to stop after channel.flow; Broker-J's channel.flowControlEnforcementTimeout."""
+        """Seconds that a client has to stop after channel.flow; Broker-J's channel.flowControlEnforcementTimeout."""
         self.handshake_s: float = 10.0
         """Seconds from connect to connection.open-ok; RabbitMQ's default."""
         self.handshakes_max: int = 1000
-        """Sockets that have not logged in, of all addresses but this machine's: 10 MiB at the very worst."""
+        """Most sockets that are not logged in, without those of this machine: 10 MiB in the worst case."""
         self.handshakes_address_max: int = 500
-        """The same, of one address; this machine has as many for itself. Workers that all start at once fit."""
+        """The same per address, and for this machine. Enough for workers that all start at once."""
         self.close_s: float = 3.0
         """Seconds that a peer has to answer connection.close."""
 
     def pulsing_s(self, deadline_s: float) -> float:
-        """Return for how long a paused connection is read in pulses: the broker's own hold deadline, within a bound.
+        """Return the seconds for which a paused connection is read in pulses: the hold deadline, within a bound.
 
-        Who is held longer has a queue with a longer deadline, or none, and is not read any more.
+        A connection that is held longer has a queue with a longer deadline, or none, and is not read any more.
         """
         return min(deadline_s, PULSING_S_MAX) if deadline_s > 0 else PULSING_S_MAX
 
     def largest_arrival(self) -> int:
-        """Return what the largest message may count with while it arrives in pieces of a KiB, with a large header."""
+        """Return the most that one message may be charged while it arrives in pieces of a KiB, with a large header."""
         return self.message_bytes_max + self.message_bytes_max // 16 + 2 * self.frame_max
 
     def hold_bytes_most(self, deadline_s: float) -> int:
         """Return the bytes (charges) at which the next publish of a connection that only publishes is refused.
 
-        The bound, what pulses bring in at the very worst, and the message that it is about to send.
+        This is the sum of the bound, what pulses read in the worst case, and one message.
         """
         pulses = self.pulsing_s(deadline_s) / self.pulse_s
         return self.hold_bytes + int(pulses * self.pulse_bytes) * CHARGE_PER_OCTET + self.message_bytes_max

@@ -1,18 +1,19 @@
-"""Back-off after wrong passwords, by address and by user: guessing is slow, and nobody is locked out for long.
+"""Login back-off: delays answers to wrong passwords by address and by user, without locking anybody out for long.
 
-Theory of operation. A right password is answered at once. A wrong one is answered late: the delay doubles with every
-failure of the address, and of the user name from addresses at which it has not logged in before. Nobody sleeps; the
-answer waits for its deadline while the connection keeps its place among those that have not logged in.
+Theory of operation. A right password is answered at once. The answer to a wrong one is delayed. The delay doubles with
+every failure of the address, and with every failure of the user name from addresses at which that user never logged in.
+No thread sleeps: the answer waits for its deadline while the connection counts as not logged in.
 
-How many answers may wait is bounded: by address, by user name, and by both. Beyond, the password is not looked at and
-the login is refused at once. So an address has `WAITING_MOST` guesses in a delay, and a user name `USER_WAITING_MOST`.
+The number of waiting answers is bounded by address, by user name, and by both. Beyond a bound the password is not
+checked and the login is refused at once. So an address has `WAITING_MOST` guesses per delay, and a user name
+`USER_WAITING_MOST`.
 
-Those who must not be locked out:
+These must not be locked out:
 
-- A user at other addresses than the one that guesses: where the user has logged in before, neither the failures nor the
-  waiting answers of other addresses count.
-- An operator on this machine: here every password is looked at, and a wrong one waits no longer than `LOCAL_DELAY_S`.
-- A neighbour at the address that guesses: who has logged in there before is bounded by guesses at its own name only.
+- A user at other addresses than the attacker's: at an address where the user has logged in before, failures and waiting
+  answers of other addresses do not count.
+- An operator on this machine: every password is checked, and the delay is at most `LOCAL_DELAY_S`.
+- A user at the attacker's address who has logged in there before: only guesses at that user's own name count.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from typing import Final
 from penstock.protocols.amqp091.connection_state import THIS_MACHINE
 
 FREE_FAILURES: Final = 3
-"""Wrong passwords of an address that are answered at once: people mistype."""
+"""Wrong passwords of an address that are answered at once, because people mistype."""
 FREE_USER_FAILURES: Final = 10
-"""Wrong passwords for a user name that are answered at once, from addresses at which it has not logged in."""
+"""Wrong passwords for a user name that are answered at once, from addresses at which that user never logged in."""
 FIRST_DELAY_S: Final = 0.5
 DELAY_S: Final = 8.0
-"""Longest delay, in seconds: below the time that a handshake may take."""
+"""Longest delay, in seconds: below the handshake time-out."""
 LOCAL_DELAY_S: Final = 2.0
 """Longest delay on this machine."""
 FORGET_S: Final = 60.0
@@ -37,7 +38,9 @@ WAITING_MOST: Final = 16
 USER_WAITING_MOST: Final = 64
 """Answers that may wait for one user name, from addresses at which it has not logged in."""
 REMEMBERED: Final = 10_000
-"""Addresses with failures, and pairs of user and address that have logged in; the one longest unused is forgotten."""
+"""Most addresses with failures, and most pairs of user and address that have logged in; the least recently used is
+dropped.
+"""
 
 
 class _Failures:
@@ -48,7 +51,7 @@ class _Failures:
         self.last_at: float = 0.0
 
     def add(self, now: float) -> int:
-        """Count one more; returns how many there are that are not forgotten."""
+        """Count one more failure; return the number that is not forgotten."""
         if now - self.last_at > FORGET_S:
             self.count = 0
         self.count += 1
@@ -57,21 +60,23 @@ class _Failures:
 
 
 class Backoff:
-    """Failures and waiting answers of all addresses and users. A user name that is not known counts as one with all
-    others that are not: they cannot fill the table, and nobody learns from a delay which names there are."""
+    """Failures and waiting answers of all addresses and users.
+
+    All unknown user names count as one. They cannot fill the table, and a delay does not reveal which names exist.
+    """
 
     def __init__(self, users: list[str]) -> None:
         self._names = set(users)
         self._addresses: dict[str, _Failures] = {}
-        """By address, the one that failed last at the end."""
+        """By address, the latest failure last."""
         self._users: dict[str, _Failures] = {}
         self._welcome: dict[tuple[str, str], None] = {}
-        """User and address of logins that succeeded, the latest at the end."""
+        """User and address of successful logins, the latest last."""
         self._waiting: dict[tuple[str, str], int] = {}
-        """Answers that wait, by user and address; by one of them, where the other is empty."""
+        """Number of waiting answers by user and address; one of the two may be empty."""
 
     def refusal(self, user: str, address: str) -> str:
-        """Return why the password of a login is not looked at; "" if it is."""
+        """Return the reason why the password of a login is not checked; "" if it is."""
         if address == THIS_MACHINE:
             return ""
         user = self._name(user)
@@ -83,14 +88,14 @@ class Backoff:
         return ""
 
     def succeeded(self, user: str, address: str) -> None:
-        """Remember a right password: failures elsewhere do not count for this user at this address."""
+        """Record a right password: failures elsewhere do not count for this user at this address."""
         self._welcome.pop((user, address), None)
         self._welcome[(user, address)] = None
         if len(self._welcome) > REMEMBERED:
             del self._welcome[next(iter(self._welcome))]
 
     def failed(self, user: str, address: str, now: float) -> float:
-        """Count a wrong password; returns for how many seconds its answer waits, 0.0 if it does not."""
+        """Count a wrong password. Return the delay of its answer in seconds, 0.0 for none."""
         user = self._name(user)
         found = self._addresses.pop(address, None) or _Failures()
         self._addresses[address] = found
@@ -103,7 +108,7 @@ class Backoff:
         return min(delay_s, LOCAL_DELAY_S) if address == THIS_MACHINE else delay_s
 
     def wait(self, user: str, address: str) -> list[tuple[str, str]]:
-        """Count an answer that waits; returns what `answered` takes."""
+        """Count a waiting answer. Return the arguments for `answered`."""
         user = self._name(user)
         keys = [(user, address), ("", address)]
         if (user, address) not in self._welcome:
@@ -113,7 +118,7 @@ class Backoff:
         return keys
 
     def answered(self, keys: list[tuple[str, str]]) -> None:
-        """Undo `wait`: the answer was given, or nobody waits for it any more."""
+        """Undo `wait`: the answer was sent, or the connection is closed."""
         for key in keys:
             count = self._waiting[key] - 1
             if count > 0:
@@ -122,7 +127,7 @@ class Backoff:
                 del self._waiting[key]
 
     def waits(self) -> int:
-        """Return how many answers wait."""
+        """Return the number of waiting answers."""
         return sum(count for (user, address), count in self._waiting.items() if user and address)
 
     def _name(self, user: str) -> str:
@@ -133,7 +138,7 @@ class Backoff:
 
 
 def _delay_s(failures: int) -> float:
-    """Return the delay after so many failures that are not free."""
+    """Return the delay after this many failures beyond the free ones."""
     if failures <= 0:
         return 0.0
     return min(FIRST_DELAY_S * 2.0 ** min(failures - 1, 10), DELAY_S)

@@ -1,4 +1,4 @@
-"""Publishes that a connection has lost: held when its session ended, or sent when their channel was closed already."""
+"""Lost publishes of a connection: held when its session ended, or sent after their channel was closed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from penstock.core.gates.connection_gates import ConnectionGates
 from penstock.core.publish.closed_sessions import DEADLINE, ENDED, LINGER_BOUND, RESET, UNCONFIRMED, Loss
 
 CLOSED_BEFORE: Final = "channel-closed"
-"""They came after the broker had closed their channel, for what flow control had refused."""
+"""Cause of publishes that arrived after flow control had closed their channel."""
 LOST_BY: Final = (RESET, LINGER_BOUND, UNCONFIRMED, ENDED, CLOSED_BEFORE)
-"""Causes for which publishes are refused because their session has ended."""
+"""Causes of refusals because the session has ended."""
 _WORDS: Final = {
     DEADLINE: "held until their deadline",
     RESET: "held when the peer reset the connection",
@@ -24,26 +24,26 @@ _WORDS: Final = {
 
 
 class Losses:
-    """Sums of one connection since they were told last."""
+    """Counts of lost publishes of one connection since the last report."""
 
     __slots__ = ("cause", "origin", "messages", "bytes", "_by_cause", "_why")
 
     def __init__(self) -> None:
         self.cause: str = ENDED
-        """Why what is held is lost when a channel ends that its client did not close."""
+        """Cause for held publishes when a channel ends that its client did not close."""
         self.origin: ConnectionGates | None = None
-        """The connection as the gates know it, or knew it; it knows the producers that are not gone yet."""
+        """The connection in the gates of the core, present or past; it lists the producers that still exist."""
         self.clear()
 
     def clear(self) -> None:
-        """Forget the sums: they have been told."""
+        """Reset the counts after a report."""
         self.messages: i64 = 0
         self.bytes: i64 = 0
         self._by_cause: dict[str, int] = {}
         self._why: str = ""
 
     def add(self, loss: Loss, origin: ConnectionGates | None) -> None:
-        """Add what one producer has lost; `origin` is where it published from."""
+        """Add the lost publishes of one producer; `origin` is its connection in the gates."""
         self.origin = origin
         self.messages += loss.messages
         self.bytes += loss.bytes
@@ -51,10 +51,10 @@ class Losses:
         self._why = self._why or loss.why
 
     def are_known(self) -> bool:
-        """Tell whether nothing more can be lost: no producer of the connection is left."""
+        """Tell whether the counts are final: the connection has no producer any more."""
         return self.origin is None or not self.origin.producers
 
     def describe(self) -> str:
-        """Say how many were lost why."""
+        """Describe how many publishes were lost, by cause."""
         causes = [f"{count:,} {_WORDS[cause]}" for cause, count in self._by_cause.items()]
         return "; ".join([*causes, self._why] if self._why else causes)

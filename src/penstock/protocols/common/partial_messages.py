@@ -1,12 +1,12 @@
-"""Messages that arrive in pieces: counted as they come, and bounded for each connection and for the node.
+"""Accounting of messages that arrive in pieces, with bounds per connection and for the node.
 
-Theory of operation. What has come of a message whose end has not is memory that no queue's capacity knows of. It is
-counted by channel, by connection and for the node, and in the node's memory gate, exactly: what was counted is given
-back when the message is whole, or its channel gone.
+Theory of operation. The received part of an incomplete message is memory that no queue's capacity covers. It is counted
+per channel, per connection, for the node and in the node's memory gate. It is released when the message is complete or
+its channel closed.
 
-A connection has a bound, which its largest message always fits into; beyond, the channel that sent the next piece is
-closed (506). The node has one as well; beyond, the connection that has the most gives way, with its largest message:
-whoever begins messages and never ends them keeps nobody else out.
+A connection has a bound into which its largest message always fits. Beyond it the channel that sent the next piece is
+closed (506). The node has a bound too. Beyond it the connection with the most loses its largest message, so a client
+that never completes its messages keeps no other client out.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp091.connection import Connection
 
 PIECE_BYTES: Final = 48
-"""What a frame that is kept as it came takes besides its payload."""
+"""Memory per stored frame besides its payload."""
 SHARE_OF_MEMORY: Final = 4
-"""All messages that arrive in pieces have at most one part in so many of the node's memory."""
+"""Part of the node's memory that all partial messages may use, as a divisor."""
 NODE_BYTES: Final = 1024 * 1024 * 1024
-"""The same, where the node's memory is not bounded."""
+"""Bound for the node if its memory is not limited."""
 
 
 class PartialMessages:
-    """Those of all connections."""
+    """Partial messages of all connections."""
 
     def __init__(self, driver: BrokerDriver) -> None:
         self._driver = driver
         self.bytes: i64 = 0
-        """What has come of all messages that are not whole."""
+        """Charge of all partial messages."""
         self._connections: dict[int, Connection] = {}
-        """Connections that have any, by number."""
+        """Connections with partial messages, by number."""
 
     def add(self, channel: Channel, size: i64) -> None:
-        """Count a piece. Raises ResourceError (506) where its connection, or the node, has too many."""
+        """Count a piece. Raises ResourceError (506) if its connection, or the node, is over its bound."""
         connection = channel.connection
         most = self.connection_most()
         if connection.arriving + size > most:
@@ -58,7 +58,7 @@ class PartialMessages:
         self._count(size)
 
     def give_back(self, channel: Channel) -> None:
-        """Count a message no longer: it is whole, or is dropped."""
+        """Release a message: it is complete, or was dropped."""
         size = channel.arriving
         if size:
             connection = channel.connection
@@ -69,18 +69,21 @@ class PartialMessages:
             self._count(-size)
 
     def connection_most(self) -> int:
-        """Return how many bytes a connection may have: as the policy says, and always its largest message."""
+        """Return the bound of a connection: the configured one, and at least its largest message."""
         policy = self._driver.connection_limits
         return max(policy.arriving_bytes_max, policy.largest_arrival())
 
     def node_most(self) -> int:
-        """Return how many bytes all connections may have: a part of the node's memory, and always one message."""
+        """Return the bound of all connections: a part of the node's memory, and at least one message."""
         memory = self._driver.broker.gates.memory
         share = NODE_BYTES if memory is None else int(memory.thresholds.capacity.bytes) // SHARE_OF_MEMORY
         return max(share, self._driver.connection_limits.largest_arrival())
 
     def _make_room(self, channel: Channel, size: i64) -> None:
-        """Close channels of those that have the most until a piece fits. Raises ResourceError if that is its own."""
+        """Close channels of the connections with the most until a piece fits.
+
+        Raises ResourceError for its own channel.
+        """
         while self.bytes + size > self.node_most():
             crowd = channel.connection
             for each in self._connections.values():

@@ -1,13 +1,13 @@
-"""Connections that have not logged in: how many there may be, of one address and of all.
+"""Connections that are not logged in: bounds per address and in total.
 
-Theory of operation. A stranger costs a socket and some KiB, so there is a bound for each address and one for all.
-What a neighbour notices of somebody who opens sockets and never logs in:
+Theory of operation. Such a connection costs a socket and some KiB, so their number is bounded per address and in total.
+Clients that open sockets and never log in affect others as follows:
 
-- At another address nothing. Where the bound of all is met, the address that has the most gives its oldest up, so an
-  address with few always gets in.
-- At the same address little. Whoever is there for longer than a login takes gives way to a newcomer; only where all are
-  younger is the newcomer turned away.
-- This machine has a share of its own, so an operator gets in whatever strangers do.
+- At other addresses not at all. At the total bound the address with the most loses its oldest connection, so an address
+  with few always gets in.
+- At the same address little. A connection older than a login takes gives way to a new one. The new one is refused only
+  if all are younger.
+- This machine has a share of its own, so an operator always gets in.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp091.connection import Connection
 
 LOGIN_S: Final = 2.0
-"""Seconds after which a connection gives way to a newcomer of its address: some round trips, also around the world."""
+"""Seconds after which a connection gives way to a newer one of its address: a few round trips around the world."""
 
 
 class PendingLogins:
-    """Counted from connect until the right password was given, or the connection is lost."""
+    """Registry of connections from connect to successful login, or to their end."""
 
     def __init__(self, driver: BrokerDriver) -> None:
         self._driver = driver
         self._places: dict[str, dict[int, Connection]] = {}
-        """By place, then by number: the oldest first."""
+        """By network, then by number: the oldest first."""
         self._abroad: int = 0
-        """How many there are that are not of this machine."""
+        """Number of those that are not of this machine."""
         self._turned_away: list[Connection] = []
 
     def count(self, place: str) -> int:
-        """Return how many there are of an address."""
+        """Return the number of pending logins of a network."""
         return len(self._places.get(place, ()))
 
     def enter(self, connection: Connection) -> None:
-        """Count a new connection; where a bound is passed one is turned away, the new one or another."""
+        """Add a connection; beyond a bound one is dropped, the new one or another."""
         place = connection.peer.network
         there = self._places.setdefault(place, {})
         there[connection.number] = connection
@@ -57,7 +57,7 @@ class PendingLogins:
             self._turn_away(one, f"{policy.handshakes_max} of all addresses, handshakes-max")
 
     def leave(self, connection: Connection) -> None:
-        """Count a connection no longer: it has logged in, or is lost. Doing so again changes nothing."""
+        """Remove a connection that has logged in or is closed. Repeating it changes nothing."""
         place = connection.peer.network
         there = self._places.get(place)
         if there is None or there.pop(connection.number, None) is None:
@@ -75,12 +75,12 @@ class PendingLogins:
         return turned_away
 
     def _slowest(self, there: dict[int, Connection], newcomer: Connection) -> Connection:
-        """Return the oldest of these if it has had more time than a login takes, else the newcomer."""
+        """Return the oldest of these if it has had more time than a login takes, else the new one."""
         oldest = next(iter(there.values()))
         return oldest if self._driver.broker.now - oldest.opened_at >= LOGIN_S else newcomer
 
     def _crowd(self) -> dict[int, Connection]:
-        """Return those of the address that has the most; of several, the one that has had any for longest."""
+        """Return the connections of the network with the most; on a tie, of the one that has had any for longest."""
         found: dict[int, Connection] = {}
         for place, there in self._places.items():
             if place != THIS_MACHINE and len(there) > len(found):

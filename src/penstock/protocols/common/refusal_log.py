@@ -1,6 +1,6 @@
-"""Log lines about strangers: at most one a second of each kind, with a count of those that were suppressed.
+"""Rate-limited log lines about refused clients: one per kind and second, with the number of suppressed ones.
 
-Whoever can reach the port can have a login refused as often as the network allows. A line for each would fill a disk.
+Anybody who can reach the port can cause refusals as fast as the network allows; a line for each would fill the disk.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ LOGIN: Final = "login"
 HANDSHAKE: Final = "handshake"
 SOCKET: Final = "socket"
 HTTP: Final = "http"
-"""Kinds of refusals: credentials, what is no AMQP before the login, sockets beyond a bound, HTTP beyond a bound."""
+"""Kinds of refusals: credentials, invalid bytes before login, sockets beyond a bound, HTTP beyond a bound."""
 
 APART_S: Final = 1.0
-"""Seconds between two lines of a kind, at least."""
+"""Least seconds between two lines of a kind."""
 
 
 class Suppressed:
-    """Refusals of a kind since its last line."""
+    """Suppressed refusals of a kind since its last line."""
 
     def __init__(self, now: float) -> None:
         self.logged_at: float = now
@@ -27,13 +27,13 @@ class Suppressed:
 
 
 class Refusals:
-    """Refusals by kind; an entry ends when a second has passed without any."""
+    """Refusals by kind; an entry ends after a second without any."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, Suppressed] = {}
 
     def admit(self, kind: str, text: str, now: float) -> bool:
-        """Tell whether a line may be logged now; if not it is counted, and `take` returns it later."""
+        """Tell whether a line may be logged now. If not, count it; `take` returns it later."""
         found = self._kinds.get(kind)
         if found is None:
             self._kinds[kind] = Suppressed(now)
@@ -43,7 +43,7 @@ class Refusals:
         return False
 
     def take(self, now: float) -> list[str]:
-        """Return a line for each kind with suppressed refusals that had none for a second: the last, and how many."""
+        """Take a line for each kind with refusals suppressed for over a second: the last one, with their number."""
         lines: list[str] = []
         for kind in list(self._kinds):
             found = self._kinds[kind]

@@ -1,7 +1,7 @@
-"""A single message from somebody who has no channel (HTTP): it passes the same gates as any publish, and is answered.
+"""Publish of a single message without a channel (HTTP): it passes the same gates and gets one answer.
 
-It is published as in confirm mode. The answer is what its confirmation would have been: that it is in its queues,
-withheld while a gate is closed behind it; or that it was refused, by an overflow policy or at its hold deadline.
+It is published as in confirm mode. The answer is its confirm: accepted into its queues, and withheld while a gate
+behind it is closed; or refused by an overflow policy or at its hold deadline.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
 
 PENDING: Final = ""
-"""`refusal` of a message that is in its queues, or of which nothing is known yet."""
+"""Value of `refusal` for an accepted message, or while the outcome is unknown."""
 
 
 class SinglePublish(Producer):
-    """One message on its way; `driver.publications` gets it when it is known what has become of it."""
+    """One publish in progress; `driver.publications` gets it when its outcome is known."""
 
     def __init__(self, driver: BrokerDriver, user: str, peer: str) -> None:
         super().__init__(
@@ -46,12 +46,12 @@ class SinglePublish(Producer):
         self.routed: bool = True
         """Whether it reached a queue."""
         self.refusal: str = PENDING
-        """Why it is in no queue and never will be."""
+        """Reason why it is in no queue and never will be."""
         self.retriable: bool = False
-        """Whether it may go in later: the gate was closed for too long."""
+        """Whether a retry may succeed: the gate was closed for too long."""
         self.done: bool = False
         self.patience_s: float = NEVER
-        """Seconds that its sender waits for an answer: what it may be held, and as long again for the disk."""
+        """Seconds that its sender waits for an answer: the hold deadline, and as long again for the disk."""
 
     def send(self, vhost: VirtualHost, exchange: str, key: str, properties: Properties, body: bytes) -> None:
         """Publish; call it once.
@@ -89,21 +89,21 @@ class SinglePublish(Producer):
         self.publish(route, content, charge)
 
     def give_up(self) -> None:
-        """Leave no trace: it has been answered, or nobody waits for the answer any more."""
+        """Discard it: it was answered, or the client is gone."""
         self.done = True
         self.abort()
 
-    # What becomes of it
+    # Outcome
 
     def on_outcome(self) -> None:
-        """Its confirmation, or its refusal, is known."""
+        """Record its confirm or its refusal."""
         for outcome in self.confirms.take():
             if not outcome.confirmed and not self.refusal:
                 self.refusal = "the message was refused"
             self._finish()
 
     def on_error(self, error: BrokerError) -> None:
-        """It can never go in."""
+        """Record an error: it can never be accepted."""
         self.refusal = str(error)
         self._finish()
 
@@ -113,7 +113,7 @@ class SinglePublish(Producer):
             self.driver.publications.append(self)
 
     def give_back(self, route: Route, content: bytes, why: str) -> None:
-        """See `Producer.give_back`: its answer says why, and whoever sent it has it still."""
+        """See `Producer.give_back`. The answer names the reason, and the sender still has the message."""
 
     def _refused(self, queue: Queue, route: Route, content: bytes, charge: i64) -> None:
         self.refusal = f"queue '{queue.name}' was deleted" if queue.deleted else str(admission.refusal_error(queue))

@@ -1,7 +1,7 @@
 """Connections that are slowed by their own work: their input waits for its share of a turn most of the time.
 
-`work` is a gate with a name, like those before queues: it closes for one connection, and is told of in the log, the
-flow log and `penstock why`. It is judged once a second, by how long input of the connection stood in the line.
+`work` is a gate with a name, like those of queues. It closes for one connection and appears in the log, the flow log
+and `penstock why`. Its state is updated once a second, from the time that input of the connection waited.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp091.connection import Connection
 
 KIND: Final = "work"
-"""The kind of this gate; its name is that of the connection."""
+"""Kind of this gate; its name is that of the connection."""
 SLOWED_PERCENT: Final = 50
-"""Part of the time for which input has waited, from which on a connection counts as slowed."""
+"""Percentage of the time for which input waits, from which a connection counts as slowed."""
 
 
 class Wait:
-    """The waiting of one connection's input."""
+    """Waiting time of one connection's input."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.entered: float = 0.0
-        """When its input entered the line last."""
+        """Time at which its input last began to wait."""
         self.waited_s: float = 0.0
-        """Seconds for which input stood in the line since the last look."""
+        """Seconds for which its input has waited since the last sample."""
         self.since: float | None = None
-        """Since when it counts as slowed; None while it does not."""
+        """Time since which it counts as slowed; None while it does not."""
 
     def clause(self, now: float) -> str:
-        """Return what slows it, in one clause."""
+        """Describe what slows it, in one clause."""
         since = 0.0 if self.since is None else now - self.since
         return (
             f"slowed {since:.1f} s by its own work: it has cost {int(self.connection.work_done):,} units in all, "
@@ -41,7 +41,7 @@ class Wait:
 
 
 class SlowedConnections:
-    """The connections whose input had to wait lately."""
+    """Connections whose input had to wait lately."""
 
     def __init__(self) -> None:
         self._waits: dict[int, Wait] = {}
@@ -49,7 +49,7 @@ class SlowedConnections:
         self._looked: float = 0.0
 
     def enter(self, connection: Connection, now: float) -> None:
-        """Note that input of a connection begins to wait."""
+        """Record that input of a connection begins to wait."""
         wait = self._waits.get(connection.number)
         if wait is None:
             wait = Wait(connection)
@@ -57,17 +57,17 @@ class SlowedConnections:
         wait.entered = now
 
     def leave(self, number: int, now: float) -> None:
-        """Note that input of a connection waits no more, for now."""
+        """Record that input of a connection stops waiting."""
         wait = self._waits.get(number)
         if wait is not None:
             wait.waited_s += now - wait.entered
 
     def forget(self, number: int) -> None:
-        """Forget a connection that is gone."""
+        """Remove a connection that is closed."""
         self._waits.pop(number, None)
 
     def of(self, connection: Connection) -> Wait | None:
-        """Return the waiting of a connection that counts as slowed; None for any other."""
+        """Return the wait of a connection that counts as slowed; None for others."""
         wait = self._waits.get(connection.number)
         return None if wait is None or wait.since is None else wait
 
@@ -78,7 +78,10 @@ class SlowedConnections:
         return found
 
     def sample(self, now: float) -> tuple[list[Wait], list[Wait]]:
-        """Judge all of them, about once a second; returns those that began to be slowed, and that ceased to be."""
+        """Update all states, about once a second.
+
+        Return the connections that became slowed, and those that ceased to be.
+        """
         period = now - self._looked
         self._looked = now
         began: list[Wait] = []
