@@ -1,1 +1,1 @@
-"""Where messages and definitions are kept, and who may use a data directory."""
+"""Stores of messages and definitions (SQLite, PostgreSQL), and the lock of a data directory."""

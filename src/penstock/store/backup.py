@@ -1,4 +1,4 @@
-"""A copy of a store that is in use, as it was at one moment."""
+"""Backup: a consistent copy of a store that is in use."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from penstock.store.faults import fault, refused
 from penstock.store.transaction_count import count_in
 
 STEP_PAGES: Final = 256
-"""Pages copied at a time, 2 MiB; in between others may run."""
+"""Pages copied per step, 2 MiB; other threads may run in between."""
 WAIT_S: Final = 5.0
 
 
-def copy(path: Path, target: Path, told: Callable[[int, int], None] | None = None) -> None:
-    """Copy a store's file into a folder, which is made or empty; it is a whole data directory when this returns.
+def copy(path: Path, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
+    """Copy a store's file into a folder that is new or empty; the result is a complete data directory.
 
-    While it runs the log of the store grows by all that is written, for the moment that is copied must stay. `told`
-    hears after each step how many pages are left, and of how many. Raises StoreError, and leaves nothing behind then.
+    While it runs, the write-ahead log grows by all that is written, because the copied state must stay readable.
+    `progress` is called after each step with the pages left and the total. Raises StoreError, and removes the partial
+    copy then.
     """
     part = target / (path.name + ".part")
     _prepare(path, target)
     try:
-        _copy(path, part, told)
+        _copy(path, part, progress)
         synchronise(part)
         count = count_in(part)
         part.rename(target / path.name)
@@ -55,19 +56,19 @@ def _prepare(path: Path, target: Path) -> None:
         raise refused(error, target, "write", "the backup") from None
 
 
-def _copy(path: Path, part: Path, told: Callable[[int, int], None] | None) -> None:
+def _copy(path: Path, part: Path, progress: Callable[[int, int], None] | None) -> None:
     with contextlib.ExitStack() as stack:
-        reader = _connect(path, stack, "ro")  # It only reads: the log is the writer's.
+        reader = _connect(path, stack, "ro")  # Read only: the writer owns the log.
         writer = _connect(part, stack, "rw")
         try:
-            writer.execute("PRAGMA synchronous = OFF")  # It is synchronised once, when it is whole.
+            writer.execute("PRAGMA synchronous = OFF")  # Synchronised once, when it is complete.
             reader.execute("BEGIN")
-            reader.execute("SELECT value FROM about").fetchall()  # From here on it sees this state and no other.
+            reader.execute("SELECT value FROM about").fetchall()  # From here on it reads this snapshot.
         except sqlite3.Error as error:
             raise fault(error, path, "read") from None
         try:
-            progress = None if told is None else (lambda _, left, pages: told(left, pages))
-            reader.backup(writer, pages=STEP_PAGES, progress=progress)
+            report = None if progress is None else (lambda _, left, pages: progress(left, pages))
+            reader.backup(writer, pages=STEP_PAGES, progress=report)
         except sqlite3.Error as error:
             raise fault(error, part, "write", "the backup") from None
 

@@ -1,14 +1,14 @@
-"""The count of durable transactions, kept outside of the database and its write-ahead log.
+"""Count of durable transactions, outside of the database and its write-ahead log.
 
-SQLite takes from a log what hangs together from its beginning. A log that was deleted, cut at the border of a frame or
-damaged in its last transaction is, for SQLite, a shorter log in good order, and what was confirmed is missing without
-a word. So the database counts its transactions (row `commits` of the table of sums), and a file of its own has the same
-count. It is written and synchronised after the log was synchronised, and before anybody is told that the transaction is
-durable: every confirmed transaction is covered, and a power failure never leaves a count that is ahead of the log. A
-database that is behind the count has lost transactions; one that is ahead was interrupted between the two writes.
+SQLite accepts the longest valid beginning of a log. If a log is deleted, truncated at a frame border or damaged in its
+last transaction, SQLite sees a shorter valid log, and confirmed data is lost without an error. Therefore the database
+counts its transactions (row `commits` of the table of sums), and a separate file holds the same count. The file is
+written and synchronised after the log, and before a transaction is reported as durable. So every confirmed transaction
+is counted, and a power failure never leaves the file ahead of the log. A database that is behind the count has lost
+transactions. One that is ahead was interrupted between the two writes.
 
-The file has two slots, each in a block of its own, which are written in turn and in place: a write that a power failure
-tears leaves the count before it, and synchronising touches no metadata.
+The file has two slots in separate blocks, which are overwritten alternately. A torn write leaves the previous count
+valid, and synchronising touches no metadata.
 """
 
 from __future__ import annotations
@@ -26,38 +26,38 @@ from penstock.store.directory import synchronise
 from penstock.store.records import StoreTransaction
 
 COUNTER_FILE: Final = "messages.commits"
-"""The file's name in its data directory; it does not begin as the log's does, which people remove by a pattern."""
+"""Name of the file in its data directory; unlike the log's, so that a pattern that removes the log spares it."""
 SLOT_BYTES: Final = 4096
 SLOT: Final = struct.Struct("<8sQQI")
 MAGIC: Final = b"PnstCmt1"
 LARGEST: Final = (1 << 63) - 1
-"""The largest number that SQLite has."""
+"""Largest integer in SQLite."""
 
 
 class Count(NamedTuple):
-    """What was committed since the store was made."""
+    """Totals of all transactions since the store was created."""
 
     transactions: int
     messages: int
-    """How many messages these transactions brought, whether they are still there or not."""
+    """Messages written by these transactions, present or deleted."""
 
     def plus(self, commit: StoreTransaction) -> Count:
-        """Return the count with this transaction."""
+        """Return the totals including this transaction."""
         messages = self.messages + sum(row.messages for row in commit.rows)
         return Count(self.transactions + 1, min(messages, LARGEST))
 
 
 class CommitCounter:
-    """The file of one data directory; `read` and `make` need not open it."""
+    """Counter file of one data directory. `read` and `make` work without `open`."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / COUNTER_FILE
         self._number: int | None = None
         self._slot: int = 0
-        """Where the last count stands that is certainly on the disk; the next goes into the other slot."""
+        """Slot of the last count that is certainly durable; the next count goes into the other slot."""
 
     def read(self) -> Count | None:
-        """Return the highest count in the file; None if there is no file. Raises StoreError if it is damaged."""
+        """Return the higher count of the two slots; None without a file. Raises StoreError if it is damaged."""
         try:
             octets = self.path.read_bytes()
         except FileNotFoundError:
@@ -73,7 +73,7 @@ class CommitCounter:
         return highest
 
     def make(self, count: Count) -> None:
-        """Make the file, or make it anew, under another name until it is whole. Raises OSError."""
+        """Create or replace the file, under another name until it is complete. Raises OSError."""
         part = self.path.with_name(self.path.name + ".new")
         slot = _encoded(count).ljust(SLOT_BYTES, b"\x00")
         number = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -86,7 +86,7 @@ class CommitCounter:
         synchronise(self.path.parent)
 
     def open(self, count: Count) -> None:
-        """Begin with this count, that of the database, which is not behind. Raises OSError."""
+        """Open the file with the count of the database, which is not behind. Raises OSError."""
         self.close()
         known = self.read()
         if known is None:
@@ -96,7 +96,7 @@ class CommitCounter:
             self.write(count)
 
     def write(self, count: Count) -> None:
-        """Have a count on the disk. Raises OSError; the one before it is still there then."""
+        """Write a count and synchronise it. Raises OSError; the previous count stays valid then."""
         assert self._number is not None
         other = 1 - self._slot
         os.pwrite(self._number, _encoded(count), other * SLOT_BYTES)
@@ -104,7 +104,7 @@ class CommitCounter:
         self._slot = other
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._number is not None:
             os.close(self._number)
             self._number = None
@@ -124,7 +124,7 @@ def _decoded(octets: bytes) -> Count | None:
 
 
 def _flush(number: int) -> None:
-    """Have on the disk what was written to a file; its length has not changed. Raises OSError."""
+    """Synchronise the data of a file whose length is unchanged. Raises OSError."""
     if sys.platform == "darwin":
         fcntl.fcntl(number, fcntl.F_FULLFSYNC)
     else:

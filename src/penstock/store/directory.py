@@ -1,4 +1,4 @@
-"""The data directory: one broker at a time may hold it."""
+"""Data directory and its lock: one broker at a time may use it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Final
 from penstock.errors import StartError, StoreError, StoreLost
 
 SYSTEM: Path = Path("/var/lib/penstock")
-"""The data directory of a broker that root starts."""
+"""Default data directory of a broker started by root."""
 TAKES: Final = 10
-"""How often a lock file that disappears while it is being taken is tried again."""
+"""Attempts to take a lock file that is removed meanwhile."""
 
 Identity = tuple[int, int]
 """Device and inode of a file."""
@@ -24,11 +24,11 @@ log = logging.getLogger("penstock")
 
 
 def default_directory() -> Path:
-    """Return where the data of a broker is that was not told where: a folder of its user, or of the system for root.
+    """Return the default data directory: a folder of the user, or of the system for root.
 
-    On macOS ~/Library/Application Support/Penstock. Elsewhere /var/lib/penstock for root (the Filesystem Hierarchy
-    Standard's place for what a service keeps), else penstock in $XDG_DATA_HOME, or in ~/.local/share where that is not
-    set or not absolute (XDG Base Directory Specification). Raises StartError for a user without a home.
+    On macOS ~/Library/Application Support/Penstock. Elsewhere /var/lib/penstock for root (Filesystem Hierarchy
+    Standard). For other users penstock in $XDG_DATA_HOME, or in ~/.local/share if that is unset or not absolute (XDG
+    Base Directory Specification). Raises StartError for a user without a home.
     """
     try:
         if sys.platform == "darwin":
@@ -42,9 +42,9 @@ def default_directory() -> Path:
 
 
 class DataDirectory:
-    """A directory with a lock file that says which process holds it.
+    """Directory with a lock file that names the process that holds it.
 
-    The lock ends with the process, however that ends.
+    The operating system releases the lock when the process ends.
     """
 
     def __init__(self, path: Path) -> None:
@@ -52,10 +52,10 @@ class DataDirectory:
         self._lock: int | None = None
         self._lock_path = path / "lock"
         self._identity: Identity | None = None
-        """Of the lock file that is held."""
+        """Identity of the locked file."""
 
     def lock(self) -> None:
-        """Make the directory if needed, for its owner alone, and take it.
+        """Create the directory if needed, for its owner alone, and lock it.
 
         Raises StartError if another broker holds it or it cannot be used.
         """
@@ -78,9 +78,9 @@ class DataDirectory:
         self._sign()
 
     def hold(self) -> None:
-        """Take the directory as it is, and write nothing: it may be on a disk that cannot be written any more.
+        """Lock the directory without writing: its disk may be read-only or full.
 
-        Raises StartError if it is not there or a broker holds it.
+        Raises StartError if it does not exist or a broker holds it.
         """
         try:
             self._take(os.O_RDONLY)
@@ -91,10 +91,10 @@ class DataDirectory:
             raise StartError(f"cannot use data directory '{self.path}': {error.strerror}") from None
 
     def keep(self) -> bool:
-        """Make sure that the lock file is still the one that is held; if somebody has removed it, take it again.
+        """Check that the lock file is the one that is locked; if it was removed, lock it again.
 
-        Tells whether it was: then another broker may have used the directory in between. Raises StoreLost if
-        another broker has the lock now, or the directory is gone; StoreError or OSError if neither can be said.
+        Return whether it was removed: another broker may have used the directory meanwhile. Raises StoreLost if another
+        broker has the lock now or the directory is gone, and StoreError or OSError if neither can be determined.
         """
         if self._lock is not None and identity_of(self._lock_path) == self._identity:
             return False
@@ -114,7 +114,7 @@ class DataDirectory:
         return True
 
     def unlock(self) -> None:
-        """Let go of the directory."""
+        """Release the lock."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -122,18 +122,18 @@ class DataDirectory:
     def _make(self) -> None:
         missing = [path for path in (self.path, *self.path.parents) if not path.exists()]
         self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in missing:  # It is there after a power failure only if its parent knows of it.
+        for path in missing:  # Its entry is durable only after its parent is synchronised.
             synchronise(path.parent)
 
     def _sign(self) -> None:
-        """Write into the lock file who holds it. On a full disk nobody can be told; it is held all the same."""
+        """Write the holder into the lock file. On a full disk this fails silently; the lock still holds."""
         assert self._lock is not None
         with contextlib.suppress(OSError):
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, str(os.getpid()).encode(), 0)
 
     def _take(self, flags: int) -> None:
-        """Lock the lock file, and see that it still has its name then. Raises StartError and OSError."""
+        """Lock the lock file, then check that its name still refers to it. Raises StartError and OSError."""
         for _ in range(TAKES):
             lock = os.open(self._lock_path, flags, 0o600)
             try:
@@ -154,7 +154,7 @@ class DataDirectory:
 
 
 def identity_of(path: Path) -> Identity | None:
-    """Return which file has a name now, as device and inode; None if none has. Raises OSError if nobody can say."""
+    """Return device and inode of the file at a path; None if there is none. Raises OSError if that is unknown."""
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -163,7 +163,7 @@ def identity_of(path: Path) -> Identity | None:
 
 
 def synchronise(path: Path) -> None:
-    """Have on the disk what a folder contains, or what is in a file. Raises OSError."""
+    """Synchronise a folder's entries or a file's contents. Raises OSError."""
     number = os.open(path, os.O_RDONLY)
     try:
         os.fsync(number)

@@ -1,4 +1,4 @@
-"""What SQLite's errors mean for a store, in a sentence."""
+"""Translation of SQLite's errors into store errors with one sentence for people."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from typing import Final
 from penstock.errors import StoreError, StoreFull
 
 NO_ROOM: Final = 1024 * 1024
-"""Bytes left on a file system at or below which a failed write is put down to want of room: not everything that SQLite
-does with files tells a full disk from a broken one."""
+"""Bytes free on a file system at or below which a failed write counts as a full disk.
+
+SQLite does not always tell a full disk from a broken one.
+"""
 DAMAGED: Final = "it is damaged; 'penstock repair' saves what can be read"
 
 _REASONS: Final = {
     sqlite3.SQLITE_CORRUPT: DAMAGED,
     sqlite3.SQLITE_NOTADB: DAMAGED,
-    sqlite3.SQLITE_ERROR: DAMAGED,  # Our statements are right: a table that they name is not there.
+    sqlite3.SQLITE_ERROR: DAMAGED,  # Our statements are valid, so a missing table means damage.
     sqlite3.SQLITE_BUSY: "another program is using it",
     sqlite3.SQLITE_LOCKED: "another program is using it",
     sqlite3.SQLITE_READONLY: "it may only be read; give its owner the right to write it, or another folder with --data",
@@ -29,18 +31,21 @@ _REASONS: Final = {
 
 
 def code_of(error: sqlite3.Error) -> int:
-    """Return SQLite's primary result code; 0 where the error is not SQLite's."""
+    """Return SQLite's primary result code; 0 for an error of another kind."""
     code: int = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Tell whether the file, or the disk below it, is at fault, and not who asks."""
+    """Tell whether the file or its disk is at fault, and not the caller."""
     return code_of(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
 
 
 def fault(error: sqlite3.Error, path: Path, doing: str, what: str = "the store") -> StoreError:
-    """Return what to raise: StoreFull for want of room, else StoreError; `doing` is "read", "write" or "open"."""
+    """Return the exception to raise: StoreFull for a full disk, else StoreError.
+
+    `doing` is "read", "write" or "open".
+    """
     code = code_of(error)
     if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and doing != "read" and not _has_room(path)):
         return StoreFull(f"cannot {doing} {what} '{path}': there is no room left for it on its disk")
@@ -51,7 +56,7 @@ def fault(error: sqlite3.Error, path: Path, doing: str, what: str = "the store")
 
 
 def refused(error: OSError, path: Path, doing: str, what: str = "the store") -> StoreError:
-    """Return what to raise when the operating system refuses: StoreFull for want of room, else StoreError."""
+    """Return the exception for an error of the operating system: StoreFull for a full disk, else StoreError."""
     kind = StoreFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else StoreError
     return kind(f"cannot {doing} {what} '{path}': {error.strerror or error}")
 

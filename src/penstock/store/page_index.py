@@ -1,4 +1,4 @@
-"""Pages of a queue, found by the index of pages and each read by its number."""
+"""Index of a queue's pages: finds pages by sequence number and reads each by its row number."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ INDEXED: Final = (
 
 
 class PageIndex:
-    """One look for pages; what of them is damaged is in `damaged`."""
+    """One lookup of pages; damaged pages are collected in `damaged`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self.damaged: list[Damage] = []
 
     def find(self, queue: int, first: int, most: int) -> list[MessageRow]:
-        """Return those from a first sequence on, of at most so many bytes, but at least one. Raises sqlite3.Error."""
+        """Return the pages from a sequence on, up to a number of bytes, but at least one. Raises sqlite3.Error."""
         found: list[MessageRow] = []
         room = most
         try:
@@ -49,7 +49,7 @@ class PageIndex:
         return found
 
     def mend(self, pages: int, total: int) -> None:
-        """Make the index anew if it has not so many pages with this sum of numbers and firsts. May raise as `find`."""
+        """Rebuild the index unless it has this number of pages and this sum of numbers and firsts. Raises as `find`."""
         found = None
         try:
             found = self._connection.execute(INDEXED).fetchone()
@@ -59,7 +59,7 @@ class PageIndex:
             self._meet(Damage("the index of pages", str(error)), error)
 
     def _read(self, queue: int, number: int, what: str) -> tuple[Any, ...] | None:
-        """Return columns of a page; None if they cannot be read, which is damage."""
+        """Return columns of a page; None if they cannot be read because of damage."""
         why = "only the index of pages knows it"
         try:
             found: tuple[Any, ...] | None = self._connection.execute(what, (number,)).fetchone()

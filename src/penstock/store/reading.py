@@ -1,4 +1,4 @@
-"""Reading a table record by record, past whatever of it cannot be read."""
+"""Reader of SQLite tables record by record, which skips damaged records."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from penstock.store.store import STALE, Damage
 from penstock.store.tables import ROWS, ChecksumError, Table, damage_of
 
 WITHOUT_PAGES: Final = "CASE queue WHEN 0 THEN data END"
-"""The data of a row, where it is no page."""
+"""Columns of a row without the data of pages."""
 UNKNOWN: Final = (1 << 62) - 1
-"""Above every key, where nobody knows the highest."""
+"""Number above every key, for a table whose highest key is unknown."""
 
 
 class Sum(NamedTuple):
-    """What the table of sums says of a table."""
+    """Sums of one table in the table of sums."""
 
     records: int
-    """How many it has."""
+    """Number of records."""
     seals: int
-    """The sum of theirs."""
+    """Sum of their checksums."""
     last: int
-    """The highest key that ever was in it."""
+    """Highest key ever used."""
 
 
 def read_sum(connection: sqlite3.Connection, table: Table) -> Sum | None:
-    """Return what is known of a table; None if even that cannot be read."""
+    """Return the sums of a table; None if even these cannot be read."""
     try:
         found = connection.execute("SELECT count, sum, last FROM sums WHERE name = ?", (table.name,)).fetchone()
     except sqlite3.DatabaseError as error:
@@ -41,7 +41,7 @@ def read_sum(connection: sqlite3.Connection, table: Table) -> Sum | None:
 
 
 def compare(table: Table, known: Sum | None, count: int, total: int, is_damaged: bool) -> Iterator[Damage]:
-    """Tell what a table lost without a trace: it had what is `known`, and so many with this sum of seals are left."""
+    """Describe what a table lost without a trace: `known` are its sums, the others count what is left."""
     if known is None:
         yield Damage(table.name, "how many there were cannot be read", table=table.name)
     elif count < known.records:
@@ -52,7 +52,7 @@ def compare(table: Table, known: Sum | None, count: int, total: int, is_damaged:
 
 
 class Reading:
-    """One pass through a table, in the order of its keys. What cannot be read is put into a list, as it is met."""
+    """One pass through a table in the order of its keys. Damaged records are collected in a list."""
 
     def __init__(
         self, connection: sqlite3.Connection, table: Table, damaged: list[Damage], with_pages: bool = False
@@ -61,10 +61,10 @@ class Reading:
         self._table = table
         self._damaged = damaged
         self._met = 0
-        """How much damage this pass has met."""
+        """Amount of damage met in this pass."""
         self._count = 0
         self._total = 0
-        """How many records could be reached, and the sum of their seals."""
+        """Number of readable records, and the sum of their checksums."""
         columns = list(table.columns)
         if table is ROWS and not with_pages:
             columns[-1] = WITHOUT_PAGES
@@ -73,7 +73,7 @@ class Reading:
         self._one = f"SELECT {', '.join(name for name in table.columns if name != 'data')} {stretch} LIMIT 1"
 
     def records(self) -> Iterator[Any]:
-        """Return what is in order. Raises sqlite3.Error for what is no damage."""
+        """Return the intact records. Raises sqlite3.Error for errors other than damage."""
         known = read_sum(self._connection, self._table)
         low, high = 0, UNKNOWN if known is None else known.last
         while low <= high:
@@ -81,7 +81,7 @@ class Reading:
             try:
                 for columns in self._connection.execute(self._all, (low, high, -1)):
                     if columns[0] < low:
-                        continue  # Out of order: it has been seen, or is missed at the end.
+                        continue  # Out of order: a duplicate, or counted as missing at the end.
                     low = columns[0] + 1
                     yield from self._judged(columns)
                 break
@@ -99,7 +99,7 @@ class Reading:
             self._meet(damage)
 
     def _first(self, low: int, high: int) -> tuple[Any, ...] | None:
-        """Return the first record: with the one that it cannot read, Python forgets the one before it."""
+        """Fetch the first record by itself: on an error in one record Python drops the one before."""
         try:
             found: tuple[Any, ...] | None = self._connection.execute(self._all, (low, high, 1)).fetchone()
         except sqlite3.DatabaseError as error:
@@ -128,9 +128,9 @@ class Reading:
         self._damaged.append(damage)
 
     def _behind(self, low: int, high: int, why: str) -> int:
-        """Return the key to go on with; the record that follows `low` or everything near it cannot be read."""
+        """Return the key to continue with; the record after `low`, or the region around it, cannot be read."""
         found, columns = self._probe(low, high)
-        if found and columns is not None and columns[0] >= low:  # It is there, and only its data is not.
+        if found and columns is not None and columns[0] >= low:  # Only its data is damaged.
             self._reach(columns[self._table.columns.index("seal")])
             self._meet(damage_of(self._table, columns, why))
             return int(columns[0]) + 1
@@ -152,7 +152,7 @@ class Reading:
         return readable
 
     def _probe(self, low: int, high: int) -> tuple[bool, tuple[Any, ...] | None]:
-        """Tell whether the place of a key can be reached, and the first record from there on, all but its data."""
+        """Tell whether a key can be reached, and return the first record from there on, without its data."""
         try:
             return True, self._connection.execute(self._one, (low, high)).fetchone()
         except sqlite3.DatabaseError as error:

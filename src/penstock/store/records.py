@@ -1,10 +1,9 @@
-"""What one transaction of the store changes, and what the store gives back when it is opened.
+"""Records of the store, and the transaction that writes them.
 
-A *row* holds messages, of one group commit; what is in it is the broker's business (adapter/keeping). A *note* says
-what has become of messages in other rows since: settled, come back. A row goes when none of its messages is left, a
-note when all the rows that it is about are gone. A *thing* is something declared (a queue, a binding ...), the newest
-state under its kind and key. A *position* says how far a queue has come. Rows and notes are numbered from one
-sequence, never reused while anything refers to them.
+A *row* holds messages of one group commit, encoded by penstock.persistence. A *note* records settlements and
+redeliveries of messages in rows. A row is deleted when all its messages are gone, a note when all its rows are gone. A
+*thing* is a definition (a queue, a binding ...): the latest state under its kind and key. A *position* is the progress
+of a queue. Rows and notes share one sequence of numbers, which are not reused while anything refers to them.
 """
 
 from __future__ import annotations
@@ -12,57 +11,57 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 UNKNOWN: Final = -1
-"""Where nobody has counted."""
+"""Value of a count that is unknown."""
 COMMITS: Final = "commits"
-"""The name of the count of transactions, beside those of the tables."""
+"""Name of the transaction count in the table of sums."""
 
 
 class MessageRow(NamedTuple):
-    """Messages."""
+    """Row: messages of one group commit, or one page of a queue."""
 
     number: int
     data: bytes
     queue: int = 0
-    """The number of the queue whose page it is; 0: messages of any queues."""
+    """Number of the queue for a page; 0 for messages of any queues."""
     first: int = 0
-    """Of a page: the sequence of its first message."""
+    """For a page: sequence number of its first message."""
     messages: int = 0
-    """How many messages it holds; of a page, those that come back when the broker is restarted."""
+    """Number of messages; for a page, of those that are restored after a restart."""
     size: int = 0
-    """The sum of their charges, in bytes."""
+    """Sum of their charges, in bytes."""
 
 
 class SettlementRecord(NamedTuple):
-    """What has become of messages in rows."""
+    """Note: settlements and redeliveries of messages in rows."""
 
     number: int
     data: bytes
 
 
 class MetadataRecord(NamedTuple):
-    """Something declared, as it is now."""
+    """Thing: the present state of a definition."""
 
     kind: str
     key: str
     data: bytes | None
-    """None: it is no more."""
+    """Encoded definition; None if it is deleted."""
 
 
 class QueuePosition(NamedTuple):
-    """How far a queue has come."""
+    """Position: the progress of a queue."""
 
     queue: int
-    """The queue's number."""
+    """Number of the queue."""
     tail: int
-    """The last sequence that was given to a message."""
+    """Last sequence number given to a message."""
     delivered: int
-    """The highest sequence that was with a consumer."""
+    """Highest sequence number that was delivered to a consumer."""
     messages: int = UNKNOWN
-    """How many of its messages are in rows and settled by no note; UNKNOWN in a store of form 1."""
+    """Number of unsettled messages in rows; UNKNOWN in a store of version 1."""
 
 
 class StoreTransaction:
-    """One transaction: all of it, or nothing. What is new is written first, then what is gone goes."""
+    """Atomic transaction. Insertions are written before deletions."""
 
     __slots__ = (
         "settlements",
@@ -78,27 +77,27 @@ class StoreTransaction:
     def __init__(self) -> None:
         self.rows: list[MessageRow] = []
         self.rows_gone: list[int] = []
-        """Numbers of rows that are not needed any more."""
+        """Numbers of rows to delete."""
         self.pages_gone: list[tuple[int, int, int]] = []
-        """The number of a queue, and two sequences: its pages whose first message is one of these, both included."""
+        """Pages to delete: the number of a queue, and the first sequence numbers from and to, both included."""
         self.settlements: list[SettlementRecord] = []
         self.settlements_gone: list[int] = []
         self.metadata: list[MetadataRecord] = []
-        """In the order of their changes; see `latest`."""
+        """Changed definitions in order; see `latest`."""
         self.positions: list[QueuePosition] = []
         self.positions_gone: list[int] = []
-        """Numbers of queues that are no more."""
+        """Numbers of deleted queues."""
 
     def latest(self) -> list[MetadataRecord]:
-        """Return the last state of each thing; what is new in the order in which it was first named.
+        """Return the last state of each definition; new ones in the order of their declaration.
 
-        This is what is written, and not each change: to delete a thing, declare it and another, and to do so once more
-        because nobody knows whether it was done, would else put the two in another order.
+        Only these are written. If a commit is repeated because its outcome is unknown, writing each change (delete a
+        definition, declare it and another) could change the order.
         """
         return list({(thing.kind, thing.key): thing for thing in self.metadata}.values())
 
     def size(self) -> int:
-        """Return about how many bytes it writes."""
+        """Return the approximate number of bytes that it writes."""
         return (
             sum(len(row.data) for row in self.rows)
             + sum(len(note.data) for note in self.settlements)

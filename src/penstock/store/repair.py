@@ -1,4 +1,4 @@
-"""What can be saved of a damaged store goes into a new one."""
+"""Repair: copies everything readable of a damaged store into a new one."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ from penstock.store.tables import (
 from penstock.store.transaction_count import lost_transactions
 
 COMMIT_BYTES: Final = 8 * 1024 * 1024
-"""How much is saved in one transaction; so much of it is in memory."""
+"""Bytes saved per transaction; also the memory that it takes."""
 RECORD_BYTES: Final = 500
-"""What a record takes in memory beside its data, about."""
+"""Approximate memory of a record besides its data."""
 
 
 SUMMED: Final = (COMMITS.encode(), *(table.name.encode() for table in TABLES))
-"""The names in the table of sums."""
+"""Names in the table of sums."""
 
 
 class Saved(NamedTuple):
-    """What has become of a damaged store."""
+    """Result of a repair."""
 
     rows: int
     settlements: int
     metadata: int
     positions: int
-    """How many records of each kind are in the new one."""
+    """Number of records of each kind in the new store."""
     lost: list[Damage]
-    """What is not."""
+    """Damage that could not be saved."""
 
 
 def repair(source: Path, target: Path) -> Saved:
-    """Save what can be read of the store in one data directory into another, which is made or empty.
+    """Copy everything readable from one data directory into another, which is new or empty.
 
-    Nothing is written to the source. Raises StoreError or StartError: a broker is using it, it cannot be read at all,
-    the target is not empty or cannot be written.
+    The source is not changed. Raises StoreError or StartError if a broker uses the source, it cannot be read at all, or
+    the target is not empty or not writable.
     """
     path = source / FILE
     held = DataDirectory(source)
@@ -76,10 +76,10 @@ class _Repair:
         self._commit = StoreTransaction()
         self._size = 0
         self._metadata: list[tuple[int, MetadataRecord]] = []
-        """With their places in the order of declarations, in which they are written at the end."""
+        """Definitions with their positions in the order of declarations; they are written in that order at the end."""
         self._sums: dict[str, Sum] = {}
         self._found: dict[str, dict[int, int]] = {table.name: {} for table in TABLES}
-        """Of each table the keys of the records that were met, and their seals."""
+        """Keys and checksums of the records found in each table."""
         self._saved = {table.name: 0 for table in TABLES}
         self._lost: list[Damage] = []
         self._counter = CommitCounter(path.parent)
@@ -102,7 +102,7 @@ class _Repair:
         return Saved(kept["rows"], kept["notes"], kept["things"], kept["positions"], self._lost)
 
     def _missing(self) -> Iterator[Damage]:
-        """Tell of transactions that were counted outside of the database and are not in it."""
+        """Report transactions that the counter file has and the database lacks."""
         found = self._sums.get(COMMITS)
         try:
             known = self._counter.read()
@@ -132,7 +132,7 @@ class _Repair:
     def _record(self, table: Table, columns: Columns) -> None:
         found = self._found[table.name]
         if columns[0] in found:
-            return  # The same page in two places.
+            return  # A second copy of the same page.
         seal = columns[-1] if table is POSITIONS else columns[table.columns.index("seal")]
         found[columns[0]] = seal if type(seal) is int else 0
         try:
@@ -159,9 +159,9 @@ class _Repair:
 
 
 def _table_of(columns: Columns) -> Table | None:
-    """Return the table that a record is of, by its form; None if it is of none of them."""
+    """Return the table of a record by its form; None if it fits none."""
     if len(columns) == len(POSITIONS.columns) - 1:
-        return POSITIONS  # Of form 1.
+        return POSITIONS  # Version 1.
     if len(columns) == len(POSITIONS.columns) and isinstance(columns[1], int):
         return POSITIONS
     for table in (ROWS, SETTLEMENTS, METADATA_RECORDS):

@@ -1,9 +1,9 @@
-"""Room on the file system that is kept for the store itself, in a file that holds nothing.
+"""Reserve of disk space for the store, in a file without content.
 
-A broker on a full disk must start, and must be able to write that messages were consumed, or the disk never gets room
-again. `min-disk-free` is others' to take. So a file keeps blocks of the file system while a broker runs, and a few of
-them while none does. When a write of the store fails for want of room, the file is removed and the write tried again;
-while it is missing, the gate of the free room stays closed (Usage.needed). It is made again when there is room for it.
+A broker must start on a full disk and must be able to write settlements, or the disk never gets free space again.
+`min-disk-free` does not suffice, because other programs can use that space. So a file reserves blocks of the file
+system while a broker runs, and a few while none does. When a write fails because the disk is full, the file is removed
+and the write is retried. The disk gate stays closed until there is room to create the file again (Usage.needed).
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Final
 
 MIB: Final = 1024 * 1024
 RESERVE_FILE: Final = "reserve"
-"""The file's name in its data directory."""
+"""Name of the file in its data directory."""
 RESERVE_BYTES: Final = 24 * MIB
-"""On a file system of `WHOLE_BYTES` and more: what the log may have to add to the file, and one transaction."""
+"""Size on a file system of at least `WHOLE_BYTES`: the growth of the file by its log, and one transaction."""
 STOPPED_BYTES: Final = 1 * MIB
-"""While no broker runs, at most: to start takes the log's index and a few pages; what is in the log is written back."""
+"""Most bytes while no broker runs: a start needs the log's index and a few pages."""
 WHOLE_BYTES: Final = 512 * MIB
-"""Size of a file system from which on nothing is made smaller."""
+"""Size of a file system from which the full sizes apply."""
 
 
 def share(place: Path) -> float:
-    """Return which share of the usual sizes is right for the file system of a folder: 1, or less on a small one."""
+    """Return the factor for all sizes on the file system of a folder: 1, or less on a small one."""
     try:
         system = os.statvfs(place)
     except OSError:
@@ -35,29 +35,29 @@ def share(place: Path) -> float:
 
 
 class Reserve:
-    """The file of one data directory."""
+    """Reserve file of one data directory."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / RESERVE_FILE
 
     def wanted(self) -> int:
-        """Return how many bytes it should have while a broker runs."""
+        """Return its size in bytes while a broker runs."""
         return int(RESERVE_BYTES * share(self.path.parent))
 
     def missing(self) -> int:
-        """Return how many bytes of it are not there."""
+        """Return the number of bytes that it lacks."""
         return max(0, self.wanted() - self._kept())
 
     def make(self) -> None:
-        """Make it whole, if it is not and the file system has room for it."""
+        """Grow it to its full size if the file system has room for that."""
         self._hold(self.wanted())
 
     def shrink(self) -> None:
-        """Keep as much as it takes to start."""
+        """Shrink it to what a start needs."""
         self._hold(min(self.wanted(), STOPPED_BYTES))
 
     def release(self) -> bool:
-        """Give its room away; tells whether there was any."""
+        """Free its space; return whether it had any."""
         kept = self._kept()
         with contextlib.suppress(OSError):
             self.path.unlink()
@@ -79,15 +79,15 @@ class Reserve:
                 _allocate(number, self._kept(), size)
             finally:
                 os.close(number)
-        except OSError:  # There is no room for it: half of it would help nobody.
+        except OSError:  # No room for all of it, and a part is useless.
             self.release()
 
 
 def _allocate(number: int, begin: int, end: int) -> None:
-    """Have a file grow with blocks that are really its own. Raises OSError."""
+    """Extend a file with allocated blocks. Raises OSError."""
     if begin == end:
         return
-    if sys.platform == "darwin":  # It has no such call.
+    if sys.platform == "darwin":  # The file system has no such call.
         for at in range(begin, end, MIB):
             os.pwrite(number, bytes(min(MIB, end - at)), at)
     else:

@@ -1,8 +1,8 @@
-"""A database file read page by page, without SQLite: what there is to save when SQLite cannot find its way any more.
+"""Page-level reader of a SQLite file, for stores that SQLite itself cannot read any more.
 
-Theory of operation. All records of all tables stand in *leaves*, pages of one kind. A leaf that is in use is read
-wherever it is, whether anything still leads to it or not; what a record was in is known by its form and its seal, and
-what is not as it was written does not pass. Pages that are free are passed over: they still hold what was deleted.
+Theory of operation. All records of all tables are in *leaves*, pages of one type. Every leaf in use is read, whether
+another page refers to it or not. The table of a record follows from its form and its checksum; a changed record fails
+its checksum. Free pages are skipped: they still hold deleted records.
 
 The format is https://www.sqlite.org/fileformat2.html, sections 1 and 2.
 """
@@ -21,28 +21,28 @@ from penstock.store.wal import Log
 
 LEAF: Final = 0x0D
 MAP_ENTRY: Final = 5
-"""Octets that the map of pages (section 1.8) has for each page: what it is, and what leads to it."""
+"""Octets per page in the pointer map (section 1.8): its type and its parent."""
 MAPPED_FREE: Final = 2
 RECORD_MOST: Final = 1_000_000_000
-"""Octets of a record at most, as SQLite has it."""
+"""Largest record in octets, as in SQLite."""
 WIDTHS: Final = (0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0)
-"""Octets of a value of each kind; those above are texts and blobs of any length."""
+"""Octets of a value of each kind; the kinds above are texts and blobs of any length."""
 Columns = tuple[Any, ...]
 
 
 class Broken(Exception):
-    """Octets that are no record."""
+    """Error for octets that are not a record."""
 
 
 class DatabaseImage:
-    """The file and its log, as one state. Nothing is written. Raises OSError if they cannot be read at all."""
+    """File and log of a database as one state. It writes nothing. Raises OSError if they cannot be read at all."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("rb")
         self.page_size = self._find_page_size()
         self._log = Log(path.with_name(path.name + "-wal"), self.page_size)
         self._newer: dict[int, int] = {}
-        """Pages and the frames with their newest state."""
+        """Pages in the log, with the frame of their latest version."""
         self.pages = path.stat().st_size // self.page_size
         end = self._log.end()
         for number in range(1, end + 1):
@@ -59,7 +59,7 @@ class DatabaseImage:
         self._log.close()
 
     def page(self, number: int) -> bytes:
-        """Return a page; empty if it is not there or the disk does not give it."""
+        """Return a page; empty if it is missing or unreadable."""
         frame = self._newer.get(number)
         if frame is not None:
             return self._log.content(frame)
@@ -71,7 +71,7 @@ class DatabaseImage:
         return found if len(found) == self.page_size else b""
 
     def records(self) -> Iterator[Columns]:
-        """Return the columns of every record of a table whose first column is its key; None for what cannot be read."""
+        """Return the columns of every record of tables whose first column is the key; None for unreadable ones."""
         for number in range(1, self.pages + 1):
             if self._free[number]:
                 continue
@@ -80,7 +80,7 @@ class DatabaseImage:
             if not page or page[begin] != LEAF:
                 continue
             for cell in range(int.from_bytes(page[begin + 3 : begin + 5], "big")):
-                with contextlib.suppress(Broken, IndexError):  # What is broken is missed in the sums.
+                with contextlib.suppress(Broken, IndexError):  # Damaged records show up as missing in the sums.
                     yield self._record(page, begin + 8 + 2 * cell)
 
     def _record(self, page: bytes, pointer: int) -> Columns:
@@ -93,11 +93,11 @@ class DatabaseImage:
             payload += self._long(int.from_bytes(page[at + local : at + local + 4], "big"), size - local)
         columns = _columns(payload)
         if not columns or columns[0] is not None:
-            raise Broken  # SQLite's own table of tables; a key stands in front of the record, and not in it.
+            raise Broken  # SQLite's own schema table; a key precedes the record and is not part of it.
         return (key, *columns[1:])
 
     def _long(self, number: int, size: int) -> bytes:
-        """Return what of a record does not fit into its leaf; less where the chain of pages breaks off."""
+        """Return the part of a record outside its leaf; less if the chain of overflow pages is broken."""
         if size > RECORD_MOST:
             raise Broken
         parts, seen = [], set()
@@ -117,7 +117,7 @@ class DatabaseImage:
         return PAGE_SIZE
 
     def _find_free(self) -> bytearray:
-        """Return for each page whether it is free: by the list of free pages, or by the map where that is damaged."""
+        """Return for each page whether it is free: from the free list, or from the pointer map if that is damaged."""
         free = bytearray(self.pages + 1)
         listed = 0
         for number in self._listed():
@@ -136,7 +136,7 @@ class DatabaseImage:
         return free
 
     def _listed(self) -> Iterator[int]:
-        """Return the pages of the list of free pages; 0 where it cannot be gone on with (section 1.5)."""
+        """Return the pages of the free list, with a 0 where it is broken (section 1.5)."""
         trunk = int.from_bytes(self.page(1)[32:36], "big")
         while trunk:
             yield trunk
@@ -150,7 +150,7 @@ class DatabaseImage:
 
 
 def _local(size: int, page_size: int) -> int:
-    """Return how many octets of a record stand in its leaf (section 1.6)."""
+    """Return how many octets of a record are in its leaf (section 1.6)."""
     most = page_size - 35
     if size <= most:
         return size
@@ -171,7 +171,7 @@ def _varint(octets: bytes, at: int) -> tuple[int, int]:
 
 
 def _columns(payload: bytes) -> list[Any]:
-    """Return the values of a record (section 2.1); those behind the end of what is there are None."""
+    """Return the values of a record (section 2.1); values beyond its end are None."""
     head, at = _varint(payload, 0)
     if head > len(payload):
         raise Broken
@@ -189,7 +189,7 @@ def _columns(payload: bytes) -> list[Any]:
 
 def _value(kind: int, octets: bytes, width: int) -> int | bytes | None:
     if len(octets) < width or kind in (0, 7, 10, 11):
-        return None  # Numbers with a point, and what SQLite keeps for itself, are nothing that we write.
+        return None  # Floating-point numbers and reserved types: we write neither.
     if kind in (8, 9):
         return kind - 8
     return octets if kind > 11 else int.from_bytes(octets, "big", signed=True)

@@ -1,9 +1,9 @@
-"""The form of the store's file: made, recognised, brought up to date.
+"""Schema of the SQLite store: creation, recognition and migrations.
 
-Each version of the form is a migration from the one before; a new file has gone through all of them. They run in one
-transaction, so a file is of one version or of the next, whatever happens meanwhile. `application_id` says that it is a
-store of Penstock, `user_version` which version of the form it has; the table `about` says which Penstock was the last
-to open it, and never changes its own form: a Penstock that is too old for the file must still be able to read that.
+Each schema version is a migration from the one before; a new file runs all of them. They run in one transaction, so a
+file always has one version or the next. `application_id` identifies a store of Penstock, `user_version` is the schema
+version. The table `about` names the Penstock that opened the store last. That table never changes its form: a Penstock
+too old for the file must still be able to read it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from penstock.store.tables import POSITIONS, TABLES, Table
 APPLICATION: Final = int.from_bytes(b"Pnst", "big")
 MAGIC: Final = b"SQLite format 3\x00"
 PAGE_SIZE: Final = 8192
-"""Measured, microseconds of CPU for a commit with 4,096 / 8,192 / 16,384: 3,300 / 2,600 / 2,100 for 1 MiB; 490 / 420 /
-400 for 100 KiB; 230 / 230 / 240 for 10 KiB, of which they write 4.4 / 5.8 / 10.8 times as much."""
+"""Page size.
+
+Measured, microseconds of CPU for a commit with 4,096 / 8,192 / 16,384: 3,300 / 2,600 / 2,100 for 1 MiB; 490 / 420 / 400
+for 100 KiB; 230 / 230 / 240 for 10 KiB, of which they write 4.4 / 5.8 / 10.8 times as much.
+"""
 
 COMMITS_ID: Final = len(TABLES) + 1
-"""Of the row in the table of sums that counts transactions: their number, that of the messages that they brought, and
-how often the store was opened."""
+"""Row in the table of sums that counts transactions, their messages, and how often the store was opened."""
 
 _ROW_COLUMNS: Final = """
     number INTEGER PRIMARY KEY, queue INTEGER NOT NULL, first INTEGER NOT NULL, messages INTEGER NOT NULL,
@@ -42,10 +44,10 @@ Migration = Callable[[sqlite3.Connection], None]
 
 
 def _first(connection: sqlite3.Connection) -> None:
-    """Make the tables.
+    """Create the tables.
 
-    The table of sums says how many records each table has, the sum of their seals and the highest key ever: a table of
-    which a part is gone, or that is an older state of itself, is known by it, though every record in it is in order.
+    The table of sums has for each table the number of records, the sum of their checksums and the highest key ever
+    used. These reveal a table that has lost a part, or is an older state of itself, although every record is intact.
     """
     for statement in (
         "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -67,7 +69,7 @@ def _first(connection: sqlite3.Connection) -> None:
 
 
 def _sum_up(connection: sqlite3.Connection, table: Table) -> None:
-    """Have the table of sums follow what happens to another."""
+    """Create triggers that update the table of sums on changes of another table."""
     for event, change in (
         ("INSERT", f"count = count + 1, sum = sum + new.seal, last = max(last, new.{table.key})"),
         ("UPDATE", "sum = sum + new.seal - old.seal"),
@@ -80,9 +82,9 @@ def _sum_up(connection: sqlite3.Connection, table: Table) -> None:
 
 
 def _second(connection: sqlite3.Connection) -> None:
-    """Let positions say how many messages a queue has.
+    """Add the number of messages to positions.
 
-    Those that are there do not know it, and keep their seals, right or wrong; so the sums stay as they are.
+    Older positions lack it and keep their checksums, so the sums stay as they are.
     """
     for statement in (
         "CREATE TEMP TABLE uncounted AS SELECT queue, tail, delivered, seal FROM positions",
@@ -97,22 +99,25 @@ def _second(connection: sqlite3.Connection) -> None:
 
 
 def _third(connection: sqlite3.Connection) -> None:
-    """Let the table of sums count the transactions, the messages that they brought, and how often the store was opened.
+    """Add the counts of transactions, their messages and openings to the table of sums.
 
-    It stands there because that page is written with every transaction in any case.
+    That page is written with every transaction in any case.
     """
     connection.execute("INSERT INTO sums VALUES (?, ?, 0, 0, 0)", (COMMITS_ID, COMMITS))
 
 
 MIGRATIONS: Final[tuple[Migration, ...]] = (_first, _second, _third)
-"""The first makes version 1 of nothing, the second version 2 of version 1 ... One that changes a table makes it anew
-and does not alter it: a file's statements are compared with those of a new one, and SQLite rewrites what it alters."""
+"""Migrations: the first creates version 1, the second makes version 2 of version 1, and so on.
+
+A migration recreates a table instead of altering it: statements of a file are compared with those of a new one, and
+SQLite rewrites those of altered tables.
+"""
 
 
 def recognise(path: Path) -> bool:
-    """Look at the file before anybody opens it; tells whether it is there.
+    """Inspect the file before anything opens it; return whether it exists.
 
-    Raises StoreError if it is another program's, cannot be read, or is gone.
+    Raises StoreError if it belongs to another program, cannot be read, or is missing although its log exists.
     """
     try:
         with path.open("rb") as file:
@@ -151,11 +156,11 @@ def _refuse_if_counted(path: Path) -> None:
 
 
 def make(path: Path) -> None:
-    """Make the file, under another name until it is whole: a file that is too short has been cut off.
+    """Create the file, under another name until it is complete, so that a short file is always a truncated one.
 
-    It has its write-ahead log from the first day, and never a rollback journal under its own name: where a file system
-    does not keep the order of names, a power failure could leave that beside a log, and the file is refused then.
-    Raises sqlite3.Error or OSError.
+    It has a write-ahead log from the start, and never a rollback journal under its own name. On some file systems a
+    power failure could leave such a journal beside a log, and the file would be refused. Raises sqlite3.Error or
+    OSError.
     """
     part = path.with_name(path.name + ".new")
     for end in ("", "-journal", "-wal", "-shm"):
@@ -172,9 +177,9 @@ def make(path: Path) -> None:
 
 
 def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-    """Run the migrations that the file has not seen, and note who opened it; count that it was opened.
+    """Run the missing migrations, record the opener, and count the opening.
 
-    Raises StoreError if it is too new.
+    Raises StoreError if the file is too new.
     """
     newest = len(migrations)
     connection.execute("BEGIN IMMEDIATE")
@@ -212,7 +217,7 @@ def _expected(migrations: Sequence[Migration]) -> set[tuple[bytes, ...]]:
 
 
 def _statements(connection: sqlite3.Connection) -> set[tuple[bytes, ...]]:
-    """Return what all tables, indexes and triggers are made by. A flipped bit in one would change what it does."""
+    """Return the statements that create tables, indexes and triggers. A flipped bit in one would change its effect."""
     columns = ", ".join(f"CAST({name} AS BLOB)" for name in ("type", "name", "tbl_name", "sql"))
     return set(connection.execute(f"SELECT {columns} FROM sqlite_master"))
 

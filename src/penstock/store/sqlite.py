@@ -1,14 +1,13 @@
-"""The store in a file: SQLite, with a write-ahead log that is on the disk before a commit returns.
+"""SQLite store: implements `Store` in a file with a write-ahead log that is durable before a commit returns.
 
-Theory of operation. A commit is one transaction with the number of each record as its key, so that writing one twice is
-writing it once: when a disk fails in the middle and nobody can say how far it came, the same commit is tried again.
-What a failed transaction has left in the log is written over by the next; until then SQLite does not see it. SQLite's
-connection survives most failures; where it does not, it is opened anew.
+Theory of operation. A commit is one transaction. Records have fixed keys, so writing one twice is the same as once.
+When the outcome of a commit is unknown, the same commit is retried. The next transaction overwrites what a failed one
+left in the log; until then SQLite ignores it. SQLite's connection survives most failures; otherwise it is opened again.
 
-Each transaction counts itself in the database, and then in a file of its own, before it counts as committed: when that
-file knows more transactions than the database has, the log has lost some (commit_counter.py). Each opening is counted
-in the database too, and each transaction looks whether there was another one since: so of two brokers that use one
-file, because somebody removed the lock between them, the first writes nothing any more once the second has begun.
+Each transaction is counted in the database, and then in a separate file, before it counts as committed. If that file
+has counted more than the database, the log has lost transactions (commit_counter.py). Each opening is counted in the
+database too, and each transaction checks for openings since. So if two brokers use one file, because somebody removed
+the lock file, the first one stops writing when the second has begun.
 """
 
 from __future__ import annotations
@@ -38,10 +37,13 @@ from penstock.store.wal import judge, secure
 from penstock.store.writing import write
 
 FILE: Final = "messages.sqlite"
-"""The file's name in its data directory."""
+"""Name of the file in its data directory."""
 CACHE_KIB: Final = 4 * 1024
-"""Memory for pages. Measured with 8, 4, 2 and 1 MiB, milliseconds of CPU for a MiB, in transactions of 3 MiB: 2.7, 2.6,
-3.1, 3.1 to write it, 1.7, 1.7, 2.0, 2.1 to read it back and delete it; 8, 4, in those of 8 MiB: 2.9, 3.1 to write."""
+"""Memory for pages.
+
+Measured with 8, 4, 2 and 1 MiB, milliseconds of CPU for a MiB, in transactions of 3 MiB: 2.7, 2.6, 3.1, 3.1 to write
+it, 1.7, 1.7, 2.0, 2.1 to read it back and delete it; 8, 4, in those of 8 MiB: 2.9, 3.1 to write.
+"""
 
 
 OPEN_S: Final = 2.0
@@ -51,9 +53,9 @@ log = logging.getLogger("penstock")
 
 
 class SqliteStore(Store):
-    """The store of one data directory, which the caller has locked.
+    """Store of one data directory, which the caller has locked.
 
-    Who gives the lock (`held`) has it looked at before each transaction, and room kept for the store (reserve.py).
+    With `held`, the lock is checked before each transaction, and disk space is reserved (reserve.py).
     """
 
     def __init__(self, directory: Path, held: DataDirectory | None = None) -> None:
@@ -61,12 +63,12 @@ class SqliteStore(Store):
         self._held = held
         self._counter = CommitCounter(directory)
         self._count = Count(0, 0)
-        """Of the database, with the last transaction that it took."""
+        """Count of the database after the last accepted transaction."""
         self._opening: int = 0
-        """Which opening of the file is ours."""
+        """Number of our opening of the file."""
         self._log = self.path.with_name(FILE + "-wal")
         self._identities: tuple[Identity | None, Identity | None] = (None, None)
-        """Of the file and its log, as they are open."""
+        """Identities of the open file and its log."""
         self.damaged: list[Damage] = []
         self._space = Space(self.path)
         self._reserve = None if held is None else Reserve(directory)
@@ -74,13 +76,13 @@ class SqliteStore(Store):
         self._is_open = False
 
     def __str__(self) -> str:
-        """Return where it is, for people."""
+        """Return the path, for people."""
         return str(self.path.parent)
 
-    # Begin and end
+    # Open and close
 
     def open(self) -> None:
-        """Take hold of the file, make it or bring its form up to date. Raises StoreError with one sentence."""
+        """Open the file, and create or migrate it. Raises StoreError with one sentence."""
         try:
             self._open()
         except StoreFull:
@@ -123,27 +125,27 @@ class SqliteStore(Store):
         self._is_open = True
 
     def close(self) -> None:
-        """Let go of the file; what is in the log is written back, if the disk lets us."""
+        """Close the file after writing back the log, if the disk permits."""
         was_open = self._is_open
         self._is_open = False
         self._disconnect()
         self._counter.close()
         if was_open and self._reserve is not None and self._held is not None:
-            with contextlib.suppress(StoreError, OSError):  # Else it is another broker's by now.
+            with contextlib.suppress(StoreError, OSError):  # Otherwise another broker uses the log now.
                 self._held.keep()
                 self._reserve.shrink()
 
     def _connect(self) -> sqlite3.Connection:
-        """Return a connection that keeps to our rules. Raises sqlite3.Error or OSError."""
+        """Return a connection with our settings. Raises sqlite3.Error or OSError."""
         secure(self.path)
         connection = sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
         try:
-            connection.text_factory = bytes  # What is on the disk may be no text.
+            connection.text_factory = bytes  # Damaged text may not be valid UTF-8.
             for pragma in (
                 "synchronous = FULL",
-                "fullfsync = ON",  # On macOS only this reaches the disk; elsewhere it means nothing.
+                "fullfsync = ON",  # Only this is durable on macOS; elsewhere it has no effect.
                 "checkpoint_fullfsync = ON",
-                "secure_delete = OFF",  # Debian's SQLite writes zeros over whatever is deleted: twice the work for us.
+                "secure_delete = OFF",  # Debian's default overwrites deleted data with zeros: twice the work.
                 f"cache_size = -{CACHE_KIB}",
                 f"wal_autocheckpoint = {log_bytes(self.path) // schema.PAGE_SIZE}",
                 f"journal_size_limit = {2 * log_bytes(self.path)}",
@@ -161,7 +163,7 @@ class SqliteStore(Store):
                 raise StoreError(f"the store '{self.path}' is not open")
             try:
                 self._connection = self._connect()
-                self._count, _ = read_count(self._connection)  # The last one may have come to the disk all the same.
+                self._count, _ = read_count(self._connection)  # The last transaction may be durable.
                 self._identities = self._identities[0], identity_of(self._log)
             except OSError as error:
                 raise refused(error, self.path, "open") from None
@@ -178,7 +180,7 @@ class SqliteStore(Store):
     # Reading
 
     def metadata(self) -> Iterator[MetadataRecord]:
-        """Return everything declared, in the order in which it was first."""
+        """Return all definitions, in the order of their declarations."""
         return self._read(METADATA_RECORDS)
 
     def positions(self) -> Iterator[QueuePosition]:
@@ -186,11 +188,11 @@ class SqliteStore(Store):
         return self._read(POSITIONS)
 
     def settlements(self) -> Iterator[SettlementRecord]:
-        """Return the notes, oldest first."""
+        """Return the settlements, oldest first."""
         return self._read(SETTLEMENTS)
 
     def rows(self) -> Iterator[MessageRow]:
-        """Return the rows that are no pages, oldest first; of pages only what is known without their data (b"")."""
+        """Return the rows, oldest first; rows that are pages come without their data (b"")."""
         met, pages, total = len(self.damaged), 0, 0
         for row in self._read(ROWS):
             if row.queue:
@@ -213,7 +215,7 @@ class SqliteStore(Store):
     def check(
         self, take: Callable[[MetadataRecord | QueuePosition | SettlementRecord | MessageRow], None] = ignore
     ) -> list[Damage]:
-        """Read everything, pages too, and return what is damaged. Raises StoreError for anything but damage."""
+        """Read everything, pages too, and return the damage. Raises StoreError for other errors."""
         connection = self._connected()
         damaged: list[Damage] = []
         try:
@@ -245,12 +247,12 @@ class SqliteStore(Store):
             self._remember(pages)
 
     def _remember(self, pages: PageIndex) -> None:
-        self.damaged += [damage for damage in pages.damaged if damage not in self.damaged]  # A page is asked for again.
+        self.damaged += [damage for damage in pages.damaged if damage not in self.damaged]  # Read again.
 
     # Writing
 
     def commit(self, commit: StoreTransaction) -> None:
-        """Write all of it; it is on the disk when this returns. Raises StoreFull or StoreError: it may be retried.
+        """Write all changes; they are durable on return. Raises StoreFull or StoreError: the commit may be retried.
 
         Raises StoreLost if another broker uses the file.
         """
@@ -285,7 +287,7 @@ class SqliteStore(Store):
             raise self._opened_by_another()
 
     def _make_room(self) -> bool:
-        """The disk is full: give the reserve away, write the log back and begin it anew; tells whether that helps.
+        """Free disk space: drop the reserve, write the log back and restart it. Return whether that may help.
 
         Raises StoreError.
         """
@@ -300,14 +302,14 @@ class SqliteStore(Store):
         return not busy and bool(frames == written)
 
     def _keep_room(self) -> None:
-        """Make the reserve whole if there is room for it, beside what the store needs. Raises StoreError."""
+        """Restore the reserve if there is room for it besides what the store needs. Raises StoreError."""
         if self._reserve is not None and self._reserve.missing():
             usage = self.usage()
             if usage.free is None or usage.free >= usage.needed:
                 self._reserve.make()
 
     def _is_ours(self) -> bool:
-        """Tell whether nobody else has opened the file. Raises StoreError."""
+        """Tell whether no other process has opened the file. Raises StoreError."""
         connection = self._connected()
         try:
             return read_count(connection)[1] == self._opening
@@ -321,9 +323,9 @@ class SqliteStore(Store):
         )
 
     def _keep(self) -> bool:
-        """See that the lock is ours and the files are still those that are open. Raises StoreLost or StoreError.
+        """Check that the lock is ours and the open files are still in place. Raises StoreLost or StoreError.
 
-        Tells whether something was removed and is there again: another broker may have been there meanwhile.
+        Return whether the lock file was removed and restored: another broker may have used the store meanwhile.
         """
         if self._held is None:
             return False
@@ -343,7 +345,7 @@ class SqliteStore(Store):
         return is_new
 
     def _write_log_back(self, connection: sqlite3.Connection) -> None:
-        """The log was removed while it was open: it is still ours. Have its contents in the file, and begin another."""
+        """Write back a log that was removed while open, which is still readable, and start a new one."""
         log.warning("the log '%s' was removed; what it held is written to the store, and another is begun", self._log)
         try:
             busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -354,7 +356,7 @@ class SqliteStore(Store):
         self._disconnect()
 
     def reclaim_space(self) -> bool:
-        """Give back some of what is free; tells whether there is more. Raises StoreError, StoreLost."""
+        """Return some free pages to the file system; return whether there are more. Raises StoreError, StoreLost."""
         self._keep()
         try:
             more = self._space.reclaim(self._connected())
@@ -368,7 +370,7 @@ class SqliteStore(Store):
         return more
 
     def usage(self) -> Usage:
-        """Return how much room it takes on its file system now."""
+        """Return the present disk usage."""
         try:
             usage = measure(self._connected(), self.path)
         except sqlite3.Error as error:
@@ -376,15 +378,15 @@ class SqliteStore(Store):
         missing = 0 if self._reserve is None else self._reserve.missing()
         return usage._replace(needed=usage.needed + missing)
 
-    def backup(self, target: Path, told: Callable[[int, int], None] | None = None) -> None:
-        """Copy it into an empty folder, in the thread that calls, while another thread goes on using it.
+    def backup(self, target: Path, progress: Callable[[int, int], None] | None = None) -> None:
+        """Copy the store into an empty folder, in the calling thread, while another thread uses it.
 
         See `backup.copy`. Raises StoreError.
         """
-        copy(self.path, target, told)
+        copy(self.path, target, progress)
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
-        """Forget a transaction that failed; and the connection, if it cannot even read any more."""
+        """Roll back a failed transaction; drop the connection if it cannot even read."""
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")

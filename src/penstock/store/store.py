@@ -1,4 +1,4 @@
-"""The interface of a store, whatever keeps the bytes."""
+"""Interface of a store, for all engines."""
 
 from __future__ import annotations
 
@@ -10,81 +10,82 @@ from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, Se
 
 
 class Usage(NamedTuple):
-    """How much room a store takes, as the file system (or the server) counts it."""
+    """Disk usage of a store, as the file system (or the server) counts it."""
 
     used: int
-    """Bytes that hold something: what the store takes, less what it can write over."""
+    """Bytes in use: `taken` without the part that can be reused."""
     taken: int
-    """Bytes that it takes from the file system."""
+    """Bytes taken from the file system."""
     free: int | None
-    """Bytes left on the file system for others and for us; None where nobody can say."""
+    """Bytes free on the file system; None if unknown."""
     total: int | None = None
-    """Bytes of the file system, in use or not; None where nobody can say."""
+    """Size of the file system in bytes; None if unknown."""
     needed: int = 0
-    """Bytes of those left that it will take without another message: to write its log back, and for its reserve."""
+    """Free bytes that the store needs even without new messages: for a checkpoint and for its reserve."""
 
 
 STALE: Final = "they are not the ones that were written last"
-"""Why a table is damaged in which every record is in order: what is gone may be there again."""
+"""Damage of a table whose records are all intact: deleted records may have come back."""
 
 
 class Damage(NamedTuple):
-    """Something in the store that cannot be read."""
+    """Part of the store that cannot be read."""
 
     what: str
-    """Which row, page, note or thing, in words; or how many of them."""
+    """Description: a row, page, note or thing, or a number of them."""
     why: str
     queue: int = 0
-    """The number of the queue whose page it is; 0: nobody knows, or of any queues."""
+    """Number of the page's queue; 0 if unknown, or for messages of any queues."""
     messages: int = 0
-    """How many messages were in it, settled or not; 0: nobody knows."""
+    """Number of messages in it, settled or not; 0 if unknown."""
     table: str = ""
-    """The table with what is missing; empty: nothing need be."""
+    """Table that misses something; empty if nothing may be missing."""
 
 
 def ignore(record: MetadataRecord | QueuePosition | SettlementRecord | MessageRow) -> None:
-    """Do nothing with a record."""
+    """Ignore a record."""
 
 
 class Store(ABC):
-    """Keeps what is committed. One thread at a time uses it; every call may take as long as a disk takes.
+    """Store interface: writes transactions. One thread at a time uses it; every call may take as long as a disk takes.
 
-    Its text (`str`) is where it is, for people.
+    Its text (`str`) is its location, for people.
     """
 
     when_damaged: ClassVar[str] = (
         "`penstock check` tells all of it, `penstock repair NEW` saves the rest in a folder NEW to start from"
     )
-    """What to do about damage."""
+    """Advice for damage."""
 
     damaged: list[Damage]
-    """What was found damaged since it was opened: `things`, `positions`, `notes`, `rows` and `pages` return what is in
-    order and put the rest here. What is missing altogether is known when one of the first four has been read to its
-    end."""
+    """Damage found since it was opened: `metadata`, `positions`, `settlements`, `rows` and `pages` return intact
+    records and put the rest here.
+
+    Missing records are known when one of the first four was read to its end.
+    """
 
     @abstractmethod
     def open(self) -> None:
-        """Take hold of it, make or bring up to date its schema.
+        """Open the store, and create or migrate its schema.
 
-        Raises StoreError with one sentence: it belongs to somebody else, is of a newer version, is no store, cannot be
-        read or written.
+        Raises StoreError with one sentence: the store is in use, foreign, too new, or cannot be read or written.
         """
 
     def try_open(self, patience_s: float) -> bool:
-        """Open it if nobody else has it, or lets go of it within so many seconds; tells whether it was.
+        """Open it if it is free within a number of seconds; return whether it was.
 
-        Raises StoreError. A store that is a folder is had by who has the folder.
+        Raises StoreError. A store in a folder belongs to the holder of the folder's lock.
         """
         self.open()
         return True
 
     def held_by(self) -> str:
-        """Say who had it when `try_open` returned False."""
+        """Describe the holder when `try_open` returned False."""
         return "another broker"
 
     @abstractmethod
     def metadata(self) -> Iterator[MetadataRecord]:
-        """Return everything declared, in the order in which it was."""
+        """Return all definitions, in the order of their declarations."""
 
     @abstractmethod
     def positions(self) -> Iterator[QueuePosition]:
@@ -92,13 +93,13 @@ class Store(ABC):
 
     @abstractmethod
     def settlements(self) -> Iterator[SettlementRecord]:
-        """Return the notes, oldest first."""
+        """Return the settlements, oldest first."""
 
     @abstractmethod
     def rows(self) -> Iterator[MessageRow]:
-        """Return the rows that are no pages, oldest first; of pages only what is known without their data (b"").
+        """Return the rows, oldest first; rows that are pages come without their data (b"").
 
-        Read to its end it also makes sure that `pages` finds all of them.
+        Reading to the end also checks the index that `pages` uses.
         """
 
     @abstractmethod
@@ -110,40 +111,40 @@ class Store(ABC):
 
     @abstractmethod
     def commit(self, commit: StoreTransaction) -> None:
-        """Write all of it; it is on the disk when this returns.
+        """Write all changes; they are durable on return.
 
-        Raises StoreFull for want of room, StoreError for anything else. Nothing of it counts then, and the same commit
-        may be tried again, as often as it takes. No other should be written in between: if the process ends first, a
-        disk that failed to say that it has it may still have it, whole.
+        Raises StoreFull for a full disk, StoreError for other errors. The commit has no effect then and may be retried
+        any number of times. No other commit should be written in between: a disk that reported a failure may still have
+        all of it after a crash.
         """
 
     @abstractmethod
     def reclaim_space(self) -> bool:
-        """Do a bounded piece of housekeeping; tells whether there is more to do. Raises StoreError.
+        """Do a bounded step of housekeeping; return whether there is more. Raises StoreError.
 
-        It gives room back that is free: call it while there is nothing else to do, until it returns False.
+        It returns free space to the file system: call it while idle, until it returns False.
         """
 
     @abstractmethod
     def check(
         self, take: Callable[[MetadataRecord | QueuePosition | SettlementRecord | MessageRow], None] = ignore
     ) -> list[Damage]:
-        """Read everything, pages too, and return what is damaged. Raises StoreError for anything but damage.
+        """Read everything, pages too, and return the damage. Raises StoreError for other errors.
 
-        What is in order is given to `take`: things, positions, notes, then rows with their data.
+        Intact records are passed to `take`: metadata, positions, settlements, then rows with their data.
         """
 
     @abstractmethod
     def usage(self) -> Usage:
-        """Return how much room it takes now."""
+        """Return the present disk usage."""
 
     def interrupt(self) -> bool:
-        """Have the thread that uses it come back with StoreError, soon and from now on; tells whether that can be.
+        """Make calls of the using thread fail with StoreError, soon and for good; return whether that is possible.
 
-        The only call for another thread, and for good. Whoever waits for a disk cannot be made to come back.
+        It is the only thread-safe method. Waits for a local disk cannot be interrupted.
         """
         return False
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of it; what was committed stays."""
+        """Close the store; committed data stays."""

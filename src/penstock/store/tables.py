@@ -1,8 +1,8 @@
-"""The four tables of the store and how each of their records is sealed.
+"""Tables of the store and the checksums of their records.
 
-A *seal* is the crc32 of everything in a record, and of which table it is in, so that a record whose octets have changed
-on the disk, or that has come to a place where it does not belong, is known. Only the data of a row has a checksum of
-its own (which the seal covers): of a page one may know all but the data without reading it.
+The checksum (column `seal`) is the crc32 of a record and of its table's name. It reveals records whose octets have
+changed on the disk, and misplaced records. Only the data of a row has a checksum of its own, which the row's checksum
+covers: so the rest of a page's row can be verified without its data.
 """
 
 from __future__ import annotations
@@ -23,58 +23,58 @@ COUNTED: Final = struct.Struct("<8s4q")
 
 
 class ChecksumError(Exception):
-    """A record that is not what was written; the text says why."""
+    """Record whose checksum or form is wrong; the text names the reason."""
 
 
 class Table(NamedTuple):
-    """One table: what its records are called, and how they are read."""
+    """Table: its name, columns and record decoder."""
 
     name: str
     one: str
-    """What one of its records is called in a sentence."""
+    """Name of one record in a sentence."""
     key: str
-    """The column with its number, which is SQLite's rowid."""
+    """Key column, SQLite's rowid."""
     columns: tuple[str, ...]
-    """All of them, the key first."""
+    """All columns, the key first."""
     read: Callable[[tuple[Any, ...]], Any]
-    """Make a record of the columns, in their order. Raises Unreadable."""
+    """Decode a record from its columns, in their order. Raises ChecksumError."""
 
 
 def encoded(text: str) -> bytes:
-    """Return a text as it is kept; what is no text but has been read as one is kept as it was."""
+    """Encode a text for the store; damaged text that was read as octets is encoded as it was."""
     return text.encode(errors="surrogateescape")
 
 
 def decoded(octets: bytes) -> str:
-    """Return the text that was kept so."""
+    """Decode a text from the store."""
     return octets.decode(errors="surrogateescape")
 
 
 def checksum_row(row: MessageRow, crc: int) -> int:
-    """Return the seal of a row whose data has this checksum."""
+    """Return the checksum of a row whose data has this checksum."""
     return zlib.crc32(ROW.pack(b"row", row.number, row.queue, row.first, row.messages, row.size, crc))
 
 
 def checksum_settlement(note: SettlementRecord) -> int:
-    """Return the seal of a note."""
+    """Return the checksum of a settlement record."""
     return zlib.crc32(note.data, zlib.crc32(SETTLEMENT.pack(b"note", note.number)))
 
 
 def checksum_metadata(number: int, kind: bytes, key: bytes, data: bytes) -> int:
-    """Return the seal of a thing that stands at this number in the order of declarations."""
+    """Return the checksum of a metadata record at this number in the order of declarations."""
     head = METADATA.pack(b"thing", number, len(kind), len(key))
     return zlib.crc32(data, zlib.crc32(head + kind + key))
 
 
 def checksum_position(position: QueuePosition) -> int:
-    """Return the seal of a position; of one whose messages nobody has counted it is that of form 1."""
+    """Return the checksum of a position; without a number of messages that of version 1."""
     if position.messages == UNKNOWN:
         return zlib.crc32(POSITION.pack(b"position", *position[:3]))
     return zlib.crc32(COUNTED.pack(b"position", *position))
 
 
 def read_head(columns: tuple[Any, ...]) -> MessageRow:
-    """Return a row without its data, of all columns or all but the data. Raises Unreadable."""
+    """Decode a row without its data, from all columns or all but the data. Raises ChecksumError."""
     number, queue, first, messages, size, crc, seal = columns[:7]
     row = MessageRow(number, b"", queue, first, messages, size)
     _judge(lambda: checksum_row(row, crc) == seal)
@@ -82,7 +82,7 @@ def read_head(columns: tuple[Any, ...]) -> MessageRow:
 
 
 def read_row(columns: tuple[Any, ...]) -> MessageRow:
-    """Return a row; its data is empty where none was read (None). Raises Unreadable."""
+    """Decode a row; its data is empty if it was not read (None). Raises ChecksumError."""
     head = read_head(columns)
     crc, data = columns[5], columns[7]
     if data is None:
@@ -92,7 +92,7 @@ def read_row(columns: tuple[Any, ...]) -> MessageRow:
 
 
 def read_settlement(columns: tuple[Any, ...]) -> SettlementRecord:
-    """Return a note. Raises Unreadable."""
+    """Decode a settlement record. Raises ChecksumError."""
     number, seal, data = columns
     note = SettlementRecord(number, data)
     _judge(lambda: checksum_settlement(note) == seal)
@@ -100,14 +100,14 @@ def read_settlement(columns: tuple[Any, ...]) -> SettlementRecord:
 
 
 def read_metadata(columns: tuple[Any, ...]) -> MetadataRecord:
-    """Return a thing. Raises Unreadable."""
+    """Decode a metadata record. Raises ChecksumError."""
     number, kind, key, seal, data = columns
     _judge(lambda: checksum_metadata(number, kind, key, data) == seal)
     return MetadataRecord(decoded(kind), decoded(key), data)
 
 
 def read_position(columns: tuple[Any, ...]) -> QueuePosition:
-    """Return a position, of form 1 too. Raises Unreadable."""
+    """Decode a position, of version 1 too. Raises ChecksumError."""
     position = QueuePosition(*columns[:-1])
     _judge(lambda: checksum_position(position) == columns[-1])
     return position
@@ -118,7 +118,7 @@ def _judge(is_right: Callable[[], bool]) -> None:
         if is_right():
             return
     except (TypeError, struct.error):
-        pass  # A flipped bit has made a number of what was none, or the other way round.
+        pass  # A flipped bit has changed the type of a value.
     raise ChecksumError("its checksum is wrong")
 
 
@@ -131,11 +131,11 @@ POSITIONS: Final = Table(
     "positions", "position", "queue", ("queue", "tail", "delivered", "messages", "seal"), read_position
 )
 TABLES: Final = (METADATA_RECORDS, POSITIONS, SETTLEMENTS, ROWS)
-"""In the order in which they are numbered in the table of sums; see schema.py."""
+"""Tables in the order of their numbers in the table of sums; see schema.py."""
 
 
 def damage_of(table: Table, columns: tuple[Any, ...], why: str) -> Damage:
-    """Return what is to be told of a record whose columns are these; those of a row may be without its data."""
+    """Return the damage report of a record with these columns; rows may lack their data."""
     if table is not ROWS:
         return Damage(f"{table.one} {columns[0]}", why, table=table.name)
     try:

@@ -1,4 +1,4 @@
-"""How many transactions a database has counted, and whether that is behind the count outside of it."""
+"""Transaction count of a SQLite store, and its comparison with the counter file."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from penstock.store.schema import COMMITS_ID
 
 
 def read_count(connection: sqlite3.Connection) -> tuple[Count, int]:
-    """Return the count of a database, and how often it was opened; zeros where it is of an older form.
+    """Return the count of a database and the number of its openings; zeros for an older schema.
 
-    Raises sqlite3.Error, also where there is no number.
+    Raises sqlite3.Error, also if there is no number.
     """
     found = connection.execute("SELECT count, sum, last FROM sums WHERE id = ?", (COMMITS_ID,)).fetchone()
     if found is None:
@@ -26,15 +26,15 @@ def read_count(connection: sqlite3.Connection) -> tuple[Count, int]:
 
 
 def count_transaction(connection: sqlite3.Connection, count: Count, opening: int) -> bool:
-    """Count a transaction within it; tells whether nobody else has opened the database. Raises sqlite3.Error."""
+    """Count a transaction within it; return whether no other process opened the database. Raises sqlite3.Error."""
     statement = "UPDATE sums SET count = ?, sum = ? WHERE id = ? AND last = ?"
     return connection.execute(statement, (*count, COMMITS_ID, opening)).rowcount == 1
 
 
 def count_in(path: Path) -> Count:
-    """Return the count of a database that nobody uses, as its file and its log have it. Raises sqlite3.Error.
+    """Return the count of an unused database, from its file and its log. Raises sqlite3.Error.
 
-    Neither is changed, nor is anything made beside them.
+    It changes neither, and creates no files.
     """
     log = path.with_name(path.name + "-wal")
     mode = "ro" if log.exists() and log.stat().st_size else "ro&immutable=1"
@@ -44,7 +44,7 @@ def count_in(path: Path) -> Count:
 
 
 def missing(path: Path, counter: CommitCounter) -> None:
-    """Refuse a database that is behind its counter: raises StoreError then, or sqlite3.Error if it cannot be read."""
+    """Reject a database that is behind its counter file: raises StoreError, or sqlite3.Error if it cannot be read."""
     known = counter.read()
     if known is None:
         return
@@ -58,7 +58,7 @@ def missing(path: Path, counter: CommitCounter) -> None:
 
 
 def lost_transactions(known: Count, found: Count) -> str:
-    """Say what is missing in a database that has less than is known."""
+    """Describe the transactions that a database lacks."""
     transactions = known.transactions - found.transactions
     messages = known.messages - found.messages
     what = "transaction" if transactions == 1 else f"{transactions:,} transactions"

@@ -1,11 +1,11 @@
-"""SQLite's write-ahead log, judged by more than SQLite looks at.
+"""Check of SQLite's write-ahead log for damage that SQLite takes for the end of the log.
 
-Why. After a crash SQLite takes from the log what hangs together from its beginning, and forgets the rest. That is right
-where the rest is what the crash has interrupted. Where a bit has flipped in the middle, it forgets transactions that
-were confirmed, and says nothing. Theory: each frame carries a checksum that goes on from the one before, and a
-transaction is only written when the one before is on the disk. So if behind the end that SQLite sees there is a frame
-that ends a transaction, and behind that one a frame that goes on from it, then the end is no crash: it is damage. (The
-last transaction of all cannot be judged: nothing tells its damage from its interruption.)
+After a crash SQLite accepts the longest valid beginning of the log and drops the rest. That is right if the rest was
+being written during the crash. After a flipped bit in the middle, it silently drops confirmed transactions. The check
+uses two facts: each frame has a checksum that continues the previous one, and a transaction is written only when the
+previous one is durable. So if a complete transaction follows after the end that SQLite sees, and another frame
+continues that one, the cause is damage and not a crash. (The last transaction cannot be judged: its damage looks like
+an interruption.)
 
 The format is https://www.sqlite.org/fileformat2.html, section 4.
 """
@@ -31,19 +31,19 @@ Checksum = tuple[int, int]
 
 
 class Frame(NamedTuple):
-    """What a frame says of itself."""
+    """Header of a frame."""
 
     page: int
-    """The number of the page that it holds."""
+    """Number of the page that it holds."""
     pages: int
-    """How many pages the database has after the transaction that it ends; 0 if it ends none."""
+    """Size of the database in pages after the transaction that it ends; 0 if it ends none."""
     salts: tuple[int, int]
-    """The same in all frames that belong together."""
+    """Salt values, equal in all frames of one log."""
     checksum: Checksum
 
 
 class Log:
-    """The log beside a database file; without frames where there is none. Raises OSError if it cannot be read."""
+    """Log beside a database file; without frames if there is none. Raises OSError if it cannot be read."""
 
     def __init__(self, path: Path, page_size: int) -> None:
         self.path = path
@@ -53,17 +53,17 @@ class Log:
             with path.open("rb") as file:
                 self._data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self.frames = max(0, len(self._data) - HEADER.size) // (FRAME.size + page_size)
-        """How many there is room for, whether they count or not; the first is number 1."""
+        """Number of frames that fit into the file, valid or not; the first is number 1."""
         self._order = ">" if self._data[:4] == BIG_ENDIAN.to_bytes(4, "big") else "<"
         self._is_headed = self._has_header()
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if isinstance(self._data, mmap.mmap):
             self._data.close()
 
     def frame(self, number: int) -> Frame:
-        """Return the head of a frame."""
+        """Return the header of a frame."""
         page, pages, *rest = FRAME.unpack_from(self._data, self._at(number))
         return Frame(page, pages, (rest[0], rest[1]), (rest[2], rest[3]))
 
@@ -73,13 +73,13 @@ class Log:
         return self._data[begin : begin + self.page_size]
 
     def end(self) -> int:
-        """Return the frame up to which the log says what was written, damaged or not; 0 if it says nothing."""
+        """Return the last frame that belongs to the log, damaged or not; 0 if there is none."""
         accepted = self.reached(0) if self._is_headed else 0
         lost = self.lost(accepted)
         return accepted if lost is None else self.reached(lost)
 
     def reached(self, start: int) -> int:
-        """Return the last frame that ends a transaction and that is in order, as all are from a first frame on."""
+        """Return the last frame that ends a transaction in an unbroken sequence from a first frame."""
         last = start
         for number in range(start + 1, self.frames + 1):
             if not self.follows(number):
@@ -89,7 +89,7 @@ class Log:
         return last
 
     def lost(self, accepted: int) -> int | None:
-        """Return the end of the last transaction that was certainly written whole, if it is behind what is accepted."""
+        """Return the end of the last complete transaction, if it is behind the end that SQLite accepts."""
         if not self.frames:
             return None
         salts = self._header_salts() if self._is_headed else self.frame(1).salts
@@ -100,7 +100,7 @@ class Log:
         return None
 
     def follows(self, number: int) -> bool:
-        """Tell whether a frame is in order and goes on from the one before, or from the log's header."""
+        """Tell whether a frame is valid and continues the one before, or the log's header."""
         frame = self.frame(number)
         if number == 1:
             salts, checksum = self._header_salts(), self._header_checksum()
@@ -139,9 +139,9 @@ class Log:
 
 
 def judge(path: Path) -> None:
-    """Look whether SQLite would forget transactions of the log beside a database that were confirmed.
+    """Check whether SQLite would drop confirmed transactions of the log beside a database.
 
-    Raises StoreError if so, sqlite3.Error or OSError if that cannot be found out. Nothing is changed.
+    Raises StoreError if so, sqlite3.Error or OSError if that is unknown. Nothing is changed.
     """
     beside = path.with_name(path.name + "-wal")
     if not beside.exists() or not beside.stat().st_size:
@@ -162,20 +162,20 @@ def judge(path: Path) -> None:
 
 
 def secure(path: Path) -> None:
-    """Have the log beside a database on the disk, before anything is written behind what is in it.
+    """Synchronise the log beside a database before anything is appended.
 
-    SQLite takes for granted that it is there. But a process that was killed may have written a transaction and not
-    synchronised it; the next one reads it, writes its own behind it, and when the power fails then, the disk may have
-    the second and not the first: what looks as if a bit had flipped in the middle. Raises OSError.
+    SQLite assumes that it is durable. But a killed process may have written a transaction without synchronising it. The
+    next process appends its own. After a power failure the disk may then have the second and not the first, which looks
+    like a flipped bit in the middle. Raises OSError.
     """
     with contextlib.suppress(FileNotFoundError):
         synchronise(path.with_name(path.name + "-wal"))
 
 
 def _accepted(path: Path) -> int:
-    """Return up to which frame SQLite itself accepts the log.
+    """Return the last frame that SQLite itself accepts.
 
-    A connection that may only read leaves the file and the log as they are, and the answer in the log's index
+    A read-only connection changes neither file nor log, and leaves the answer in the log's index
     (https://www.sqlite.org/walformat.html, section 2.1).
     """
     with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:

@@ -1,4 +1,4 @@
-"""A commit as statements: each may be done twice, and the second time changes nothing."""
+"""Statements of a commit in SQLite: all are idempotent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.store.tables import (
 
 
 def _insert(table: Table) -> str:
-    """Return the statement that writes a record, whether it is there or not."""
+    """Return the statement that inserts or replaces a record."""
     changes = ", ".join(f"{name} = excluded.{name}" for name in table.columns[1:])
     values = ", ".join("?" * len(table.columns))
     return f"INSERT INTO {table.name} VALUES ({values}) ON CONFLICT ({table.key}) DO UPDATE SET {changes}"
@@ -37,7 +37,7 @@ DELETE_PAGES: Final = "DELETE FROM rows WHERE queue = ? AND queue > 0 AND first 
 
 
 def write(connection: sqlite3.Connection, commit: StoreTransaction) -> None:
-    """Do what a commit says, what is new first. Raises sqlite3.Error; the transaction is the caller's."""
+    """Write a commit, insertions first. Raises sqlite3.Error; the caller owns the transaction."""
     many = connection.executemany
     if commit.rows:
         sums = ((row, zlib.crc32(row.data)) for row in commit.rows)
@@ -61,7 +61,7 @@ def _delete(connection: sqlite3.Connection, table: Table, keys: Iterable[int]) -
 
 
 def _declare(connection: sqlite3.Connection, thing: MetadataRecord) -> None:
-    """Write or delete a thing; one that is there keeps its place in the order of declarations."""
+    """Write or delete a definition; an existing one keeps its number in the order of declarations."""
     kind, key = encoded(thing.kind), encoded(thing.key)
     if thing.data is None:
         connection.execute("DELETE FROM things WHERE kind = ? AND key = ?", (kind, key))

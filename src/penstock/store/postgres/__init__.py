@@ -1,4 +1,4 @@
-"""The store in a PostgreSQL database: for those who outgrow one machine, and want another broker to stand by."""
+"""PostgreSQL store: for more than one machine, and with a standby broker."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from penstock.store.postgres.store import PostgresStore
 
 SCHEMES = ("postgresql://", "postgres://")
-"""How a URL begins that means such a store."""
+"""URL schemes of a PostgreSQL store."""
 
 
 def postgres_store(url: str, makes: bool = True) -> PostgresStore:
-    """Return the store at a URL, not yet opened; if it is not there, `makes` says that it is to be made then.
+    """Return the store at a URL, not yet opened. `makes` says whether a missing schema is created.
 
-    Raises ConfigError: it cannot be meant, psycopg is missing.
+    Raises ConfigError if the URL is invalid or psycopg is missing.
     """
     try:
         from penstock.store.postgres.store import PostgresStore

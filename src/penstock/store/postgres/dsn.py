@@ -1,4 +1,4 @@
-"""Where the store is: a URL of PostgreSQL's own form, and which schema of the database."""
+"""Address of a PostgreSQL store: a URL of PostgreSQL's own form, and a schema of the database."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from penstock.errors import ConfigError
 
 SCHEMA: Final = "penstock"
 NAME_OCTETS: Final = 63
-"""The longest name that PostgreSQL does not cut (NAMEDATALEN - 1)."""
+"""Longest name that PostgreSQL does not truncate (NAMEDATALEN - 1)."""
 CONNECT_S: Final = 5
-"""Seconds for a connection to be made, to each host."""
+"""Seconds for connecting to each host."""
 DEFAULTS: Final[dict[str, str | int | None]] = {
     "connect_timeout": CONNECT_S,
     "application_name": "penstock",
-    # A server whose host has died is noticed after 5 + 3 x 2 s, if we wait for its answer, and after 10 s, if it does
-    # not even take what we send.
+    # A server whose host has died is noticed after 5 + 3 x 2 s while we wait for an answer, and after 10 s if it does
+    # not even accept what we send.
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-"""What is used of libpq's parameters where the URL says nothing."""
+"""Values of libpq's parameters that the URL does not set."""
 
 
 class DatabaseAddress:
-    """A URL that was understood; it may have a password, which nothing here shows."""
+    """Parsed URL of a store; it may hold a password, which is never shown."""
 
     def __init__(self, url: str) -> None:
-        """Take `postgresql://user:password@host:port/database?schema=penstock&...`; the rest of the query is libpq's.
+        """Parse `postgresql://user:password@host:port/database?schema=penstock&...`; other query fields are libpq's.
 
-        Raises ConfigError if it cannot be meant.
+        Raises ConfigError if the URL is invalid.
         """
         place, _, query = url.partition("?")
         parameters = [each for each in query.split("&") if each]
         ours = [each for each in parameters if each.startswith("schema=")]
         self.schema = unquote(ours[-1].removeprefix("schema=")) if ours else SCHEMA
-        """The schema with our tables."""
+        """Schema with our tables."""
         if not 1 <= len(self.schema.encode()) <= NAME_OCTETS or self.schema.startswith("pg_") or "\0" in self.schema:
             raise ConfigError(
                 f"schema '{self.schema}' of the store's URL: a name has 1 to {NAME_OCTETS} octets "
@@ -51,7 +51,7 @@ class DatabaseAddress:
         given = _understood(f"{place}?{'&'.join(each for each in parameters if each not in ours)}")
         whole: dict[str, str | int | None] = {**DEFAULTS, **given, "client_encoding": "utf8"}
         self.conninfo = make_conninfo("", **whole)
-        """What libpq needs to connect; with the password, if one was given."""
+        """Connection string for libpq, with the password if one was given."""
         usual = {
             option.keyword.decode(): option.val.decode() for option in Conninfo.get_defaults() if option.val is not None
         }
@@ -62,27 +62,27 @@ class DatabaseAddress:
         self.port = known.get("port", "5432")
 
     def __str__(self) -> str:
-        """Return how it is called in sentences."""
+        """Return the address for people, without the password."""
         schema = "" if self.schema == SCHEMA else f"schema '{self.schema}' of "
         return f"{schema}database '{self.database}' at '{self.host}', port {self.port}"
 
 
 def _check_authority(place: str) -> None:
-    """Raise ConfigError where a password has @ or / in it: the rest of it would be taken for a host or a database."""
+    """Reject a password with @ or / in it: its rest would be taken for a host or a database. Raises ConfigError."""
     authority, _, path = place.partition("://")[2].partition("/")
     if authority.count("@") > 1 or "@" in path:
         raise ConfigError("the store's URL has an @ or a / in its user or password: write them as %40 and %2F")
 
 
 def _understood(url: str) -> dict[str, str | int | None]:
-    """Return libpq's parameters in a URL. Raises ConfigError, with nothing in it that may be a password."""
+    """Return libpq's parameters in a URL. Raises ConfigError, whose text never holds a password."""
     try:
         if not url.startswith(("postgresql://", "postgres://")):
             raise psycopg.ProgrammingError
         return dict(conninfo_to_dict(url))
     except psycopg.Error as error:
         said = str(error).strip()
-        # libpq repeats what it does not understand, often the whole URL; here only the name of a parameter.
+        # libpq repeats what it does not understand, often the whole URL; show only the name of a parameter.
         named = said.startswith("invalid URI query parameter") and "@" not in url.partition("?")[2]
         reason = said if named else "it is no URL that PostgreSQL understands"
     raise ConfigError(

@@ -1,4 +1,4 @@
-"""What PostgreSQL's errors mean for a store, in a sentence that says what to do and never shows a password."""
+"""Translation of PostgreSQL's errors into store errors: one sentence with advice, without passwords."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from penstock.store.postgres.dsn import DatabaseAddress
 
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 FENCED: Final = "PN409"
-"""Ours: a newer holder has taken the lease. Classes that begin with I to Z are for such."""
+"""SQLSTATE of our own: a newer holder has the lease. Classes from I to Z are reserved for applications."""
 DISK_FULL: Final = "53100"
 LOCK_NOT_AVAILABLE: Final = "55P03"
 DAMAGED: Final = ("XX001", "XX002")
 ENDED: Final = ("57P01", "57P02", "57P03", "57P05", "25P03")
-"""The server has ended the session, or does not take any now: shutdown, crash, start, idle for too long."""
+"""SQLSTATEs of an ended session: shutdown, crash, startup, idle time-out."""
 
 _READ_ONLY: Final = "the database may only be read; is this server a replica, or default_transaction_read_only set?"
 _REASONS: Final = {
@@ -38,34 +38,34 @@ _CONNECTING: Final = (
     ("No such file", "is the server running there?"),
     ("could not translate host name", "give the right host in the URL"),
 )
-"""What to do, by what the server or libpq says, which has no code of an error when a connection is made."""
+"""Advice by error text, because libpq has no error codes for failed connections."""
 
 
 class Refusal(Exception):
-    """The server has refused a statement of a pipeline."""
+    """Statement of a pipeline that the server has refused."""
 
     def __init__(self, state: str, text: str) -> None:
         super().__init__(text)
         self.state = state
-        """Its SQLSTATE."""
+        """SQLSTATE of the refusal."""
 
 
 class Disconnected(Exception):
-    """The session has ended: what was sent last may have been done, or not."""
+    """Ended session: the last statements may or may not have been executed."""
 
 
 Failure = psycopg.Error | Refusal | Disconnected
 
 
 def state_of(error: Failure) -> str:
-    """Return the SQLSTATE; "" where there is none."""
+    """Return the SQLSTATE; "" without one."""
     if isinstance(error, Refusal):
         return error.state
     return (error.sqlstate or "") if isinstance(error, psycopg.Error) else ""
 
 
 def fault(error: Failure, address: DatabaseAddress, doing: str) -> StoreError:
-    """Return what to raise; `doing` is a verb, "open", "read" or "write"."""
+    """Return the exception to raise; `doing` is a verb, "open", "read" or "write"."""
     state = state_of(error)
     head = f"cannot {doing} the store in {address}: "
     if state == DISK_FULL:
@@ -81,14 +81,14 @@ def fault(error: Failure, address: DatabaseAddress, doing: str) -> StoreError:
 
 
 def unreachable(error: psycopg.Error, address: DatabaseAddress) -> StoreError:
-    """Return what to raise when no session could be made."""
+    """Return the exception for a session that could not be made."""
     said = _line(error)
     advice = next((f"; {what}" for sign, what in _CONNECTING if re.search(sign, said)), "")
     return StoreError(f"cannot reach the store in {address}: {said}{advice}")
 
 
 def _line(error: Failure) -> str:
-    """Return what the server or libpq says, in one line and without what is said already."""
+    """Return the text of the server or libpq in one line, without repetitions."""
     text = str(error).strip()
     text = text.split("failed: ")[-1] if "connection to server" in text or "connection failed" in text else text
     line = text.partition("\n")[0].strip()

@@ -1,17 +1,17 @@
-"""The lease: one broker at a time writes the store.
+"""Lease of a PostgreSQL store: one broker at a time writes it.
 
-Theory of operation. Two things hold it, because neither is enough.
+Theory of operation. The lease has two parts, because neither suffices alone.
 
-A *lock* of the session (pg_advisory_lock): the server gives it to one session at a time and takes it back when that
-session ends, however it ends; so the next broker need not guess whether the last one is dead. But a session may end
-without its broker knowing: it was stopped, cut off, put to sleep.
+The *lock* is an advisory lock of the session (pg_advisory_lock). The server grants it to one session and releases it
+when that session ends, in whatever way. So the next broker need not guess whether the last one is dead. But a session
+may end without its broker's knowledge: the process was suspended, or the network cut.
 
-An *epoch*, a number in the table `lease` that grows each time a broker takes the lock. Every commit asks, in its own
-transaction, whether the epoch is still the one that it took, and holds that row until it is over: it is refused if
-somebody has taken the lease since, and whoever takes the lease waits for commits that were not refused, and so reads
-all that they wrote.
+The *epoch* is a number in the table `lease` that grows each time a broker takes the lock. Every commit checks in its
+own transaction that the epoch is still its own, and locks that row until it ends. A commit is refused if another broker
+has taken the lease since. A broker that takes the lease waits for commits in progress, and so reads all that they
+wrote.
 
-A broker that has lost its session makes a new one and goes on, if it gets the lock and the epoch is still its own.
+A broker that has lost its session makes a new one and continues if it gets the lock and the epoch is still its own.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from penstock.store.postgres.faults import LOCK_NOT_AVAILABLE
 from penstock.store.postgres.session import IDLE_S, SETTINGS, Session
 
 CLASS: Final = int.from_bytes(b"Pnst", "big")
-"""The first number of our locks; the second is the checksum of the schema's name."""
+"""First number of our locks; the second is the checksum of the schema's name."""
 NEVER: Final = 0
-"""No epoch: the first broker takes 1."""
+"""Epoch of an unused store: the first broker takes 1."""
 FENCE: Final = """
 CREATE FUNCTION fence(mine bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -45,17 +45,17 @@ END $$
 
 
 class Holder(NamedTuple):
-    """Who took the lease last."""
+    """Last broker that took the lease."""
 
     epoch: int
     host: str
     process: int
     since: datetime
     backend: int
-    """The process that serves its session, on the server's machine; for pg_terminate_backend."""
+    """Process that serves its session on the server's machine; for pg_terminate_backend."""
 
     def __str__(self) -> str:
-        """Return it as it stands in sentences."""
+        """Return the holder for use in sentences."""
         return (
             f"process {self.process} on host '{self.host}', since {self.since.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC "
             f"(session {self.backend})"
@@ -63,17 +63,17 @@ class Holder(NamedTuple):
 
 
 class Lease:
-    """The lease of one broker on one store. Raises psycopg.Error where nothing else is said."""
+    """Lease of one broker on one store. Its methods raise psycopg.Error, and others as stated."""
 
     def __init__(self, address: DatabaseAddress) -> None:
         self.address = address
         self.epoch = NEVER
-        """That of this broker; `NEVER` as long as it never had the lease."""
+        """Epoch of this broker; `NEVER` if it never had the lease."""
         self._backend = 0
         self._key = (CLASS, zlib.crc32(address.schema.encode()) - (1 << 31))
 
     def lock(self, session: Session, patience_s: float) -> bool:
-        """Take the lock, and wait for it so many seconds; tells whether it was got."""
+        """Wait for the lock for a number of seconds; return whether it was granted."""
         if patience_s <= 0:
             ((got,),) = session.ask("SELECT pg_try_advisory_lock(%s::int, %s::int)", *self._key)
             return bool(got)
@@ -90,7 +90,7 @@ class Lease:
         return True
 
     def take(self, session: Session) -> None:
-        """Begin a new epoch, with the lock: from now on commits of all brokers before are refused."""
+        """Begin a new epoch, with the lock held: commits of all earlier brokers are refused from now on."""
         ((self.epoch,),) = session.ask(
             "UPDATE lease SET epoch = epoch + 1, host = %s, process = %s, since = now(), backend = %s RETURNING epoch",
             socket.gethostname(), os.getpid(), session.pid,
@@ -98,10 +98,10 @@ class Lease:
         self._held(session)
 
     def resume(self, session: Session, patience_s: float) -> None:
-        """Go on in a new session. Raises StoreLost if another broker has begun an epoch, StoreError if it may yet."""
+        """Resume in a new session. Raises StoreLost if another broker began an epoch, StoreError if it still may."""
         if not self.is_ours(session):
             raise self.lost(self.holder(session))
-        # If the server does not know yet that our last session is over, it is now.
+        # The server may not know yet that our last session has ended; ending it now releases the lock.
         session.ask(
             "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = %s "
             "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
@@ -121,7 +121,7 @@ class Lease:
         raise StoreError(f"cannot use the store in {self.address}: the session was lost, and another has its lock")
 
     def is_ours(self, session: Session) -> bool:
-        """Ask whether nobody else has begun an epoch."""
+        """Tell whether no other broker has begun an epoch."""
         return session.ask("SELECT epoch FROM lease") == [(self.epoch,)]
 
     def _held(self, session: Session) -> None:
@@ -129,7 +129,7 @@ class Lease:
         session.set("idle_session_timeout", f"{IDLE_S}s")
 
     def holder(self, session: Session) -> Holder | None:
-        """Return who took the lease last; None if nobody ever did."""
+        """Return the last broker that took the lease; None if there was none."""
         ((there,),) = session.ask("SELECT to_regclass('lease') IS NOT NULL")
         if not there:
             return None
@@ -137,11 +137,11 @@ class Lease:
         return Holder(*found[0]) if found else None
 
     def busy(self, holder: Holder | None) -> StoreBusy:
-        """Return what to raise while somebody else has the lock."""
+        """Return the exception to raise while another broker has the lock."""
         who = "a broker that has only begun" if holder is None else str(holder)
         return StoreBusy(f"the store in {self.address} is in use by another broker: {who}")
 
     def lost(self, holder: Holder | None) -> StoreLost:
-        """Return what to raise when somebody else has taken the lease."""
+        """Return the exception to raise when another broker has taken the lease."""
         who = "" if holder is None else f": {holder}"
         return StoreLost(f"another broker has taken over the store in {self.address}{who}; this one must stop")

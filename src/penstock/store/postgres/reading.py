@@ -1,10 +1,10 @@
-"""Reading a table piece by piece, so that a million records are never in memory at once.
+"""Reader of PostgreSQL tables in pieces, so that a million records are never in memory at once.
 
-Theory of operation. A piece begins behind the last one's highest key and ends when it has enough records or bytes. A
-cursor of the server would do as well, but needs a transaction for as long as somebody reads, and is lost with the
-session; this way others may be written meanwhile, and a session that was lost is no matter.
+Theory of operation. A piece begins after the highest key of the previous one and ends at a number of records or bytes.
+A server-side cursor would need a transaction for the whole pass and would be lost with the session. With pieces, other
+transactions may write meanwhile, and a lost session does no harm.
 
-What the server itself finds damaged spoils the piece that it is in: then each record is read by itself.
+If the server finds damage in a piece, each record of that piece is read by itself.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from penstock.store.tables import METADATA_RECORDS, ROWS, ChecksumError, Table, 
 
 PIECE_RECORDS: Final = 4_000
 PIECE_BYTES: Final = 8 * 1024 * 1024
-"""Unless a single record is larger."""
+"""Most bytes of a piece, unless one record is larger."""
 SPOILT_RECORDS: Final = 100
-"""In a piece of which not all can be read."""
+"""Most records of a piece in which some cannot be read."""
 LISTED_PAGES: Final = 100
 HEADS: Final = "CASE queue WHEN 0 THEN data END"
-"""The data of a row, where it is no page."""
+"""Columns of a row without the data of pages."""
 
 Columns = tuple[Any, ...]
 
 
 class Asking(Protocol):
-    """Who asks the server: in one session or another."""
+    """Query function: runs a query in a session."""
 
     def __call__(self, question: str, *parameters: object) -> list[Columns]:
-        """Return what the server gives for a question with parameters %s. Raises psycopg.Error, StoreError."""
+        """Return the result of a query with parameters %s. Raises psycopg.Error, StoreError."""
 
 
 class Reading:
-    """Passes through tables; what of them is damaged goes into a list. Raises as who asks does."""
+    """Passes through tables; damaged records are collected in a list. Raises what the query function raises."""
 
     def __init__(self, ask: Asking, damaged: list[Damage]) -> None:
         self._ask = ask
         self._damaged = damaged
 
     def records(self, table: Table, with_pages: bool = False) -> Iterator[Any]:
-        """Return what is in order, by key. Of pages only what is known without their data, unless that is asked for."""
+        """Return the intact records by key. The data of pages is left out unless requested."""
         data = HEADS if table is ROWS and not with_pages else "data"
         low = -1
         while True:
@@ -61,7 +61,7 @@ class Reading:
                 return
 
     def pages(self, queue: int, first: int, most: int) -> list[MessageRow]:
-        """Return the pages of a queue from a first sequence on, of at most so many bytes, but at least one."""
+        """Return the pages of a queue from a sequence on, up to a number of bytes, but at least one."""
         found: list[MessageRow] = []
         behind = -1
         while True:
@@ -86,7 +86,7 @@ class Reading:
                 return found
 
     def _piece(self, table: Table, data: str, low: int) -> list[Columns]:
-        """Return the next records; empty if there are none."""
+        """Return the next records; empty at the end."""
         key = table.key
         size = f"octet_length({data})" if "data" in table.columns else "0"
         counted = f"OVER (ORDER BY {key} ROWS UNBOUNDED PRECEDING)"
@@ -116,7 +116,7 @@ class Reading:
         return found
 
     def _read(self, table: Table, data: str, keys: Sequence[int]) -> list[Columns]:
-        """Return the records with these keys, those that can be read."""
+        """Return those of the records with these keys that can be read."""
         if not keys:
             return []
         try:
@@ -145,7 +145,7 @@ class Reading:
         return found
 
     def _judged(self, table: Table, columns: Columns) -> Any:
-        """Return the record; None if it is not what was written, which is remembered."""
+        """Return the record; None if its checksum is wrong, which is recorded as damage."""
         try:
             return table.read((PLACE, *columns[1:]) if table is METADATA_RECORDS else columns)
         except ChecksumError as why:
@@ -153,7 +153,7 @@ class Reading:
             return None
 
     def _meet(self, damage: Damage) -> None:
-        if damage not in self._damaged:  # A page may be asked for again.
+        if damage not in self._damaged:  # The same page may be read again.
             self._damaged.append(damage)
 
 

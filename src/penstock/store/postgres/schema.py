@@ -1,8 +1,8 @@
-"""The form of the store's schema: made, recognised, brought up to date, as that of a file is (store/schema.py).
+"""Schema of the PostgreSQL store: creation, recognition and migrations, as store/schema.py does for files.
 
-Each version of the form is a migration from the one before; a new schema has gone through all of them. They run in one
-transaction, by whoever holds the lock of the store. The table `about` says which version of the form it is and which
-Penstock was the last to open it; it never changes its own form.
+Each schema version is a migration from the one before; a new schema runs all of them. They run in one transaction of
+the broker that holds the store's lock. The table `about` has the schema version and the Penstock that opened the store
+last. That table never changes its form.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from penstock.store.records import UNKNOWN
 Migration = Callable[[psycopg.Connection[Any]], None]
 
 _BUSY: Final = "autovacuum_vacuum_cost_delay = 0"
-"""A table of which everything is deleted again: whoever cleans it up must not be slower than whoever fills it."""
+"""Storage parameters of a table whose rows are all deleted again: vacuum must keep pace with the writers."""
 
 
 def _first(connection: psycopg.Connection[Any]) -> None:
-    """Make the tables.
+    """Create the tables.
 
-    Numbers of rows, notes and queues are the broker's. Data is kept as it is (EXTERNAL): to compress it here would cost
-    more than it brings. A thing's number is its place in the order of declarations. What changes in place again and
-    again has room beside it for its next state (fillfactor), so that its indexes stay as they are.
+    The broker numbers rows, notes and queues. Data is stored uncompressed (EXTERNAL): compression here would cost more
+    than it saves. The number of a thing is its position in the order of declarations. Tables that are updated in place
+    leave room for the next version (fillfactor), so that their indexes stay unchanged.
     """
     for statement in (
         "CREATE TABLE about (name text PRIMARY KEY, value text NOT NULL)",
@@ -55,26 +55,26 @@ def _first(connection: psycopg.Connection[Any]) -> None:
 
 
 def _second(connection: psycopg.Connection[Any]) -> None:
-    """Let positions say how many messages a queue has; the seals of those that do not know it stay as they are."""
+    """Add the number of messages to positions; the checksums of older positions stay as they are."""
     connection.execute(f"ALTER TABLE positions ADD messages bigint NOT NULL DEFAULT {UNKNOWN}".encode())
 
 
 MIGRATIONS: Final[tuple[Migration, ...]] = (_first, _second)
-"""The first makes version 1 of nothing, the second version 2 of version 1 ..."""
+"""Migrations: the first creates version 1, the second makes version 2 of version 1, and so on."""
 
 
 def migrate(
     session: Session, address: DatabaseAddress, migrations: Sequence[Migration] = MIGRATIONS, makes: bool = True
 ) -> None:
-    """Make the schema, if it `makes` one, or run the migrations that it has not seen, and note who opened it.
+    """Create the schema if `makes` is true, or run the missing migrations, and record the opener.
 
-    Raises StoreError if it is newer than we, not ours or not there, psycopg.Error.
+    Raises StoreError if the schema is newer than this Penstock, foreign or missing; psycopg.Error.
     """
     newest = len(migrations)
     with session.connection.transaction():
         version = _version(session, address)
         if version == 0 and not makes:
-            raise StoreError(f"there is no store of Penstock in {address}")  # What was made of it is taken back.
+            raise StoreError(f"there is no store of Penstock in {address}")  # Roll back what was created.
         if version > newest:
             ((opened_by,),) = session.ask("SELECT value FROM about WHERE name = 'penstock'")
             raise StoreError(
@@ -92,7 +92,7 @@ def migrate(
 
 
 def _version(session: Session, address: DatabaseAddress) -> int:
-    """Return the schema's version; 0 for an empty one, which is made if it is not there. Raises StoreError."""
+    """Return the schema's version; 0 for an empty one, which is created if missing. Raises StoreError."""
     found = session.ask("SELECT 1 FROM pg_namespace WHERE nspname = %s", address.schema)
     if not found:
         session.connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(address.schema)))

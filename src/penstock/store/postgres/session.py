@@ -1,10 +1,10 @@
-"""One session with the server, and how a transaction goes there in one round trip.
+"""Session with a PostgreSQL server: each transaction is one pipeline and one round trip.
 
-Theory of operation. A transaction is sent as one pipeline: its statements, prepared once a session, one after the other
-and one Sync at the end. Up to a Sync everything is one transaction, without BEGIN or COMMIT, and when a statement
-fails the server skips the rest and takes back what came before
-(https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-PIPELINING). So half of one is never there.
-It is written with psycopg's module pq, libpq as it is: a cursor for each of six statements costs four times the CPU.
+Theory of operation. A pipeline is a sequence of statements, each prepared once per session, with one Sync at the end.
+Up to a Sync everything is one transaction, without BEGIN or COMMIT. When a statement fails, the server skips the rest
+and rolls back (https://www.postgresql.org/docs/current/protocol-flow.html#PROTOCOL-FLOW-PIPELINING). So a transaction
+is never applied in part. The code uses psycopg's module pq, plain libpq: a cursor for each of six statements costs four
+times the CPU.
 """
 
 from __future__ import annotations
@@ -24,46 +24,48 @@ from penstock.store.postgres.faults import Disconnected, Refusal, unreachable
 from penstock.store.postgres.session_sockets import SessionSockets
 
 OLDEST: Final = 140_000
-"""Version 14; idle_session_timeout is not there before."""
+"""Oldest supported server: version 14, which introduced idle_session_timeout."""
 DEAD_PEER_MS: Final = 5_000
 IDLE_S: Final = 30
-"""Seconds after which the server ends a session that does nothing: a broker that is stopped, or sleeps with its
-machine, does not keep the lease for ever. One that runs asks something each second (`Store.reclaim_space`)."""
+"""Seconds after which the server ends an idle session, so that a suspended broker does not hold the lease for ever.
+
+A running broker sends a query each second (`Store.reclaim_space`).
+"""
 CLOSE_S: Final = 2.0
-"""Seconds that the server gets to let go of what a session holds, when that is closed."""
+"""Seconds for which closing waits until the server has released the session's locks."""
 SETTINGS: Final = {
     "lock_timeout": "5s",
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": f"{IDLE_S}s",
     "default_transaction_isolation": "read committed",
-    # A client whose host has died is noticed after 2 + 3 x 1 s, or 5 s if the server has something to tell it.
+    # A client whose host has died is noticed after 2 + 3 x 1 s, or after 5 s if the server has data to send.
     "tcp_keepalives_idle": "2",
     "tcp_keepalives_interval": "1",
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": str(DEAD_PEER_MS),
 }
-"""What a session does its work with, whatever the server's own settings say."""
+"""Settings of a session, whatever the server's own are."""
 
 
 class Statement(NamedTuple):
-    """A statement that is prepared once a session."""
+    """Statement that is prepared once per session."""
 
     name: bytes
     text: str
-    """With parameters $1, $2 ..."""
+    """Text with parameters $1, $2 ..."""
     types: tuple[int, ...]
-    """The types of the parameters, by their OIDs."""
+    """Types of the parameters, as OIDs."""
 
 
 Call = tuple[Statement, list[bytes]]
-"""A statement and its parameters, in PostgreSQL's binary form."""
+"""Statement and its parameters, in PostgreSQL's binary form."""
 
 
 class Session:
-    """A connection; one thread at a time uses it. Everything but the constructor raises psycopg.Error."""
+    """Connection to the server, used by one thread at a time. Methods raise psycopg.Error."""
 
     def __init__(self, address: DatabaseAddress, lines: SessionSockets) -> None:
-        """Connect, within a few seconds (`address.CONNECT_S`). Raises StoreError."""
+        """Connect, within a few seconds (`dsn.CONNECT_S`). Raises StoreError."""
         try:
             self.connection = psycopg.connect(address.conninfo, autocommit=True)
         except psycopg.Error as error:
@@ -84,7 +86,7 @@ class Session:
             raise
         self._statements: set[bytes] = set()
         self.pid = self.connection.info.backend_pid
-        """The number of the process that serves us, on the server's machine."""
+        """Number of the server process of the session."""
 
     def _prepare(self, address: DatabaseAddress) -> None:
         version = self.connection.info.server_version
@@ -96,7 +98,7 @@ class Session:
         for name, value in SETTINGS.items():
             self.set(name, value)
         self.ask("SELECT set_config('search_path', quote_ident(%s), false)", address.schema)
-        # 'on' is the flush to the disk, here and on synchronous replicas; 'remote_apply' is that and more.
+        # 'on' is a flush to disk, here and on synchronous replicas; 'remote_apply' is that and more.
         self.ask(
             "SELECT set_config('synchronous_commit', 'on', false) "
             "WHERE current_setting('synchronous_commit') <> 'remote_apply'"
@@ -107,33 +109,33 @@ class Session:
         self.ask("SELECT set_config(%s, %s, false)", name, value)
 
     def ask(self, question: str, *parameters: object) -> list[tuple[Any, ...]]:
-        """Run a statement with parameters %s, a transaction of its own; return what it gives."""
+        """Run a statement with parameters %s as its own transaction; return its result."""
         cursor = self.connection.execute(question, parameters or None, binary=True)
         return cursor.fetchall() if cursor.description is not None else []
 
     def is_alive(self) -> bool:
-        """Tell whether the session has not ended, as far as is known."""
+        """Tell whether the session has not ended, as far as the client knows."""
         return not self.connection.closed
 
     def close(self) -> None:
-        """End the session; what it held is free when this returns, unless the server cannot be reached."""
+        """Close the session. Its locks are released on return, unless the server cannot be reached."""
         if self.is_alive():
-            with contextlib.suppress(psycopg.Error):  # The server ends a session some time after we do.
+            with contextlib.suppress(psycopg.Error):  # The server ends a session some time after the client does.
                 self.send(b"SELECT pg_advisory_unlock_all()")
                 self.has_done(CLOSE_S)
         self.abandon()
 
     def abandon(self) -> None:
-        """Let go of a session of which nobody knows what it does."""
+        """Drop a session in an unknown state."""
         self.connection.close()
         self._lines.remove(self._line)
 
     def send(self, question: bytes) -> None:
-        """Have the server begin with a statement; it is the session's last."""
+        """Send a statement without waiting; it is the session's last."""
         self.connection.pgconn.send_query(question)
 
     def has_done(self, patience_s: float) -> bool:
-        """Wait so many seconds for the answer to what was sent; tells whether it has come, whatever it is."""
+        """Wait for the answer to the sent statement, for a number of seconds; return whether it arrived."""
         connection = self.connection.pgconn
         poll = select.poll()
         poll.register(connection.socket, select.POLLIN)
@@ -148,9 +150,9 @@ class Session:
     # Pipelines
 
     def run(self, calls: Sequence[Call]) -> list[pq.abc.PGresult]:
-        """Run statements as one transaction, in one round trip; return what each gives.
+        """Run statements as one transaction in one round trip; return the result of each.
 
-        Raises Refusal if it was refused, and nothing of it is there; Disconnected if it may be there.
+        Raises Refusal if the transaction was refused and rolled back; Disconnected if its outcome is unknown.
         """
         connection = self.connection.pgconn
         try:
@@ -185,11 +187,11 @@ class Session:
                 self._statements.add(statement.name)
 
     def _results(self, connection: pq.abc.PGconn) -> list[pq.abc.PGresult]:
-        """Send what is not sent yet, and take the answers up to the Sync's. Raises psycopg.OperationalError."""
+        """Send the rest and receive the answers up to the Sync's. Raises psycopg.OperationalError."""
         poll = select.poll()
         poll.register(connection.socket, select.POLLIN | select.POLLOUT)
         while connection.flush():
-            # Answers must be taken meanwhile, or both sides would wait for the other to read.
+            # Read meanwhile, or both sides would wait for the other to read.
             if any(event & ~select.POLLOUT for _, event in poll.poll()):
                 connection.consume_input()
         poll.modify(connection.socket, select.POLLIN)
@@ -199,7 +201,7 @@ class Session:
                 poll.poll()
                 connection.consume_input()
             result = connection.get_result()
-            if result is None:  # Between the answers of two statements, and when there will be no more.
+            if result is None:  # Between the answers of two statements, and after the last.
                 if connection.status == pq.ConnStatus.BAD:
                     raise psycopg.OperationalError(_last_words(results) or connection.get_error_message())
             elif result.status == pq.ExecStatus.PIPELINE_SYNC:
@@ -215,6 +217,6 @@ def _refusal(result: pq.abc.PGresult) -> Refusal:
 
 
 def _last_words(results: list[pq.abc.PGresult]) -> str:
-    """Return what the server said when it ended the session."""
+    """Return the error that the server sent when it ended the session."""
     said = [str(_refusal(result)) for result in results if result.status == pq.ExecStatus.FATAL_ERROR]
     return said[-1] if said else ""

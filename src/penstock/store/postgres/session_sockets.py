@@ -1,10 +1,10 @@
-"""What a store's sessions run over, so that another thread can end every wait for a server that does not answer.
+"""Sockets of a store's sessions, so that another thread can end every wait for an unresponsive server.
 
-libpq's connection is one thread's: to close it while that thread waits in it leaves it with a descriptor that may be
-somebody else's by then, and ends the process sooner or later. So nothing of libpq is touched from outside. Each session
-has a second descriptor of its socket here; who shuts the socket down by that one has the waiting thread hear that the
-connection is lost, and the thread closes it itself. The second descriptor is closed with the session and never used
-again, so it cannot come to mean another socket in between.
+A libpq connection belongs to one thread. If another thread closes it, the owner may continue with a descriptor that
+already belongs to another file, and the process crashes sooner or later. So other threads never touch libpq. Each
+session registers a duplicate descriptor of its socket here. `shutdown` on the duplicate makes the owner's wait fail,
+and the owner closes its connection itself. The duplicate is closed with the session, so it never refers to another
+socket.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import threading
 
 
 class SessionSockets:
-    """Those of one store. Any thread may call anything."""
+    """Sockets of one store's sessions. All methods are thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self.are_cut = False
-        """Whether no session of the store may go on, nor be made."""
+        """Whether all sessions are shut down and no new one may be made."""
 
     def add(self, descriptor: int) -> socket.socket:
-        """Take note of a session's socket by its descriptor; cut it at once if they are. Raises OSError."""
+        """Register a session's socket by its descriptor; shut it down at once after `shutdown_all`. Raises OSError."""
         line = socket.socket(fileno=os.dup(descriptor))
         with self._lock:
             self._open.add(line)
@@ -34,13 +34,13 @@ class SessionSockets:
         return line
 
     def remove(self, line: socket.socket) -> None:
-        """Forget a session that is closed."""
+        """Remove a closed session."""
         with self._lock:
             self._open.discard(line)
             line.close()
 
     def shutdown_all(self) -> None:
-        """End all sessions, for good: whoever waits for the server in one is told that it is lost."""
+        """Shut all sessions down for good: every thread that waits for the server gets an error."""
         with self._lock:
             self.are_cut = True
             for line in self._open:
@@ -48,5 +48,5 @@ class SessionSockets:
 
 
 def _cut(line: socket.socket) -> None:
-    with contextlib.suppress(OSError):  # The server has done so before us.
+    with contextlib.suppress(OSError):  # The server has closed the connection before.
         line.shutdown(socket.SHUT_RDWR)

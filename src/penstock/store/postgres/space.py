@@ -1,9 +1,9 @@
-"""How much room the store takes on the server, and how what was deleted becomes room again.
+"""Disk usage of a PostgreSQL store, and the vacuum that makes deleted space usable again.
 
-The rule. What is deleted takes room until the table is vacuumed; then it is written over, and what is free at its end
-goes back to the file system. The server does that by itself (autovacuum), but looks only once a minute. So when nothing
-else is to be done, and what was deleted is more than 16 MiB and more than a quarter of what is left, the store has it
-done, in a session beside its own: a commit never waits for it.
+Deleted records use space until the table is vacuumed. Then the space is reused, and free space at the end of the table
+returns to the file system. Autovacuum does that, but checks only once a minute. So when the store is idle, and more
+than 16 MiB and a quarter of the live data is deleted, the store starts a vacuum. It runs in a second session: a commit
+never waits for it.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from penstock.store.store import Usage
 
 DELETED_LEAST: Final = 16 * 1024 * 1024
 DELETED_SHARE: Final = 4
-"""One part in so many of what is left."""
+"""Deleted data that starts a vacuum, as a divisor of the live data."""
 STEP_S: Final = 0.05
-"""For which one step of housekeeping waits for the server at most."""
+"""Most seconds that one housekeeping step waits for the server."""
 
 
 class Space:
-    """What is known of the bytes of data in the table of rows. Raises psycopg.Error."""
+    """Byte counts of the table of rows. Its methods raise psycopg.Error."""
 
     def __init__(self, address: DatabaseAddress, lines: SessionSockets) -> None:
         self.address = address
         self._lines = lines
         self.live = 0
         self.deleted = 0
-        """Bytes deleted and not yet free."""
+        """Bytes deleted and not yet vacuumed."""
         self._vacuums = 0
-        """How often the table has been vacuumed, at the last look."""
+        """Number of vacuums of the table at the last check."""
         self._vacuum: Vacuum | None = None
 
     def count(self, session: Session) -> None:
-        """Count what there is, once."""
+        """Read the present counts, once."""
         ((self.live,),) = session.ask("SELECT coalesce(sum(octet_length(data)), 0)::bigint FROM rows")
         self.deleted = 0
         self._vacuums = _vacuums(session)
 
     def changed(self, change: Change) -> None:
-        """Note what a commit has done."""
+        """Add the changes of a commit."""
         self.live += change.written - change.replaced - change.deleted
         self.deleted += change.replaced + change.deleted
 
     def measure(self, session: Session) -> Usage:
-        """Return how much room the tables and their indexes take, and how much of it cannot be written over."""
+        """Return the size of tables and indexes, and how much of it cannot be reused."""
         ((taken, other),) = session.ask(
             "SELECT sum(pg_total_relation_size(oid))::bigint, "
             "coalesce(sum(pg_total_relation_size(oid)) FILTER (WHERE relname <> 'rows'), 0)::bigint FROM pg_class "
@@ -61,7 +61,7 @@ class Space:
         return Usage(min(taken, self.live + self.deleted + other), taken, None)
 
     def reclaim(self, session: Session) -> bool:
-        """Have room made of what was deleted, where it pays; tells whether that goes on."""
+        """Vacuum deleted space if worthwhile; return whether a vacuum is running."""
         if self._vacuum is None:
             if self.deleted <= max(DELETED_LEAST, self.live // DELETED_SHARE):
                 return False
@@ -77,13 +77,13 @@ class Space:
         return False
 
     def close(self) -> None:
-        """Leave the server alone with what it is doing."""
+        """Close the session of a running vacuum, which the server continues."""
         if self._vacuum is not None:
             self._vacuum.session.abandon()
             self._vacuum = None
 
     def _look(self, session: Session) -> None:
-        """See whether the server has vacuumed by itself meanwhile."""
+        """Check whether autovacuum ran meanwhile."""
         vacuums = _vacuums(session)
         if vacuums != self._vacuums:
             self._vacuums = vacuums
@@ -91,12 +91,12 @@ class Space:
 
 
 class Vacuum:
-    """A VACUUM that runs on the server."""
+    """Running VACUUM on the server."""
 
     def __init__(self, session: Session, deleted: int) -> None:
         self.session = session
         self.deleted = deleted
-        """Bytes that had been deleted when it began."""
+        """Bytes that were deleted when it began."""
         try:
             session.send(b"VACUUM rows")
         except BaseException:
@@ -104,7 +104,7 @@ class Vacuum:
             raise
 
     def goes_on(self, patience_s: float) -> bool:
-        """Wait so many seconds for its end; tells whether it has not come. What it fails of, autovacuum will do."""
+        """Wait for its end for a number of seconds; return whether it still runs. Errors are left to autovacuum."""
         try:
             if not self.session.has_done(patience_s):
                 return True
@@ -115,7 +115,7 @@ class Vacuum:
 
 
 def _vacuums(session: Session) -> int:
-    """Return how often what holds the data, the table behind the table of rows, has been vacuumed."""
+    """Return the number of vacuums of the table that holds the data of rows (TOAST)."""
     found = session.ask(
         "SELECT (vacuum_count + autovacuum_count)::bigint FROM pg_stat_all_tables "
         "WHERE relid = (SELECT reltoastrelid FROM pg_class WHERE oid = 'rows'::regclass)"

@@ -1,8 +1,8 @@
-"""The store in a PostgreSQL database.
+"""PostgreSQL store: implements `Store` with sessions, lease and retries.
 
-Theory of operation. A commit is one transaction and one round trip (session.py). It asks first whether the lease is
-still ours (lease.py). Each of its statements may be done twice, so when a session is lost and nobody can say whether
-the commit was done, a new session does it again. Only a broker that has the lease gets such a session.
+Theory of operation. A commit is one transaction and one round trip (session.py). Its first statement checks the lease
+(lease.py). All its statements are idempotent: when a session is lost and the outcome of a commit is unknown, a new
+session repeats it. Only a broker with the lease gets such a session.
 """
 
 from __future__ import annotations
@@ -29,45 +29,47 @@ from penstock.store.store import Damage, Store, Usage, ignore
 from penstock.store.tables import METADATA_RECORDS, POSITIONS, ROWS, SETTLEMENTS, TABLES, Table
 
 OPEN_S: Final = 1.0
-"""Seconds for which `open` waits for the lease: the server ends the session of a broker that was killed at once, but
-not before it has done what it was doing."""
+"""Seconds for which `open` waits for the lease.
+
+The server ends the session of a killed broker only when its last statement is done.
+"""
 RESUME_S: Final = 2.0
-"""Seconds for which a broker that has lost its session waits for the lock that went with it."""
+"""Seconds for which a broker that has lost its session waits for the lock of that session."""
 
 log = logging.getLogger("penstock")
 T = TypeVar("T")
 
 
 class PostgresStore(Store):
-    """The store at a URL; see `address.Envelope`."""
+    """Store at a URL; see `dsn.DatabaseAddress`."""
 
     when_damaged = "`penstock check --store URL` tells all of it; restore the database from a backup (docs/postgres.md)"
 
     def __init__(self, url: str, makes: bool = True) -> None:
-        """Take a URL; `makes` says whether a store that is not there is made. Raises ConfigError."""
+        """Take a URL; `makes` says whether a missing schema is created. Raises ConfigError."""
         self.address = DatabaseAddress(url)
         self._makes = makes
         self.damaged: list[Damage] = []
         self.holder: Holder | None = None
-        """Who had the lease when `try_open` returned False; None if that is not known."""
+        """Holder of the lease when `try_open` returned False; None if unknown."""
         self._lines = SessionSockets()
         self._space = Space(self.address, self._lines)
         self._lease = Lease(self.address)
         self._session: Session | None = None
         self._is_open = False
         self._lost: str = ""
-        """Why this store may not be used any more."""
+        """Reason why this store may not be used any more."""
 
     def __str__(self) -> str:
-        """Return where it is, for people; without a password."""
+        """Return the address for people, without a password."""
         return str(self.address)
 
-    # Begin and end
+    # Open and close
 
     def open(self) -> None:
-        """Take the lease, make the schema or bring it up to date.
+        """Take the lease, and create or migrate the schema.
 
-        Raises StoreBusy, which names who has the lease; StoreError.
+        Raises StoreBusy, which names the holder of the lease; StoreError.
         """
         if not self.try_open(OPEN_S):
             busy = self._lease.busy(self.holder)
@@ -75,10 +77,10 @@ class PostgresStore(Store):
             raise busy
 
     def try_open(self, patience_s: float = 0.0) -> bool:
-        """Open it if the lease can be had within so many seconds; tells whether it was. Raises StoreError.
+        """Open it if the lease is free within a number of seconds; return whether it was. Raises StoreError.
 
-        For who stands by and calls it again and again: the lease comes at the moment at which its holder lets go of it.
-        Between the calls only a session is kept.
+        A standby calls it repeatedly and gets the lease at the moment its holder releases it. Between the calls only a
+        session stays open.
         """
         if self._session is None or not self._session.is_alive():
             self._session = self._connect()
@@ -108,7 +110,7 @@ class PostgresStore(Store):
         return "another broker" if self.holder is None else str(self.holder)
 
     def close(self) -> None:
-        """Let go of the lease; whoever waits for it has it when this returns, if the server answers."""
+        """Release the lease. The next broker has it on return, if the server answers."""
         self._is_open = False
         self._space.close()
         if self._session is not None:
@@ -116,14 +118,14 @@ class PostgresStore(Store):
             self._session = None
 
     def interrupt(self) -> bool:
-        """See `Store.interrupt`: a wait for a server that does not answer ends; the making of a session, in seconds."""
+        """See `Store.interrupt`. Waits for an unresponsive server end at once, connection attempts within seconds."""
         self._lines.shutdown_all()
         return True
 
     # Reading
 
     def metadata(self) -> Iterator[MetadataRecord]:
-        """Return everything declared, in the order in which it was first."""
+        """Return all definitions, in the order of their declarations."""
         return self._read(METADATA_RECORDS)
 
     def positions(self) -> Iterator[QueuePosition]:
@@ -131,11 +133,11 @@ class PostgresStore(Store):
         return self._read(POSITIONS)
 
     def settlements(self) -> Iterator[SettlementRecord]:
-        """Return the notes, oldest first."""
+        """Return the settlements, oldest first."""
         return self._read(SETTLEMENTS)
 
     def rows(self) -> Iterator[MessageRow]:
-        """Return the rows that are no pages, oldest first; of pages only what is known without their data (b"")."""
+        """Return the rows, oldest first; rows that are pages come without their data (b"")."""
         return self._read(ROWS)
 
     def pages(self, queue: int, first: int, most: int) -> list[MessageRow]:
@@ -148,7 +150,7 @@ class PostgresStore(Store):
     def check(
         self, take: Callable[[MetadataRecord | QueuePosition | SettlementRecord | MessageRow], None] = ignore
     ) -> list[Damage]:
-        """Read everything, pages too, and return what is damaged. Raises StoreError for anything but damage."""
+        """Read everything, pages too, and return the damage. Raises StoreError for other errors."""
         damaged: list[Damage] = []
         for table in TABLES:
             for record in self._told(Reading(self._ask, damaged).records(table, with_pages=True)):
@@ -167,10 +169,10 @@ class PostgresStore(Store):
     # Writing
 
     def commit(self, commit: StoreTransaction) -> None:
-        """Write all of it; it is on the server's disk when this returns.
+        """Write all changes; they are durable on the server on return.
 
-        Raises StoreFull or StoreError, and it may be tried again; StoreLost if another broker has taken the lease: no
-        commit will ever succeed again then.
+        Raises StoreFull or StoreError, after which the commit may be retried; StoreLost, after which no commit can
+        succeed, because another broker has the lease.
         """
         self._again(lambda: self._commit(commit), "write")
 
@@ -180,10 +182,10 @@ class PostgresStore(Store):
         self._space.changed(change_of(commit, calls, session.run(calls)))
 
     def reclaim_space(self) -> bool:
-        """Do a bounded piece of housekeeping; tells whether there is more to do. Raises StoreError, StoreLost.
+        """Do a bounded step of housekeeping; return whether there is more. Raises StoreError, StoreLost.
 
-        It also shows the server that we are there, and us that the lease is ours: call it each second or so while there
-        is nothing to write.
+        It also keeps the session alive and checks the lease: call it about once a second while there is nothing to
+        write.
         """
         return self._again(self._tidy, "write")
 
@@ -194,13 +196,13 @@ class PostgresStore(Store):
         return self._space.reclaim(session)
 
     def usage(self) -> Usage:
-        """Return how much room it takes on the server now; how much is free there a client is not told."""
+        """Return the disk usage on the server. Free space there is unknown to clients."""
         return self._again(lambda: self._space.measure(self._connected()), "read")
 
-    # The session
+    # Session
 
     def _again(self, work: Callable[[], T], doing: str) -> T:
-        """Do something, and once more in a new session if the old one turns out to be lost. Raises StoreError."""
+        """Run an action, and repeat it in a new session if the old one is lost. Raises StoreError."""
         try:
             return self._twice(work)
         except (Disconnected, Refusal, psycopg.Error) as error:
@@ -216,7 +218,7 @@ class PostgresStore(Store):
         return work()
 
     def _has_ended(self, error: Failure) -> bool:
-        """Tell whether it is the session that failed; it is gone then."""
+        """Tell whether the error ended the session; it is dropped then."""
         session = self._session
         if session is not None and session.is_alive() and state_of(error) not in ENDED:
             return False
@@ -256,15 +258,15 @@ class PostgresStore(Store):
         return Session(self.address, self._lines)
 
     def _failure(self, error: Failure, doing: str) -> StoreError:
-        """Return what to raise for what could not be done."""
+        """Return the exception to raise for a failed action."""
         failure = fault(error, self.address, doing)
         return self._give_up() if isinstance(failure, StoreLost) else failure
 
     def _give_up(self) -> StoreLost:
-        """Return what to raise when somebody else has the lease: now, and from now on."""
+        """Return the exception to raise when another broker has the lease, now and from now on."""
         holder = None
         if self._session is not None:
-            with contextlib.suppress(psycopg.Error):  # Then nobody is named.
+            with contextlib.suppress(psycopg.Error):  # Its holder stays unnamed.
                 holder = self._lease.holder(self._session)
             self._session.close()
             self._session = None

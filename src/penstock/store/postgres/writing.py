@@ -1,4 +1,4 @@
-"""A commit as statements: each may be done twice, and the second time changes nothing."""
+"""Statements of a commit in PostgreSQL: all are idempotent."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from penstock.store.tables import (
 INT8, BYTEA, INT8_ARRAY = 20, 17, 1016
 """OIDs of types; they never change."""
 PLACE: Final = 0
-"""A thing's place in the order of declarations is the server's to give, so its seal does not cover it."""
+"""Number that checksums of metadata cover: the server assigns the real one, so it is left out."""
 
 integer = struct.Struct("!q").pack
 
 
 def _insert(table: Table, returning: str = "") -> Statement:
-    """Return the statement that writes a record, whether it is there or not; its data comes last."""
+    """Return the statement that inserts or replaces a record; its data comes last."""
     values = ", ".join(f"${at}" for at in range(1, len(table.columns) + 1))
     changes = ", ".join(f"{name} = excluded.{name}" for name in table.columns[1:])
     text = (
@@ -49,7 +49,7 @@ def _delete(table: Table, returning: str = "") -> Statement:
 
 
 FENCE: Final = Statement(b"fence", "SELECT fence($1)", (INT8,))
-INSERT_ROW: Final = _insert(ROWS, "RETURNING xmax = 0")  # No transaction has deleted or changed it: it is new.
+INSERT_ROW: Final = _insert(ROWS, "RETURNING xmax = 0")  # A new row: no transaction has changed it.
 INSERT_NOTE: Final = _insert(SETTLEMENTS)
 INSERT_POSITION: Final = _insert(POSITIONS)
 INSERT_THING: Final = Statement(
@@ -70,16 +70,16 @@ DELETE_THING: Final = Statement(b"delete_thing", "DELETE FROM things WHERE kind 
 
 
 class Change(NamedTuple):
-    """What a commit has changed in the table of rows, in bytes of their data."""
+    """Change of a commit in the table of rows, in bytes of data."""
 
     written: int
     replaced: int
-    """Of that, what was there already."""
+    """Bytes of those that replaced existing rows."""
     deleted: int
 
 
 def calls_of(commit: StoreTransaction, epoch: int) -> list[Call]:
-    """Return what is to be run, behind the question whether it may."""
+    """Return the statements of a commit, to run after the check of the lease."""
     calls: list[Call] = [(FENCE, [integer(epoch)])]
     for row in commit.rows:
         crc = zlib.crc32(row.data)
@@ -101,7 +101,7 @@ def calls_of(commit: StoreTransaction, epoch: int) -> list[Call]:
 
 
 def change_of(commit: StoreTransaction, calls: Sequence[Call], results: Iterable[pq.abc.PGresult]) -> Change:
-    """Return what was changed, from what the server gave for these calls."""
+    """Return the change of a commit, from the results of its statements."""
     replaced = deleted = 0
     rows = iter(commit.rows)
     for (statement, _), result in zip(calls, results, strict=True):
