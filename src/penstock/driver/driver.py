@@ -1,11 +1,11 @@
-"""Where connections and the broker meet, once a turn: deliveries go out, effects are told, confirmations written.
+"""Driver of the broker: one turn delivers messages, dispatches effects and writes confirms.
 
-    driver.begin(now)                     the time
-    driver.scheduler.receive(connection, data) ...  whatever was read
-    more = driver.pump()                  then this, once: a turn
-    for connection in driver.take_touched(): write connection.take_output()
+driver.begin(now)                     the time
+driver.scheduler.receive(connection, data) ...  input that was read
+more = driver.run_turn()              then once: a turn
+for connection in driver.take_pending_output(): write connection.take_output()
 
-No socket, no clock, no randomness: the event loop supplies them.
+It has no socket, no clock and no randomness: the event loop supplies them.
 """
 
 from __future__ import annotations
@@ -41,51 +41,51 @@ from penstock.protocols.common.single_publish import SinglePublish
 from penstock.setting_names.escapes import printable
 
 PUBLICATIONS_BYTES: Final = 64 * 1024 * 1024
-"""Bytes (charges) of single messages that may be held; the next one is refused."""
+"""Most bytes (charges) of single messages that may be held; the next one is refused."""
 TURNS: Final = 500
-"""Turns given in one pump, so that a crowd that is let go does not keep everybody else waiting."""
+"""Most turns of waiting producers per turn of the driver, so that many released producers do not delay the others."""
 DELIVERY_WORK: Final = 4_000
-"""Units of work that deliveries take in one pump, for the same reason."""
+"""Most units of work for deliveries per turn, for the same reason."""
 BATCH_WORK: Final = 8
 MESSAGES_A_UNIT: Final = 3
 OCTETS_A_UNIT: Final = 2048
-"""Work of delivering: units a batch, messages to the unit, and octets (charges) to the unit."""
+"""Work of deliveries: units per batch, messages per unit, and octets (charges) per unit."""
 LOSING_AT_ONCE: Final = 500
-"""Queues that lose messages of which is told in one second; the others are told of in the next, with what adds up."""
+"""Most queues whose losses are logged per second; later ones are logged in the next second, with their sums."""
 NOTES_KEPT: Final = 10_000
-"""Log lines kept until the event loop takes them; beyond, they are counted instead."""
+"""Most log lines that wait for the event loop; further ones are counted."""
 
 LINE_MOST: Final = 4096
-"""Letters of a log line that are kept: what clients call themselves may be 100 KiB long."""
+"""Most letters of a log line: names chosen by clients may have 100 KiB."""
 
 
 class BrokerDriver:
-    """All connections of one broker."""
+    """Driver of one broker with all its connections."""
 
     def __init__(self, broker: Broker, policy: ConnectionLimits, users: Users, seed: str, version: str) -> None:
         self.broker = broker
         self.connection_limits = policy
         self.users = users
         self.backoff = Backoff(users.names())
-        """What delays the answers to wrong passwords."""
+        """Back-off of answers to wrong passwords."""
         self.control = ControlApi(self, broker, version)
         broker.dead_letters.writer = XDeathCodec(self.control)
         self.connections: dict[int, Connection] = {}
         self.scheduler = Scheduler(broker, self.connections)
         self.notifier = Notifier(self)
         self.partial_messages = PartialMessages(self)
-        """What has come of messages that arrive in pieces."""
+        """Accounting of messages that arrive in pieces."""
         self.logins = PendingLogins(self)
-        """Connections that have not logged in."""
+        """Connections that are not logged in."""
         self.node: str = "penstock@localhost"
-        """What this process is called among others; the event loop knows the machine's name."""
+        """Name of this node; the event loop knows the host's name."""
         self.publications: list[SinglePublish] = []
-        """Single messages, published by somebody who has no channel, of which it is known what has become of them."""
+        """Single messages published without a channel, whose outcome is known."""
         self.published = HoldBudget(PUBLICATIONS_BYTES)
-        """What waits of such messages."""
+        """Hold budget of such messages."""
         self._without_connection: dict[str, ConnectionGates] = {}
         self.touched: list[Connection] = []
-        """Connections with something to write."""
+        """Connections with pending output."""
         self.server_properties: dict[str, object] = {
             "product": "Penstock",
             "version": version,
@@ -106,23 +106,23 @@ class BrokerDriver:
         self._names: int = 0
         self._connected: int = 0
         self.silent: list[Connection] = []
-        """Connections whose peers have not sent heartbeats; the event loop gives them up."""
+        """Connections without heartbeats from their peer; the event loop closes them."""
         self.recorder: Recorder | None = None
-        """Makes the flow log's records; None where there is no flow log."""
+        """Recorder of the flow log; None without one."""
         self._log_lines: list[LogLine] = []
         self._without_effect: set[str] = set()
         self._log_lines_dropped: int = 0
         self._refusals = Refusals()
         self.refused = RefusedPublishes()
 
-    # The event loop's calls
+    # Calls of the event loop
 
     def begin(self, now: float) -> None:
-        """Set the time (monotonic seconds) of what follows."""
+        """Set the time (monotonic seconds) for the following calls."""
         self.broker.begin(now)
 
     def connect(self, peer: Peer) -> Connection:
-        """Take a new connection."""
+        """Add a new connection."""
         self._connected += 1
         connection = Connection(self, self._connected, peer)
         self.connections[self._connected] = connection
@@ -130,19 +130,19 @@ class BrokerDriver:
         return connection
 
     def disconnect(self, connection: Connection, cause: str = ENDED) -> None:
-        """Forget a connection whose socket is gone; `cause` is what is said of what is lost with it."""
+        """Remove a connection whose socket is closed; `cause` is the reported reason of its losses."""
         connection.on_disconnect(cause)
         self.connections.pop(connection.number, None)
         self.refused.forget(connection.number)
         self.scheduler.slowed.forget(connection.number)
 
     def end_lingering(self) -> None:
-        """The broker stops: what is in line for sessions that have ended goes in no more."""
+        """Drop the waiting publishes of ended sessions, because the broker stops."""
         for producer in list(self.broker.closed_session_budget.producers.values()):
             producer.abort()
 
     def run_turn(self) -> bool:
-        """Make a turn: let everybody go on who may; returns whether there is more to do at once."""
+        """Run a turn: serve everything that may proceed. Return whether there is more to do at once."""
         self.scheduler.run_jobs()
         more = self.broker.run(TURNS)
         if self.deliver():
@@ -157,27 +157,27 @@ class BrokerDriver:
         return more or self.scheduler.has_jobs() or self.broker.pending()
 
     def take_pending_output(self) -> list[Connection]:
-        """Take the connections that have something to write."""
+        """Take the connections with pending output."""
         touched = self.touched
         self.touched = []
         return touched
 
     def take_silent(self) -> list[Connection]:
-        """Take the connections whose peers have not sent heartbeats."""
+        """Take the connections whose peers have missed their heartbeats."""
         silent = self.silent
         if silent:
             self.silent = []
         return silent
 
     def take_publications(self) -> list[SinglePublish]:
-        """Take the single messages of which it is known what has become of them."""
+        """Take the single messages whose outcome is known."""
         done = self.publications
         if done:
             self.publications = []
         return done
 
     def origin_without_connection(self, user: str) -> ConnectionGates:
-        """Return where a user's single messages come from: all of them, so that a rate is one for all."""
+        """Return the origin of a user's single messages; all share one, so that they share one rate."""
         origin = self._without_connection.get(user)
         if origin is None:
             origin = ConnectionGates(user, "http")
@@ -186,7 +186,7 @@ class BrokerDriver:
         return origin
 
     def take_log_lines(self, most: int = NOTES_KEPT) -> list[LogLine]:
-        """Take log lines, the oldest first and at most so many."""
+        """Take log lines, the oldest first, up to a number."""
         notes = self._log_lines[:most]
         del self._log_lines[:most]
         if self._log_lines_dropped and not self._log_lines:
@@ -197,7 +197,7 @@ class BrokerDriver:
         return notes
 
     def has_log_lines(self) -> bool:
-        """Tell whether there are log lines to be taken."""
+        """Tell whether log lines wait."""
         return len(self._log_lines) > 0
 
     def take_records(self) -> list[Record]:
@@ -205,7 +205,7 @@ class BrokerDriver:
         return [] if self.recorder is None else self.recorder.take()
 
     def tick(self) -> None:
-        """Tell what is told once a second at most: losses by overflow policies, and the flow log's samples."""
+        """Write the reports of each second: losses by overflow policies, and the flow log's samples."""
         losing = self.broker.turns.losing
         for _ in range(min(len(losing), LOSING_AT_ONCE)):
             queue = losing.pop()
@@ -226,7 +226,7 @@ class BrokerDriver:
             self.recorder.tick()
 
     def _tell_slowed(self) -> None:
-        """Tell of connections that began, or ceased, to be slowed by their own work."""
+        """Log connections that became slowed by their own work, or ceased to be."""
         began, ceased = self.scheduler.slowed.sample(self.broker.now)
         for wait in began:
             self.log(log_messages.slowed(wait, self.broker.now))
@@ -236,13 +236,13 @@ class BrokerDriver:
             self.recorder.slowed(began, ceased)
 
     def next_deadline(self) -> float | None:
-        """Return when `pump` must be called again at the latest (monotonic seconds), or None."""
+        """Return when `run_turn` must be called again at the latest (monotonic seconds), or None."""
         return self.broker.next_deadline()
 
     # For connections
 
     def log(self, line: LogLine | str) -> None:
-        """Write a log line; one of the templates, or free text."""
+        """Write a log line: a template's, or free text."""
         if len(self._log_lines) < NOTES_KEPT:
             note = LogLine(line, {}) if isinstance(line, str) else line
             note.text = printable(note.text[:LINE_MOST])
@@ -252,26 +252,26 @@ class BrokerDriver:
             self._log_lines_dropped += 1
 
     def log_refusal(self, kind: str, text: str) -> None:
-        """Log that a stranger was refused: at most one line a second of each kind (`refusals`), the others counted."""
+        """Log a refused client: at most one line a second of each kind (`refusals`); others are counted."""
         if self._refusals.admit(kind, text, self.broker.now):
             self.log(text)
 
     def log_without_effect(self, argument: str) -> None:
-        """Say in the log that an argument of a declaration means nothing here, once for each."""
+        """Log once that an argument of a declaration has no effect here."""
         if argument not in self._without_effect:
             self._without_effect.add(argument)
             self.log(f"argument {argument} of a queue is accepted and has no effect: queues are stored in one way")
 
     def record_setting(self, thing: str, change: str) -> None:
-        """Log and record a change of the settings of something, while the broker runs: what, and by whom."""
+        """Log and record a change of settings at run time: its subject, and the change with its author."""
         self.log(f"settings of {thing} {change}")
         if self.recorder is not None:
             self.recorder.setting(thing, change)
 
     def make_name(self, prefix: str) -> str:
-        """Make a name that the client left to us, of a queue or consumer, in RabbitMQ's form.
+        """Return a name for a queue or consumer without one, in RabbitMQ's form.
 
-        The event loop's seed makes it hard to guess, also for those who have seen others.
+        The event loop's seed makes it hard to guess, also from other names.
         """
         self._names += 1
         digest = hashlib.blake2b(b"%d" % self._names, digest_size=16, key=self._seed).digest()
@@ -280,9 +280,9 @@ class BrokerDriver:
     # A turn
 
     def deliver(self) -> bool:
-        """Write deliveries; returns whether there may be more after this turn's share.
+        """Write deliveries; return whether there may be more after this turn's share.
 
-        At the end of a turn, and before methods that end what is standing now: a channel, a transaction.
+        It runs at the end of a turn, and before methods that end a channel or a transaction.
         """
         broker = self.broker
         work = broker.work
@@ -298,8 +298,8 @@ class BrokerDriver:
     def deliver_first(self, queue: Queue) -> None:
         """Write the deliveries of one queue, before a method that would come between its messages and its consumers.
 
-        What was published before goes to those who stand now: not to a consumer that comes, nor to who gets one
-        message; and neither a cancel, a purge nor a deletion takes it from them (as in RabbitMQ).
+        Earlier publishes go to the present consumers: not to a new consumer and not to basic.get. No cancel, purge or
+        deletion takes them away (as in RabbitMQ).
         """
         if queue.scheduled:
             broker = self.broker

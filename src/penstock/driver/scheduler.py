@@ -1,11 +1,11 @@
-"""Whose work is done in a turn: the input of connections, each its share of it, and jobs that are done step by step.
+"""Scheduler of a turn's work: input of connections in fair shares, and jobs in steps.
 
-    scheduler.begin_turn()                 once a turn
-    scheduler.receive(connection, data)    whatever was read; acted on at once, or later
-    scheduler.serve()                      input that waits
-    scheduler.run_jobs()                   some steps of what was started
+scheduler.begin_turn()                 once a turn
+scheduler.receive(connection, data)    input that was read; handled at once, or later
+scheduler.serve()                      input that waits
+scheduler.run_jobs()                   some steps of started jobs
 
-Chores of the core (flow/chores.py) are not its business: the broker does them in each turn.
+Chores of the core (flow/chores.py) are run by the broker in each turn.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from penstock.protocols.common.slowed_connections import SlowedConnections
 
 
 class Scheduler:
-    """The line of those whose input waits, and the jobs; nobody else changes either."""
+    """Queue of connections whose input waits, and of jobs."""
 
     def __init__(self, broker: Broker, connections: dict[int, Connection]) -> None:
         self.broker = broker
@@ -29,13 +29,16 @@ class Scheduler:
         self.turn_times = TurnTimes(broker.work)
         self.slowed = SlowedConnections()
         self._connections = connections
-        """Those that are open, by number; the driver's."""
+        """Open connections by number; owned by the driver."""
         self._jobs: deque[tuple[Steps[None], Connection | None]] = deque()
-        """What is done step by step, one after the other, and who waits for it; `_asked`: what is told, likewise."""
+        """Jobs that change state, in order, with the connections that wait for them.
+
+        `_asked` holds jobs that only read.
+        """
         self._asked: deque[tuple[Steps[None], Connection | None]] = deque()
 
     def receive(self, connection: Connection, data: bytes) -> None:
-        """Take what was read from a connection; it is acted on at once, or when its share of a turn comes."""
+        """Take input of a connection; it is handled at once, or when its share of a turn comes."""
         if not connection.busy and self.line.may_go(connection):
             self._serve(connection, data)
         else:
@@ -43,23 +46,23 @@ class Scheduler:
             self.go_on(connection)
 
     def begin_turn(self) -> bool:
-        """Begin another turn; returns whether input waits for its share."""
+        """Begin another turn; return whether input waits for its share."""
         self.line.begin_turn()
         return len(self.line) > 0
 
     def has_room(self) -> bool:
-        """Tell whether input is acted on at once in this turn; otherwise little of it should be read."""
+        """Tell whether input is still handled in this turn; otherwise little of it should be read."""
         return self.line.has_room()
 
     def go_on(self, connection: Connection) -> None:
-        """Let a connection whose input was left alone have its share again, unless it must wait for something else."""
+        """Resume a connection whose input was deferred, unless it must wait for something else."""
         waits = connection.input_paused and not connection.busy and not connection.output_is_full()
         if waits and not connection.in_line:
             self.slowed.enter(connection, self.broker.now)
             self.line.enter(connection)
 
     def serve(self) -> list[Connection]:
-        """Act on input that waits, client by client, until the turn is used up; returns the connections served."""
+        """Handle waiting input, connection by connection, until the turn is used up; return the connections served."""
         served: list[Connection] = []
         worker = self.line.next()
         while worker is not None:
@@ -72,7 +75,7 @@ class Scheduler:
         return served
 
     def _serve(self, connection: Connection, data: bytes | None) -> None:
-        """Give a connection its share of the turn; `data` was just read, None: what was left."""
+        """Give a connection its share of the turn; `data` was just read, None is deferred input."""
         line = self.line
         line.begin(connection)
         if data is None:
@@ -84,27 +87,27 @@ class Scheduler:
         self.go_on(connection)
 
     def start(self, steps: Steps[None], connection: Connection | None = None) -> None:
-        """Have something done step by step, after what was started before it; it must raise nothing.
+        """Start a job that changes state, after earlier ones; it must not raise.
 
-        What `connection` sends meanwhile waits until it is done; None: nobody waits for it in this way.
+        Input of `connection` waits until the job is done; with None no input waits.
         """
         if connection is not None:
             connection.busy = True
         self._jobs.append((steps, connection))
 
     def start_asking(self, steps: Steps[None], connection: Connection | None = None) -> None:
-        """Have something told step by step, as `start`: after what was asked before it, beside what changes much."""
+        """Start a job that only reads, after earlier ones of its kind and concurrently with changes."""
         if connection is not None:
             connection.busy = True
         self._asked.append((steps, connection))
 
     def run_jobs(self) -> None:
-        """Do some steps of what was started, and of what was asked."""
+        """Run some steps of the jobs."""
         self._run(self._jobs)
         self._run(self._asked)
 
     def _run(self, jobs: deque[tuple[Steps[None], Connection | None]]) -> None:
-        """Do some steps of what was started first, and of the next when that is done."""
+        """Run some steps of the first job, and of the next when it is done."""
         work = self.broker.work
         work.limit = work.done + SHARE
         while jobs and not work.used_up():
@@ -119,5 +122,5 @@ class Scheduler:
         work.limit = UNLIMITED_WORK
 
     def has_jobs(self) -> bool:
-        """Tell whether anything that was started is not done."""
+        """Tell whether any job is not done."""
         return len(self._jobs) + len(self._asked) > 0

@@ -1,4 +1,4 @@
-"""The longest turns of the event loop, and whose work took most of each."""
+"""Turn times: the longest turns of the event loop, and the connection with most work in each."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp091.connection import Connection
 
 RECENT_S: Final = 60.0
-"""The recent longest turn is that of the last one to two periods of this length."""
+"""Seconds of a period; the recent longest turn covers one to two periods."""
 
 
 class LongTurn:
-    """One turn: its seconds, its units of work, and the connection that cost most of them."""
+    """Turn: its seconds, its units of work, and the connection that cost most of them."""
 
     __slots__ = ("seconds", "work", "connection", "connection_work")
 
@@ -24,7 +24,7 @@ class LongTurn:
         self.seconds = seconds
         self.work: i64 = work
         self.connection = connection
-        """Its name; empty where no connection's input was acted on."""
+        """Name of the connection; empty if no input was handled."""
         self.connection_work: i64 = connection_work
 
     def view(self) -> dict[str, object]:
@@ -41,7 +41,7 @@ NO_TURN: Final = LongTurn(0.0, 0, "", 0)
 
 
 class TurnTimes:
-    """The longest turn since the start, and the longest one lately."""
+    """Longest turn since the start, and the longest recent one."""
 
     def __init__(self, meter: WorkMeter) -> None:
         self.longest = NO_TURN
@@ -50,18 +50,18 @@ class TurnTimes:
         self._period_ends: float = 0.0
         self._meter = meter
         self._work: i64 = 0
-        """Of the meter, when the present turn began."""
+        """Reading of the work meter when the present turn began."""
         self._most: i64 = 0
         self._busiest: Connection | None = None
 
     def count(self, connection: Connection, work: i64) -> None:
-        """Note what the input of a connection has cost in the present turn."""
+        """Add the work of a connection's input in the present turn."""
         if work > self._most:
             self._most = work
             self._busiest = connection
 
     def end_turn(self, seconds: float, now: float) -> None:
-        """End the present turn, which took so many seconds of processor or waiting time."""
+        """End the present turn, with its seconds of processor or waiting time."""
         if now >= self._period_ends:
             self._before = self._recent if now < self._period_ends + RECENT_S else NO_TURN
             self._recent = NO_TURN

@@ -1,4 +1,4 @@
-"""Answers of control operations as text, made some items at a time."""
+"""JSON text of control replies, encoded in steps."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 from penstock.flow.work import Steps, WorkMeter
 
 OCTETS_A_UNIT: Final = 128
-"""Octets of JSON that are read or made with one unit of work."""
+"""Octets of JSON that are read or made per unit of work."""
 ITEMS_AT_ONCE: Final = 10
-"""Items of a list that are made text between two looks at the share."""
+"""Items of a list that are encoded per step."""
 
 
 def text_steps(answer: dict[str, object], work: WorkMeter) -> Steps[bytes]:
-    """Return an answer in JSON, as `json.dumps` would make it; its lists are cut into steps."""
+    """Return a reply as JSON, equal to `json.dumps`; lists are encoded in steps."""
     members: list[str] = []
     for name, value in answer.items():
         text = (yield from _list_steps(value, work)) if isinstance(value, list) else json.dumps(value)

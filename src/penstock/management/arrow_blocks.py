@@ -1,9 +1,9 @@
-"""Messages as columns: one block of many rows, laid out as Arrow lays out its buffers, so that a reader need not copy.
+"""Arrow blocks: messages as columns in the layout of Arrow buffers, which readers need not copy.
 
-    "PSB1", u32 header length, header (JSON), zeros up to a multiple of 64, buffers each at a multiple of 64
+"PSB1", u32 header length, header (JSON), zeros up to a multiple of 64, buffers each at a multiple of 64
 
-The header names every column with the places of its buffers, or with the one value that all its rows have.
-docs/spark.md describes the format for other readers.
+The header names each column with the positions of its buffers, or with the one value of all its rows. docs/spark.md
+describes the format for other readers.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ CONTENT_TYPE: Final = "application/vnd.penstock.block"
 
 
 class _Block:
-    """Buffers in the making, and the header that will describe them."""
+    """Buffers of a block, and the header that describes them."""
 
     def __init__(self) -> None:
         self.buffers = BytesWriter()
         self.columns: dict[str, object] = {}
 
     def append_buffer(self, data: bytes) -> list[int]:
-        """Append a buffer; returns its start (from the first buffer) and its length."""
+        """Append a buffer; return its start (from the first buffer) and its length."""
         start = len(self.buffers)
         self.buffers.write(data)
         self.buffers.write(bytes(-len(data) % ALIGNMENT))
@@ -42,7 +42,7 @@ class _Block:
 def encode_block(queue: str, messages: list[Message], wall_offset: float) -> bytes:
     """Encode messages of a queue as a block.
 
-    `wall_offset` is what must be added to the broker's monotonic seconds to get seconds since the epoch.
+    `wall_offset` is added to the broker's monotonic seconds to get seconds since the epoch.
     """
     block = _Block()
     _add_times(block, messages, wall_offset)
@@ -64,7 +64,7 @@ def _assemble(block: _Block, queue: str, messages: list[Message]) -> bytes:
         "last": int(messages[len(messages) - 1].sequence) if messages else 0,
         "columns": block.columns,
     }
-    # The places are relative to the body, so the header's own length is part of them: it is padded to a fixed size.
+    # Positions are relative to the body, so the header has a fixed size: it is padded.
     room = (len(json.dumps(head)) + len(block.columns) * 64 + 8 + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
     for column in block.columns.values():
         assert isinstance(column, dict)
@@ -115,7 +115,7 @@ _NONE: Final = Properties()
 
 
 def _properties(content: bytes) -> Properties:
-    """Return a message's properties; those that cannot be read count as absent, for the body is what matters here."""
+    """Return a message's properties; unreadable ones count as absent, because readers want the body."""
     if (read_i64_be(content, 13) & 0xFFFF) == 0:
         return _NONE
     try:

@@ -1,8 +1,8 @@
-"""Everything that is blocked, longest first, with advice: `penstock why` without a name.
+"""Overview of all blocked producers with advice, longest first: `penstock why` without a name.
 
-Gate by gate: the producer that the gate has blocked for longest, how many more there are, what the gate waits for, and
-what an operator can do about it. Producers of all virtual hosts are looked at, HTTP's included, and dead letters. Last
-come connections that are slowed by their own work.
+For each gate it names the producer that is blocked longest, the number of others, the condition that the gate waits
+for, and advice for the operator. It covers the producers of all virtual hosts, HTTP and dead letters. Connections that
+are slowed by their own work come last.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
 
 GATES_TOLD: Final = 20
-"""Gates, and slowed connections, in one answer; the others are counted."""
+"""Most gates, and most slowed connections, in one answer; the others are counted."""
 SENDERS_A_UNIT: Final = 10
 GATE_WORK: Final = 50
-"""Producers and queues that are looked at with one unit of work, and units of a gate that is told of."""
+"""Producers and queues examined per unit of work, and units per reported gate."""
 
 
 class Blocked:
-    """One gate, and those that it blocks now."""
+    """Gate with the producers that it blocks now."""
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
         self.since: float = 0.0
-        """Since when the first of them is blocked, in monotonic seconds."""
+        """Time since which the first of them is blocked, in monotonic seconds."""
         self.first: WaitingPublisher | None = None
         self.senders: int = 0
 
     def add(self, sender: WaitingPublisher) -> None:
-        """Count a producer, and find out who has been blocked longest."""
+        """Add a producer, and update the one that is blocked longest."""
         since = sender.entry(self.gate).since
         self.senders += 1
         if since is not None and (self.first is None or since < self.since):
@@ -49,7 +49,7 @@ class Blocked:
             self.since = since
 
     def lasts(self) -> bool:
-        """Tell whether the first of them is blocked still, after the others were looked at."""
+        """Tell whether the first of them is still blocked after the examination of the others."""
         return self.first is not None and id(self.gate) in self.first.gates
 
 
@@ -59,9 +59,9 @@ def is_named(request: ControlRequest) -> bool:
 
 
 def of_everything_steps(driver: BrokerDriver, vhost: str) -> Steps[dict[str, object]]:
-    """Return the gates that block somebody, the longest block first, then connections slowed by their own work.
+    """Return the gates that block producers, the longest block first, then connections slowed by their own work.
 
-    Advice names other virtual hosts than this.
+    Advice names virtual hosts other than this one.
     """
     broker = driver.broker
     found = yield from _blocked_gates(broker)
@@ -86,7 +86,7 @@ def of_everything_steps(driver: BrokerDriver, vhost: str) -> Steps[dict[str, obj
 
 
 def _blocked_gates(broker: Broker) -> Steps[list[Blocked]]:
-    """Return the gates that block somebody now, in the order of their longest blocks."""
+    """Return the gates that block producers now, by their longest block."""
     found: dict[int, Blocked] = {}
     work = broker.work
     for origin in list(broker.gates.connections):
@@ -154,7 +154,7 @@ def _name(gate: Gate) -> str:
 
 
 def advice(gate: Gate) -> str:
-    """Return what an operator can do about a closed gate; empty where there is nothing but to wait."""
+    """Return advice for the operator about a closed gate; empty if waiting is all."""
     found = ADVICE.get(key_of(gate))
     return "" if found is None else found(gate)
 

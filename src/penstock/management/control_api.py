@@ -1,8 +1,8 @@
-"""Control operations: requests to the broker itself, as ordinary publishes to the exchange `penstock.control`.
+"""Control API: operations requested by ordinary publishes to the exchange `penstock.control`.
 
-The routing key names the operation, the body is a JSON object, the reply goes to the queue in `reply_to` with the
-same `correlation_id`. One port, one login and one TLS for everything, and any AMQP client can ask. What fails is
-answered with an error that carries the code of its kind; no channel is closed for it.
+The routing key names the operation and the body is a JSON object. The reply goes to the queue in `reply_to` with the
+same `correlation_id`. One port, one login and one TLS setup serve everything, from any AMQP client. A failed operation
+is answered with an error and its code; it closes no channel.
 """
 
 from __future__ import annotations
@@ -54,26 +54,28 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp091.connection import Connection
 
 WAIT_MS_MAX: Final = 60_000
-"""Longest that a plan may wait for messages."""
+"""Longest time in milliseconds that a plan may wait for messages."""
 BLOCK_ROWS_MAX: Final = 100_000
 BLOCK_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Most rows and bytes of one block: a reader asks for the next one, so that no reply is ever large."""
+"""Most rows and bytes of one block, so that no reply is large; readers ask for the next block."""
 FOR_EVERYBODY: Final = ("cursor.attach", "cursor.plan", "cursor.range", "cursor.settle", "cursor.delete")
-"""Operations on messages of queues, as consuming is: any user of the virtual host may ask for them. All others are the
-operator's, and need the tag administrator."""
+"""Operations on messages of queues, open to every user of the virtual host, as consuming is.
+
+All others require the tag administrator.
+"""
 IMPORT: Final = "definitions.import"
 REQUEST_VALUES: Final = 10_000
-"""About how many values (names, numbers, texts, lists) may be in a request."""
+"""Approximate number of values (names, numbers, texts, lists) allowed in a request."""
 REQUEST_WORK: Final = 50
-"""Units of work of any request; what lists is charged where it lists."""
+"""Units of work of each request; lists are charged per item."""
 SIZE_AT: Final = 11
-"""Where a content header has the size of the body (AMQP 0-9-1 section 2.3.5.2)."""
+"""Offset of the body size in a content header (AMQP 0-9-1 section 2.3.5.2)."""
 CURSORS_MAX: Final = 10_000
-"""Cursors of a virtual host."""
+"""Most cursors of a virtual host."""
 
 
 class WaitingPlan(TimerHandler):
-    """A plan that found nothing yet."""
+    """Plan that waits because it has found no messages yet."""
 
     def __init__(self, control: ControlApi, request: ControlRequest, cursor: Cursor) -> None:
         super().__init__()
@@ -88,16 +90,16 @@ class WaitingPlan(TimerHandler):
 
 
 class ControlApi:
-    """The operations by name, and the cursors by virtual host."""
+    """Control operations by name, and the cursors by virtual host."""
 
     def __init__(self, driver: BrokerDriver, broker: Broker, version: str) -> None:
         self.driver = driver
         self.broker = broker
         self.version = version
         self.wall_offset: float = 0.0
-        """Added to monotonic seconds it gives seconds since the epoch; set by the event loop."""
+        """Offset from monotonic seconds to seconds since the epoch; set by the event loop."""
         self.cursors: dict[tuple[str, str], Cursor] = {}
-        """By virtual host and name."""
+        """Cursors by virtual host and name."""
         self._waiting: dict[tuple[str, str], WaitingPlan] = {}
         self._operations: dict[str, Callable[[ControlRequest], dict[str, object] | None]] = {
             "cursor.attach": self._attach,
@@ -118,16 +120,16 @@ class ControlApi:
             "vhost.delete": self._delete_vhost,
             IMPORT: lambda request: answer_import(driver, request),
         }
-        """Those that change much, one after the other, in as many turns as it takes."""
+        """Operations that change much, one after the other, over as many turns as needed."""
         self._asking: dict[str, Callable[[ControlRequest], Steps[dict[str, object]]]] = {
             "list": lambda request: listing.answer_steps(driver, request),
             "settings.list": lambda request: settings_api.list_settings(driver, request),
             "status": lambda request: answer_status(driver, request),
         }
-        """Those that tell much, in as many turns as it takes; they do not wait for changes."""
+        """Operations that read much, over as many turns as needed, concurrently with changes."""
 
     def request(self, vhost: VirtualHost, connection: Connection, operation: str, content: bytes) -> None:
-        """Carry out an operation and reply; a request that does not say where to reply is carried out all the same."""
+        """Carry out an operation and reply; a request without `reply_to` is carried out too."""
         properties = Properties()
         try:
             properties = properties_of(content)
@@ -157,7 +159,7 @@ class ControlApi:
             self._fail(ControlRequest(vhost, connection, properties.reply_to, properties.correlation_id, b"{}"), error)
 
     def _admit(self, connection: Connection, operation: str) -> None:
-        """Raise NotFound (404) or AccessRefused (403) for an operation that a connection's user may not ask for."""
+        """Check that a connection's user may request an operation. Raises NotFound (404), AccessRefused (403)."""
         if operation not in self._operations and operation not in self._in_steps and operation not in self._asking:
             names = ", ".join(sorted([*self._operations, *self._in_steps, *self._asking]))
             raise NotFound(f"no control operation '{operation}'; known are {names}")
@@ -168,13 +170,13 @@ class ControlApi:
             )
 
     def _answer(self, request: ControlRequest, answer: dict[str, object]) -> None:
-        """Reply with an object; making its text is work as well."""
+        """Reply with an object; encoding it is work as well."""
         body = json.dumps(answer).encode()
         self.broker.work.done += len(body) // OCTETS_A_UNIT
         self._reply(request, "application/json", body)
 
     def _answer_in_steps(self, request: ControlRequest, steps: Steps[dict[str, object]]) -> Steps[None]:
-        """Do an operation step by step, and reply."""
+        """Carry out an operation in steps, and reply."""
         declared = self.broker.durable_changes.durable_declarations
         try:
             answer = yield from steps
@@ -186,14 +188,14 @@ class ControlApi:
             request.connection.await_disk(declared)
 
     def look_again(self, queue: Queue) -> None:
-        """A queue that a waiting plan reads has changed."""
+        """Reconsider a waiting plan after a change of one of its queues."""
         for cursor in list(queue.cursors):
             waiting = self._waiting.get((queue.vhost, cursor.name))
             if waiting is not None:
                 self.answer_plan(waiting, False)
 
     def answer_plan(self, waiting: WaitingPlan, at_deadline: bool) -> None:
-        """Answer a waiting plan, if there is something to answer or its time is up."""
+        """Answer a waiting plan if it has messages or its time is up."""
         request, cursor = waiting.request, waiting.cursor
         declared = self.broker.durable_changes.durable_declarations
         try:
@@ -207,7 +209,7 @@ class ControlApi:
             self._fail(request, error)
         self._stop_waiting(cursor)
         if request.connection is not None:
-            request.connection.await_disk(declared)  # What it tells must not be told of other messages after a kill.
+            request.connection.await_disk(declared)  # After a crash its positions must stay valid.
 
     # Operations
 
@@ -230,8 +232,8 @@ class ControlApi:
             cursor = Cursor(request.vhost.name, name)
         gone = any(position.queue.deleted for position in cursor.positions.values())
         if gone:
-            cursor.delete(self.broker.now)  # Queues of that name today are other queues: the positions mean nothing.
-            self._persist(cursor)  # Even if the attach fails: its token is never given again.
+            cursor.delete(self.broker.now)  # Queues of that name today are other queues: the positions are meaningless.
+            self._persist(cursor)  # Used up even if the attach fails: tokens are never reused.
         created = cursor.attach(queues, starting, self.broker.now)
         self.cursors[key] = cursor
         self._persist(cursor)
@@ -261,7 +263,7 @@ class ControlApi:
         return None
 
     def _planned(self, request: ControlRequest, cursor: Cursor) -> tuple[dict[str, object], bool]:
-        """Plan all queues: each gets an equal share of the rows and bytes first, then what others left over."""
+        """Plan all queues: each gets an equal share of rows and bytes first, then the unused rest."""
         start, upto = request.offsets("start"), request.offsets("upto")
         rows, size = request.amount("rows", UNLIMITED), request.amount("bytes", UNLIMITED)
         end: dict[str, object] = {}
@@ -294,7 +296,7 @@ class ControlApi:
         return {"settled": self._settle_up(cursor, request.offsets("end"))}
 
     def _settle_up(self, cursor: Cursor, ends: dict[str, int]) -> dict[str, object]:
-        """Settle queues up to these ends; what goes before one that cannot be is settled all the same."""
+        """Settle queues up to these ends; those before an invalid end are settled all the same."""
         settled: dict[str, object] = {}
         try:
             for queue, end in ends.items():
@@ -316,7 +318,7 @@ class ControlApi:
         return found
 
     def delete_cursor(self, vhost: VirtualHost, name: str) -> None:
-        """Delete a cursor, whoever holds it; its queues go back to ordinary use. Raises NotFound (404)."""
+        """Delete a cursor, whoever holds it; its queues become ordinary queues again. Raises NotFound (404)."""
         self._drop(self.cursor(vhost, name))
 
     def _declare_vhost(self, request: ControlRequest) -> dict[str, object]:
@@ -329,7 +331,7 @@ class ControlApi:
         return {}
 
     def forget_cursors(self, vhost: str) -> None:
-        """A virtual host is being deleted: its cursors go with it."""
+        """Delete the cursors of a virtual host that is being deleted."""
         for cursor in list(self.cursors.values()):
             if cursor.vhost == vhost:
                 self._drop(cursor)
@@ -341,7 +343,7 @@ class ControlApi:
         self.driver.scheduler.start_asking(self._answer_in_steps(request, steps), request.connection)
         return None
 
-    # Help
+    # Helpers
 
     def _cursor(self, request: ControlRequest) -> Cursor:
         name = request.text("cursor")
@@ -356,16 +358,17 @@ class ControlApi:
         return cursor
 
     def _persist_planned(self, cursor: Cursor, found: bool) -> None:
-        """Keep what a plan is about to tell: what it found, and ends of queues that nobody was told before."""
+        """Persist the contents of a planned reply: positions, and ends of queues that are reported for the first time.
+        """
         if found or any(position.queue.storage is not None and position.queue.tail > position.persisted
                         for position in cursor.positions.values()):  # fmt: skip
             self._persist(cursor)
 
     def _persist(self, cursor: Cursor) -> None:
-        """Have the journal keep where a cursor stands.
+        """Write a cursor's position to the journal.
 
-        Numbers are never given again, not even those of messages that are not kept: so the ends of its queues are as
-        safe as what was told of them.
+        Sequence numbers are never reused, not even those of transient messages. So the ends of its queues become as
+        durable as the reply that reports them.
         """
         journal = self.broker.journal
         if journal is None:
@@ -385,7 +388,7 @@ class ControlApi:
             self.broker.journal.forget(cursor)
 
     def _answer_waiting(self, cursor: Cursor) -> None:
-        """Answer a plan that waits, whatever there is: its cursor is asked for something else, or by somebody else."""
+        """Answer a waiting plan at once, because another request for its cursor has arrived."""
         waiting = self._waiting.get((cursor.vhost, cursor.name))
         if waiting is not None:
             self.answer_plan(waiting, True)
@@ -403,9 +406,9 @@ class ControlApi:
         self._reply(request, "application/vnd.penstock.error+json", json.dumps(body).encode())
 
     def _reply(self, request: ControlRequest, content_type: str, body: bytes) -> None:
-        """Put a reply into the asker's queue.
+        """Put a reply into the queue of its requester.
 
-        The broker never waits for room: without it the reply is dropped and logged.
+        The broker never waits for room: without room the reply is dropped and logged.
         """
         queue = request.vhost.default_route(request.reply_to or "")
         if queue is None:
@@ -421,14 +424,14 @@ class ControlApi:
 
 
 def _check_size(operation: str, size: i64) -> None:
-    """Raise ContentTooLarge (311) for a request that would take long to be read."""
+    """Check the size of a request. Raises ContentTooLarge (311) if parsing would take long."""
     most = IMPORT_OCTETS if operation == IMPORT else REQUEST_OCTETS
     if size > most:
         raise ContentTooLarge(f"a request for '{operation}' has {size:,} octets; the most is {most:,}")
 
 
 def _check_values(operation: str, body: bytes) -> None:
-    """Raise ContentTooLarge (311) for a request of many values: those take long, not the octets."""
+    """Check the number of values in a request. Raises ContentTooLarge (311): values cost time, not octets."""
     values = body.count(b",") + body.count(b"[") + body.count(b"{")
     if values > REQUEST_VALUES:
         raise ContentTooLarge(

@@ -1,4 +1,4 @@
-"""A control request: who asks, where the reply goes, and its fields, checked when they are read."""
+"""Control request: the requester, the reply address, and the fields with checks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 REQUEST_OCTETS: Final = 256 * 1024
-"""Octets of a request."""
+"""Most octets of a request."""
 IMPORT_OCTETS: Final = 8 * 1024 * 1024
-"""Octets of a request with definitions, which are a text in it: quotes are escaped."""
+"""Most octets of a request with definitions, which are a text with escaped quotes."""
 
 
 class ControlRequest:
-    """The fields are those of the JSON object in the body.
+    """Control request with the fields of the JSON object in its body.
 
     All readers raise PreconditionFailed (406) naming the field.
     """
@@ -34,39 +34,39 @@ class ControlRequest:
     ) -> None:
         self.vhost = vhost
         self.connection = connection
-        """Who asks; None for one who has none (HTTP)."""
+        """Connection of the requester; None for HTTP."""
         self.reply_to = reply_to
         self.correlation_id = correlation_id
         self.fields = _parse(body)
         self.unread: bytes = b""
-        """The body of a request that is read in steps."""
+        """Body of a request that is parsed in steps."""
 
     def read(self, body: bytes) -> None:
         """Take the fields of a body."""
         self.fields = _parse(body)
 
     def asker(self) -> str:
-        """Return who asks, for people."""
+        """Return the requester's name, for people."""
         return "a request" if self.connection is None else self.connection.name()
 
     def text(self, name: str) -> str:
-        """Return a string that must be there."""
+        """Return a required string."""
         value = self.fields.get(name)
         if not isinstance(value, str):
             raise PreconditionFailed(f"'{name}' must be a string, not {value!r}")
         return value
 
     def number(self, name: str) -> int:
-        """Return a whole number that must be there, 0 or more."""
+        """Return a required non-negative integer."""
         return _whole(name, self.fields.get(name))
 
     def amount(self, name: str, otherwise: int) -> int:
-        """Return a whole number, 0 or more; `otherwise` where it is absent or null."""
+        """Return a non-negative integer; `otherwise` if it is absent or null."""
         value = self.fields.get(name)
         return otherwise if value is None else _whole(name, value)
 
     def names(self, name: str) -> list[str]:
-        """Return a list of strings, at least one, each once."""
+        """Return a list of strings: at least one, without duplicates."""
         value = self.fields.get(name)
         if not isinstance(value, list) or not value or not all(isinstance(item, str) for item in value):
             raise PreconditionFailed(f"'{name}' must be a list of at least one string, not {value!r}")
@@ -75,7 +75,7 @@ class ControlRequest:
         return value
 
     def offsets(self, name: str) -> dict[str, int]:
-        """Return an object of queue names and sequences; empty where it is absent or null."""
+        """Return an object of queue names and sequence numbers; empty if absent or null."""
         value = self.fields.get(name)
         if value is None:
             return {}
@@ -84,7 +84,7 @@ class ControlRequest:
         return {queue: _whole(f"{name}.{queue}", sequence) for queue, sequence in value.items()}
 
     def starting(self, name: str, queues: list[str]) -> dict[str, int | str]:
-        """Return where each queue is to be read from: "earliest" (where it is absent), "latest" or a sequence."""
+        """Return the start position of each queue: "earliest" (the default), "latest" or a sequence number."""
         value = self.fields.get(name, "earliest")
         if value == "earliest" or value == "latest":
             return {queue: str(value) for queue in queues}

@@ -1,4 +1,4 @@
-"""Definitions in RabbitMQ's format: what is declared goes out, some things at a time; `importing` takes them in."""
+"""Definitions export in RabbitMQ's format, in steps; `definitions_import` is the inverse."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ SECTIONS: Final = ("vhosts", "policies", "queues", "exchanges", "bindings")
 
 
 def head(driver: BrokerDriver, everywhere: bool) -> Shape:
-    """Return what an export says about itself, of all virtual hosts or of one.
+    """Return the head of an export, of all virtual hosts or of one.
 
-    Users and permissions are in the settings file, not here.
+    Users and permissions are in the settings file, not in definitions.
     """
     about: Shape = {
         "rabbit_version": API_VERSION,
@@ -47,7 +47,7 @@ def head(driver: BrokerDriver, everywhere: bool) -> Shape:
 
 
 def window(driver: BrokerDriver, section: str, only: VirtualHost | None, after: int, count: int) -> Window:
-    """Return a window of a section of an export, to be made plain by `plainly`; some of it may not be exported."""
+    """Return a window of a section, for `plainly`; some of its items may not be exported."""
     found = Window(after, count)
     said = [each for each in driver.broker.table.entries() if each.scope == "queue" and each.command]
     for vhost in list(driver.broker.vhosts.values()) if only is None else [only]:
@@ -66,7 +66,7 @@ def window(driver: BrokerDriver, section: str, only: VirtualHost | None, after: 
 
 
 def exported(items: list[Item], named: bool) -> list[Shape]:
-    """Return what of a window is exported, plain; `named`: with its virtual host."""
+    """Return the exported items of a window as plain data; `named` adds their virtual host."""
     return [
         plainly(item.vhost, item.subject, named)
         for item in items
@@ -75,7 +75,7 @@ def exported(items: list[Item], named: bool) -> list[Shape]:
 
 
 def _is_exported(thing: object) -> bool:
-    """Tell whether a thing is exported: exclusive queues, their bindings and predeclared exchanges are not."""
+    """Tell whether an item is exported: exclusive queues, their bindings and predeclared exchanges are not."""
     if isinstance(thing, Queue):
         return thing.owner is None
     if isinstance(thing, Exchange):
@@ -88,7 +88,7 @@ def _lasts(binding: Binding) -> bool:
 
 
 def plainly(vhost: VirtualHost, thing: object, named: bool) -> Shape:
-    """Return one thing of an export; `named`: with its virtual host."""
+    """Return one item of an export as plain data; `named` adds its virtual host."""
     found: Shape = {"vhost": vhost.name} if named else {}
     if isinstance(thing, Queue):
         found |= {"name": thing.name, "durable": thing.durable, "auto_delete": thing.auto_delete}
@@ -119,17 +119,17 @@ def plainly(vhost: VirtualHost, thing: object, named: bool) -> Shape:
 
 
 def policy(pattern: str) -> Shape:
-    """Return settings of a pattern as one of RabbitMQ's policies, without what it sets."""
+    """Return settings of a pattern as one of RabbitMQ's policies, without its definition."""
     return {"name": pattern, "pattern": regex_of(pattern), "apply-to": "queues", "priority": 0}
 
 
 def definition(words: dict[str, SettingValue]) -> Shape:
-    """Return what settings say, by the names by which they were given."""
+    """Return settings under the names by which they were given."""
     return {word.alias: plain(word.raw) for word in words.values()}
 
 
 def answer_export(driver: BrokerDriver, request: ControlRequest) -> Shape:
-    """definitions.export {section, after, everywhere}: the head, where no section is named; else a page of it."""
+    """Answer definitions.export {section, after, everywhere}: the head without a section, else a page of it."""
     only = None if request.fields.get("everywhere") is True else request.vhost
     if request.fields.get("section") is None:
         return {**head(driver, only is None), "sections": list(SECTIONS)}

@@ -1,8 +1,8 @@
-"""An import of definitions: everything or nothing, carried out some entries at a time.
+"""Definitions import: all or nothing, in steps of some entries.
 
-Each entry is made as a declaration of a client would be, and others see it at once. What goes wrong takes back what was
-made before it, in reverse; what somebody has begun to use meanwhile stays, and the error names it. Imports and changes
-of settings are carried out one after the other (`Scheduler.start`).
+Each entry is declared as a client would, and is visible at once. An error undoes the entries before it in reverse
+order. Entries that others have begun to use stay, and the error names them. Imports and changes of settings run one
+after the other (`Scheduler.start`).
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
 
 ENTRY_WORK: Final = 80
-"""Units of work of an entry, made or taken back; a policy counts what it looks at."""
+"""Units of work per entry, made or undone; a policy counts what it examines."""
 LEFT_TOLD: Final = 5
-"""Things that stay after a failure and that its error names."""
+"""Most remaining items that an error names."""
 
 Undo = Callable[[], str]
-"""Takes something back; returns what it is if it stays because somebody uses it, else ""."""
+"""Undo action; returns the name of an item that stays because it is in use, else ""."""
 
 
 def import_steps(driver: BrokerDriver, data: bytes, vhost: str | None) -> Steps[Shape]:
-    """Import a file step by step; `vhost` is the one that entries are for which do not say it. Returns what was made.
+    """Import a file in steps; `vhost` is the default virtual host of entries. Return the numbers of new items.
 
-    Raises PreconditionFailed (406) with line and key, having taken back what was made.
+    Raises PreconditionFailed (406) with line and key, after undoing everything.
     """
     work = Import(driver, data, vhost)
     try:
@@ -55,7 +55,7 @@ def import_steps(driver: BrokerDriver, data: bytes, vhost: str | None) -> Steps[
 
 
 def answer_import(driver: BrokerDriver, request: ControlRequest) -> Steps[Shape]:
-    """definitions.import {definitions, everywhere}: the text of a file; see `import_steps`."""
+    """Answer definitions.import {definitions, everywhere}: the text of a file; see `import_steps`."""
     reader = JsonReader(request.unread or b"{}")
     try:
         while not reader.step():
@@ -73,7 +73,7 @@ def answer_import(driver: BrokerDriver, request: ControlRequest) -> Steps[Shape]
 
 
 class Import:
-    """One import: what it has made so far, so that it can be taken back."""
+    """One import, with its undo actions."""
 
     def __init__(self, driver: BrokerDriver, data: bytes, vhost: str | None) -> None:
         self.driver = driver
@@ -81,11 +81,11 @@ class Import:
         self.made: dict[str, int] = {}
         self._undo: list[Undo] = []
         self._put: list[tuple[str, dict[str, SettingValue]]] = []
-        """Patterns that have been set, and what was said of them before."""
+        """Changed patterns, with their settings before."""
         self._left: list[str] = []
 
     def run(self) -> Steps[None]:
-        """Carry it out. Raises PreconditionFailed (406) with line and key."""
+        """Run the import. Raises PreconditionFailed (406) with line and key."""
         work = self.driver.broker.work
         while not self.defined.complete:
             work.done += self.defined.read()
@@ -107,7 +107,7 @@ class Import:
         self._tell()
 
     def take_back(self) -> Steps[None]:
-        """Take back what was made, in reverse."""
+        """Undo everything in reverse order."""
         for pattern, before in reversed(self._put):
             yield from self._put_back(pattern, before)
         while self._undo:
@@ -118,7 +118,7 @@ class Import:
             yield
 
     def failure(self, error: BrokerError) -> BrokerError:
-        """Return the error of an import that was taken back; it names what stays."""
+        """Return the error of an import that was undone; it names what stays."""
         if not self._left:
             return error
         named = ", ".join(self._left[:LEFT_TOLD])
@@ -131,7 +131,7 @@ class Import:
             undo = make(entry)
         except CodecError as error:
             raise self.defined.error([entry.section, entry.index, "arguments"], error.reason) from None
-        except BrokerError as refusal:  # Compiled, a name has one type in a function.
+        except BrokerError as refusal:  # mypyc: a name has one type in a function.
             raise self.defined.error([entry.section, entry.index], str(refusal)) from None
         if undo is not None:
             self._undo.append(undo)
@@ -204,7 +204,7 @@ class Import:
         return lambda: self._drop_binding(vhost, binding)
 
     def _policies(self) -> list[Entry]:
-        """Return one policy of each pattern. Patterns count in all virtual hosts, so each must be said for all."""
+        """Return one policy for each pattern. Patterns apply to all virtual hosts, so each must be in all of them."""
         said: dict[str, tuple[Entry, set[str]]] = {}
         for entry in self.defined.entries["policies"]:
             vhost_admin.find_vhost(self.driver, entry.text("vhost"))
@@ -220,7 +220,7 @@ class Import:
         return [entry for entry, _ in said.values()]
 
     def _policy(self, entry: Entry) -> Steps[None]:
-        """Make the settings of a pattern of a policy."""
+        """Apply the settings of a policy's pattern."""
         if entry.text("apply-to", "queues") not in FOR_QUEUES:
             raise self._error(entry, "apply-to", "settings by pattern are for queues here")
         definition = {name: value for name, value in entry.table("definition").items() if name not in NO_MATTER}
@@ -244,7 +244,7 @@ class Import:
     def _error(self, entry: Entry, key: str, text: str) -> PreconditionFailed:
         return self.defined.error(["policies", entry.index, key], text)
 
-    # Taking back what nobody uses
+    # Undo of unused items
 
     def _drop_vhost(self, vhost: VirtualHost) -> str:
         driver = self.driver

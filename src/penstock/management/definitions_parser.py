@@ -1,7 +1,7 @@
-"""Definitions as they are read from a file: every key known, every value of its type, or an error with line and key.
+"""Definitions parser: checks keys and types of a definitions file and reports errors with line and key.
 
-The format is RabbitMQ's (the export of its HTTP API, of rabbitmqctl and of its console). What it has and Penstock does
-not (users, permissions, parameters) is read over and counted, so that a file from there can be imported.
+The format is RabbitMQ's (the export of its HTTP API, rabbitmqctl and management UI). Sections that Penstock lacks
+(users, permissions, parameters) are counted and ignored, so that RabbitMQ's files can be imported.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from penstock.management.json_reader import VALUE_OCTETS, JsonError, JsonReader
 
 BYTES_MOST: Final = 4 * 1024 * 1024
 ENTRIES_MOST: Final = 20_000
-"""The largest definitions that are imported at once: all of it is in memory until the last of it is made."""
+"""Most octets of imported definitions: all are in memory until the last is made."""
 PARSE_WORK: Final = 500
 LOOKED_AT_ONCE: Final = 50
 LOOK_WORK: Final = 200
-"""Units of work of a step of reading, and entries that are looked at in a step, with their units."""
+"""Units of work per parsing step, and entries checked per step, with their units."""
 NOTHING_IMPORTED: Final = "; nothing was imported"
-"""The end of what is told of a file that is wrong."""
+"""Ending of the error for an invalid file."""
 
 TEXT: Final = "a string"
 FLAG: Final = "true or false"
@@ -78,7 +78,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
         "priority": NUMBER,
     },
 }
-"""What is imported, in the order in which it is made, with the keys and types of each entry."""
+"""Imported sections in their order, with the keys and types of their entries."""
 NEEDED: Final = {
     "vhosts": ("name",),
     "exchanges": ("name", "type"),
@@ -100,11 +100,11 @@ HEAD: Final = (
     "metadata",
     "default_queue_type",
 )
-"""What a file says about itself."""
+"""Keys that describe the file itself."""
 
 
 class Entry:
-    """One thing that a file defines."""
+    """Entry of a file: one definition."""
 
     __slots__ = ("section", "index", "fields")
 
@@ -130,24 +130,24 @@ class Entry:
 
 
 class ParsedDefinitions:
-    """What a file defines, in the order of the file, and what of it is read over; read in steps."""
+    """Definitions of a file in their order, and the number of ignored ones; parsed in steps."""
 
     def __init__(self, data: bytes, vhost: str | None) -> None:
-        """Take a file; `vhost` is the virtual host that entries are for which do not say it, None: they must."""
+        """Take a file; `vhost` is the default virtual host of entries, None if they must name theirs."""
         self.entries: dict[str, list[Entry]] = {section: [] for section in SECTIONS}
         self.read_over: dict[str, int] = {}
-        """How many users and the like the file has."""
+        """Number of ignored users and the like."""
         self.complete: bool = False
-        """Whether all has been read and is of its type."""
+        """Whether everything is parsed and valid."""
         self._vhost = vhost
         self._reader = JsonReader(data)
         self._parsed: bool = False
         self._lists: list[tuple[str, list[object]]] = []
-        """Sections whose entries are still to be looked at."""
+        """Sections with entries that are not checked yet."""
         self._next: int = 0
 
     def read(self) -> i64:
-        """Read on; returns the units of work that it took. Raises PreconditionFailed (406) with line and key."""
+        """Continue; return the units of work spent. Raises PreconditionFailed (406) with line and key."""
         if not self._parsed:
             self._parse()
             return PARSE_WORK
@@ -165,7 +165,7 @@ class ParsedDefinitions:
         return LOOK_WORK
 
     def error(self, path: list[str | int], text: str) -> PreconditionFailed:
-        """Return the error for what stands at a place of the file."""
+        """Return the error for the text at a position of the file."""
         where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
         told = f"line {self._line(path)}" + (f", {where}" if where else "")
         return PreconditionFailed(f"{told}: {text}{NOTHING_IMPORTED}")
@@ -192,7 +192,7 @@ class ParsedDefinitions:
             )
 
     def _section(self, section: str, entries: object) -> int:
-        """Note a member of the file; returns how many things it defines."""
+        """Handle a member of the file; return its number of definitions."""
         if section in HEAD:
             return 0
         if section not in SECTIONS and section not in NOT_IMPORTED:
@@ -229,7 +229,7 @@ def _entry(found: ParsedDefinitions, section: str, index: int, fields: object, v
             raise found.error([*place, name], _unknown(name, list(known)))
         kind = known[name]
         if value == [] and kind == OBJECT:
-            fields[name] = {}  # RabbitMQ writes an empty object so at times.
+            fields[name] = {}  # RabbitMQ writes an empty list as an object at times.
         elif not _is(value, kind):
             raise found.error([*place, name], f"must be {kind}, not {_shown(value)}")
     if "vhost" in known and "vhost" not in fields and vhost is not None:

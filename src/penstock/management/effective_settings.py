@@ -1,4 +1,4 @@
-"""What is in effect for a thing and who said so, setting by setting: resolved anew for whoever asks, kept nowhere."""
+"""Effective settings of a queue or another scope, each with its source."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from penstock.setting_names.setting_value import ARGUMENT, DEFAULT, shown
 
 
 def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
-    """Return a queue's settings: each with its value (None is no limit, or for ever), and where that comes from."""
+    """Return a queue's settings: each with its value (None is no limit, or for ever), and its source."""
     settings = queue.settings
     words = broker.table.resolve_queue(queue.vhost, queue.name, settings.given)
     rows: list[dict[str, object]] = []
@@ -55,9 +55,9 @@ def queue_settings(broker: Broker, queue: Queue) -> list[dict[str, object]]:
 
 
 def scope_settings(broker: Broker, scope: str, name: str) -> list[dict[str, object]]:
-    """Return what is said about a thing that is no queue, and by whom; what nobody says is not in it.
+    """Return the settings given for a scope other than queue, with their sources; others are omitted.
 
-    Raises PreconditionFailed (406) for what two sources say and cannot both be meant.
+    Raises PreconditionFailed (406) if two sources contradict each other.
     """
     words = broker.table.resolve(scope, name)
     limits = broker.table.limits(scope, name)
@@ -110,7 +110,7 @@ def _thresholds(words: dict[str, SettingValue], unit: str, queue: Queue) -> list
 
 
 def _row(setting: str, value: object, word: SettingValue | None, otherwise: str) -> dict[str, object]:
-    """One line: who said so, or (nobody did) what it follows from."""
+    """Return one line: a setting's source or, without one, the rule for its default."""
     if word is None:
         return {"setting": setting, "value": value, "origin": DEFAULT, "from": otherwise}
     said = f"{word.alias}={shown(word.raw)}"

@@ -1,4 +1,4 @@
-"""Where in a JSON text something stands, for errors: the parser tells only of errors of its own."""
+"""Positions in a JSON text, for error messages: the parser reports only positions of syntax errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 def line_of(text: str, path: list[str | int]) -> int:
-    """Return the line, from 1, of a key or item in a well-formed JSON text; of what it is in if it is not there."""
+    """Return the line, from 1, of a key or item in a well-formed JSON text; of its parent if it is missing."""
     at = _skip(text, 0)
     found = at
     for step in path:
@@ -23,7 +23,7 @@ def line_of(text: str, path: list[str | int]) -> int:
 
 
 def _key(text: str, at: int, name: str) -> tuple[int, int] | None:
-    """Return where a key of the object at `at` stands, and where its value does."""
+    """Return the positions of a key of the object at `at`, and of its value."""
     if text[at] != "{":
         return None
     at = _skip(text, at + 1)
@@ -40,7 +40,7 @@ def _key(text: str, at: int, name: str) -> tuple[int, int] | None:
 
 
 def _item(text: str, at: int, index: int) -> tuple[int, int] | None:
-    """Return where an item of the array at `at` stands, twice: it has no key."""
+    """Return the position of an item of the array at `at`, twice, because it has no key."""
     if text[at] != "[":
         return None
     at = _skip(text, at + 1)
@@ -61,5 +61,5 @@ def _skip(text: str, at: int) -> int:
 
 
 def _end(text: str, at: int) -> int:
-    """Return where the value at `at` ends."""
+    """Return the end of the value at `at`."""
     return int(json.JSONDecoder().raw_decode(text, at)[1])

@@ -1,8 +1,8 @@
-"""A JSON object that is read in steps: the broker does other work between two of them.
+"""Incremental JSON reader: parses an object in steps, with other work of the broker in between.
 
-`json.loads` cannot be left before its end: 15 MiB keep everybody waiting for a second, in a thread as well, because it
-holds the interpreter's lock. A member of the object may be long: a string (a message's body, a file), or a list, whose
-items are read one by one. Every other value, and each item, is short, so each step is.
+`json.loads` cannot be interrupted: 15 MiB block everybody for a second, in a thread as well, because it holds the GIL.
+A member of the object may be long if it is a string (a message body, a file) or a list, whose items are parsed one by
+one. All other values and each item are short, so each step is short.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from typing import Final
 from mypy_extensions import i64
 
 STEP_OCTETS: Final = 32 * 1024
-"""Octets that are read in a step; of a long string four times as many, where there are no escapes in it."""
+"""Octets parsed per step; four times as many of a long string without escapes."""
 STEP_VALUES: Final = 250
-"""Values that are read in a step."""
+"""Values parsed per step."""
 VALUE_OCTETS: Final = 32 * 1024
-"""The longest value that is no string or list of the outermost object."""
+"""Longest value other than strings and lists of the outermost object."""
 ITEMS_MOST: Final = 100_000
-"""Items of all lists."""
+"""Most items of all lists."""
 SHORT_OCTETS: Final = 1024
-"""What is looked at first for a value: most are short."""
+"""Octets tried first for a value, because most are short."""
 NEAR_END: Final = 16
-"""An error so near to the end of what is looked at may be none where there is more."""
+"""Distance from the end of the window within which an error may come from the cut."""
 NAME: Final = 0
 VALUE: Final = 1
 ITEM: Final = 2
 TEXT: Final = 3
 END: Final = 4
-"""What is due next: the name of a member or the end, a member's value, an item, a part of a long string, nothing."""
+"""Parser states: the next token is a member's name or the end, its value, an item, a part of a long string, or nothing.
+"""
 
 _BLANK: Final = re.compile(rb"[ \t\r\n]*")
 _TEXT: Final = re.compile(rb'(?:[^"\\]++|\\(?:u[0-9a-fA-F]{4}|[^u]))*+')
@@ -38,7 +39,7 @@ _DECODER: Final = json.JSONDecoder()
 
 
 def is_text(value: object) -> bool:
-    """Tell whether all strings of a JSON value can be sent: escapes may say half of a character (a lone surrogate)."""
+    """Tell whether all strings of a JSON value can be encoded: escapes may hold a lone surrogate."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -47,7 +48,7 @@ def is_text(value: object) -> bool:
 
 
 class JsonError(ValueError):
-    """A text that is not JSON, or too large; `str` says why and where. `syntax` tells the former."""
+    """Error for a text that is not JSON, or too large, with reason and position. `syntax` is true for the former."""
 
     def __init__(self, reason: str, line: int, column: int, syntax: bool = True) -> None:
         super().__init__(f"line {line}, column {column}: {reason}")
@@ -55,17 +56,17 @@ class JsonError(ValueError):
 
 
 class JsonReader:
-    """Reads one object; `step` until it returns true, then `found` has what `json.loads` would return."""
+    """Parser of one object: call `step` until it returns true, then `found` has the result of `json.loads`."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.found: dict[str, object] = {}
         self.places: dict[str, list[int]] = {}
-        """Where each item of each list stands: octets from the beginning."""
+        """Position of each item of each list, in octets from the beginning."""
         self.starts: dict[str, int] = {}
-        """Where the name of each member stands."""
+        """Position of each member's name."""
         self.has_halves: bool = False
-        """Whether a string has half a character (a lone surrogate), which can be said by escapes only."""
+        """Whether a string has a lone surrogate, which only escapes can express."""
         self._at: i64 = 3 if data.startswith(b"\xef\xbb\xbf") else 0
         self._due: int = -1
         self._name: str = ""
@@ -75,7 +76,7 @@ class JsonReader:
         self._parts: list[str] = []
 
     def step(self) -> bool:
-        """Read on for a little; returns whether all has been read. Raises JsonError."""
+        """Parse one step; return whether all is parsed. Raises JsonError."""
         upto = self._at + STEP_OCTETS
         values: i64 = 0
         while self._due != END and self._at < upto and values < STEP_VALUES:
@@ -98,11 +99,11 @@ class JsonReader:
         return True
 
     def line(self, place: int) -> int:
-        """Return the line, from 1, of a place."""
+        """Return the line, from 1, of a position."""
         return self.data.count(b"\n", 0, place) + 1
 
     def error(self, reason: str, place: i64, syntax: bool = True) -> JsonError:
-        """Return the error for what stands at a place."""
+        """Return the error for the text at a position."""
         begin = self.data.rfind(b"\n", 0, int(place)) + 1
         column = len(self.data[begin : int(place)].decode(errors="replace")) + 1
         return JsonError(reason, self.line(int(place)), column, syntax)
@@ -176,7 +177,7 @@ class JsonReader:
                 raise self.error("Expecting property name enclosed in double quotes", self._at)
 
     def _read_text(self) -> None:
-        """Read a part of a long string: as many whole characters and escapes as a step has."""
+        """Parse a part of a long string, cut between characters and escapes."""
         data, at = self.data, int(self._at)
         match = _TEXT.match(data, at, at + STEP_OCTETS)
         assert match is not None
@@ -189,7 +190,7 @@ class JsonReader:
             raise self.error("Unterminated string or invalid escape", self._at)
         text = self._text(data[at:end], at)
         if not ended and text and 0xD800 <= ord(text[-1]) <= 0xDBFF and end < len(data):
-            text, end = text[:-1], end - 6  # The other half of the character is the next escape.
+            text, end = text[:-1], end - 6  # The second surrogate is the next escape.
             if end == at:
                 text, end = self._text(data[at : at + 12], at), at + 12
         self._parts.append(text)
@@ -212,7 +213,7 @@ class JsonReader:
     # Values and characters
 
     def _value(self) -> object:
-        """Read a short value."""
+        """Parse a short value."""
         cut = self._at + SHORT_OCTETS < len(self.data)
         text = self._window(SHORT_OCTETS)
         found = self._decoded(text, cut)
@@ -229,7 +230,7 @@ class JsonReader:
         return value
 
     def _window(self, most: int) -> str:
-        """Return what stands here, up to so many octets of it."""
+        """Return the text at the position, up to a number of octets."""
         window = self.data[self._at : self._at + most]
         try:
             return window.decode()
@@ -239,7 +240,7 @@ class JsonReader:
             return window[: error.start].decode()
 
     def _decoded(self, text: str, cut: bool) -> tuple[object, int] | None:
-        """Return the value at the beginning of a text and where it ends; None if it may go on behind the cut."""
+        """Return the value at the beginning of a text and its end; None if it may continue behind the cut."""
         try:
             value, end = _DECODER.raw_decode(text)
         except json.JSONDecodeError as error:
@@ -262,7 +263,7 @@ class JsonReader:
         self._at += 1
 
     def _skip(self) -> None:
-        """Pass over blanks."""
+        """Skip whitespace."""
         at = int(self._at)
         match = _BLANK.match(self.data, at, at + STEP_OCTETS)
         assert match is not None

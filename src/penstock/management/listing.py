@@ -1,7 +1,7 @@
-"""Lists of what there is: all of a kind, to be shaped a few at a time, so that no list keeps the broker from its work.
+"""Lists of objects in windows: references first, then plain data item by item, so that long lists do not block.
 
-`window` takes references to some of them, which is cheap however many there are; `shape` makes one of them plain data.
-The control operation `list` answers a page of at most `PAGE_MOST`; who wants all asks for one after the other.
+`window` takes references to some items, which is cheap whatever their number; `shape` makes one of them plain data. The
+control operation `list` answers a page of at most `PAGE_MOST`; clients request one page after the other.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 KINDS: Final = ("queues", "exchanges", "bindings", "connections", "channels", "consumers", "cursors", "vhosts")
 PAGE_MOST: Final = 500
-"""Things in one answer of the control operation `list`."""
+"""Most items in one reply of the control operation `list`."""
 ITEM_WORK: Final = 10
 COLLECTED_A_UNIT: Final = 50
-"""Units of work of one thing that is shown, and things that are only passed over to the unit."""
+"""Units of work per shown item, and skipped items per unit."""
 QUEUES_AT_ONCE: Final = 500
-"""Queues that are looked at for consumers between two looks at the share."""
+"""Queues searched for consumers per step."""
 
 
 class Item:
-    """One thing of a list; `name` is what lists may be ordered by."""
+    """Item of a list; `name` is its sort key."""
 
     __slots__ = ("name", "vhost", "subject")
 
@@ -49,17 +49,17 @@ class Item:
 
 
 class Window:
-    """A part of a long list: so many things at most, after so many others. What goes before is passed over, unseen."""
+    """Window of a long list: a number of items after a number of skipped ones, which are not examined."""
 
     def __init__(self, after: int, count: int) -> None:
         self.items: list[Item] = []
         self.total: int = 0
-        """Things in the whole list."""
+        """Number of items in the whole list."""
         self._after = after
         self._count = count
 
     def offer(self, vhost: VirtualHost, things: Collection[object]) -> None:
-        """Take from these what falls into the window; they come after what was offered before."""
+        """Take those of these items that fall into the window; they follow the ones offered before."""
         first = max(self._after - self.total, 0)
         room = self._count - len(self.items)
         if room > 0 and first < len(things):
@@ -68,13 +68,13 @@ class Window:
         self.total += len(things)
 
     def end(self) -> int | None:
-        """Return after how many things the next window begins; None if this is the last one."""
+        """Return where the next window begins; None after the last one."""
         end = self._after + self._count
         return end if end < self.total else None
 
 
 def name_of(thing: object) -> str:
-    """Return what a thing is ordered by in lists."""
+    """Return an item's sort key."""
     if isinstance(thing, Queue | Exchange | VirtualHost | Cursor):
         return thing.name
     if isinstance(thing, Binding):
@@ -103,7 +103,7 @@ def consumers_steps(driver: BrokerDriver, vhost: VirtualHost | None, after: int,
 
 
 def window_steps(driver: BrokerDriver, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
-    """Return a window of all of a kind; that of consumers is cut into steps, for all queues are looked at."""
+    """Return a window of all items of a kind; for consumers in steps, because all queues are searched."""
     if kind == "consumers":
         return (yield from consumers_steps(driver, vhost, after, count))
     found = window(driver, kind, vhost, after, count)
@@ -112,7 +112,7 @@ def window_steps(driver: BrokerDriver, kind: str, vhost: VirtualHost | None, aft
 
 
 def window(driver: BrokerDriver, kind: str, vhost: VirtualHost | None, after: int, count: int) -> Window:
-    """Return a window of all of a kind, of one virtual host or of all (None), in the order in which they were made."""
+    """Return a window of all items of a kind, of one virtual host or of all (None), in order of creation."""
     if kind == "consumers":
         return finish(consumers_steps(driver, vhost, after, count))
     found = Window(after, count)
@@ -120,7 +120,7 @@ def window(driver: BrokerDriver, kind: str, vhost: VirtualHost | None, after: in
     if kind in ("connections", "channels"):
         for connection in driver.connections.values():
             its = connection.vhost
-            if its is not None and (vhost is None or its is vhost):  # Else it is not open yet, or elsewhere.
+            if its is not None and (vhost is None or its is vhost):  # Otherwise it is not open, or elsewhere.
                 found.offer(its, [connection] if kind == "connections" else connection.channels.values())
         return found
     if kind == "cursors":
@@ -134,7 +134,7 @@ def window(driver: BrokerDriver, kind: str, vhost: VirtualHost | None, after: in
         elif kind == "exchanges":
             found.offer(each, each.exchanges.values())
         else:
-            found.offer(each, each.queues.values())  # Among bindings: every queue's to the default exchange.
+            found.offer(each, each.queues.values())  # Bindings include that of every queue to the default exchange.
             if kind == "bindings":
                 for exchange in each.exchanges.values():
                     found.offer(each, exchange.bindings.values())
@@ -142,7 +142,7 @@ def window(driver: BrokerDriver, kind: str, vhost: VirtualHost | None, after: in
 
 
 def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None) -> list[Item]:
-    """Return the bindings that lead to a queue, its own to the default exchange included, or to an exchange."""
+    """Return the bindings that lead to a queue, including that to the default exchange, or to an exchange."""
     found: list[Item] = []
     if queue is not None:
         found.append(Item(queue.name, vhost, queue))
@@ -153,7 +153,7 @@ def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None
 
 
 def shape(driver: BrokerDriver, item: Item) -> Shape:
-    """Return one thing of a list as plain data. A queue among bindings stands for its binding to the default one."""
+    """Return one item of a list as plain data. Among bindings a queue stands for its default binding."""
     thing = item.subject
     vhost = item.vhost
     assert vhost is not None
@@ -182,10 +182,10 @@ def shape_binding(driver: BrokerDriver, item: Item) -> Shape:
 
 
 def answer_steps(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
-    """list {kind, after, count, everywhere}: a page of a list, and where the next one begins (null: that was all).
+    """Answer list {kind, after, count, everywhere}: a page, and where the next one begins (null at the end).
 
-    The connection that asks, and what is its own alone, is left out. The page begins `after` so many things; what is
-    declared or deleted between two pages, or while one is made, may shift the others by one.
+    The requesting connection and its exclusive objects are omitted. The page begins after `after` items. Declarations
+    and deletions between two pages may shift the others by one.
     """
     kind = request.text("kind")
     if kind not in KINDS:
@@ -206,7 +206,7 @@ def answer_steps(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[st
 
 
 def _work_of(item: Item) -> int:
-    """Return the units of work of one thing: a virtual host is shown with the sums over its queues."""
+    """Return the units of work of one item: a virtual host is shown with the sums over its queues."""
     thing = item.subject
     return ITEM_WORK + (len(thing.queues) // SUMMED_A_UNIT if isinstance(thing, VirtualHost) else 0)
 
@@ -219,7 +219,7 @@ def _is_gone(item: Item) -> bool:
 
 
 def _of_asker(item: Item, request: ControlRequest) -> bool:
-    """Tell whether it is the connection that asks, or belongs to it: the queue for its answers, its channel."""
+    """Tell whether the item is the requesting connection, its reply queue or its channel."""
     asker = request.connection
     thing = item.subject
     if asker is None:

@@ -1,4 +1,4 @@
-"""What an operator does by hand: closing and opening the gate of a queue, address, virtual host, user or connection."""
+"""Operator commands: closing and opening the gate of a queue, address, virtual host, user or connection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def block(driver: BrokerDriver, request: ControlRequest) -> dict[str, object]:
-    """Hold every publish to, or of, the named thing until `unblock`, or each one's deadline. Raises NotFound (404)."""
+    """Hold every publish to, or of, an object until `unblock`, or until its hold deadline. Raises NotFound (404)."""
     scope, vhost, name = _what(driver, request, True)
     reason = request.fields.get("reason")
     gate = driver.broker.gates.block(scope, vhost, name, reason if isinstance(reason, str) else "")
@@ -21,9 +21,9 @@ def block(driver: BrokerDriver, request: ControlRequest) -> dict[str, object]:
 
 
 def unblock(driver: BrokerDriver, request: ControlRequest) -> dict[str, object]:
-    """Let them go on, in turn; what is blocked need not be there any more.
+    """Release the held publishes in turn; the object itself may be gone.
 
-    Raises NotFound (404) for what is not blocked by the operator.
+    Raises NotFound (404) for an object that the operator has not blocked.
     """
     scope, vhost, name = _what(driver, request, False)
     gate = driver.broker.gates.unblock(scope, vhost, name)
@@ -31,7 +31,7 @@ def unblock(driver: BrokerDriver, request: ControlRequest) -> dict[str, object]:
 
 
 def _what(driver: BrokerDriver, request: ControlRequest, there: bool) -> tuple[str, str, str]:
-    """Return scope, virtual host and name of what the request is about; `there`: a queue or address must exist."""
+    """Return scope, virtual host and name of a request's object; with `there` a queue or address must exist."""
     given = [scope for scope in SCOPES if scope in request.fields]
     if len(given) != 1:
         raise PreconditionFailed(f"name exactly one of {', '.join(SCOPES)}; given are {', '.join(given) or 'none'}")
@@ -53,7 +53,7 @@ def _what(driver: BrokerDriver, request: ControlRequest, there: bool) -> tuple[s
 
 
 def _connection(driver: BrokerDriver, name: str) -> str:
-    """Return a connection's number, given that or its whole name: con:2(guest@127.0.0.1:40312/)."""
+    """Return a connection's number, from the number or the full name: con:2(guest@127.0.0.1:40312/)."""
     for connection in driver.connections.values():
         if name in (str(connection.number), f"con:{connection.number}", connection.name()):
             return str(connection.number)

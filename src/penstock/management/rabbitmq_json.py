@@ -1,7 +1,7 @@
-"""What the broker is, in the shape of RabbitMQ's HTTP API: its names of fields and its types, for its tools.
+"""Objects of the broker in the JSON form of RabbitMQ's HTTP API, for its tools.
 
-Read from what decides, as views.py is. A field of RabbitMQ's that is not counted here is left out, never guessed:
-docs/http.md says which. What Penstock alone has stands under `penstock`.
+As in views.py, values come from the deciding code. A field of RabbitMQ's that Penstock does not count is omitted, never
+guessed: docs/http.md lists them. Fields of Penstock's own are under `penstock`.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 Shape = dict[str, object]
 
 API_VERSION: Final = "4.0.0"
-"""Version of RabbitMQ whose HTTP API and definitions ours follow: its tools ask."""
+"""Version of RabbitMQ whose HTTP API and definitions are followed; tools request it."""
 EXCHANGE_TYPES: Final = ("direct", "fanout", "headers", "topic")
 CURSOR_QUEUES_SHOWN: Final = 100
-"""Queues of a cursor in one answer; the others are counted."""
+"""Most queues of a cursor in one answer; the others are counted."""
 SUMMED_A_UNIT: Final = 10
-"""Queues whose depths are summed up with one unit of work."""
+"""Queues summed up per unit of work."""
 CONSUMERS_DETAILED: Final = 1000
-"""Consumers in the answer about one queue or channel; `/api/consumers` lists all."""
+"""Most consumers in the answer about one queue or channel; `/api/consumers` lists all."""
 
 
 def plain(value: object) -> object:
-    """Return a value of a field table as JSON has it: octets that are no text with replacement characters."""
+    """Return a field-table value as JSON; octets that are not UTF-8 get replacement characters."""
     if isinstance(value, dict):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -72,7 +72,7 @@ def virtual_host(vhost: VirtualHost, driver: BrokerDriver) -> Shape:
 
 
 def depths(queues: Iterable[Queue]) -> tuple[int, int, int]:
-    """Return messages ready, unacknowledged and in all, of queues."""
+    """Return the ready, unacknowledged and total messages of queues."""
     total, unacked = 0, 0
     for queue in queues:
         total += int(queue.depth_messages())
@@ -81,7 +81,7 @@ def depths(queues: Iterable[Queue]) -> tuple[int, int, int]:
 
 
 def queue_of(queue: Queue, driver: BrokerDriver) -> Shape:
-    """Return a queue, as a listing has it."""
+    """Return a queue, as in lists."""
     consumers = queue.consumers
     exclusive = next(iter(consumers)).tag if has_exclusive(queue) else None
     active = single_active(queue)
@@ -119,7 +119,7 @@ def queue_of(queue: Queue, driver: BrokerDriver) -> Shape:
 
 
 def queue_in_full(queue: Queue, driver: BrokerDriver) -> Shape:
-    """Return a queue with its consumers, as a question about this one has it."""
+    """Return a queue with its consumers, as for a request about this one."""
     found = queue_of(queue, driver)
     found["consumer_details"] = [
         consumer_of(consumer, driver) for consumer in islice(queue.consumers, CONSUMERS_DETAILED)
@@ -157,7 +157,7 @@ def binding_of(vhost: VirtualHost, binding: Binding) -> Shape:
 
 
 def default_binding(queue: Queue) -> Shape:
-    """Return the binding that every queue has to the default exchange, by its name."""
+    """Return the binding of every queue to the default exchange, by its name."""
     return {
         "source": "",
         "vhost": queue.vhost,
@@ -170,7 +170,7 @@ def default_binding(queue: Queue) -> Shape:
 
 
 def properties_key(key: str, arguments: dict[str, object]) -> str:
-    """Return the name that a binding has in RabbitMQ's URLs: its key, and a hash of its arguments where it has any."""
+    """Return the name of a binding in RabbitMQ's URLs: its key, and a hash of its arguments if it has any."""
     if not arguments:
         return quote_plus(key) or "~"
     told = json.dumps(plain(arguments), sort_keys=True).encode()
@@ -178,7 +178,7 @@ def properties_key(key: str, arguments: dict[str, object]) -> str:
 
 
 def consumer_of(consumer: Consumer, driver: BrokerDriver) -> Shape:
-    """Return a consumer, with what keeps messages from it."""
+    """Return a consumer, with the reasons why it gets no messages."""
     channel = consumer.session
     assert isinstance(channel, Channel)
     view = views.consumer_view(consumer)
@@ -199,7 +199,7 @@ def consumer_of(consumer: Consumer, driver: BrokerDriver) -> Shape:
 
 
 def cursor_of(cursor: Cursor, driver: BrokerDriver) -> Shape:
-    """Return a cursor: how far it has come in each of its queues, and when its holder asked last."""
+    """Return a cursor: its progress in each queue, and the time of its last request."""
     queues: list[Shape] = []
     unsettled = 0
     for position in cursor.positions.values():
@@ -226,7 +226,7 @@ def cursor_of(cursor: Cursor, driver: BrokerDriver) -> Shape:
 
 
 def connection_of(connection: Connection, driver: BrokerDriver) -> Shape:
-    """Return a connection. Its name is the one that the log and `penstock why` have for it."""
+    """Return a connection. Its name is the one in the log and in `penstock why`."""
     host, port = _split(connection.peer.address)
     ours, at = _split(connection.peer.local)
     vhost = connection.vhost
@@ -261,7 +261,7 @@ def connection_of(connection: Connection, driver: BrokerDriver) -> Shape:
 
 
 def _state(connection: Connection) -> str:
-    """Return RabbitMQ's word for the state: who is blocked by a gate is `blocked` there, by whatever it is blocked."""
+    """Return RabbitMQ's state: `blocked` for a connection blocked by any gate."""
     if connection.state == "running" and connection.blocking > 0:
         return "blocked"
     return connection.state
@@ -311,7 +311,7 @@ def channel_in_full(channel: Channel, driver: BrokerDriver) -> Shape:
 
 
 def exchange_types() -> list[Shape]:
-    """Return the types of exchanges there are."""
+    """Return the supported exchange types."""
     return [
         {"name": kind, "description": f"AMQP {kind} exchange, as per the AMQP specification", "enabled": True}
         for kind in EXCHANGE_TYPES

@@ -1,8 +1,8 @@
-"""RabbitMQ's policies and our settings by pattern of names: where one says the same as the other.
+"""Conversion between RabbitMQ's policies and settings by name pattern, as far as they are equivalent.
 
-RabbitMQ's patterns are regular expressions, ours are words between dots with * and #. A policy there is a virtual
-host's, the one with the highest priority alone counts; here a pattern counts in all virtual hosts, and the most
-specific one wins, setting by setting.
+RabbitMQ's patterns are regular expressions; ours are words between dots with * and #. A policy belongs to a virtual
+host, and only the one with the highest priority applies. Our patterns apply to all virtual hosts, and for each setting
+the most specific pattern applies.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ NO_MATTER: Final = frozenset(
         "initial-cluster-size",
     }
 )
-"""Keys of policies that only choose where and how RabbitMQ stores a queue: there is one node here."""
+"""Keys of policies that only choose where and how RabbitMQ stores a queue: ignored on one node."""
 FOR_QUEUES: Final = ("queues", "all", "classic_queues", "quorum_queues")
 ALL: Final = frozenset({"", "^", "$", ".*", "^.*", ".*$", "^.*$"})
 _LITERAL: Final = re.compile(r"(?:[A-Za-z0-9_:/@ -]|\\.)+")
 
 
 def pattern_of(name: str, regex: str) -> str:
-    """Return the pattern that matches what a policy's regular expression does.
+    r"""Return the pattern equivalent to a policy's regular expression.
 
-    Raises PreconditionFailed (406) for what cannot be said with words, * and #. `^orders\\.` becomes `orders.#`, which
-    matches `orders` as well.
+    Raises PreconditionFailed (406) for expressions that words, * and # cannot represent. `^orders\.` becomes
+    `orders.#`, which also matches `orders`.
     """
     if regex_of(name) == regex:
-        return name  # It is one of ours, as it was exported.
+        return name  # One of ours, as exported.
     if regex in ALL:
         return "#"
     body = regex.removeprefix("^")
@@ -62,14 +62,14 @@ def pattern_of(name: str, regex: str) -> str:
 
 
 def regex_of(pattern: str) -> str:
-    """Return the regular expression that matches what one of our patterns does."""
+    """Return the regular expression equivalent to one of our patterns."""
     words = pattern.split(".")
     if all(word == "#" for word in words):
         return ".*"
     found = "^"
     for number, word in enumerate(words):
         if word == "#" and number and words[number - 1] == "#":
-            continue  # Any number of words, twice, is any number of words.
+            continue  # Repeated # is equivalent to one.
         if word == "#":
             found += "(.*\\.)?" if number == 0 else "(\\..*)?"
             continue

@@ -1,7 +1,7 @@
-"""Publishes that were refused, with their reasons: the last of each connection, and a log line a second.
+"""Refused publishes with their reasons: the last ones of each connection, and log lines once a second.
 
-A nack carries no reason. It is kept for `penstock why --connection`, and logged: at most one line a second for each
-channel, gate and cause, with the count (PST-1015).
+A nack carries no reason. The reason is stored for `penstock why --connection` and logged: at most one line a second for
+each channel, gate and cause, with the count (PST-1015).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from penstock.core.effects import PublishRefused
 from penstock.management.log_messages import LogLine, gate_fields
 
 KEPT: Final = 10
-"""Refusals kept of each connection; those of one channel with one cause are one, with a count."""
+"""Most refusals stored per connection; those of one channel with one cause are one entry with a count."""
 TOLD: Final = 100
-"""Log lines a second; what is refused beyond is counted in one more line."""
+"""Most log lines a second; further refusals are counted in one more line."""
 
 
 class Refusal:
-    """Publishes of one channel, refused for one cause at one gate; `reason` is that of the last of them."""
+    """Refused publishes of one channel with one cause at one gate; `reason` is that of the last of them."""
 
     __slots__ = ("producer", "fields", "cause", "reason", "count", "bytes", "now")
 
@@ -30,10 +30,10 @@ class Refusal:
         self.count: int = 0
         self.bytes: int = 0
         self.now: float = 0.0
-        """Monotonic seconds of the last of them."""
+        """Time of the last of them, in monotonic seconds."""
 
     def add(self, effect: PublishRefused, reason: str, now: float) -> None:
-        """Count what was refused for the same cause."""
+        """Add refusals with the same cause."""
         self.reason = reason
         self.count += int(effect.messages)
         self.bytes += int(effect.bytes)
@@ -65,17 +65,17 @@ class Refusal:
 
 
 class RefusedPublishes:
-    """All of one broker."""
+    """Refused publishes of one broker."""
 
     def __init__(self) -> None:
         self._last: dict[int, dict[str, Refusal]] = {}
-        """By the connection's number, and by channel, gate and cause; the latest is the last."""
+        """Refusals by connection number, and by channel, gate and cause; the latest last."""
         self._unreported: dict[str, Refusal] = {}
         self._more: int = 0
-        """Publishes refused since the last lines that found no place in `_unreported`."""
+        """Publishes refused since the last lines that found no room in `_unreported`."""
 
     def add(self, effect: PublishRefused, connection: int | None, now: float) -> None:
-        """Note a refusal; `connection` is the number of the publisher's connection, None without one."""
+        """Record a refusal; `connection` is the number of the publisher's connection, None without one."""
         key = f"{effect.producer.name} {id(effect.gate)} {effect.cause}"
         reason = reason_of(effect)
         if key in self._unreported or len(self._unreported) < TOLD:
@@ -95,7 +95,7 @@ class RefusedPublishes:
         return list(reversed(self._last.get(connection, {}).values()))
 
     def forget(self, connection: int) -> None:
-        """Forget a connection that is gone."""
+        """Remove a connection that is closed."""
         self._last.pop(connection, None)
 
     def take(self) -> list[LogLine]:
@@ -109,7 +109,7 @@ class RefusedPublishes:
 
 
 def reason_of(effect: PublishRefused) -> str:
-    """Return why publishes were refused."""
+    """Return the reason why publishes were refused."""
     if effect.why:
         return effect.why
     if effect.cause == "deleted":

@@ -1,4 +1,4 @@
-"""What an operator changes while everything runs: the settings of patterns of names; and what is in effect by whom."""
+"""Settings operations: set, unset, list and show settings at run time."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
 
 ENTRY_WORK: Final = 3
-"""Units of work of a pattern that is listed, besides one for each of its settings."""
+"""Units of work per listed pattern, besides one for each of its settings."""
 
 
 def set_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
-    """settings.set {scope, pattern, settings}: all of them or none, in effect when it is answered.
+    """Answer settings.set {scope, pattern, settings}: all of them or none, in effect with the answer.
 
-    Raises PreconditionFailed (406) for what cannot be meant, ResourceError (506) at the bound of patterns.
+    Raises PreconditionFailed (406) for invalid values, ResourceError (506) at the bound of patterns.
     """
     scope, pattern = _target(request)
     given = request.fields.get("settings")
@@ -48,9 +48,9 @@ def set_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[st
 
 
 def unset_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
-    """settings.unset {scope, pattern, names}: take back what was set by command; names null is all of it.
+    """Answer settings.unset {scope, pattern, names}: remove what was set by command; names null removes all.
 
-    Raises NotFound (404) for what was not set by command, PreconditionFailed (406) if the rest cannot be meant then.
+    Raises NotFound (404) if nothing was set by command, PreconditionFailed (406) if the rest is invalid.
     """
     scope, pattern = _target(request)
     names: list[str] = []
@@ -67,7 +67,7 @@ def unset_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[
 
 
 def list_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
-    """settings.list: everything that was said, pattern by pattern; at most as much as there are patterns."""
+    """Answer settings.list: all settings, pattern by pattern; bounded by the number of patterns."""
     found: list[dict[str, object]] = []
     work = driver.broker.work
     for entry in driver.broker.table.entries():
@@ -86,7 +86,7 @@ def list_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[s
 
 
 def show(driver: BrokerDriver, request: ControlRequest) -> dict[str, object]:
-    """show {queue} or {another scope}: what is in effect, value by value with where it comes from."""
+    """Answer show {queue} or {another scope}: the effective values with their sources."""
     given = [scope for scope in SCOPES if scope in request.fields]
     if len(given) != 1:
         raise PreconditionFailed(f"name exactly one of {', '.join(SCOPES)}; given are {', '.join(given) or 'none'}")

@@ -1,6 +1,6 @@
-"""What is in effect for the broker, a virtual host, address, user, connection or producer: every setting of its scope.
+"""Effective settings of the broker, a virtual host, address, user, connection or producer, complete with defaults.
 
-What somebody said comes with who said so (`origins`); the rest with its default, or with what it follows from.
+Given settings come with their sources (`origins`), the others with their default or the rule for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FOLLOWS: Final = "follows from the capacity"
 
 
 class _Default:
-    """The value of a setting that nobody said for this very thing; None is no limit, or for ever."""
+    """Default value of a setting; None is no limit, or for ever."""
 
     def __init__(self, value: object, source: str) -> None:
         self.value = value
@@ -33,7 +33,7 @@ class _Default:
 def settings_in_effect(broker: Broker, scope: str, name: str) -> list[dict[str, object]]:
     """Return all settings of a scope other than queue, for a name, in the order of the documentation.
 
-    Raises PreconditionFailed (406) for what two sources say and cannot both be meant.
+    Raises PreconditionFailed (406) if two sources contradict each other.
     """
     said: dict[str, dict[str, object]] = {}
     for row in scope_settings(broker, scope, name):
@@ -74,7 +74,7 @@ def _of_other(broker: Broker, setting: str, limits: Limits) -> _Default:
 
 
 def _common(broker: Broker, setting: str, inherited: bool) -> _Default:
-    """Return what a virtual host or address has from the broker, and the broker by default."""
+    """Return the defaults of virtual hosts and addresses, which come from the broker."""
     word = broker.table.resolve("broker", "").get(setting) if inherited else None
     if word is not None:
         return _Default(None if word.none else word.raw, f"{OF_BROKER}: {setting}={shown(word.raw)}")

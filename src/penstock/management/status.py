@@ -1,4 +1,4 @@
-"""The control operation `status`: the broker, its connections, and queues of one virtual host."""
+"""Control operation `status`: the broker, its connections, and queues of one virtual host."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
 
 STATUS_MOST: Final = 500
-"""Queues, and connections, in a status; `list` gives all, page by page."""
+"""Most queues, and most connections, in a status; `list` gives all, page by page."""
 SLOWED_SHOWN: Final = 20
-"""Connections slowed by their own work that `status` names; `why` tells of each."""
+"""Most slowed connections that `status` names; `why` explains each."""
 VIEW_WORK: Final = 10
-"""Units of work of a queue or connection that is shown."""
+"""Units of work per shown queue or connection."""
 
 
 def answer_status(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
-    """status {}: the broker, and up to `STATUS_MOST` connections and queues, without the queue for the answer."""
+    """Answer status {}: the broker, and up to `STATUS_MOST` connections and queues, without the reply queue."""
     broker, vhost = driver.broker, request.vhost
     hidden = _own_queue(request)
     connections: list[dict[str, object]] = []
@@ -61,7 +61,7 @@ def answer_status(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[s
 
 
 def _own_queue(request: ControlRequest) -> Queue | None:
-    """Return the queue for the answers of the connection that asks, if it alone may use that."""
+    """Return the reply queue of the requesting connection, if it is exclusive."""
     queue = request.vhost.queues.get(request.reply_to or "")
     own = queue is not None and request.connection is not None and queue.owner is request.connection
     return queue if own else None

@@ -1,4 +1,4 @@
-"""Sums over all queues and connections, counted some at a time."""
+"""Totals over all queues and connections, counted in steps."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
 
 QUEUES_AT_ONCE: Final = 500
-"""Queues that are summed up between two looks at the share."""
+"""Queues summed up per step."""
 CHANNELS_A_UNIT: Final = 5
-"""Channels whose consumers are counted with one unit of work."""
+"""Channels whose consumers are counted per unit of work."""
 
 
 def totals_steps(driver: BrokerDriver) -> Steps[Shape]:
-    """Return how much there is of everything, in the shape of RabbitMQ's overview."""
+    """Return the totals in the form of RabbitMQ's overview."""
     broker = driver.broker
     work = broker.work
     ready, unacked, total = 0, 0, 0

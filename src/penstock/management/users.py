@@ -1,4 +1,4 @@
-"""Users: passwords, and the tags that say what else than messages a user may deal with."""
+"""Users: passwords and tags. A tag grants access to management operations."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final
 
 GUEST: Final = "guest"
 ADMINISTRATOR: Final = "administrator"
-"""The tag of those who may use the operator's commands."""
+"""Tag of users with access to the operator's commands."""
 TAGS: Final = (ADMINISTRATOR,)
 
 
 class Users:
     """Names and passwords; guest/guest, from this machine only, unless others are configured (as in RabbitMQ).
 
-    `tags` says which tags a user has. Where it says nothing, the first user and guest have the tag administrator.
+    `tags` holds the tags of users. Without an entry the first user and guest have the tag administrator.
     """
 
     def __init__(
@@ -30,11 +30,11 @@ class Users:
             self._tags[name] = list(given)
 
     def names(self) -> list[str]:
-        """Return who may log in."""
+        """Return the names of all users."""
         return list(self._passwords)
 
     def tags(self, user: str) -> list[str]:
-        """Return the tags of a user, none for one who is not known."""
+        """Return the tags of a user; none for an unknown one."""
         return self._tags.get(user, [])
 
     def is_administrator(self, user: str) -> bool:
@@ -42,7 +42,7 @@ class Users:
         return ADMINISTRATOR in self.tags(user)
 
     def refusal(self, user: str, password: str, loopback: bool) -> str:
-        """Return why a login is refused, for the log and never for the client; "" if it is welcome."""
+        """Return why a login is refused, for the log and never for the client; "" if it is accepted."""
         expected = self._passwords.get(user)
         same = hmac.compare_digest((expected or "").encode(), password.encode())
         if expected is None:

@@ -1,4 +1,4 @@
-"""Virtual hosts that come and go while the broker runs."""
+"""Creation and deletion of virtual hosts at run time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
 
 VHOSTS_MAX: Final = 1000
-"""How many there may be: each has its predeclared exchanges and its gates, some 10 KiB."""
+"""Most virtual hosts: each has its predeclared exchanges and its gates, some 10 KiB."""
 DELETION_WORK: Final = 25
-"""Units of work of a queue or exchange that goes with its virtual host."""
+"""Units of work per queue or exchange that is deleted with its virtual host."""
 NAME_OCTETS: Final = 255
 """Longest name: connection.open carries it as a short string (AMQP 0-9-1 section 1.4.2.7)."""
 
 
 def declare_vhost(driver: BrokerDriver, name: str) -> bool:
-    """Make a virtual host; returns whether it is new.
+    """Create a virtual host; return whether it is new.
 
-    Raises PreconditionFailed (406), ResourceError (506), ResourceLocked (405) while one of that name is deleted.
+    Raises PreconditionFailed (406), ResourceError (506), ResourceLocked (405) during the deletion of one of that name.
     """
     there = driver.broker.vhosts.get(name)
     if there is not None:
@@ -43,14 +43,14 @@ def declare_vhost(driver: BrokerDriver, name: str) -> bool:
 
 
 def delete_vhost(driver: BrokerDriver, name: str) -> None:
-    """Do `delete_vhost_steps` at once."""
+    """Run `delete_vhost_steps` at once."""
     finish(delete_vhost_steps(driver, name))
 
 
 def delete_vhost_steps(driver: BrokerDriver, name: str) -> Steps[None]:
-    """Delete a virtual host with all that is in it; its connections are closed (320). Raises NotFound (404).
+    """Delete a virtual host with all its objects; its connections are closed (320). Raises NotFound (404).
 
-    It may have very many queues: a share of them goes in each turn, and meanwhile nobody gets in.
+    It may have very many queues: a share of them is deleted in each turn, and meanwhile it cannot be opened.
     """
     vhost = find_vhost(driver, name)
     broker = driver.broker

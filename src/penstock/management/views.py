@@ -1,4 +1,4 @@
-"""What the broker is, as plain data. Read from what decides, kept nowhere else; None is no limit."""
+"""Views: the broker's state as plain data, taken from the deciding code. None is no limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CONSUMERS_SHOWN: Final = 20
 CHANNELS_SHOWN: Final = 50
 CONNECTIONS_SHOWN: Final = 20
-"""The most of them in one answer; the others are counted."""
+"""Most connections in one answer; the others are counted."""
 
 
 def queue_view(queue: Queue, now: float) -> dict[str, object]:
@@ -57,9 +57,9 @@ def queue_view(queue: Queue, now: float) -> dict[str, object]:
 
 
 def fill_percent(queue: Queue) -> float | None:
-    """Return how full a queue is: of its capacity in messages or in bytes, the one that is nearer; None without any.
+    """Return a queue's fill percentage: of its capacity in messages or bytes, the higher one; None without capacity.
 
-    What a queue that pages has on the disk does not count: the capacity is of its memory.
+    Messages on disk do not count: the capacity is of its memory.
     """
     capacity = queue.thresholds.capacity
     filled: list[float] = []
@@ -71,7 +71,7 @@ def fill_percent(queue: Queue) -> float | None:
 
 
 def length(queue: Queue) -> dict[str, object] | None:
-    """Return what of a queue is ready, and what may be; None for one without such a limit."""
+    """Return a queue's ready messages and their limit; None without a length limit."""
     limited = queue.length
     if limited is None:
         return None
@@ -79,7 +79,7 @@ def length(queue: Queue) -> dict[str, object] | None:
 
 
 def paged(queue: Queue) -> dict[str, object] | None:
-    """Return what of a queue is on the disk, and what may be there at most; None for one that does not page."""
+    """Return a queue's messages on disk and their limit; None if it does not page."""
     pages = queue.pager
     if pages is None:
         return None
@@ -87,7 +87,7 @@ def paged(queue: Queue) -> dict[str, object] | None:
 
 
 def gate_state(gate: Gate, now: float) -> dict[str, object]:
-    """Return a gate, without its producers and without what it is judged by."""
+    """Return a gate, without its producers and its measurements."""
     return {
         "kind": gate.kind,
         "name": gate.name,
@@ -99,7 +99,7 @@ def gate_state(gate: Gate, now: float) -> dict[str, object]:
 
 
 def gate_view(gate: Gate, now: float) -> dict[str, object]:
-    """Return a gate, without its producers, with the depth and thresholds that it is judged by where it has any."""
+    """Return a gate, without its producers, with its depth and thresholds if it has any."""
     view = gate_state(gate, now)
     judged = None if gate.owner is None else gate.owner.exact_measure(now)
     words = text_of(gate)
@@ -114,16 +114,16 @@ def gate_view(gate: Gate, now: float) -> dict[str, object]:
 
 
 def held_by(producer: WaitingPublisher) -> tuple[int, int]:
-    """Return how many publishes of a producer are held now, and their bytes (charges)."""
+    """Return the number of a producer's held publishes, and their bytes (charges)."""
     outbox = producer.outbox
     return sum(int(held.messages) for held in outbox), sum(int(held.charge) for held in outbox)
 
 
 def withheld_by(producer: WaitingPublisher, gate: Gate | None = None) -> int:
-    """Return how many of its confirmations are withheld now; with a gate, those that it is the first to keep back."""
+    """Return the number of a producer's withheld confirms; with a gate, of those that this gate withholds first."""
     found = 0
     if not isinstance(producer, Producer):
-        return found  # Dead letters: nobody waits for a confirmation.
+        return found  # Dead letters have no confirms.
     for pending in producer.confirms.pending:
         if pending.state == WITHHELD and (gate is None or pending.obstacle() is gate):
             found += pending.publishes()
@@ -131,7 +131,7 @@ def withheld_by(producer: WaitingPublisher, gate: Gate | None = None) -> int:
 
 
 def producer_view(producer: Producer, now: float) -> dict[str, object]:
-    """Return the publishing side of a channel: what is held and withheld now, and the books of its gates."""
+    """Return the publishing side of a channel: its held and withheld publishes, and its statistics by gate."""
     messages, size = held_by(producer)
     place = producer.gate
     blocked_by = [
@@ -152,7 +152,7 @@ def producer_view(producer: Producer, now: float) -> dict[str, object]:
 
 
 def consumer_view(consumer: Consumer) -> dict[str, object]:
-    """Return a consumer, with what keeps it from getting messages: an empty list for nothing."""
+    """Return a consumer, with the reasons why it gets no messages; an empty list if there are none."""
     return {
         "consumer": consumer.tag,
         "channel": channel_of(consumer),
@@ -165,7 +165,7 @@ def consumer_view(consumer: Consumer) -> dict[str, object]:
 
 
 def obstacles(consumer: Consumer) -> list[str]:
-    """Return why a consumer gets nothing: its own obstacles, or that its queue has nothing for it."""
+    """Return why a consumer gets no messages: its own obstacles, or an empty queue."""
     session = consumer.session
     assert isinstance(session, Channel)
     found = consumer.obstacles(session.broker.now)
@@ -185,14 +185,14 @@ def obstacles(consumer: Consumer) -> list[str]:
 
 
 def channel_of(consumer: Consumer) -> str:
-    """Return the name of the channel that a consumer is on."""
+    """Return the name of a consumer's channel."""
     session = consumer.session
     assert isinstance(session, Channel)
     return session.producer.name
 
 
 def channel_view(channel: Channel, now: float) -> dict[str, object]:
-    """Return a channel: what it publishes and what it consumes."""
+    """Return a channel: its producer and its consumers."""
     consumers = list(channel.consumers.values())
     return {
         "channel": channel.producer.name,
@@ -217,7 +217,7 @@ def connection_view(connection: Connection, now: float) -> dict[str, object]:
 
 
 def disk_view(disk: Disk, vhost: str, now: float) -> dict[str, object]:
-    """Return what is known of the disk: the gates before it, what is stored for a virtual host, and what is not yet."""
+    """Return the state of the disk: its gates, the stored data of a virtual host, and data not yet written."""
     stock = disk.vhosts.get(vhost)
     return {
         "used": int(disk.used),

@@ -1,1 +1,1 @@
-"""What must outlive the broker, as octets for the store, and back."""
+"""Persistence: encoding of durable objects for the store, and recovery."""

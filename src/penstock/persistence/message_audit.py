@@ -1,9 +1,9 @@
-"""How many messages each queue should have in a store, and how many it has: what damage cost.
+"""Message audit: the number of messages that each queue should have in a store, compared with those found.
 
-Theory of operation. The store says of each queue how many of its messages are there (`QueuePosition.messages`); what is
-found of them is counted. While nothing is damaged the two are equal. Where rows are, what is missing is lost, exactly;
-unless what was settled may be there again, for that makes up for what is lost. Then, and where a queue's position
-itself is gone, there are bounds only: what the damaged rows held, where they still say so.
+Theory of operation. The store records how many messages each queue has (`QueuePosition.messages`); the audit counts the
+messages found. In an intact store the two are equal. If rows are damaged, the difference is the exact loss. If
+settlements are damaged, settled messages may come back and hide a loss. Then, and for a queue whose position is lost,
+there are only bounds: the number of messages in the damaged rows, where known.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from penstock.store.records import COMMITS, UNKNOWN, QueuePosition
 from penstock.store.store import STALE, Damage
 
 LISTED: Final = 5
-"""Queues that are named in one sentence; the others are counted."""
+"""Most queues named in one sentence; the others are counted."""
 
 
 class Loss(NamedTuple):
-    """What became of one queue's messages."""
+    """Loss of one queue's messages."""
 
     number: int
-    """The queue's; 0: queues of which nothing but messages is left."""
+    """Number of the queue; 0 for queues of which only messages are left."""
     queue: str
-    """Which it is, in words."""
+    """Name of the queue for people."""
     least: int
     most: int
-    """How many are lost; `most` is UNKNOWN where nobody can say."""
+    """Least and most lost messages; `most` is UNKNOWN if there is no bound."""
     had: int
-    """How many it had; UNKNOWN where nobody can say."""
+    """Number of messages before the damage; UNKNOWN if not recorded."""
     back: int
-    """How many come back that had been settled, beyond those that make up for what is lost."""
+    """Number of settled messages that come back, beyond those that offset lost ones."""
 
     def __str__(self) -> str:
-        """Return it as a clause."""
+        """Return the loss as a clause."""
         told = [f"has lost {self._lost()}"] if self.most != 0 else []
         if self.back:
             told.append(f"gets {_counted(self.back)} back that had been settled")
@@ -49,35 +49,35 @@ class Loss(NamedTuple):
 
 
 class MessageAudit:
-    """What queues should have and do have, by their numbers."""
+    """Expected and found messages of queues, by queue number."""
 
     def __init__(self) -> None:
         self.names: dict[int, str] = {}
-        """Queues that are declared, in words."""
+        """Names of declared queues, for people."""
         self.expected: dict[int, int] = {}
-        """What positions say; UNKNOWN where a store is of a form that does not say it."""
+        """Numbers from positions; UNKNOWN for a store whose version lacks them."""
         self.found: dict[int, int] = {}
         self.strays: int = 0
-        """Persistent messages that were found of queues that are not declared and have no position."""
+        """Persistent messages found for queues without declaration and position."""
 
     def name(self, number: int, vhost: str, queue: str) -> None:
-        """There is a declaration of this queue."""
+        """Record the declaration of a queue."""
         self.names[number] = f"queue '{queue}' in vhost '{vhost}'"
 
     def expect(self, number: int, messages: int) -> None:
-        """It should have so many messages."""
+        """Record the expected number of messages."""
         self.expected[number] = messages
 
     def find(self, number: int, messages: int) -> None:
-        """So many are there, besides those found before."""
+        """Add messages found."""
         self.found[number] = self.found.get(number, 0) + messages
 
     def total(self) -> int:
-        """Return how many messages are there of queues that are declared."""
+        """Return the number of messages found in declared queues."""
         return sum(messages for number, messages in self.found.items() if number in self.names)
 
     def corrected(self, positions: list[QueuePosition]) -> list[QueuePosition]:
-        """Return what is to be written of these positions for the store to say what was found."""
+        """Return the positions that must be rewritten so that they match the messages found."""
         return [
             position._replace(messages=self.found.get(position.queue, 0))
             for position in positions
@@ -85,7 +85,7 @@ class MessageAudit:
         ]
 
     def losses(self, damaged: list[Damage]) -> list[Loss]:
-        """Return what became of the messages of each queue that lost any, or may have, by all this damage."""
+        """Return the losses of all queues that lost messages, or may have, through this damage."""
         judge = _LossEstimator(damaged)
         found: list[Loss] = []
         for number in sorted({*self.names, *self.expected}):
@@ -103,7 +103,7 @@ class MessageAudit:
 
 
 def summed_up(losses: list[Loss]) -> str:
-    """Return in one clause what was lost of which queues; those beyond `LISTED` are counted."""
+    """Return a clause about the lost messages by queue; queues beyond `LISTED` are counted."""
     if not losses:
         return "no message is lost"
     told = [str(loss) for loss in losses[:LISTED]]
@@ -113,21 +113,21 @@ def summed_up(losses: list[Loss]) -> str:
 
 
 class _LossEstimator:
-    """Judges queues by what is damaged."""
+    """Estimator of the loss of queues from the damage."""
 
     def __init__(self, damaged: list[Damage]) -> None:
         self._rows = [each for each in damaged if each.table == "rows"]
         self._tables = {each.table for each in damaged}
         stale = {each.table for each in damaged if each.why == STALE}
         self._is_mixed = "notes" in self._tables or "rows" in stale
-        """Whether what was settled may be among what is found."""
+        """Whether settled messages may be among those found."""
         self._is_told = "positions" not in stale
-        """Whether positions say what is true now."""
+        """Whether positions are up to date."""
 
     def queue(self, number: int, name: str | None, expected: int, found: int) -> Loss:
-        """Judge one queue; `name` is None where it has no declaration any more."""
+        """Estimate the loss of one queue; `name` is None if it has no declaration."""
         had = expected if self._is_told else UNKNOWN
-        if name is None:  # Nobody can have what is there of it.
+        if name is None:  # Messages without a queue reach no consumer.
             return Loss(number, f"a queue whose declaration is lost (number {number})", max(had, 0), had, had, 0)
         held = self._held(number)
         if had == UNKNOWN:
@@ -141,14 +141,14 @@ class _LossEstimator:
         return Loss(number, name, missing, max(most, missing), had, back)
 
     def strays(self, found: int) -> Loss | None:
-        """Judge what was found of nobody knows which queues; None where these are queues that were deleted."""
+        """Estimate the loss of messages whose queue is unknown; None if those queues were deleted."""
         if "things" not in self._tables or "positions" not in self._tables or not (found or self._rows):
             return None
         most = UNKNOWN if self._rows else found
         return Loss(0, "queues of which no declaration is left, if there were any,", 0, most, UNKNOWN, 0)
 
     def _held(self, number: int) -> int:
-        """Return how many messages of a queue the damaged rows held at most; UNKNOWN where one does not say."""
+        """Return the most messages of a queue that the damaged rows held; UNKNOWN if one does not say."""
         held = 0
         for each in self._rows:
             if each.queue in (0, number):

@@ -1,8 +1,8 @@
-"""The data of a thing: an octet for the version, then a JSON object, which people can read.
+"""Codec of metadata records: a version octet, then a JSON object that people can read.
 
-What JSON does not have of the values of field tables is an object with one member that says its type by the letter that
-AMQP 0-9-1 has for it (section 4.2.1): {"F": table}, {"x": octets}, {"T": time}, {"D": decimal}, {"d": what is no finite
-number}. All come back exactly as they were.
+Field-table values without a JSON counterpart are objects with one member, whose name is the AMQP 0-9-1 type letter
+(section 4.2.1): {"F": table}, {"x": octets}, {"T": time}, {"D": decimal}, {"d": a number that is not finite}. All
+values are restored exactly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 
 
 class Fields:
-    """Fields of a thing that was read; all readers raise StoreError naming the field."""
+    """Fields of a decoded record. All readers raise StoreError with the field's name."""
 
     __slots__ = ("_fields",)
 
@@ -38,7 +38,7 @@ class Fields:
         return value
 
     def number(self, name: str) -> int:
-        """Return a whole number, 0 or more."""
+        """Return a non-negative integer."""
         return _number(name, self._fields.get(name))
 
     def flag(self, name: str) -> bool:
@@ -63,7 +63,7 @@ class Fields:
         return name in self._fields
 
     def positions(self, name: str) -> list[tuple[str, list[int]]]:
-        """Return names of queues, each with four numbers."""
+        """Return queue names, each with four numbers."""
         value = self._fields.get(name)
         if not isinstance(value, list):
             raise StoreError(f"its '{name}' are no list")
@@ -76,12 +76,12 @@ class Fields:
 
 
 def pack(fields: dict[str, object]) -> bytes:
-    """Return the data of a thing; tables in it have been made plain before."""
+    """Encode the fields of a record; tables in them are JSON already."""
     return b"%c%b" % (VERSION, _ENCODER.encode(fields).encode())
 
 
 def unpack(data: bytes) -> Fields:
-    """Return the fields of a thing. Raises StoreError for what is no such data, or of a newer version."""
+    """Decode the fields of a record. Raises StoreError for invalid data and for a newer version."""
     if not data:
         raise StoreError("there is nothing in it")
     if data[0] != VERSION:
@@ -96,12 +96,12 @@ def unpack(data: bytes) -> Fields:
 
 
 def table_as_json(table: dict[str, object]) -> dict[str, object]:
-    """Return a table as JSON can have it."""
+    """Return a table in its JSON form."""
     return {name: as_json(value) for name, value in table.items()} if table else table
 
 
 def as_json(value: object) -> object:
-    """Return a value of a table as JSON can have it."""
+    """Return a table value in its JSON form."""
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float):
@@ -120,7 +120,7 @@ def as_json(value: object) -> object:
 
 
 def from_json(value: object) -> object:
-    """Undo `plain`. Raises StoreError."""
+    """Decode a value; the inverse of `as_json`. Raises StoreError."""
     if isinstance(value, list):
         return [from_json(each) for each in value]
     if not isinstance(value, dict):

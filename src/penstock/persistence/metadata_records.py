@@ -1,4 +1,4 @@
-"""Whatever is declared and lasts, as things of the store: kind, key and data."""
+"""Metadata records of durable definitions: their kinds, keys and data."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from penstock.persistence.metadata_keys import digest, key_of
 from penstock.store.records import MetadataRecord
 
 NUMBERS: Final = "numbers"
-"""The first number of queues that has never been given, nor set aside."""
+"""Record of the lowest queue number that was never assigned or reserved."""
 VHOST: Final = "vhost"
-"""A virtual host that was made while the broker ran; others are in the settings file."""
+"""Virtual host that was created at run time; others are in the settings file."""
 SETTINGS: Final = "settings"
-"""What was set by command for one pattern."""
+"""Settings of one pattern that were set by command."""
 BLOCK: Final = "block"
-"""What the operator has blocked."""
+"""Gates that the operator has closed."""
 EXCHANGE: Final = "exchange"
 QUEUE: Final = "queue"
 BINDING: Final = "binding"
@@ -35,16 +35,16 @@ CURSOR: Final = "cursor"
 
 
 def encode_metadata(change: MetadataChange) -> MetadataRecord:
-    """Return a change as the store has it: the thing as it is now, or that it is no more."""
+    """Encode a change for the store: the definition as it is now, or its deletion."""
     thing = change.subject
-    if isinstance(thing, MetadataRecord):  # It is in the store only, and means nothing any more.
+    if isinstance(thing, MetadataRecord):  # It exists in the store only and has no meaning any more.
         return MetadataRecord(thing.kind, thing.key, None)
     kind, key = name_of(thing)
     return MetadataRecord(kind, key, None if change.gone else pack(_fields_of(thing)))
 
 
 def name_of(thing: object) -> tuple[str, str]:
-    """Return kind and key."""
+    """Return kind and key of a definition."""
     if isinstance(thing, Queue):
         return QUEUE, key_of(thing.vhost, thing.name)
     if isinstance(thing, Exchange):
@@ -118,7 +118,7 @@ def _binding_key(binding: Binding) -> str:
 
 
 def _cursor(cursor: Cursor) -> dict[str, object]:
-    """A queue that is deleted, or not kept, has number 0: it comes back as a deleted one."""
+    """Encode a cursor. A deleted or transient queue has number 0 and is restored as deleted."""
     positions: list[object] = []
     for name, position in cursor.positions.items():
         number = 0 if position.queue.deleted else number_of(position.queue)

@@ -1,4 +1,4 @@
-"""Pages that the store has returned, back into the memory of their queue."""
+"""Page loader: puts pages that the store has read back into their queues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.store.records import MessageRow
 
 
 class Loader(RowContext):
-    """Loads the pages of one broker, of one queue after the other."""
+    """Loader of the pages of one broker, one queue after the other."""
 
     def __init__(self) -> None:
         super().__init__(0.0, True, False)
@@ -26,16 +26,16 @@ class Loader(RowContext):
         return self._queue if number == self._number else None
 
     def load(self, read: PageRead, rows: list[MessageRow], times: WallTimes) -> list[str]:
-        """Put in what was asked for, as far as there is room; at least one page, if nothing is ready. Empties `rows`.
+        """Load requested rows as far as there is room; at least one page if nothing is ready. Empties `rows`.
 
-        Returns a sentence for everything that should be there and cannot be read.
+        Return a sentence for each message that is missing or cannot be read.
         """
         pages = read.pages
         if pages.reading is not read:
             return []  # The queue was purged or deleted meanwhile.
         pages.reading = None
         queue = pages.queue
-        # Of the transaction that was written last nobody may have heard yet.
+        # The outcome of the last transaction may not be reported yet.
         rows[:] = [row for row in reversed(rows) if pages.is_page_durable(row.first)]
         if not rows:
             lost = int(pages.drop_missing())
@@ -48,7 +48,7 @@ class Loader(RowContext):
         failed: list[str] = []
         while rows:
             row = rows.pop()
-            if row.number in pages.journal.rows:  # Nothing of it came back, and it is on its way out of the store.
+            if row.number in pages.journal.rows:  # Nothing of the page is left, and the store is about to delete it.
                 pages.skip_page(row.first)
                 continue
             group = JournalGroup(row.number)

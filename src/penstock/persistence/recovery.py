@@ -1,11 +1,11 @@
-"""What the store has, back into a broker: the messages of its rows, less what the notes say.
+"""Recovery: restores the messages of a store's rows, without those that its notes say are settled.
 
-The queues are there already, with their numbers (see things.py) and positions. Rows come oldest first, but a message
-may have moved to a younger row, so each queue's are put in order before they go in.
+The queues exist already, with their numbers (metadata_records.py) and positions. Rows arrive oldest first. A message
+may have moved to a younger row, so each queue's messages are sorted before they are enqueued.
 
-Of pages only the numbers come, and that is enough: what is on the disk stays there. But those about which there are
-notes were in memory, being consumed, and so were all before them; they are read, and what is left of them goes into
-memory again. Pages stay out of order with nothing: none is left before a message that is in memory.
+Only the headers of pages are read: pages stay on disk. Pages with settlements were being consumed and were in memory,
+with all pages before them. They are read, and their remaining messages are put into memory again. No page stays on disk
+before a message in memory.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from penstock.persistence.settlement_codec import RowSettlements, decode_settlem
 from penstock.store.records import MessageRow, QueuePosition
 
 READ_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of pages that are read at once."""
+"""Bytes of pages read at once."""
 
 
 class Wanted(NamedTuple):
-    """Pages that must be read: `Store.pages` with these."""
+    """Arguments of `Store.pages` for pages that must be read."""
 
     queue: int
     first: int
@@ -42,7 +42,7 @@ class Wanted(NamedTuple):
 
 
 class Recovery(RowContext):
-    """One recovery; `finish` ends it."""
+    """Recovery of one store; `finish` completes it."""
 
     def __init__(self, broker: Broker, journal: Journal, wall_offset: float) -> None:
         exchanges = [exchange for vhost in broker.vhosts.values() for exchange in vhost.exchanges.values()]
@@ -51,17 +51,17 @@ class Recovery(RowContext):
         self.now = broker.now
         self.journal = journal
         self.messages: int = 0
-        """How many have come back."""
+        """Number of restored messages."""
         self._queues: dict[int, Queue] = {}
         self._found: dict[int, list[StoredMessage]] = {}
         self._fates: dict[int, RowSettlements] = {}
         self._pages: dict[int, deque[MessageRow]] = {}
-        """By queue: those that are on the disk, in order, without their data."""
+        """Pages on disk by queue, in order, without their data."""
         self._upto: dict[int, int] = {}
-        """By queue: up to which sequence messages are in memory."""
+        """Highest sequence number by queue whose message is in memory."""
         self.account = MessageAudit()
         self._settlements: list[SettlementRecord] = []
-        """Those about rows that are not there."""
+        """Settlements of rows that are not read yet."""
         self._highest: int = 0
         for vhost in broker.vhosts.values():
             for queue in vhost.queues.values():
@@ -71,7 +71,7 @@ class Recovery(RowContext):
                     self.account.name(int(queue.storage.number), queue.vhost, queue.name)
 
     def position(self, position: QueuePosition) -> None:
-        """Take how far a queue had come."""
+        """Take the position of a queue."""
         number, tail, delivered, messages = position
         self.account.expect(number, messages)
         queue = self._queues.get(number)
@@ -81,12 +81,12 @@ class Recovery(RowContext):
             queue.storage.redelivery_mark = delivered
 
     def settlement(self, number: int, data: bytes) -> None:
-        """Take a note. All of them come before the rows. Raises StoreError."""
+        """Take a settlement record. All of them precede the rows. Raises StoreError."""
         decode_settlement(number, data, self._fates)
         self._highest = max(self._highest, number)
 
     def row(self, row: MessageRow) -> None:
-        """Take a row, or what is known of a page. Raises StoreError if it is damaged, with nothing of it taken."""
+        """Take a row, or the header of a page. Raises StoreError for a damaged one, which then has no effect."""
         number = row.number
         self._highest = max(self._highest, number)
         if row.queue == 0:
@@ -98,10 +98,10 @@ class Recovery(RowContext):
             if number in self._fates:
                 self._upto[row.queue] = max(self._upto.get(row.queue, 0), row.first)
         else:
-            self._read(row)  # Nobody's, or of that life only: it is as if it were empty.
+            self._read(row)  # Pages of deleted or transient queues count as empty.
 
     def wanted(self) -> Wanted | None:
-        """Return the pages that must be read next; None if no more. All rows come before."""
+        """Return the pages to read next; None at the end. All rows come before."""
         for number, pages in self._pages.items():
             sequences = [int(message.sequence) for message in self._found[number]]
             upto = max(self._upto.get(number, 0), max(sequences, default=0))
@@ -111,13 +111,13 @@ class Recovery(RowContext):
         return None
 
     def pages(self, wanted: Wanted, rows: list[MessageRow]) -> None:
-        """Take what the store returned. Raises StoreError."""
+        """Take pages that the store returned. Raises StoreError."""
         pages, upto = self._pages[wanted.queue], self._upto[wanted.queue]
         there = {row.number: row for row in rows}
         last = rows[-1].first if rows else upto
         while pages and pages[0].first <= min(upto, last):
             row = there.get(pages.popleft().number)
-            if row is not None:  # Else it is damaged, and the store has said so.
+            if row is not None:  # Otherwise it is damaged, and the store has reported that.
                 self._read(row)
         if not pages:
             del self._pages[wanted.queue]
@@ -141,7 +141,7 @@ class Recovery(RowContext):
         self.messages += int(group.live)
 
     def finish(self) -> None:
-        """Put all messages into their queues, in order, and judge the queues by what they hold."""
+        """Enqueue all messages in order and update the gates of the queues."""
         self.journal.number_from(self._highest + 1)
         for fate in self._fates.values():
             self._settlements += fate.notes
@@ -161,7 +161,7 @@ class Recovery(RowContext):
         broker.apply_gate_transitions()
 
     def queue(self, number: i64) -> Queue | None:
-        """Return a queue by its number; None if it is no more."""
+        """Return a queue by its number; None if it was deleted."""
         return self._queues.get(int(number))
 
     def share(self, queue: Queue, address: Envelope, charge: i64) -> AddressShare | None:
@@ -170,7 +170,7 @@ class Recovery(RowContext):
         return None if exchange is None or not exchange.gates else share_of(exchange.gates, charge)
 
     def _leave_on_disk(self, queue: Queue, pages: deque[MessageRow] | None) -> None:
-        """Let a queue know its pages, whatever it does with them from now on."""
+        """Register pages with a queue, which loads them from now on."""
         if pages is None:
             return
         enable_paging(self.broker, queue)

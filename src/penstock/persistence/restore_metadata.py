@@ -1,7 +1,8 @@
-"""What was declared before the broker was restarted, declared again.
+"""Restoring definitions at start: virtual hosts, settings, exchanges, queues, bindings and cursors.
 
-In the order in which one thing needs the other, whatever order they come in. What cannot be as it was keeps nothing
-else from coming back: it is told in a sentence, and stays in the store; what holds messages comes back all the same.
+They are declared again in the order of their dependencies, whatever the order of the records. A definition that cannot
+be restored does not prevent others: it is reported in a sentence and stays in the store. Queues are restored in any
+case.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ if TYPE_CHECKING:
 
 PREDECLARED_NAMES: Final = frozenset([name for name, _ in PREDECLARED])
 RECORDS_A_STEP: Final = 200
-"""Things that are declared again in one step."""
+"""Most records restored per step."""
 
 
 def restore(driver: BrokerDriver, things: Iterable[MetadataRecord]) -> list[str]:
-    """Do `restore_steps` at once."""
+    """Run `restore_steps` at once."""
     return finish(restore_steps(driver, things))
 
 
 def restore_steps(driver: BrokerDriver, things: Iterable[MetadataRecord]) -> Steps[list[str]]:
-    """Declare again what the store has; the journal hears nothing of it. A step is up to `RECORDS_A_STEP` things.
+    """Declare all records again, without journal entries. A step covers up to `RECORDS_A_STEP` records.
 
-    What the settings file says is in effect already, and its virtual hosts are there. Positions of queues and messages
-    come afterwards. Returns a sentence for everything that is not as it was, for the log.
+    The settings file is in effect already, and its virtual hosts exist. Positions and messages follow later. Return a
+    sentence for the log about each definition that differs from before.
     """
     journal = driver.broker.journal
     work = MetadataRestorer(driver)
@@ -60,25 +61,25 @@ def restore_steps(driver: BrokerDriver, things: Iterable[MetadataRecord]) -> Ste
 
 
 class LeftBehind(StoreError):
-    """A binding of an exchange or a queue that is no more: it was deleted, and its bindings were to follow."""
+    """Error for a binding whose exchange or queue was deleted; the binding was to be deleted too."""
 
 
 class MetadataRestorer:
-    """One restoring."""
+    """Restorer of all definitions of one store."""
 
     def __init__(self, driver: BrokerDriver) -> None:
         self.broker = driver.broker
         self.told: list[str] = []
-        """A sentence for everything that is not as it was."""
+        """A sentence for each definition that differs from before."""
         self.left_behind: list[MetadataRecord] = []
-        """Bindings of what is no more; nobody may find them when something of its name is declared again."""
+        """Bindings of deleted exchanges and queues; a later declaration of the same name must not revive them."""
         self._recorded: dict[str, set[str]] = {}
-        """Keys of the exchanges and queues that the store has, whether or not they can come back."""
+        """Keys of the exchanges and queues in the store, restorable or not."""
         self._entries: list[changes.EntryBefore] = []
         self._hosted = VhostRestorer(driver, self.told)
 
     def run(self, things: Iterable[MetadataRecord]) -> Steps[None]:
-        """Declare everything."""
+        """Declare all definitions."""
         steps: dict[str, Callable[[Fields], None]] = {
             kinds.NUMBERS: self._numbers,
             kinds.VHOST: self._vhost,
@@ -125,14 +126,14 @@ class MetadataRestorer:
             journal.next_queue = max(int(journal.next_queue), fields.number("next"))
 
     def _binding(self, fields: Fields) -> None:
-        """Bind what was bound. Raises LeftBehind where one of its ends is not in the store any more."""
+        """Restore a binding. Raises LeftBehind if one of its ends is not in the store any more."""
         self._check_end(kinds.EXCHANGE, fields, "source")
         if fields.has("queue"):
             self._check_end(kinds.QUEUE, fields, "queue")
             vhost = self.broker.vhosts.get(fields.text("vhost"))
             queue = None if vhost is None else vhost.queues.get(fields.text("queue"))
             if queue is not None and 0 < fields.number("number") < number_of(queue):
-                raise LeftBehind("it led to an older queue of this name")  # Numbers are never given again.
+                raise LeftBehind("it led to an older queue of this name")  # Queue numbers are never reused.
         else:
             self._check_end(kinds.EXCHANGE, fields, "exchange")
         self._hosted.binding(self._host(fields), fields)
@@ -152,7 +153,7 @@ class MetadataRestorer:
             self._make(name)
 
     def _host(self, fields: Fields) -> VirtualHost:
-        """Return the virtual host that something is in; it is made where nothing else tells of it."""
+        """Return the virtual host of a record; create it if no other record does."""
         name = fields.text("vhost")
         vhost = self.broker.vhosts.get(name)
         if vhost is None:
@@ -170,7 +171,7 @@ class MetadataRestorer:
             self.told.append(f"{error}; vhost '{name}' came back without limits")
             return self.broker.add_vhost(name, Limits())
 
-    # What was set by command, and blocked
+    # Settings set by command, and closed gates
 
     def _settings(self, fields: Fields) -> None:
         scope = fields.text("scope")
@@ -185,7 +186,7 @@ class MetadataRestorer:
             self._entries.append((scope, pattern, words))
 
     def _say_again(self) -> None:
-        """Say it all at once, or else one pattern after the other; twice, for one may need another to be possible."""
+        """Apply all settings at once, or else pattern by pattern; twice, because one may require another."""
         if not self._put(self._entries):
             return
         for said in [each for each in self._entries if self._put([each])]:
@@ -194,7 +195,7 @@ class MetadataRestorer:
                 self.told.append(f"{refused}; what was set by command for {said[0]} '{said[1]}' is not in effect")
 
     def _put(self, said: list[changes.EntryBefore]) -> str:
-        """Put settings into effect, all or none; returns why they cannot be, empty if they are."""
+        """Apply settings, all or none; return the reason why they are invalid, or ""."""
         try:
             changes.set_all(self.broker, said)
         except BrokerError as error:

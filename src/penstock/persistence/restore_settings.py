@@ -1,4 +1,4 @@
-"""What counts for a queue that comes back: what counted before, or else whatever of it still can be meant."""
+"""Settings of a restored queue: as before, or whatever part of them is still valid."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from penstock.setting_names.features import PLAIN
 
 
 def settings_of(table: SettingsTable, vhost: str, queue: str, arguments: dict[str, object]) -> tuple[Settings, str]:
-    """Return the settings of a queue, and a sentence where they are not what they should be; empty where they are.
+    """Return the settings of a queue, and a sentence if they differ from before, else "".
 
-    They cannot be where a pattern, or a version, came between the queue's declaration and now. Then its own arguments
-    count alone, and if not even they can be meant by themselves, the broker's values.
+    They differ if a pattern or a new version has made the combination invalid. Then only the queue's own arguments
+    apply, and if they are invalid by themselves, the broker's values.
     """
     given: dict[str, SettingValue] = {}
     try:
@@ -33,7 +33,7 @@ def settings_of(table: SettingsTable, vhost: str, queue: str, arguments: dict[st
 
 
 def features_of(queue: str, arguments: dict[str, object]) -> tuple[Features, str]:
-    """Return what a queue is by its arguments, and a sentence as `settings_of` does."""
+    """Return the features of a queue from its arguments, and a sentence as `settings_of` does."""
     try:
         return read_features(queue, arguments), ""
     except BrokerError as error:

@@ -1,4 +1,4 @@
-"""What comes back into a virtual host: exchanges, queues, bindings, cursors."""
+"""Restoring the definitions of a virtual host: exchanges, queues, bindings and cursors."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class VhostRestorer:
-    """Everything of one restoring that is in virtual hosts.
+    """Restorer of definitions in virtual hosts.
 
-    All of it raises StoreError for what cannot be read, BrokerError for what cannot come back; what is to be said
-    besides goes to `told`.
+    All methods raise StoreError for unreadable records and BrokerError for definitions that cannot be restored. Other
+    remarks are appended to a list of sentences.
     """
 
     def __init__(self, driver: BrokerDriver, told: list[str]) -> None:
@@ -33,7 +33,7 @@ class VhostRestorer:
         self.told = told
 
     def exchange(self, vhost: VirtualHost, fields: Fields) -> None:
-        """Declare an exchange; with limits that cannot be meant it comes back without."""
+        """Restore an exchange; invalid limits are dropped."""
         name, arguments = fields.text("name"), fields.table("arguments")
         if name in vhost.exchanges:
             raise StoreError(f"there is an exchange '{name}' in vhost '{vhost.name}' already")
@@ -49,10 +49,10 @@ class VhostRestorer:
             self.told.append(f"{error}; exchange '{name}' in vhost '{vhost.name}' came back without limits")
 
     def queue(self, vhost: VirtualHost, fields: Fields) -> None:
-        """Declare a queue; with settings that cannot be meant it comes back with others, and keeps its messages.
+        """Restore a queue; invalid settings are replaced, and its messages stay.
 
-        Its time without use (`expires`) counts anew, for nobody could have used it; auto-delete waits for the next
-        consumer that leaves.
+        Its time without use (`expires`) starts anew, because nobody could use it. Auto-delete waits for the next
+        consumer to leave.
         """
         name, arguments, number = fields.text("name"), fields.table("arguments"), fields.number("number")
         auto_delete = fields.flag("auto_delete")
@@ -72,13 +72,13 @@ class VhostRestorer:
         journal = self.broker.journal
         if journal is not None:
             queue.set_storage(QueueStorage(journal, queue, number))
-            if number >= journal.next_queue:  # Whatever tells what the next number is was lost.
+            if number >= journal.next_queue:  # The record of the next number was lost.
                 journal.next_queue = numbers_end(number + 1)
         vhost.add_queue(queue)
         self.broker.touch_queue(queue)
 
     def binding(self, vhost: VirtualHost, fields: Fields) -> None:
-        """Bind; only a queue of the same number is the one that was bound."""
+        """Restore a binding, if its queue still has the same number."""
         queue: Queue | None = None
         target: Exchange | None = None
         if fields.has("queue"):
@@ -92,7 +92,7 @@ class VhostRestorer:
         vhost.bind(fields.text("source"), queue, target, fields.text("key"), fields.table("arguments"), True)
 
     def cursor(self, vhost: VirtualHost, fields: Fields) -> None:
-        """Have a cursor stand where it stood, with its token."""
+        """Restore a cursor's positions and token."""
         cursor = Cursor(vhost.name, fields.text("name"))
         positions: list[Position] = []
         for name, (number, initial, settled, planned) in fields.positions("positions"):
@@ -107,7 +107,7 @@ class VhostRestorer:
         self.driver.control.cursors[(vhost.name, cursor.name)] = cursor
 
     def _deleted(self, vhost: VirtualHost, name: str) -> Queue:
-        """Return what stands for a queue that is no more: it was not kept, or it was deleted."""
+        """Return a placeholder for a queue that was transient or deleted."""
         queue = Queue(vhost.name, name, resolve(name, {}, Defaults()), self.broker.turns, Features())
         queue.deleted = True
         return queue

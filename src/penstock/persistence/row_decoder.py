@@ -1,4 +1,4 @@
-"""Rows of the store as messages: what recovery and reading pages back have in common."""
+"""Decoder of rows into messages, for recovery and for reading pages back."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from penstock.flow.timers import NEVER
 from penstock.persistence.row_encoder import ADDRESS, COPY, FORMAT, MESSAGE, NO_TTL, PASSING, QUEUE, TIME
 
 ADDRESSES_KEPT: Final = 4096
-"""Addresses that are remembered; at the bound all are forgotten and made again."""
+"""Most cached addresses; at the bound the cache is cleared."""
 
 
 class RowContext:
-    """Where a row's messages belong."""
+    """Context of a row: its queues, clocks and address depths."""
 
     def __init__(self, wall_offset: float, transient: bool, shares: bool) -> None:
         self.wall_offset = wall_offset
-        """Seconds since the epoch, less the broker's clock."""
+        """Seconds since the epoch, minus the broker's clock."""
         self.now: float = NEVER
-        """Nothing has come later than this: seconds of the broker's clock."""
+        """Latest possible arrival: seconds of the broker's clock."""
         self.transient = transient
-        """Whether messages that are not to outlive the broker are there still."""
+        """Whether transient messages are still valid."""
         self.shares = shares
-        """Whether they may have a part in the depth of an address."""
+        """Whether messages may count in the depth of an address."""
         self.orphans: int = 0
-        """Messages of queues that are no more, and those that were not to outlive the broker."""
+        """Count of dropped messages: of deleted queues, and transient ones."""
         self._addresses: dict[bytes, Envelope] = {}
 
     def queue(self, number: i64) -> Queue | None:
-        """Return a queue by its number; None if it is no more."""
+        """Return a queue by its number; None if it was deleted."""
         raise NotImplementedError
 
     def share(self, queue: Queue, address: Envelope, charge: i64) -> AddressShare | None:
-        """Return a message's part in the depth of its address; None where that has no bound, or it has none."""
+        """Return a message's share of its address's depth; None if that has no bound, or the message no share."""
         return None
 
     def address(self, data: bytes, start: i64, end: i64) -> Envelope:
-        """Return the address in these octets, the first of which is its kind; those that are the same are one."""
+        """Return the address in these octets, whose first one is its kind; equal ones give one object."""
         octets = data[start:end]
         found = self._addresses.get(octets)
         if found is None:
@@ -55,7 +55,7 @@ class RowContext:
         return found
 
     def read(self, group: JournalGroup, data: bytes) -> RowDecoder:
-        """Read a row into a group. Raises StoreError for one that is not well formed."""
+        """Decode a row into a group. Raises StoreError if it is malformed."""
         try:
             reader = RowDecoder(self, group, data)
             reader.read()
@@ -66,7 +66,7 @@ class RowContext:
 
 
 def storage_of(queue: Queue) -> QueueStorage:
-    """Return what a queue is in the store; there is something of it there."""
+    """Return the storage of a queue in the store."""
     if queue.storage is not None:
         return queue.storage
     assert queue.pager is not None
@@ -74,14 +74,14 @@ def storage_of(queue: Queue) -> QueueStorage:
 
 
 class RowDecoder:
-    """Reads one row into a group."""
+    """Decoder of one row into a group."""
 
     def __init__(self, source: RowContext, group: JournalGroup, data: bytes) -> None:
         self.source = source
         self.group = group
         self.data = data
         self.dropped: i64 = 0
-        """Charges of messages whose queue is no more, or that were not to outlive the broker."""
+        """Charges of dropped messages: of deleted queues, and transient ones."""
         self._queue: Queue | None = None
         self._sequence: i64 = 0
         self._address = Envelope("", "")
@@ -90,10 +90,10 @@ class RowDecoder:
         self._share: AddressShare | None = None
         self._run: list[StoredMessage] = []
         self._bytes: i64 = 0
-        """Charges of messages that are there."""
+        """Charges of decoded messages."""
 
     def read(self) -> None:
-        """Read all of it. Raises StoreError, IndexError, ValueError."""
+        """Decode the whole row. Raises StoreError, IndexError, ValueError."""
         data = self.data
         n: i64 = len(data)
         if data[0] != FORMAT:
@@ -121,7 +121,7 @@ class RowDecoder:
                 pos = end
             elif kind == TIME:
                 arrived = float(read_i64_be(data, pos)) / 1e6 - self.source.wall_offset
-                self._arrived = min(arrived, self.source.now)  # Else it lives longer by what the clock is off.
+                self._arrived = min(arrived, self.source.now)  # A clock that is off delays the expiry.
                 pos += 8
             else:
                 raise StoreError(f"row {self.group.number} of the store has a record of unknown kind {kind}")
@@ -130,18 +130,18 @@ class RowDecoder:
         self.group.bytes = self._bytes
 
     def following(self) -> i64:
-        """Return the sequence after the last message."""
+        """Return the sequence number after the last message."""
         return self._sequence
 
     def _is_simple(self) -> bool:
-        """Tell whether messages have nothing of their own now but content: nearly all are so."""
+        """Tell whether the next messages have only content of their own, as nearly all have."""
         address = self._address
         if self._queue is None or self.source.shares or address.ttl_s != NEVER:
             return False
         return address.persistent or self.source.transient
 
     def _simple(self, pos: i64) -> i64:
-        """Read all that come one after the other; as `_message`, in fewer steps."""
+        """Decode all consecutive messages of that kind; as `_message`, in fewer steps."""
         data, group, run = self.data, self.group, self._run
         address, arrived, sequence = self._address, self._arrived, self._sequence
         places = group.messages

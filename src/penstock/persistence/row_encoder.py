@@ -1,9 +1,9 @@
-"""Messages as octets in a row of the store.
+"""Encoder of messages into a row of the store.
 
-A row is a format octet and records. Most records set what holds for the messages after them: the address, the queue
-and the sequence of the next message in it, the time of arrival. A message then needs no more than how often it came
-back, its charge, and its content; a copy of the message before it (a fan-out) not even that. Numbers are big-endian.
-Content is as its protocol encoded it: for AMQP 0-9-1 the frames of header and body.
+A row is a format octet and records. Most records set values for the messages that follow: the address, the queue, the
+next sequence number, the time of arrival. A message then needs only its number of redeliveries, its charge and its
+content. A copy of the previous message (a fan-out) omits even the content. Numbers are big-endian. Content is encoded
+by its protocol: for AMQP 0-9-1 it is the frames of header and body.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from penstock.flow.timers import NEVER
 from penstock.wire.amqp091.field_writer import encode_shortstr
 
 FORMAT: Final = 1
-"""Of rows, and of notes (notes.py)."""
+"""Format of rows, and of notes (settlement_codec.py)."""
 ADDRESS: Final = 1
 QUEUE: Final = 2
 TIME: Final = 3
 MESSAGE: Final = 4
 COPY: Final = 5
 PASSING: Final = 6
-"""An address of messages that do not outlive the broker: they are there because they were paged."""
+"""Kind of address of transient messages, which are in the store only because they were paged out."""
 NO_TTL: Final = -1
 
 
 def encode_row(group: JournalGroup, wall_offset: float) -> bytes:
-    """Return a sealed group's messages; `wall_offset` makes seconds since the epoch of the broker's clock."""
+    """Encode the messages of a closed group. `wall_offset` converts the broker's clock into seconds since the epoch."""
     out = BytesWriter()
     out.append(FORMAT)
     address: Envelope | None = None

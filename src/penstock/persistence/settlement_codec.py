@@ -1,4 +1,4 @@
-"""What has become of messages in rows that the store has: settled, or come back, as octets."""
+"""Codec of settlement records: settled and redelivered messages of rows in the store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.persistence.row_encoder import FORMAT
 
 
 def encode_settlement(journal: Journal, group: JournalGroup) -> bytes:
-    """Return a group's note about rows of which something is left; empty where there is nothing to say."""
+    """Encode a group's settlements in rows that are not empty; return b"" if there are none."""
     ranges = _settled(journal, group.settled)
     returned = _returned(journal, group.returned)
     numbers = list(ranges)
@@ -41,7 +41,7 @@ def encode_settlement(journal: Journal, group: JournalGroup) -> bytes:
 
 
 def _settled(journal: Journal, settled: list[SettledRange]) -> dict[int, list[int]]:
-    """Return for each row that is there still the places that were settled: first, count, first, count ..."""
+    """Return the settled positions of each remaining row: first, count, first, count ..."""
     found: dict[int, list[int]] = {}
     ranges: list[int] = []
     row, end = 0, 0
@@ -66,7 +66,7 @@ def _where(settled: SettledRange) -> tuple[int, int]:
 
 
 def _returned(journal: Journal, returned: set[int]) -> dict[int, list[StoredMessage]]:
-    """Return for each row that is there still what came back and is there still."""
+    """Return the redelivered messages of each remaining row that are still unsettled."""
     found: dict[int, list[StoredMessage]] = {}
     mask = (1 << PLACE_BITS) - 1
     for code in sorted(returned):
@@ -79,19 +79,19 @@ def _returned(journal: Journal, returned: set[int]) -> dict[int, list[StoredMess
 
 
 class RowSettlements:
-    """What notes say of one row's messages."""
+    """Settlements and redeliveries of one row's messages."""
 
     __slots__ = ("settled", "redeliveries", "notes")
 
     def __init__(self) -> None:
         self.settled: list[int] = []
-        """First, count, first, count ..."""
+        """Settled positions: first, count, first, count ..."""
         self.redeliveries: dict[int, int] = {}
-        """How often the message at a place came back."""
+        """Number of redeliveries by position in the row."""
         self.notes: list[Reference] = []
 
     def apply(self, group: JournalGroup) -> None:
-        """Leave out of a group what was settled, and let the others know how often they came back."""
+        """Remove settled messages from a group, and set the redeliveries of the others."""
         ranges = self.settled
         for at in range(0, len(ranges), 2):
             for place in range(ranges[at], ranges[at] + ranges[at + 1]):
@@ -108,7 +108,7 @@ class RowSettlements:
 
 
 def decode_settlement(number: int, data: bytes, fates: dict[int, RowSettlements]) -> None:
-    """Add what a note says to the fates of rows. Raises StoreError for one that is not well formed."""
+    """Decode a settlement record and add it to those of its rows. Raises StoreError if it is malformed."""
     try:
         _decode(Reference(number), data, fates)
     except (IndexError, ValueError):

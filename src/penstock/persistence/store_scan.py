@@ -1,4 +1,4 @@
-"""Counting what is in a store, record by record, without a broker: one row's messages are in memory at a time."""
+"""Store scanner: counts the contents of a store without a broker, one row in memory at a time."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from penstock.store.tables import METADATA_RECORDS, POSITIONS, ROWS, SETTLEMENTS
 
 
 class StoreScanner(RowContext):
-    """One pass through a store: things and positions, notes, then rows with their data."""
+    """One pass through a store: metadata and positions, settlements, then rows with their data."""
 
     def __init__(self) -> None:
         super().__init__(0.0, False, False)
         self.account = MessageAudit()
         self.positions: list[QueuePosition] = []
         self.damaged: list[Damage] = []
-        """What is in order for the store and makes no sense to us."""
+        """Records that are intact for the store and cannot be decoded."""
         self._broker = Broker(Defaults())
         self._journal = Journal(self._broker.durable_changes, self._broker.gates.disk)
         self._queues: dict[int, Queue] = {}
         self._hints: dict[int, tuple[str, str]] = {}
-        """Virtual hosts and names of queues by what leads to them."""
+        """Virtual hosts and names of queues, from the bindings and cursors that refer to them."""
         self._declared: set[tuple[str, str]] = set()
         self._fates: dict[int, RowSettlements] = {}
 
@@ -55,7 +55,7 @@ class StoreScanner(RowContext):
             self.damaged.append(_damage_of(record, str(error)))
 
     def queue(self, number: i64) -> Queue | None:
-        """Return what stands for a queue; None if nothing says that there is one."""
+        """Return a placeholder for a queue; None if no record mentions it."""
         key = int(number)
         if key not in self.account.names and key not in self.account.expected:
             return None
@@ -67,10 +67,10 @@ class StoreScanner(RowContext):
         return found
 
     def declarations(self) -> list[MetadataRecord]:
-        """Return declarations for queues that have lost theirs and have messages; they count as declared now.
+        """Return declarations for queues with messages whose own declaration is lost; they count as declared now.
 
-        Each has the name by which a binding or a cursor knows it, or else one that says its number, in vhost '/'; and
-        none of its arguments.
+        A queue gets the name by which a binding or a cursor refers to it, else a name with its number in vhost '/', and
+        no arguments.
         """
         found: list[MetadataRecord] = []
         for number, messages in sorted(self.account.found.items()):

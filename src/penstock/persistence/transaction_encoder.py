@@ -1,4 +1,4 @@
-"""Groups of a journal as one transaction of the store."""
+"""Encoder of journal groups into one transaction of the store."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from penstock.store.records import MessageRow, QueuePosition, SettlementRecord, 
 
 CHANGE_WORK: Final = 6
 OCTETS_A_UNIT: Final = 256
-"""Units of work of a change that is encoded, and octets of it to the unit."""
+"""Units of work per encoded change, and octets of it per unit."""
 
 
 def encode(journal: Journal, groups: list[JournalGroup], wall_offset: float) -> StoreTransaction:
-    """Do `encode_steps` at once."""
+    """Run `encode_steps` at once."""
     return finish(encode_steps(journal, groups, wall_offset, WorkMeter()))
 
 
 def encode_steps(
     journal: Journal, groups: list[JournalGroup], wall_offset: float, work: WorkMeter
 ) -> Steps[StoreTransaction]:
-    """Return what the store writes for these groups; `wall_offset` makes wall time of the broker's clock (seconds).
+    """Return the transaction for these groups; `wall_offset` converts the broker's clock into wall time (seconds).
 
-    Messages, and what has become of others, in the first step: there is a bound to them (core/journal/journal.py).
-    Changes in as many as it takes, each as the thing is then: what happens to it meanwhile is in a later group as well.
+    The first step encodes messages and settlements, whose number is bounded (core/journal/journal.py). Changes take as
+    many steps as needed, each in its present state: later changes are in a later group as well.
     """
     commit = StoreTransaction()
     for group in groups:

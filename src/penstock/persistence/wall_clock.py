@@ -1,7 +1,7 @@
-"""By which clock the times of a row are: the wall clock may be set while the broker runs, and the broker's own is not.
+"""Wall clock of rows: the offset between wall clock and broker clock with which each row was written.
 
-A row says when its messages came in seconds since the epoch, as the wall clock was when it was written. Pages are read
-back by the same broker: by a clock that was set meanwhile their messages would be hours older, and expire, or younger.
+A row stores arrival times in seconds since the epoch, by the wall clock of its writing. The same broker reads pages
+back. If the wall clock was set meanwhile, the messages would seem older, and expire, or younger.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import Final
 from mypy_extensions import i64
 
 JUMP_S: Final = 0.1
-"""Seconds by which a clock must be off to count as another one."""
+"""Seconds of difference from which a clock counts as set."""
 MOST: Final = 1000
-"""So many clocks are remembered; then the oldest but one counts as the oldest."""
+"""Most offsets in memory; beyond, the second oldest is merged into the oldest."""
 
 
 class WallTimes:
-    """What makes seconds since the epoch of the broker's clock, for each row of the store."""
+    """Offsets from the broker's clock to seconds since the epoch, by row number."""
 
     def __init__(self, offset: float) -> None:
-        """`offset` is that of the rows from before the broker was started, as they were recovered, in seconds."""
+        """Take the offset of the rows before this start, as recovered, in seconds."""
         self._numbers: list[int] = [0]
-        """From which row on each counts."""
+        """Row numbers from which each offset applies."""
         self._offsets: list[float] = [offset]
 
     def write(self, number: i64, offset: float) -> None:
-        """Rows from this number on are written with another offset, perhaps."""
+        """Record the offset of rows from this number on."""
         if abs(offset - self._offsets[len(self._offsets) - 1]) < JUMP_S:
             return
         self._numbers.append(int(number))
