@@ -156,8 +156,8 @@ def test_a_page_that_is_as_it_was_earlier(subject: Subject, tmp_path: Path) -> N
     with opened(newer) as store:
         store.commit(
             committing(
-                rows=[some_row(1000), some_page(1001, 2, 5000)], notes=[some_note(1002)], rows_gone=[30, 31],
-                notes_gone=[2], positions_gone=[1],
+                rows=[some_row(1000), some_page(1001, 2, 5000)], settlements=[some_note(1002)], rows_gone=[30, 31],
+                settlements_gone=[2], positions_gone=[1],
             )
         )  # fmt: skip
         written = contents(store)

@@ -61,11 +61,13 @@ def test_any_history_leaves_what_the_model_says(place: Place, history: list[tupl
 def test_a_record_that_is_written_again_has_its_newest_state(engine: Engine) -> None:
     with engine.opened() as store:
         store.commit(
-            committing(rows=[some_row(1), some_page(2, 3, 4)], notes=[some_note(5)], positions=[QueuePosition(3, 1, 1)])
+            committing(
+                rows=[some_row(1), some_page(2, 3, 4)], settlements=[some_note(5)], positions=[QueuePosition(3, 1, 1)]
+            )
         )
         after = committing(
             rows=[some_page(1, 3, 9), some_row(2, 9000)],
-            notes=[some_note(5, 99)],
+            settlements=[some_note(5, 99)],
             positions=[QueuePosition(3, 2, 2, 9)],
         )
         store.commit(after)
@@ -76,12 +78,14 @@ def test_a_commit_that_is_tried_again_after_others_did_not_come_between_changes_
     with engine.opened() as store:
         store.commit(
             committing(
-                rows=[some_row(1), some_row(2)], notes=[some_note(3)], things=[MetadataRecord("queue", "a", b"1")]
+                rows=[some_row(1), some_row(2)],
+                settlements=[some_note(3)],
+                metadata=[MetadataRecord("queue", "a", b"1")],
             )
         )
         commit = committing(
-            rows=[some_row(4), some_row(5)], rows_gone=[1, 5], notes_gone=[3], positions=[QueuePosition(1, 2, 3)],
-            things=[
+            rows=[some_row(4), some_row(5)], rows_gone=[1, 5], settlements_gone=[3], positions=[QueuePosition(1, 2, 3)],
+            metadata=[
                 MetadataRecord("queue", "a", None),
                 MetadataRecord("queue", "a", b"3"),
                 MetadataRecord("queue", "b", b"2"),
@@ -119,7 +123,9 @@ def test_an_empty_row_and_an_empty_note_come_back(engine: Engine) -> None:
     with engine.opened() as store:
         store.commit(
             committing(
-                rows=[MessageRow(1, b"")], notes=[SettlementRecord(2, b"")], things=[MetadataRecord("queue", "", b"")]
+                rows=[MessageRow(1, b"")],
+                settlements=[SettlementRecord(2, b"")],
+                metadata=[MetadataRecord("queue", "", b"")],
             )
         )
     assert engine.contents() == (
@@ -134,15 +140,15 @@ def test_the_largest_numbers_come_back(engine: Engine) -> None:
     most = (1 << 63) - 1
     row, position = MessageRow(most - 1, b"x", most, most, most, most), QueuePosition(most, most, most, most)
     with engine.opened() as store:
-        store.commit(committing(rows=[row], positions=[position], notes=[SettlementRecord(most - 1, b"x")]))
+        store.commit(committing(rows=[row], positions=[position], settlements=[SettlementRecord(most - 1, b"x")]))
     assert engine.contents() == ([], [position], [SettlementRecord(most - 1, b"x")], [row])
 
 
 def test_twenty_thousand_things_come_in_the_order_in_which_they_were_declared(engine: Engine) -> None:
     things = [MetadataRecord("binding", f"{at * 7919 % 20_000:05}/{'k' * 200}", b"%d" % at) for at in range(20_000)]
     with engine.opened() as store:
-        store.commit(committing(things=things))
-        store.commit(committing(things=[things[7]._replace(data=b"newer"), things[3]._replace(data=None)]))
+        store.commit(committing(metadata=things))
+        store.commit(committing(metadata=[things[7]._replace(data=b"newer"), things[3]._replace(data=None)]))
         things[7] = things[7]._replace(data=b"newer")
         del things[3]
         assert list(store.metadata()) == things
@@ -167,7 +173,7 @@ def test_rows_of_many_megabytes_are_read_a_few_at_a_time(engine: Engine) -> None
             store.commit(committing(rows=[row]))
         reading = store.rows()
         assert next(reading) == rows[0]
-        store.commit(committing(notes=[some_note(99)]))  # Who reads does not keep others from writing.
+        store.commit(committing(settlements=[some_note(99)]))  # Who reads does not keep others from writing.
         assert list(reading) == rows[1:]
 
 

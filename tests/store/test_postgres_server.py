@@ -85,7 +85,7 @@ def test_a_commit_whose_answer_was_lost_is_done_once(mortal: Cluster) -> None:
             row = some_row(number, 100 * number)  # Each of another size: one can see which were deleted or replaced.
             things = [MetadataRecord("queue", f"q{number}", b""), MetadataRecord("queue", f"q{number - 1}", None)]
             proxy.loses_answer = number > 1  # The first time statements are prepared, and the answers are to that.
-            store.commit(committing(rows=[row], rows_gone=[number - 2], things=things))
+            store.commit(committing(rows=[row], rows_gone=[number - 2], metadata=things))
             assert not proxy.loses_answer
             assert number == 1 or store._space.deleted == len(row.data), "it was there when it was done again"
             assert [row.number for row in store.rows()] == [number - 1, number][number == 1 :]
@@ -98,7 +98,7 @@ def test_a_commit_says_that_the_server_is_gone_and_succeeds_when_it_is_back(
 ) -> None:
     with engine.opened() as store:
         mortal.stop()
-        commit = committing(rows=[some_row(1)], things=[MetadataRecord("queue", "a", b"")])
+        commit = committing(rows=[some_row(1)], metadata=[MetadataRecord("queue", "a", b"")])
         for _ in range(2):
             with pytest.raises(StoreError) as raised:
                 store.commit(commit)
@@ -132,10 +132,10 @@ def test_a_disk_that_is_full_is_told_and_takes_the_same_commit_when_there_is_roo
         mortal.ask("DROP TABLESPACE IF EXISTS small")
         mortal.ask(f"CREATE TABLESPACE small LOCATION '{folder}'")
         mortal.ask(f'ALTER TABLE "{schema_of(engine)}".rows SET TABLESPACE small')
-        store.commit(committing(rows=[some_row(1, 1_000_000)], notes=[some_note(3)]))
+        store.commit(committing(rows=[some_row(1, 1_000_000)], settlements=[some_note(3)]))
         before = contents(store)
         large = committing(
-            rows=[some_row(4), some_row(5, 12_000_000)], notes_gone=[3], positions=[QueuePosition(7, 20, 20)]
+            rows=[some_row(4), some_row(5, 12_000_000)], settlements_gone=[3], positions=[QueuePosition(7, 20, 20)]
         )
         for _ in range(2):
             with pytest.raises(
@@ -178,8 +178,8 @@ def filled(store: PostgresStore) -> None:
         store.commit(
             committing(
                 rows=[some_row(number, 5000), some_page(100 + number, 1, number, 5000)],
-                notes=[some_note(200 + number)],
-                things=[MetadataRecord("queue", f"q{number}", some_octets(number, 100))],
+                settlements=[some_note(200 + number)],
+                metadata=[MetadataRecord("queue", f"q{number}", some_octets(number, 100))],
                 positions=[QueuePosition(number, 5, 5)],
             )
         )  # fmt: skip
@@ -297,7 +297,7 @@ def test_a_table_that_is_gone_is_named(mortal: Cluster, engine: PostgresEngine) 
         with pytest.raises(StoreError, match=r"^cannot read the store in .*: a table of it is missing; restore"):
             list(store.settlements())
         with pytest.raises(StoreError, match=r"^cannot write the store in .*: a table of it is missing; restore"):
-            store.commit(committing(notes=[some_note(1)]))
+            store.commit(committing(settlements=[some_note(1)]))
 
 
 def test_tables_that_somebody_has_locked_fail_a_commit_that_may_be_tried_again(

@@ -16,8 +16,8 @@ from tests.support.open_stores import committing, contents, filled, opened, some
 def everything() -> StoreTransaction:
     return committing(
         rows=[some_row(1), some_page(2, 7, 100)],
-        notes=[some_note(3)],
-        things=[
+        settlements=[some_note(3)],
+        metadata=[
             MetadataRecord("queue", "orders", b"as it is"),
             MetadataRecord("queue", "old", b""),
             MetadataRecord("queue", "old", None),
@@ -41,21 +41,21 @@ def test_what_is_committed_comes_back_after_reopening(tmp_path: Path) -> None:
 
 def test_what_is_gone_is_gone_and_what_is_both_new_and_gone_too(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit(committing(rows=[some_row(1), some_row(2)], notes=[some_note(3), some_note(4)]))
-        store.commit(committing(rows=[some_row(5)], rows_gone=[1, 5, 99], notes_gone=[4, 98], positions_gone=[3]))
+        store.commit(committing(rows=[some_row(1), some_row(2)], settlements=[some_note(3), some_note(4)]))
+        store.commit(committing(rows=[some_row(5)], rows_gone=[1, 5, 99], settlements_gone=[4, 98], positions_gone=[3]))
         found = contents(store)
     assert (found.rows, found.notes) == ([some_row(2)], [some_note(3)])
 
 
 def test_things_come_in_the_order_in_which_they_were_declared_and_the_newest_state_counts(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit(committing(things=[MetadataRecord("queue", name, b"1") for name in ("b", "a", "c")]))
-        store.commit(committing(things=[MetadataRecord("queue", "b", b"2"), MetadataRecord("exchange", "b", b"3")]))
+        store.commit(committing(metadata=[MetadataRecord("queue", name, b"1") for name in ("b", "a", "c")]))
+        store.commit(committing(metadata=[MetadataRecord("queue", "b", b"2"), MetadataRecord("exchange", "b", b"3")]))
         store.commit(
-            committing(things=[MetadataRecord("queue", "b", None), MetadataRecord("queue", "b", b"2")])
+            committing(metadata=[MetadataRecord("queue", "b", None), MetadataRecord("queue", "b", b"2")])
         )  # Never gone.
-        store.commit(committing(things=[MetadataRecord("queue", "a", None)]))
-        store.commit(committing(things=[MetadataRecord("queue", "a", b"4")]))
+        store.commit(committing(metadata=[MetadataRecord("queue", "a", None)]))
+        store.commit(committing(metadata=[MetadataRecord("queue", "a", b"4")]))
         found = [(thing.kind, thing.key, thing.data) for thing in store.metadata()]
     assert found == [("queue", "b", b"2"), ("queue", "c", b"1"), ("exchange", "b", b"3"), ("queue", "a", b"4")]
 
@@ -63,7 +63,7 @@ def test_things_come_in_the_order_in_which_they_were_declared_and_the_newest_sta
 def test_names_that_are_no_text_come_back_as_they_were(tmp_path: Path) -> None:
     thing = MetadataRecord("queue", b"\xff\x00\xc3(".decode(errors="surrogateescape"), b"\x00")
     with opened(tmp_path) as store:
-        store.commit(committing(things=[thing]))
+        store.commit(committing(metadata=[thing]))
         assert list(store.metadata()) == [thing]
 
 
@@ -87,7 +87,9 @@ def test_pages_come_in_order_up_to_so_many_bytes_but_at_least_one(tmp_path: Path
 
 def test_a_commit_that_is_written_twice_is_written_once(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
-        store.commit(committing(things=[MetadataRecord("queue", "old", b"x"), MetadataRecord("queue", "orders", b"x")]))
+        store.commit(
+            committing(metadata=[MetadataRecord("queue", "old", b"x"), MetadataRecord("queue", "orders", b"x")])
+        )
         store.commit(everything())
         once = contents(store)
         store.commit(everything())
@@ -106,7 +108,7 @@ def test_a_full_store_writes_nothing_of_a_commit_and_takes_the_same_one_when_the
         store.commit(everything())
         before = contents(store)
         large = committing(
-            rows=[some_row(10), some_row(11, 1_000_000)], notes_gone=[3], positions=[QueuePosition(7, 20, 20)]
+            rows=[some_row(10), some_row(11, 1_000_000)], settlements_gone=[3], positions=[QueuePosition(7, 20, 20)]
         )
         bound(store, 40)
         for _ in range(3):
@@ -141,7 +143,7 @@ def test_a_store_that_another_program_writes_says_so_and_goes_on_after_it(tmp_pa
 def test_a_record_that_cannot_be_meant_leaves_no_transaction_behind(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         with pytest.raises(TypeError):
-            store.commit(committing(rows=[some_row(1)], notes=[SettlementRecord(2, None)]))  # type: ignore[arg-type]
+            store.commit(committing(rows=[some_row(1)], settlements=[SettlementRecord(2, None)]))  # type: ignore[arg-type]
         store.commit(committing(rows=[some_row(3)]))
         assert [row.number for row in store.rows()] == [3]
 

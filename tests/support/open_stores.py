@@ -44,7 +44,7 @@ def contents(store: SqliteStore) -> Contents:
 
 
 def committing(**what: list[Any]) -> StoreTransaction:
-    """Return a commit with these lists: `committing(rows=[...], notes_gone=[...])`."""
+    """Return a commit with these lists: `committing(rows=[...], settlements_gone=[...])`."""
     commit = StoreTransaction()
     for name, records in what.items():
         assert hasattr(commit, name)
@@ -76,10 +76,10 @@ def filled(directory: Path) -> Contents:
             store.commit(
                 committing(
                     rows=[some_row(3 * at, 300 * at), some_page(3 * at + 1, 1 + at % 3, 10 * at, 9_000)],
-                    notes=[some_note(3 * at + 2, 5 * at)],
-                    notes_gone=[3 * at - 4] if at % 3 == 0 else [],
+                    settlements=[some_note(3 * at + 2, 5 * at)],
+                    settlements_gone=[3 * at - 4] if at % 3 == 0 else [],
                     rows_gone=[3 * at - 9] if at % 2 else [],
-                    things=[
+                    metadata=[
                         MetadataRecord("queue", f"orders.{at % 7}", some_octets(at, 70)),
                         MetadataRecord("binding", f"b{at}", b"to"),
                     ],

@@ -26,7 +26,7 @@ def numbered(number: int, size: int = 20_000) -> StoreTransaction:
     return committing(
         rows=[some_row(number, size)],
         rows_gone=[number - LIVE],
-        notes=[some_note(1_000_000 + number % 3)],
+        settlements=[some_note(1_000_000 + number % 3)],
         positions=[QueuePosition(1, number, number)],
     )
 
