@@ -358,7 +358,7 @@ class ControlApi:
         return cursor
 
     def _persist_planned(self, cursor: Cursor, found: bool) -> None:
-        """Persist the contents of a planned reply: positions, and ends of queues that are reported for the first time."""
+        """Persist what a planned reply reports: positions, and ends of queues that are reported for the first time."""
         if found or any(position.queue.storage is not None and position.queue.tail > position.persisted
                         for position in cursor.positions.values()):  # fmt: skip
             self._persist(cursor)
