@@ -1,4 +1,4 @@
-"""Ten situations, and what `why` says about each: the very sentences that docs/flow-control.md shows."""
+"""Ten situations, and what `why` says about each: the very sentences that docs/why.md shows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 from tests.support.driven_connection import Dialogue, make_driver, publish
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "flow-control.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "why.md"
 GATED = {"capacity_messages": 10, "stop_messages": 3, "resume_messages": 1}
 OUTPUT_FULL_BODY = 300 * 1024
 

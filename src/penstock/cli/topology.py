@@ -49,7 +49,7 @@ def declare() -> None:
 @JSON
 @URL
 def declare_queue(name: str, words: tuple[str, ...], durable: bool, auto_delete: bool, as_json: bool, url: str) -> None:
-    """Declare queue NAME, or check that it is as said here. docs/flow-control.md lists the arguments.
+    """Declare queue NAME, or check that it is as said here. docs/settings.md lists the arguments.
 
     For example: penstock declare queue orders --durable capacity-bytes=64MiB hold-deadline=10
     """

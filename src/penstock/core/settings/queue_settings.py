@@ -1,6 +1,6 @@
 """Resolved settings of a queue: thresholds, overflow policy, deadlines, dead-lettering, consumer defaults.
 
-See docs/flow-control.md. Sources are the queue's arguments, patterns of its name, its virtual host and the broker; the
+See docs/settings.md. Sources are the queue's arguments, patterns of its name, its virtual host and the broker; the
 first source wins, setting by setting.
 """
 
