@@ -43,11 +43,10 @@ from penstock.core.gates.registry import Gates
 from penstock.core.journal.group import DurableChanges
 from penstock.core.journal.journal import Journal
 from penstock.core.publish.admission import gates_of
-from penstock.core.publish.blockable import Blockable
 from penstock.core.publish.closed_sessions import Lingering
 from penstock.core.publish.dead_letters import PendingDeadLetters
 from penstock.core.publish.producer import Producer
-from penstock.core.publish.waiting_publisher import look_again
+from penstock.core.publish.waiting_publisher import WaitingPublisher, look_again
 from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry
 from penstock.core.queue.length_limit import limit
 from penstock.core.queue.paging_setup import apply_queue_settings
@@ -352,19 +351,19 @@ class Broker(Dispatcher):
         producer.scheduled = True
         self._confirming.append(producer)
 
-    def emit_blocked(self, producer: Blockable, gate: Gate) -> None:
+    def emit_blocked(self, producer: WaitingPublisher, gate: Gate) -> None:
         """Emit that a producer met a closed gate."""
         self._effects.append(Blocked(producer, gate, self.now))
 
-    def emit_unblocked(self, producer: Blockable, gate: Gate) -> None:
+    def emit_unblocked(self, producer: WaitingPublisher, gate: Gate) -> None:
         """Emit that a gate no longer blocks a producer."""
         self._effects.append(Unblocked(producer, gate, self.now))
 
-    def emit_stopped(self, producer: Blockable, gate: Gate, patience_s: float) -> None:
+    def emit_stopped(self, producer: WaitingPublisher, gate: Gate, patience_s: float) -> None:
         """Emit that a producer has waited a whole hold deadline (seconds) at a closed gate."""
         self._effects.append(Stopped(producer, gate, patience_s, self.now))
 
-    def emit_publish_refused(self, producer: Blockable, gate: Gate, cause: str, charge: i64, why: str) -> None:
+    def emit_publish_refused(self, producer: WaitingPublisher, gate: Gate, cause: str, charge: i64, why: str) -> None:
         """Emit a refused publish; consecutive ones of one producer share an effect."""
         last = self._effects[-1] if self._effects else None
         if not (
@@ -376,7 +375,7 @@ class Broker(Dispatcher):
         last.messages += 1
         last.bytes += charge
 
-    def emit_confirmed_late(self, producer: Blockable, gate: Gate, messages: int) -> None:
+    def emit_confirmed_late(self, producer: WaitingPublisher, gate: Gate, messages: int) -> None:
         """Emit confirms that were sent at their deadline."""
         self._effects.append(ConfirmedLate(producer, gate, messages))
 

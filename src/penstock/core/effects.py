@@ -8,8 +8,8 @@ from typing import TypeVar, cast
 from mypy_extensions import i64
 
 from penstock.core.consume.consumer import Consumer
-from penstock.core.publish.blockable import Blockable
 from penstock.core.publish.producer import Producer
+from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError
@@ -51,7 +51,7 @@ class GateChanged(Effect):
 class Blocked(Effect):
     """A producer met a closed gate (log CHN-1005, connection.blocked)."""
 
-    def __init__(self, producer: Blockable, gate: Gate, now: float) -> None:
+    def __init__(self, producer: WaitingPublisher, gate: Gate, now: float) -> None:
         self.producer = producer
         self.gate = gate
         self.now = now
@@ -60,7 +60,7 @@ class Blocked(Effect):
 class Unblocked(Effect):
     """A gate does not block a producer any more (log CHN-1006, connection.unblocked when it was the last)."""
 
-    def __init__(self, producer: Blockable, gate: Gate, now: float) -> None:
+    def __init__(self, producer: WaitingPublisher, gate: Gate, now: float) -> None:
         self.producer = producer
         self.gate = gate
         self.now = now
@@ -69,7 +69,7 @@ class Unblocked(Effect):
 class Stopped(Effect):
     """A producer has waited a whole hold deadline at a gate: its next publishes are held outside (log PST-1014)."""
 
-    def __init__(self, producer: Blockable, gate: Gate, patience_s: float, now: float) -> None:
+    def __init__(self, producer: WaitingPublisher, gate: Gate, patience_s: float, now: float) -> None:
         self.producer = producer
         self.gate = gate
         self.patience_s = patience_s
@@ -79,7 +79,7 @@ class Stopped(Effect):
 class PublishRefused(Effect):
     """Publishes did not go in and never will; each publisher in confirm mode is told, the others lose their channel."""
 
-    def __init__(self, producer: Blockable, gate: Gate, cause: str) -> None:
+    def __init__(self, producer: WaitingPublisher, gate: Gate, cause: str) -> None:
         self.producer = producer
         self.gate = gate
         self.cause = cause
@@ -93,7 +93,7 @@ class PublishRefused(Effect):
 class ConfirmedLate(Effect):
     """Confirmations were sent because their deadline passed, the gate being closed still."""
 
-    def __init__(self, producer: Blockable, gate: Gate, messages: int) -> None:
+    def __init__(self, producer: WaitingPublisher, gate: Gate, messages: int) -> None:
         self.producer = producer
         self.gate = gate
         self.messages = messages

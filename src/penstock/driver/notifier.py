@@ -19,7 +19,7 @@ from penstock.core.effects import (
     Stopped,
     Unblocked,
 )
-from penstock.core.publish.blockable import Blockable
+from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 from penstock.management import log_messages
@@ -169,7 +169,7 @@ class Notifier:
             self.driver.log(log_messages.lost(connection.name(), losses))
             losses.clear()
 
-    def _count_blocking(self, producer: Blockable, gate: Gate, by: int) -> None:
+    def _count_blocking(self, producer: WaitingPublisher, gate: Gate, by: int) -> None:
         if not isinstance(producer, ChannelProducer):  # Dead letters, single messages: nobody but the log is told.
             self.driver.log(log_messages.blocked(producer, gate) if by > 0 else log_messages.unblocked(producer, gate))
             return

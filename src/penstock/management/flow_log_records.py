@@ -24,7 +24,7 @@ from penstock.core.effects import (
     Stopped,
     Unblocked,
 )
-from penstock.core.publish.blockable import Blockable
+from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue
 from penstock.flow.gate import Gate
 from penstock.management.gate_descriptions import text_of
@@ -102,7 +102,7 @@ class Recorder:
         record["cause"] = str(effect.error)
         self._keep(record)
 
-    def _block(self, event: str, number: str, producer: Blockable, gate: Gate, now: float) -> None:
+    def _block(self, event: str, number: str, producer: WaitingPublisher, gate: Gate, now: float) -> None:
         record = self._of_gate(event, gate, now)
         record["id"] = number
         record["producer"] = producer.name
@@ -204,7 +204,7 @@ class Recorder:
     def _of_gate(self, event: str, gate: Gate, now: float) -> Record:
         return {**self._at(event, now), **gate_fields(gate)}
 
-    def _add(self, event: str, producer: Blockable, gate: Gate, cause: str, messages: int, bytes: int) -> None:
+    def _add(self, event: str, producer: WaitingPublisher, gate: Gate, cause: str, messages: int, bytes: int) -> None:
         key = f"{event} {cause} {id(gate)} {producer.name}"
         record = self._sums.get(key)
         count, size = 0, 0

@@ -7,7 +7,7 @@ for each crossing, and carries the same as fields, for whoever reads logs by mac
 from __future__ import annotations
 
 from penstock.core.effects import Paging
-from penstock.core.publish.blockable import Blockable
+from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue
 from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.measure import amount
@@ -95,19 +95,19 @@ def letters_lost(queue: Queue) -> LogLine:
     )
 
 
-def blocked(producer: Blockable, gate: Gate) -> LogLine:
+def blocked(producer: WaitingPublisher, gate: Gate) -> LogLine:
     """Return the line of a producer that was blocked (CHN-1005)."""
     return _channel(
         producer.name, "CHN-1005", f"Flow Control Enforced ({text_of(gate).label(gate)})", gate_fields(gate)
     )
 
 
-def unblocked(producer: Blockable, gate: Gate) -> LogLine:
+def unblocked(producer: WaitingPublisher, gate: Gate) -> LogLine:
     """Return the line of a producer that a gate does not block any more (CHN-1006)."""
     return _channel(producer.name, "CHN-1006", "Flow Control Removed", gate_fields(gate))
 
 
-def stopped(producer: Blockable, gate: Gate, patience_s: float) -> LogLine:
+def stopped(producer: WaitingPublisher, gate: Gate, patience_s: float) -> LogLine:
     """Return the line of a producer that has waited its whole hold deadline at a gate (PST-1014)."""
     text = f"Publisher Stopped ({text_of(gate).label(gate)}) : it has waited its hold deadline of {patience_s:g} s"
     return _channel(producer.name, "PST-1014", text, gate_fields(gate))

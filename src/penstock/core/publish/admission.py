@@ -11,7 +11,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.publish.blockable import Blockable
+from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.overflow import HOLD
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
@@ -94,7 +94,7 @@ def gate_for_new_publish(
     return None
 
 
-def stopping_gate(producer: Blockable, route: Route, content: bytes, charge: i64, now: float) -> Gate | None:
+def stopping_gate(producer: WaitingPublisher, route: Route, content: bytes, charge: i64, now: float) -> Gate | None:
     """Return the gate that stops a producer's new publish although there is room; None: it may go in.
 
     Between stop and capacity there is room for what was under way when the gate closed. A producer that has waited a
