@@ -70,7 +70,7 @@ class Morgue(House):
         return int(queue.messages), int(queue.bytes), int(queue.unacked_messages)
 
     def lost(self, name: str = "work") -> int:
-        return int(self[name].dead_letters_lost)
+        return int(self[name].counters.dead_letters_lost)
 
 
 def test_what_a_consumer_rejects_goes_to_the_dead_letter_exchange_in_order() -> None:
@@ -82,7 +82,7 @@ def test_what_a_consumer_rejects_goes_to_the_dead_letter_exchange_in_order() -> 
     house.reject(4, multiple=True)
     assert house.ready("dead") == [b"2|work:rejected", b"1|work:rejected", b"3|work:rejected", b"4|work:rejected"]
     assert house.sums("work") == (0, 0, 0)
-    assert int(house["work"].dead_lettered) == 4
+    assert int(house["work"].counters.dead_lettered) == 4
 
 
 def test_the_charge_of_a_letter_is_what_it_has_grown_to() -> None:
@@ -102,7 +102,7 @@ def test_expired_messages_go_there_too() -> None:
     house.run()
     assert house.ready("dead") == [b"1|work:expired", b"2|work:expired"]
     assert house.sums("work") == (0, 0, 0)
-    assert int(house["work"].expired) == 2
+    assert int(house["work"].counters.expired) == 2
 
 
 def test_drop_head_sends_the_oldest_on() -> None:
@@ -114,7 +114,7 @@ def test_drop_head_sends_the_oldest_on() -> None:
     house.run()
     assert told(producer) == [(1, 4, True)]
     assert house.ready("dead") == [b"x|work:maxlen"] * 2
-    assert (house.depth("work"), int(house["work"].dropped)) == (2, 2)
+    assert (house.depth("work"), int(house["work"].counters.dropped)) == (2, 2)
 
 
 def test_reject_dead_letter_refuses_and_sends_it_on() -> None:
@@ -126,7 +126,7 @@ def test_reject_dead_letter_refuses_and_sends_it_on() -> None:
     house.run()
     assert told(producer) == [(3, 3, False), (1, 2, True)]
     assert house.ready("dead") == [b"x|work:maxlen"]
-    assert (house.depth("work"), int(house["work"].refused)) == (2, 1)
+    assert (house.depth("work"), int(house["work"].counters.refused)) == (2, 1)
 
 
 def test_reject_alone_does_not_send_it_on() -> None:

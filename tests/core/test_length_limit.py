@@ -68,7 +68,7 @@ def test_the_oldest_ready_message_makes_room_and_the_publish_is_confirmed() -> N
     line.put(b"1", b"2", b"3")
     assert line.ready() == [b"2", b"3"]
     assert told(line.writer) == [(1, 3, True)]
-    assert (line.q.dropped, line.depth("q")) == (1, 2)
+    assert (line.q.counters.dropped, line.depth("q")) == (1, 2)
 
 
 def test_what_consumers_have_does_not_count() -> None:
@@ -126,7 +126,7 @@ def test_a_consumer_gets_what_it_has_room_for_from_a_queue_of_length_0(no_ack: b
     line.put(b"1", b"2", b"3")
     assert line.turn() == ([b"1", b"2", b"3"] if no_ack else [b"1", b"2"])
     assert line.ready() == []
-    assert line.q.dropped == (0 if no_ack else 1)
+    assert line.q.counters.dropped == (0 if no_ack else 1)
     assert told(line.writer) == [(1, 3, True)]
 
 
@@ -154,7 +154,7 @@ def test_what_comes_back_is_ready_again_and_the_oldest_go() -> None:
     line.put(b"3")
     line.session.requeue(0, True, line.broker.now)
     assert sorted(line.ready()) == [b"2", b"3"]
-    assert line.q.dropped == 1
+    assert line.q.counters.dropped == 1
 
 
 def test_of_a_queue_of_length_0_what_comes_back_dies() -> None:

@@ -12,7 +12,7 @@ def test_ring_strict_refuses_while_a_message_is_with_a_consumer() -> None:
     for _ in range(3):
         house.publish(producer, "a", 100)
     assert told(producer) == [(1, 3, True)]
-    assert int(house.vhost.queues["a"].dropped) == 1
+    assert int(house.vhost.queues["a"].counters.dropped) == 1
     assert house.session.get(house.vhost.queues["a"], False, 100.0) is not None
     house.publish(producer, "a", 100)
     assert told(producer) == [(4, 4, False)]
@@ -28,7 +28,7 @@ def test_drop_new_refuses_the_newest_and_never_confirms_it() -> None:
     for _ in range(3):
         house.publish(producer, "a", 100)
     assert told(producer) == [(3, 3, False), (1, 2, True)]
-    assert int(house.vhost.queues["a"].refused) == 1
+    assert int(house.vhost.queues["a"].counters.refused) == 1
 
 
 def test_self_destruct_deletes_the_queue_that_would_be_overrun() -> None:

@@ -77,7 +77,7 @@ def test_another_policy_decides_at_once_about_what_is_held(bench: Bench) -> None
     assert len(producer.outbox) == 2
     bench.set("queue", "q", overflow="drop-head")
     bench.run()
-    assert (queue.messages, queue.dropped, len(producer.outbox)) == (2, 2, 0)
+    assert (queue.messages, queue.counters.dropped, len(producer.outbox)) == (2, 2, 0)
     assert bench.told(producer) == [(1, 4, True)]
     assert queue.gate.open, "drop-head has no thresholds of its own"
 
@@ -151,7 +151,7 @@ def test_a_ttl_that_is_set_drops_what_is_too_old_already(bench: Bench) -> None:
     bench.publish(producer, "q", 10)
     bench.set("queue", "#", message_ttl=5000)
     bench.run(10.0)
-    assert (queue.messages, queue.expired) == (1, 1)
+    assert (queue.messages, queue.counters.expired) == (1, 1)
     bench.run(15.0)
     assert queue.messages == 0
     changes.remove(bench.broker, "queue", "#", [])

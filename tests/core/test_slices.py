@@ -126,7 +126,7 @@ def test_mortal_messages_that_were_purged_expire_no_more() -> None:
     house.broker.begin(house.broker.now + 5)
     while house.broker.run(1000):
         pass
-    assert (queue.expired, queue.messages, queue.ready_queue.tombstones) == (0, 0, 0)
+    assert (queue.counters.expired, queue.messages, queue.ready_queue.tombstones) == (0, 0, 0)
 
 
 def test_what_is_acknowledged_at_once_is_settled_at_once_and_freed_in_slices() -> None:
@@ -284,7 +284,7 @@ def test_of_many_queues_only_so_many_messages_expire_in_a_turn() -> None:
         house.broker.run(1000)
         while house.broker.next_batch() is not None:
             pass
-        expired.append(sum(int(queue.expired) for queue in queues))
+        expired.append(sum(int(queue.counters.expired) for queue in queues))
     assert max(after - before for before, after in pairwise(expired)) == EXPIRED_A_TURN
 
 
@@ -317,7 +317,7 @@ def test_who_displaces_messages_waits_while_too_many_of_them_are_not_seen_to() -
     assert letters is not None
     assert (letters.loose, len(writer.outbox)) == (LOOSE_MAX, 50)
     house.turns()
-    assert (letters.loose, len(writer.outbox), house.q.dead_letters_lost) == (0, 0, 0)
+    assert (letters.loose, len(writer.outbox), house.q.counters.dead_letters_lost) == (0, 0, 0)
     assert house.depth("d") == LOOSE_MAX + 50
     assert [outcome[2] for outcome in told(writer)] == [True]
 
@@ -361,7 +361,7 @@ def test_a_large_message_displaces_many_a_slice_a_turn() -> None:
         house.broker.run(1000)
         assert left - house.depth("q") <= UNITS_A_TURN * DROPPED_A_UNIT + AT_ONCE
         left = house.depth("q")
-    assert (house.depth("q"), house.q.bytes, house.q.dropped) == (2, count * CHARGE, count)
+    assert (house.depth("q"), house.q.bytes, house.q.counters.dropped) == (2, count * CHARGE, count)
     assert [told(each)[0][2] for each in (writer, small)] == [True, True]
 
 

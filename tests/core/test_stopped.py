@@ -262,7 +262,7 @@ def test_a_ring_that_has_a_stop_threshold_drops_nothing_for_who_is_stopped() -> 
     house.queue("a", capacity_messages=4, stop_messages=3, resume_messages=1, hold_deadline=5, overflow="ring")
     producer = closed(house)
     publish(house, producer)
-    assert (house.depth("a"), len(producer.outbox), house.vhost.queues["a"].dropped) == (4, 1, 0)
+    assert (house.depth("a"), len(producer.outbox), house.vhost.queues["a"].counters.dropped) == (4, 1, 0)
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 3, 10])

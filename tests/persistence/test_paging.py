@@ -146,7 +146,7 @@ def test_a_time_to_live_ends_on_the_disk_and_is_seen_at_the_head() -> None:
         expire(house.queues["q"], house.now, house.now)
         house.settle()
     assert house.queues["q"].depth_messages() == 0
-    assert house.queues["q"].expired == 12
+    assert house.queues["q"].counters.expired == 12
     assert not house.shelf.rows
 
 
@@ -186,7 +186,7 @@ def test_beyond_the_limit_a_message_is_refused_if_the_policy_says_so(policy: str
     publish(house, 1, 8)
     house.write()
     assert sorted(told(house)) == [(1, 6, True), (7, 7, False), (8, 8, False)]
-    assert house.queues["q"].refused == 2
+    assert house.queues["q"].counters.refused == 2
     assert house.drain("q") == numbered(1, 6)
 
 

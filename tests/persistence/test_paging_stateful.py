@@ -89,14 +89,14 @@ class PagingLives(RuleBasedStateMachine):
         for _ in range(times):
             self.count += 1
             entry = Entry(b"%d" % self.count, LARGE if large else 300, persistent)
-            tail, refused = int(queue.tail), int(queue.refused)
+            tail, refused = int(queue.tail), int(queue.counters.refused)
             group = int(house.journal.open.number)
             house.publish(name, entry.content, entry.charge, persistent)
             if queue.tail > tail and not self.held[name]:
                 self.live[name].append(entry)
                 if persistent and QUEUES[name][1]:
                     self.group_of[name, int(house.producers[name].confirms.published)] = group
-            elif queue.refused > refused:
+            elif queue.counters.refused > refused:
                 assert name == "refusing"
                 pages = house.pages(name)
                 assert pages.bytes + entry.charge > 4000, "it is refused though there is room"

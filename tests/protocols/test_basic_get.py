@@ -57,7 +57,7 @@ def test_a_get_drops_what_is_too_old_a_share_a_turn_and_has_the_first_that_is_no
     assert len(turns) > 2
     assert max(turns) <= SHARE + EXPIRED_WORK * (EXPIRED_A_TURN + EXPIRED_AT_ONCE) + 100
     assert old.answers() == ["basic.get-ok"]
-    assert (int(old.queue.expired), int(old.queue.messages)) == (MANY, 0)
+    assert (int(old.queue.counters.expired), int(old.queue.messages)) == (MANY, 0)
 
 
 def test_a_get_is_told_that_there_is_nothing_when_its_queue_goes_meanwhile() -> None:

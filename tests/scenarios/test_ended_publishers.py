@@ -84,7 +84,7 @@ def test_what_a_publisher_sent_before_it_closed_its_side_goes_in_in_turn() -> No
         driver.broker.closed_session_budget.bytes,
         driver.broker.closed_session_budget.producers,
     ) == (0, 0, {})
-    assert queue_of(driver).refused == 0
+    assert queue_of(driver).counters.refused == 0
     assert lines(driver, "PST-1019") == []
 
 
@@ -93,7 +93,7 @@ def test_in_confirm_mode_what_is_held_is_dropped_for_its_publisher_has_to_publis
     end(driver, publisher(driver, confirms=True))
     assert driver.broker.closed_session_budget.messages == 0
     assert take_all(driver, 105.0) == [b"%d" % number for number in range(CAPACITY)]
-    assert queue_of(driver).refused == SENT - CAPACITY
+    assert queue_of(driver).counters.refused == SENT - CAPACITY
     assert refusals(driver) == [("unconfirmed", SENT - CAPACITY)]
     (line,) = lines(driver, "PST-1019")
     assert "20 held when the connection ended, never confirmed" in line
@@ -107,7 +107,7 @@ def test_what_is_held_when_the_peer_resets_its_socket_is_lost_counted_logged_and
     driver.disconnect(client.connection, RESET)
     assert not driver.run_turn()
     assert take_all(driver, 105.0) == [b"%d" % number for number in range(CAPACITY)]
-    assert queue_of(driver).refused == SENT - CAPACITY + 5
+    assert queue_of(driver).counters.refused == SENT - CAPACITY + 5
     assert sorted(refusals(driver), key=str) == [("reset", 20), ("reset", 5)], "one for each producer"
     (line,) = lines(driver, "PST-1019")
     assert "Publishes Lost : 25 messages" in line
@@ -130,7 +130,7 @@ def test_what_has_waited_for_its_deadline_is_lost_with_the_gate_that_stopped_it_
     assert "20 held until their deadline; publish to " in line
     assert "refused after its hold deadline" in line
     assert "queue 'q' holds 20 messages" in line
-    assert queue_of(driver).refused == SENT - CAPACITY
+    assert queue_of(driver).counters.refused == SENT - CAPACITY
     assert refusals(driver) == [("deadline", SENT - CAPACITY)]
     assert (driver.broker.closed_session_budget.bytes, driver.broker.closed_session_budget.producers) == (0, {})
 
@@ -172,9 +172,9 @@ def test_publishes_that_come_after_their_channel_was_refused_are_counted_too() -
     driver = recording_hub()
     client = publisher(driver, deadline_s=1)
     client.listen(102.0)
-    assert queue_of(driver).refused == SENT - CAPACITY
+    assert queue_of(driver).counters.refused == SENT - CAPACITY
     client.say(publish("q", b"late") + publish("q", b"later"))
-    assert queue_of(driver).refused == SENT - CAPACITY + 2
+    assert queue_of(driver).counters.refused == SENT - CAPACITY + 2
     end(driver, client)
     (line,) = lines(driver, "PST-1019")
     assert "2 published after their channel was closed" in line
@@ -244,6 +244,6 @@ def test_what_lingers_when_the_broker_stops_is_counted_and_logged() -> None:
     end(driver, publisher(driver))
     driver.end_lingering()
     assert not driver.run_turn()
-    assert (driver.broker.closed_session_budget.messages, queue_of(driver).refused) == (0, SENT - CAPACITY)
+    assert (driver.broker.closed_session_budget.messages, queue_of(driver).counters.refused) == (0, SENT - CAPACITY)
     (line,) = lines(driver, "PST-1019")
     assert "20 held when the broker stopped, or ended the channel or the connection" in line

@@ -287,5 +287,5 @@ def see(queue: Queue) -> Seen:
     )
     waiting = [(int(message.sequence), message.content, int(message.charge)) for message in messages]
     assert waiting == sorted(waiting), "messages are out of order"
-    gone = (int(queue.settled), int(queue.dropped), int(queue.expired))
+    gone = (int(queue.settled), int(queue.counters.dropped), int(queue.counters.expired))
     return Seen(waiting, int(queue.tail), (int(queue.messages), int(queue.bytes)), queue.gate.open, gone)

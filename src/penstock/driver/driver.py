@@ -210,13 +210,13 @@ class BrokerDriver:
         for _ in range(min(len(losing), LOSING_AT_ONCE)):
             queue = losing.pop()
             assert isinstance(queue, Queue)
-            if queue.unreported.dropped or queue.unreported.refused:
+            if queue.counters.unreported_dropped or queue.counters.unreported_refused:
                 self.log(log_messages.dropped(queue))
-            if queue.unreported.letters:
+            if queue.counters.unreported_dead_letters:
                 self.log(log_messages.letters_lost(queue))
             if self.recorder is not None:
                 self.recorder.lost(queue)
-            queue.unreported.clear()
+            queue.counters.clear_unreported()
         for told in self.refused.take():
             self.log(told)
         self._tell_slowed()

@@ -118,10 +118,10 @@ class Recorder:
 
     def lost(self, queue: Queue) -> None:
         """A queue's overflow policy dropped messages that were in it, or dead letters of it went nowhere."""
-        if queue.unreported.dropped:
-            self._dropped(queue, "QUE-1005", queue.overflow.name, int(queue.unreported.dropped))
-        if queue.unreported.letters:
-            self._dropped(queue, "PST-1009", "dead-letter", int(queue.unreported.letters))
+        if queue.counters.unreported_dropped:
+            self._dropped(queue, "QUE-1005", queue.overflow.name, int(queue.counters.unreported_dropped))
+        if queue.counters.unreported_dead_letters:
+            self._dropped(queue, "PST-1009", "dead-letter", int(queue.counters.unreported_dead_letters))
 
     def _dropped(self, queue: Queue, number: str, cause: str, count: int) -> None:
         record = self._of_gate("dropped", queue.gate, self.broker.now)
@@ -162,7 +162,7 @@ class Recorder:
                 self._sample(queue)
 
     def _sample(self, queue: Queue) -> None:
-        gate, last = queue.gate, queue.unreported
+        gate, last = queue.gate, queue.counters
         messages, size = queue.depth_messages(), queue.depth_bytes()
         same_depth = messages == last.sampled_messages and size == last.sampled_bytes
         if same_depth and gate.open == last.sampled_open:

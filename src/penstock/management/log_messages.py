@@ -53,7 +53,7 @@ def crossed(crossing: GateTransition) -> LogLine:
 
 def dropped(queue: Queue) -> LogLine:
     """Return the line of what a queue's overflow policy dropped or refused since the last such line (QUE-1005)."""
-    count = int(queue.unreported.dropped + queue.unreported.refused)
+    count = int(queue.counters.unreported_dropped + queue.counters.unreported_refused)
     capacity = queue.thresholds.capacity
     return LogLine(
         f"{text_of(queue.gate).subject(queue.gate)} QUE-1005 : Dropped : {count:,} messages, "
@@ -86,7 +86,7 @@ def paging(effect: Paging) -> LogLine:
 
 def letters_lost(queue: Queue) -> LogLine:
     """Return the line of dead letters that went nowhere since the last such line."""
-    count = int(queue.unreported.letters)
+    count = int(queue.counters.unreported_dead_letters)
     exchange = queue.settings.dead_letter_exchange
     return LogLine(
         f"{text_of(queue.gate).subject(queue.gate)} PST-1009 : Dead Letters Lost : {count:,} messages, "

@@ -90,7 +90,7 @@ def drop_held(producer: Producer, kept: i64, cause: str) -> None:
 def count_lost(producer: Producer, held: Held, cause: str, why: str = "") -> None:
     """Count a held publish as refused, and as lost unless its publisher is there and is told."""
     for queue in held.queues:
-        queue.refused += 1
+        queue.counters.count_refusal(False)
         producer.count_refused(queue.gate, cause, held.charge, why)
     if cause == DEADLINE and not producer.leaving:
         return

@@ -96,7 +96,7 @@ class DeadLetter(Held):
         refused = enqueue_all(broker, sender.own, self.route, queues, self.content, self.charge, ignored)
         broker.apply_gate_transitions()
         if refused is None and queues:
-            sender.queue.dead_lettered += 1
+            sender.queue.counters.count_dead_letter()
         else:
             sender.count_lost()
 

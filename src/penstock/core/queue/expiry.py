@@ -38,7 +38,7 @@ def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> b
         if message is None:
             break
         left -= 1
-        queue.expired += 1
+        queue.counters.count_expiry()
         if queue.length is not None:
             queue.length.left(message)
         if queue.dead_letters is not None:
@@ -55,11 +55,11 @@ def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> b
 
 def expire_some(broker: Dispatcher, queue: Queue) -> bool:
     """Expire messages of a queue, as many as this turn permits; returns whether none are left."""
-    before = queue.expired
+    before = queue.counters.expired
     most = broker.expirable if broker.expirable < EXPIRED_AT_ONCE else EXPIRED_AT_ONCE
     fresh = expire(queue, broker.now, broker.expiry_cutoff, most)
-    broker.expirable -= queue.expired - before
-    broker.work.done += EXPIRED_WORK * (queue.expired - before)
+    broker.expirable -= queue.counters.expired - before
+    broker.work.done += EXPIRED_WORK * (queue.counters.expired - before)
     return fresh
 
 
@@ -74,9 +74,9 @@ def expire_steps(broker: Dispatcher, queue: Queue) -> Steps[None]:
 
 def expire_slice(broker: Dispatcher, queue: Queue) -> bool:
     """Expire up to `EXPIRED_AT_ONCE` messages; returns whether none are left."""
-    before = queue.expired
+    before = queue.counters.expired
     fresh = expire(queue, broker.now, broker.now, EXPIRED_AT_ONCE)
-    broker.work.done += EXPIRED_WORK * (queue.expired - before)
+    broker.work.done += EXPIRED_WORK * (queue.counters.expired - before)
     return fresh
 
 

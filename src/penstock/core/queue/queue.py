@@ -28,7 +28,7 @@ from penstock.core.queue.priority_queue import Priorities
 from penstock.core.queue.ready_queue import ReadyQueue
 from penstock.core.queue.room_making import Clearing
 from penstock.core.settings.queue_settings import NOT_SET, Settings
-from penstock.flow.gate import Gate
+from penstock.flow.gate import Gate, GateOwner
 from penstock.flow.level import UNLIMITED
 from penstock.flow.measure import Measure
 from penstock.flow.shared_limit import SharedLimit
@@ -45,15 +45,55 @@ if TYPE_CHECKING:
     from penstock.core.publish.dead_letters import DeadLetterPublisher
     from penstock.core.queue.length_limit import Length
     from penstock.core.queue.pager import QueuePager
+    from penstock.flow.chores import Chore
 
 NO_FAST_PATH: Final = -1
 
 
-class Queue(QueueCounters):
+class Queue(GateOwner):
     """One queue, used only by its broker and that broker's sessions."""
 
+    deleted: bool = False
+    highest_messages: i64 = 0
+    highest_bytes: i64 = 0
+    settled: i64 = 0
+    reserved_messages: i64 = 0
+    reserved_bytes: i64 = 0
+    """Bytes reserved for granted credit (see Reservation)."""
+    unacked_messages: i64 = 0
+    unacked_bytes: i64 = 0
+    tail: i64 = 0
+    """Sequence of the newest message."""
+    fast_path_max_messages: i64 = 0
+    fast_path_max_bytes: i64 = 0
+    withheld_max_messages: i64 = NO_FAST_PATH
+    withheld_max_bytes: i64 = NO_FAST_PATH
+    recheck_on_settle: bool = False
+    operator_gated: bool = False
+    """True if `gates` contains an operator gate that is closed or has waiters."""
+    tracks_removals: bool = False
+    """True if each removed message must be checked: some count in an address's sum too, or are stored."""
+    durable: bool = False
+    auto_delete: bool = False
+    used: bool = False  # True once it had a consumer: only then auto-delete applies (section 1.7.2.1).
+    scheduled: bool = False
+    coming_back: i64 = 0
+    """Messages being requeued; they still count as unacknowledged."""
+
     def __init__(self, vhost: str, name: str, settings: Settings, turns: Turns, features: Features) -> None:
-        super().__init__(turns)
+        self.turns = turns
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+        """Bytes in memory."""
+        self.pager: QueuePager | None = None
+        """The pager of its messages on disk; None if it has none there and its policy is not `page`."""
+        self.counters = QueueCounters()
+        self.returning: dict[Returning, None] = {}
+        """Requeue operations in progress, a slice a turn; nothing is delivered meanwhile."""
+        self.settling: Chore | None = None
+        """Removal of very many messages that all cursors have settled."""
+        self.clearing: Clearing | None = None
+        """Removal of very many messages to make room for a large one."""
         self.vhost = vhost
         self.name = name
         self.features = features
@@ -63,8 +103,6 @@ class Queue(QueueCounters):
         self.arguments: dict[str, object] = {}
         self.arguments_charge: int = 0
         """Charge of its arguments in the metadata memory."""
-        self.durable: bool = False
-        self.auto_delete: bool = False
         self.owner: object = None
         """The connection of an exclusive queue; None for all others."""
         self.gate = Gate("queue", name, turns.transitions)
@@ -73,34 +111,16 @@ class Queue(QueueCounters):
         """Gates of a message on its way into this queue: the queue's own, those of shared limits, operator gates."""
         self._other_gates: list[Gate] = []
         """All possible gates but its own."""
-        self.operator_gated: bool = False
-        """True if `gates` contains an operator gate that is closed or has waiters."""
         self.membership = Membership(self)
-        self.tracks_removals: bool = False
-        """True if each removed message must be checked: some count in an address's sum too, or are stored."""
         self.storage: QueueStorage | None = None
         """The stored queue; None if it is not durable."""
-        self.reserved_messages: i64 = 0
-        self.reserved_bytes: i64 = 0
-        """Bytes reserved for granted credit (see Reservation)."""
         self.ready_queue = Priorities(features.max_priority) if features.max_priority else ReadyQueue()
-        self.unacked_messages: i64 = 0
-        self.unacked_bytes: i64 = 0
-        self.tail: i64 = 0
-        """Sequence of the newest message."""
-        self.fast_path_max_messages: i64 = 0
-        self.fast_path_max_bytes: i64 = 0
-        self.withheld_max_messages: i64 = NO_FAST_PATH
-        self.withheld_max_bytes: i64 = NO_FAST_PATH
-        self.recheck_on_settle: bool = False
         self.consumers: dict[Consumer, None] = {}
         """Consumers in the order of their subscription."""
         self.rotation: Rotation | None = None
         """Round-robin rotation of the consumers; None while there are none."""
-        self.used: bool = False  # True once it had a consumer: only then auto-delete applies (section 1.7.2.1).
         self.cursors: list[Cursor] = []
         """Cursors that read this queue; empty in ordinary use."""
-        self.scheduled: bool = False
         self.queue_expiry: TimerHandler | None = None
         """Timer of its expiry; None while nothing expires."""
         self.dead_letters: DeadLetterPublisher | None = None
@@ -376,9 +396,8 @@ class Queue(QueueCounters):
         self.bytes -= message.charge
         if self.dead_letters is not None:
             self.dead_letters.dead_letter(message, MAXLEN, False)
-        self.dropped += 1
-        self.schedule_loss_report()
-        self.unreported.dropped += 1
+        self._schedule_loss_report()
+        self.counters.count_drop()
 
     def reject(self, message: Message, now: float) -> None:
         """Dead-letter a message that its consumer rejected without requeueing."""
@@ -439,6 +458,38 @@ class Queue(QueueCounters):
         if self.storage is not None:
             self.storage.journal.require_flush()
         return int(messages + paged)
+
+    # Counted
+
+    def depth_messages(self) -> i64:
+        """Return the number of messages, those on disk included."""
+        return self.messages if self.pager is None else self.messages + self.pager.messages
+
+    def depth_bytes(self) -> i64:
+        """Return the bytes (charges), those on disk included."""
+        return self.bytes if self.pager is None else self.bytes + self.pager.bytes
+
+    def highest(self) -> tuple[int, int]:
+        """Return the highest messages and the highest bytes ever (perhaps at different times)."""
+        messages = self.messages if self.messages > self.highest_messages else self.highest_messages
+        size = self.bytes if self.bytes > self.highest_bytes else self.highest_bytes
+        return int(messages), int(size)
+
+    def count_refusal(self) -> None:
+        """Count a refused message, to be reported."""
+        if not self.deleted:
+            self._schedule_loss_report()
+        self.counters.count_refusal(not self.deleted)
+
+    def count_lost_dead_letter(self) -> None:
+        """Count a dead letter that went nowhere, to be reported."""
+        self._schedule_loss_report()
+        self.counters.count_lost_dead_letter()
+
+    def _schedule_loss_report(self) -> None:
+        """Have the loss that is about to be counted reported, with those that follow until the report."""
+        if not self.counters.has_unreported():
+            self.turns.losing.append(self)
 
     # Thresholds
 

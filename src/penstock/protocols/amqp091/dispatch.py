@@ -82,7 +82,7 @@ def _count_unheard(channel: Channel, method: Method) -> None:
     )
     channel.vhost.resolve(route, {})
     for queue in route.queues:
-        queue.refused += 1
+        queue.counters.count_refusal(False)
         channel.broker.emit_publish_refused(channel.producer, queue.gate, CLOSED_BEFORE, 0, "")
 
 
