@@ -21,8 +21,8 @@ async def test_a_broker_that_cannot_put_together_what_is_to_be_kept_confirms_not
         channel = await connection.channel()
         queue = await channel.declare_queue("q", durable=True)
         await channel.default_exchange.publish(kept, "q")
-        assert broker._keeper is not None
-        broker._keeper.journal.rows.clear()  # The fault: a row that has messages is not known any more.
+        assert broker._store_writer is not None
+        broker._store_writer.journal.rows.clear()  # The fault: a row that has messages is not known any more.
         await (await queue.get()).ack()
         confirmation = asyncio.ensure_future(channel.default_exchange.publish(kept, "q"))
         failure = await asyncio.wait_for(broker.wait_lost(), PATIENCE_S)
