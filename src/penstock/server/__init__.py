@@ -1,4 +1,4 @@
-"""The event loop around the pure packages: sockets, timers, signals and log lines, on asyncio.
+"""Server: the asyncio event loop around the pure packages, with sockets, timers, signals and logs.
 
-Nothing here runs once per message; a read of many frames is one call into the adapter.
+No code here runs once per message: a read of many frames is one call into the protocol.
 """

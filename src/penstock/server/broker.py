@@ -1,6 +1,6 @@
-"""A whole broker in this process: listeners, connections, state.
+"""Complete broker in one process: listeners, connections, store and settings.
 
-What `penstock serve` runs, and tests and notebooks use.
+`penstock serve` runs it; tests and notebooks use it directly.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ LEAVE_S = 5.0
 
 
 class Broker:
-    """Use as `async with Broker(listen="127.0.0.1:0") as broker:`; then `broker.url` is where clients connect.
+    """Broker with its listeners: `async with Broker(listen="127.0.0.1:0") as broker:`, then connect to `broker.url`.
 
-    `listen` is HOST:PORT or several of them; port 0 picks a free one. `data` is a directory in which what is durable
-    outlives the broker (None: nothing does). `http` is HOST:PORT of the HTTP API (None: none). `standby` waits with
-    all of it for as long as another broker has the store. `settings` gives everything else. Raises StartError if a port
-    or the directory is in use, StoreError for what is in it.
+    `listen` is HOST:PORT or several of them; port 0 picks a free one. `data` is a directory for durable data (None
+    keeps everything in memory). `http` is HOST:PORT of the HTTP API (None disables it). With `standby` the broker waits
+    while another one has the store. `settings` holds everything else. Raises StartError if a port or the directory is
+    in use, StoreError for an invalid store.
     """
 
     def __init__(
@@ -70,38 +70,38 @@ class Broker:
         self._http_at = None if wanted is None else parse_address(wanted, "--http")
         self._http: HttpListener | None = None
         self.http_addresses: list[tuple[str, int]] = []
-        """Where it serves the HTTP API: host and port."""
+        """Addresses of the HTTP API: host and port."""
         place = data if data is not None else self.settings.data
         self._directory = None if place is None else DataDirectory(Path(place))
         self._standby = standby
         self._store_writer: StoreWriter | None = None
         self._store = store_of(self.settings.store, self._directory)
         self.kept_in: str = "" if self._store is None else str(self._store)
-        """Where what is durable outlives the broker; empty where nothing does."""
+        """Location of durable data; empty without a store."""
         self._flow_log = self._make_flow_log()
         self._servers: list[Listener] = []
         self._reloading: asyncio.Task[None] | None = None
         self._reload_again: bool = False
-        """Whether the settings file is to be read once more."""
+        """Whether the settings file must be read once more."""
         self._event_loop: EventLoop | None = None
         self.addresses: list[tuple[str, int]] = []
-        """Where it accepts connections: host and port."""
+        """Addresses of the AMQP listeners: host and port."""
         self.driver = self._make_driver()
 
     @property
     def url(self) -> str:
-        """URL of the first listener, for clients; complete with the default user if there is no other."""
+        """URL of the first listener, for clients; with credentials if there is no default user."""
         return f"amqp://{_reached(*self.addresses[0])}/"
 
     @property
     def http_url(self) -> str:
-        """URL of the HTTP API, without /api. Raises IndexError where it is not served."""
+        """URL of the HTTP API, without /api. Raises IndexError if it is disabled."""
         return f"http://{_reached(*self.http_addresses[0])}"
 
     async def start(self) -> None:
-        """Take the data directory and the ports, and bring back what is kept.
+        """Open the store and the ports, and restore durable data.
 
-        Raises StartError and StoreError, having let go of whatever it took.
+        Raises StartError and StoreError, after releasing everything.
         """
         if self._directory is not None:
             self._directory.lock()
@@ -127,16 +127,16 @@ class Broker:
             raise
 
     async def wait_lost(self) -> StoreError:
-        """Wait until nothing is written any more: this broker must stop then, whatever it does.
+        """Wait until the store is lost: the broker must stop then.
 
-        Another one has taken the store over (StoreLost), or there is a fault of ours.
+        Another broker has taken the store over (StoreLost), or an internal error has occurred.
         """
         if self._store_writer is None:
             await asyncio.Event().wait()
         assert self._store_writer is not None
         return await asyncio.shield(
             self._store_writer.lost
-        )  # Who waits no longer must not cancel it for the store writer.
+        )  # A cancelled waiter must not cancel it for the store writer.
 
     async def stop(self) -> None:
         """Stop accepting, close all connections (320) and wait for them, a few seconds at most."""
@@ -155,7 +155,7 @@ class Broker:
         if self._store_writer is not None:
             await self._store_writer.stop()
         stuck = self._store_writer is not None and self._store_writer.is_stuck()
-        if self._store is not None and not stuck:  # Else the end of the process closes it.
+        if self._store is not None and not stuck:  # Otherwise the end of the process closes it.
             self._store.close()
         if event_loop is not None:
             event_loop.stop()
@@ -166,10 +166,10 @@ class Broker:
             self._directory.unlock()
 
     def reload(self) -> None:
-        """Read the settings file again (SIGHUP): all of what it says about patterns counts, or none of it.
+        """Read the settings file again (SIGHUP): all of its patterns apply, or none.
 
-        What was set by command stays, and beats the file. An error is logged, with its line, and nothing changes. While
-        it is being read, any number of further requests are one.
+        Settings set by command stay and take precedence. An error is logged with its line and changes nothing. Requests
+        during a reload are merged into one more reload.
         """
         if self.settings.file is None:
             log.error("reload: there is no settings file; start with --config FILE")
@@ -194,7 +194,7 @@ class Broker:
             await done
 
     def _replace(self, settings: Settings, done: asyncio.Future[None]) -> Steps[None]:
-        """Have what a settings file says take the place of what it said before, and tell how that went."""
+        """Replace the settings of the previous file by those of the new one, and log the outcome."""
         file = settings.file
         try:
             plan = yield from replace_file_steps(self.driver.broker, settings.said)
@@ -220,7 +220,7 @@ class Broker:
         await self.stop()
 
     def _make_flow_log(self) -> FlowLog | None:
-        """Return the flow log: where the settings say, else in the data directory, else none."""
+        """Return the flow log in the configured directory, or in the data directory, or None."""
         settings = self.settings
         if settings.flow_log is not None:
             place = None if settings.flow_log == NO_FLOW_LOG else Path(settings.flow_log)
@@ -265,7 +265,7 @@ class Broker:
         return driver
 
     async def _serve_http(self, host: str, port: int, event_loop: EventLoop) -> None:
-        """Serve the HTTP API; its libraries are imported only now, for they take longer than all the rest."""
+        """Start the HTTP API; its libraries are imported only now, because they load slowly."""
         from penstock.server.http.listener import HttpListener
 
         self._http = HttpListener(event_loop)
@@ -281,13 +281,13 @@ class Broker:
 
 
 def _reached(host: str, port: int) -> str:
-    """Return where a listener is reached from this machine."""
+    """Return the address under which this machine reaches a listener."""
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
     return f"{shown}:{port}"
 
 
 def parse_address(text: str, option: str = "--listen") -> tuple[str, int]:
-    """Read HOST:PORT; an IPv6 host stands in brackets. Raises StartError."""
+    """Parse HOST:PORT; an IPv6 host is in brackets. Raises StartError."""
     host, _, port = text.rpartition(":")
     if not port.isdigit() or int(port) > 65535 or not host:
         raise StartError(f"{option} {text} is not HOST:PORT, such as 127.0.0.1:5672")

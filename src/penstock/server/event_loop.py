@@ -1,7 +1,7 @@
-"""The event loop's side of the broker: read, act, let go on who may, write, and one timer.
+"""Event loop of the broker: reads sockets, runs turns, writes output, and keeps one timer.
 
-Each pass of the loop reads from every socket that has something, and then makes one turn for all of them:
-deliveries and confirmations of many reads leave in one write per connection.
+Each pass reads from every readable socket and then runs one turn for all of them. Deliveries and confirms of many reads
+leave in one write per connection.
 """
 
 from __future__ import annotations
@@ -26,22 +26,24 @@ from penstock.server.store_writer import StoreWriter
 from penstock.server.transport import Transport
 
 READ_BYTES: Final = 256 * 1024
-"""The buffer that all sockets read into, one after the other."""
+"""Size of the buffer that all sockets read into, one after the other."""
 SMALL_READ_BYTES: Final = 4096
-"""What is read at most of each socket once the present turn is used up: it waits in memory."""
+"""Most bytes read per socket once the present turn is used up: they wait in memory."""
 WRITTEN_AT_ONCE: Final = 250
-"""Connections that are written to in one turn; the others have their turn in the next."""
+"""Connections written to per turn; the others follow in the next."""
 TICKED_AT_ONCE: Final = 1000
-"""Connections whose heartbeats are looked at in one pass of the loop."""
+"""Connections ticked per pass of the loop."""
 TICK_S: Final = 1.0
-"""How often heartbeats and time-outs are looked at."""
+"""Seconds between two ticks for heartbeats and time-outs."""
 
 LINES_A_TURN: Final = 300
-"""Log lines that are handed over at once: there may be thousands, of as many queues."""
+"""Log lines handed over at once: there may be thousands, of as many queues."""
 GATHER_S: Final = 0.02
 LINES_AT_ONCE: Final = 100
-"""When so many log lines have gone out within GATHER_S seconds, the next ones go out together at the end of it: a gate
-may open and close a thousand times a second, and what is done for one line at a time is slow each time."""
+"""Number of log lines within GATHER_S seconds from which further lines are written together.
+
+A gate may open and close a thousand times a second, and each single line is slow.
+"""
 
 log = logging.getLogger("penstock")
 
@@ -60,42 +62,42 @@ class EventLoop:
         self.loop = loop
         self.flow_log = flow_log
         self.store_writer = store_writer
-        """Writes what must outlive the broker; None where nothing does."""
+        """Store writer; None without a store."""
         self.view = memoryview(bytearray(READ_BYTES))
         self.pulse_view = self.view[: driver.connection_limits.pulse_bytes]
         self.small_view = self.view[:SMALL_READ_BYTES]
         self.transports: dict[int, Transport] = {}
         self.leaving: set[Transport] = set()
-        """Sockets that are no connections any more, of which the peer has not closed its side yet."""
+        """Closing sockets whose peer has not closed its side yet."""
         self.emptied = asyncio.Event()
-        """Set when the last socket is gone after `close_connections`."""
+        """Event set when the last socket is closed after `close_connections`."""
         self._scheduled = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: float | None = None
         self._ticking = loop.call_later(TICK_S, self._tick)
         self._log_batch_timer: asyncio.TimerHandle | None = None
-        """Set for a moment after a log line has gone out."""
+        """Timer of the present batch of log lines."""
         self._lines: int = 0
-        """Log lines that went out in that moment."""
+        """Number of log lines in that batch."""
         self._to_write: deque[Connection] = deque()
         """Connections with output, in the order in which they got it."""
         self._to_tick: list[Transport] = []
-        """Connections whose heartbeats and time-outs are still to be looked at in this second."""
+        """Connections still to be ticked in this second."""
         self.resting: bool = False
-        """Nothing is done meanwhile: what is kept is being brought back, and nobody is connected yet."""
+        """Whether turns are suspended: the store is being recovered, and no client is connected yet."""
         self._busy_s: float = 0.0
-        """Seconds that acting on what was read has taken since the last turn."""
+        """Seconds spent on input since the last turn."""
         self._wall_offset = time.time() - loop.time()
         self.started: float = loop.time()
         self.listeners: list[tuple[str, str, int]] = []
-        """Where the broker listens: protocol (amqp, http), host and port."""
+        """Listeners: protocol (amqp, http), host and port."""
         self._publishing: dict[int, asyncio.Future[None]] = {}
-        """Who waits to hear what has become of a single message."""
+        """Futures of single messages whose outcome is awaited."""
 
-    # From transports
+    # Calls of transports
 
     def connected(self, transport: Transport, peer: Peer) -> Connection:
-        """Take a new socket."""
+        """Add a new socket."""
         self.driver.begin(self.loop.time())
         connection = self.driver.connect(peer)
         self.transports[connection.number] = transport
@@ -104,7 +106,7 @@ class EventLoop:
         return connection
 
     def received(self, transport: Transport, data: bytes) -> None:
-        """Act on what was read."""
+        """Handle bytes that were read."""
         connection = transport.connection
         assert connection is not None
         start = self.loop.time()
@@ -117,30 +119,30 @@ class EventLoop:
         self._busy_s += self.loop.time() - start
 
     def buffer(self) -> memoryview:
-        """Return where a socket is read into: little of it once the present turn is used up."""
+        """Return the buffer to read a socket into: a small one once the present turn is used up."""
         return self.view if self.driver.scheduler.has_room() else self.small_view
 
     def drained(self, transport: Transport) -> None:
-        """A socket takes more again."""
+        """Resume a socket that takes output again."""
         if transport.connection is not None:
             self._write(transport.connection)
             self.schedule()
 
     def ended(self, transport: Transport) -> None:
-        """A peer has closed its side of the socket."""
+        """Handle the end of a peer's input."""
         assert transport.connection is not None
         self.driver.begin(self.loop.time())
         transport.connection.hung_up()
         self.schedule()
 
     def flush(self, transport: Transport) -> None:
-        """Write what has waited for a moment."""
+        """Write output that was delayed."""
         if transport.connection is not None:
             self.driver.begin(self.loop.time())
             self._write(transport.connection)
 
     def lost(self, transport: Transport, cause: str = ENDED) -> None:
-        """A socket is gone; `cause` is what is said of what is lost with it."""
+        """Remove a closed socket; `cause` is the reported reason of its losses."""
         connection = transport.connection
         if connection is not None and self.transports.pop(connection.number, None) is not None:
             self.driver.begin(self.loop.time())
@@ -152,13 +154,13 @@ class EventLoop:
     # Turns
 
     def schedule(self) -> None:
-        """Have a turn made in this pass of the loop, once."""
+        """Schedule a turn in this pass of the loop, once."""
         if not self._scheduled:
             self._scheduled = True
             self.loop.call_soon(self.run_once)
 
     def run_once(self) -> None:
-        """Act on input that waits, let go on who may, write what there is to write, arm the timer."""
+        """Run one turn: handle waiting input, release waiters, write output, arm the timer."""
         self._scheduled = False
         if self.resting:
             return
@@ -194,14 +196,14 @@ class EventLoop:
         self._busy_s = 0.0
 
     def when_published(self, publication: SinglePublish) -> asyncio.Future[None]:
-        """Return a future that is done when it is known what has become of a single message; `forget` it afterwards."""
+        """Return a future for the outcome of a single message; call `forget` afterwards."""
         known: asyncio.Future[None] = self.loop.create_future()
         self._publishing[id(publication)] = known
         self.schedule()
         return known
 
     async def on_disk(self) -> None:
-        """Wait until everything that has been done is on the disk; where nothing is kept that is now.
+        """Wait until everything so far is durable; without a store that is at once.
 
         Raises TimeoutError after the broker's hold deadline.
         """
@@ -227,11 +229,11 @@ class EventLoop:
             await known
 
     def forget(self, publication: SinglePublish) -> None:
-        """Nobody waits for this one any more."""
+        """Drop the future of a message."""
         self._publishing.pop(id(publication), None)
 
     def _flush_logs(self) -> None:
-        """Hand log lines and the flow log's records over to those who write them."""
+        """Hand log lines and flow-log records over to their writers."""
         if self._lines < LINES_AT_ONCE and self.driver.has_log_lines():
             self._log()
             if self._log_batch_timer is None:
@@ -245,7 +247,7 @@ class EventLoop:
         enabled = log.isEnabledFor(logging.INFO)
         for note in self.driver.take_log_lines(LINES_A_TURN):
             self._lines += 1
-            if enabled:  # As log.info, but with the time at which it happened.
+            if enabled:  # Like log.info, with the time of the event.
                 record = log.makeRecord(log.name, logging.INFO, __file__, 0, note.text, (), None, extra=note.fields)
                 record.created = note.now + self._wall_offset
                 record.msecs = record.created % 1.0 * 1000
@@ -264,7 +266,7 @@ class EventLoop:
             connection.take_output()
             return
         if transport.full:
-            return  # It stays touched; `drained` comes back to it.
+            return  # It stays registered; `drained` comes back to it.
         notice = connection.notice
         if notice is not None and transport.writes_later(notice.waits(self.loop.time())):
             connection.touched = False
@@ -315,7 +317,7 @@ class EventLoop:
         self.schedule()
 
     def _tick_some(self) -> None:
-        """Look at the heartbeats and time-outs of some connections, and of the others in the next passes."""
+        """Tick some connections, and the others in the next passes."""
         self.driver.begin(self.loop.time())
         for transport in self._to_tick[-TICKED_AT_ONCE:]:
             connection = transport.connection
@@ -337,10 +339,10 @@ class EventLoop:
         else:
             log.info("%s", line)
 
-    # The end
+    # Shutdown
 
     def close_connections(self) -> None:
-        """Tell all clients that the broker stops (320)."""
+        """Close all connections because the broker stops (320)."""
         self.driver.begin(self.loop.time())
         self.driver.broker.stopping = True
         self.driver.end_lingering()
@@ -354,13 +356,13 @@ class EventLoop:
             self.emptied.set()
 
     async def finish_ends(self) -> None:
-        """Make turns until every end that has begun is over: what went back to its queue counts in the store."""
+        """Run turns until all teardowns are complete, so that requeued messages are stored."""
         while self.driver.broker.endings.pending():
             self.run_once()
             await asyncio.sleep(0)
 
     def stop(self) -> None:
-        """Give up whoever is still there, and all timers."""
+        """Abort the remaining sockets and cancel all timers."""
         for transport in [*self.transports.values(), *self.leaving]:
             transport.abort()
         self.driver.tick()
@@ -375,6 +377,6 @@ class EventLoop:
 
 
 def _wake(known: asyncio.Future[None]) -> None:
-    """Have whoever waits for it go on in the next turn of the loop."""
+    """Wake a waiter in the next pass of the loop."""
     if not known.done():
         known.set_result(None)

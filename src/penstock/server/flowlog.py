@@ -1,10 +1,9 @@
-"""The writer of the flow log: a thread of its own, so that a slow or full disk delays no message.
+"""Flow-log writer: a thread of its own, so that a slow or full disk delays no message.
 
-Records go into files of whole lines, `flow-00000001.jsonl` and so on. When one would become larger than it may, the
-next one is begun; when there are more than there may be, the oldest is deleted. What cannot be written (the disk is
-full, the directory is gone) or waits beyond the bound is dropped and counted, and the count becomes a record of its own
-as soon as there can be one again. No file has half a line but at its end, and there it is cut off when it is gone on
-with.
+Records are written to files of whole lines, `flow-00000001.jsonl` and so on. A new file is begun before one would
+exceed its size limit; beyond the number of files the oldest is deleted. Records that cannot be written (full disk,
+missing directory) or exceed the queue are dropped and counted. The count becomes a record of its own as soon as
+possible. Only the end of a file may have a partial line, which is truncated when the file is continued.
 """
 
 from __future__ import annotations
@@ -26,17 +25,16 @@ from penstock.flowlog import PREFIX, SUFFIX, VERSION, files, number_of
 from penstock.setting_names.escapes import printable_json
 
 RECORDS_WAITING: Final = 50_000
-"""Records waiting for the writer, about 25 MiB; at the bound new ones are dropped and counted."""
+"""Most records that wait for the writer, about 25 MiB; further ones are dropped and counted."""
 MANY: Final = 20
-"""Records in one write after which the writer waits a moment for others: it takes the interpreter from the event loop
-each time."""
+"""Records per write from which the writer pauses for more: each write takes the GIL from the event loop."""
 PAUSE_S: Final = 0.02
 LEAVE_S: Final = 2.0
-"""Seconds that the writer gets for what is left when the broker stops."""
+"""Seconds that the writer has for the rest when the broker stops."""
 RETRY_S: Final = 1.0
-"""After a failure nothing is tried again for so long: a full disk is not asked for each record."""
+"""Seconds without writes after a failure, so that a full disk is not tried for each record."""
 TAIL_BYTES: Final = 1024 * 1024
-"""How far back the last whole line of a file is looked for; no line is that long."""
+"""Bytes searched backwards for the last complete line of a file; no line is that long."""
 
 log = logging.getLogger("penstock")
 
@@ -44,7 +42,7 @@ Record = dict[str, object]
 
 
 class FlowLog:
-    """The files of one broker. `put` is called by the event loop's thread, everything else by the writer's."""
+    """Files of one broker's flow log. The event loop's thread calls `put`; all else belongs to the writer's."""
 
     def __init__(
         self,
@@ -62,12 +60,12 @@ class FlowLog:
         self._waiting: queue.SimpleQueue[list[Record] | None] = queue.SimpleQueue()
         self._put = 0
         self._taken = 0
-        """Records given and taken, each counted by one thread only: the difference is what waits."""
+        """Records put and taken, each counted by one thread only: the difference is waiting."""
         self._overrun = 0
-        """Records dropped because the writer could not keep up, ever; counted by the event loop's thread."""
+        """Total of records dropped because the writer was too slow; counted by the event loop's thread."""
         self._overrun_told = 0
         self._failed = 0
-        """Records that could not be written and that the files do not tell of yet."""
+        """Records that could not be written and are not yet reported in the files."""
         self._failure = ""
         self._retry_at = 0.0
         self._file: int | None = None
@@ -77,7 +75,7 @@ class FlowLog:
         self._writer = threading.Thread(target=self._run, name="penstock-flow-log", daemon=True)
 
     def start(self) -> None:
-        """Take the directory and begin to write; a full disk is tried again later. Raises StartError."""
+        """Open the directory and start the writer; a full disk is retried later. Raises StartError."""
         try:
             self._go_on()
         except OSError as error:
@@ -89,14 +87,14 @@ class FlowLog:
         self._writer.start()
 
     def put(self, records: list[Record]) -> None:
-        """Give records to be written; they belong to the log from now on. Never waits."""
+        """Queue records for the writer, which owns them from now on. It never blocks."""
         if self._put - self._taken + len(records) > self._waiting_most:
             self._overrun += len(records)
         else:
             self._give(records)
 
     def stop(self) -> None:
-        """Write what is left, within `LEAVE_S`."""
+        """Write the rest, within `LEAVE_S`."""
         if self._writer.is_alive():
             self._give([self._record("stop")])
             self._waiting.put(None)
@@ -107,7 +105,7 @@ class FlowLog:
         self._put += len(records)
         self._waiting.put(records)
 
-    # The writer
+    # Writer
 
     def _run(self) -> None:
         more = True
@@ -143,7 +141,7 @@ class FlowLog:
             self._note_failure(len(lines) - done, error)
 
     def _tell_losses(self) -> None:
-        """Write down how many records were dropped; the counts stay until that has worked. Raises OSError."""
+        """Write a record with the number of dropped ones; the counts stay until that has succeeded. Raises OSError."""
         overrun = self._overrun
         if overrun > self._overrun_told:
             lost = self._record("lost", overrun - self._overrun_told, "the writer could not keep up")
@@ -155,12 +153,12 @@ class FlowLog:
             self._failure = ""
 
     def _append(self, lines: list[bytes]) -> int:
-        """Append as many lines as this file and the disk still take, at least one; returns how many. Raises OSError.
+        """Append lines, at least one, up to the limit of file and disk; return their number. Raises OSError.
 
-        An error may leave a part of a line in the file, which is cut back when it is opened again.
+        An error may leave a partial line, which is truncated when the file is opened again.
         """
         if self._file is None or os.fstat(self._file).st_nlink == 0:
-            self._go_on()  # It was closed after an error, or somebody has deleted it.
+            self._go_on()  # Closed after an error, or deleted by somebody.
         room = self.file_bytes - self._size
         if len(lines[0]) > room and self._size > 0:
             self._begin(self._number + 1)
@@ -184,7 +182,7 @@ class FlowLog:
         return data.count(b"\n", 0, written)
 
     def _note_failure(self, lines: int, error: OSError) -> None:
-        """Count what was not written; told once on the broker's own log, until something could be written again."""
+        """Count unwritten records; log that once until a write succeeds."""
         if self._failure != str(error.strerror):
             log.warning("the flow log in %s cannot be written: %s", self.directory, error.strerror)
         self._failure = str(error.strerror)
@@ -195,7 +193,7 @@ class FlowLog:
     # Files
 
     def _go_on(self) -> None:
-        """Go on with the last file, from its last whole line; with a new one where there is none. Raises OSError."""
+        """Continue the last file after its last complete line, or begin a new one. Raises OSError."""
         self.directory.mkdir(parents=True, exist_ok=True)
         known = files(self.directory)
         self._begin(number_of(known[-1]) or 1 if known else 1)
@@ -213,7 +211,7 @@ class FlowLog:
                 old.unlink()
 
     def _cut_back(self) -> None:
-        """Cut off the part of a line at the end: a broker was killed there, or the disk was full."""
+        """Truncate a partial line at the end, left by a crash or a full disk."""
         assert self._file is not None
         start = max(self._size - TAIL_BYTES, 0)
         whole = start + os.pread(self._file, self._size - start, start).rfind(b"\n") + 1

@@ -1,7 +1,7 @@
-"""A listening socket whose accepting outlives the file limit.
+"""TCP listener that survives the limit of open files.
 
-asyncio's own server logs a traceback for each `accept` that fails, a hundred at a time, and leaves the peers waiting.
-Here a spare descriptor is given up for a moment: the peer is accepted and hung up on, and the log has a line a second.
+asyncio's server logs a traceback for each failed `accept`, a hundred at a time, and leaves the peers waiting. This one
+releases a spare descriptor for a moment: it accepts the peer and closes the socket, with one log line a second.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from penstock.errors import StartError
 from penstock.protocols.common.refusal_log import SOCKET
 
 BACKLOG: Final = 100
-"""Sockets that the kernel keeps until they are accepted."""
+"""Sockets that the kernel queues until they are accepted."""
 ACCEPTED_AT_ONCE: Final = 20
-"""Sockets accepted in a pass of the event loop."""
+"""Sockets accepted per pass of the event loop."""
 FULL: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 FOR_FILES: Final = 32
-"""Descriptors up to the limit that no socket gets, an eighth of them at most: the store and the logs open files."""
+"""Descriptors below the limit that no socket gets, an eighth of the limit at most: store and logs open files."""
 PAUSE_S: Final = 0.1
 """Seconds without accepting after the file limit was met."""
 
 
 class Listener:
-    """The sockets of one address, each accepted one given to a protocol."""
+    """Listening sockets of one address; each accepted socket gets a protocol."""
 
     def __init__(
         self, driver: BrokerDriver, loop: asyncio.AbstractEventLoop, make: Callable[[], asyncio.BaseProtocol]
@@ -47,7 +47,7 @@ class Listener:
         self._pauses: dict[socket.socket, asyncio.TimerHandle] = {}
 
     async def start(self, host: str, port: int, what: str) -> list[tuple[str, int]]:
-        """Take the port on every address of the host; returns them. Raises StartError, which begins with `what`."""
+        """Open the port on every address of the host; return them. Raises StartError, which begins with `what`."""
         try:
             for family, address in await self._resolved(host, port):
                 sock = socket.create_server(address, family=family, backlog=BACKLOG)
@@ -70,7 +70,7 @@ class Listener:
         return list(dict.fromkeys((family, (str(address[0]), int(address[1]))) for family, *_, address in found))
 
     def close(self) -> None:
-        """Accept nothing more, and give up the port."""
+        """Stop accepting and close the port."""
         for pause in self._pauses.values():
             pause.cancel()
         self._pauses.clear()
@@ -91,7 +91,7 @@ class Listener:
             except OSError as error:
                 self._meet_limit(listening, error)
                 return
-            if sock.fileno() >= self._highest > 0:  # The lowest free descriptor is always given first.
+            if sock.fileno() >= self._highest > 0:  # The kernel assigns the lowest free descriptor first.
                 sock.close()
                 self._tell(f"{self._highest:,} descriptors are in use, and the others are for files", 1)
                 continue
@@ -102,14 +102,14 @@ class Listener:
     async def _begin(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         try:
-            # asyncio does so only where the socket's protocol is named, which that of a listening socket here is not.
+            # asyncio does so only if the socket's protocol is set, which a listening socket's is not here.
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await self._loop.connect_accepted_socket(self._make, sock)
         except OSError:
-            sock.close()  # The peer has gone already.
+            sock.close()  # The peer has disconnected.
 
     def _meet_limit(self, listening: socket.socket, error: OSError) -> None:
-        """Hang up on whoever waits, if a spare descriptor can be had for that, and accept nothing for a moment."""
+        """Disconnect waiting peers by means of the spare descriptor, and accept nothing for a moment."""
         refused = 0
         if error.errno in FULL and self._spare is not None:
             os.close(self._spare)

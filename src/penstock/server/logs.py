@@ -1,8 +1,8 @@
-"""The log on standard error, written by a thread of its own: a terminal that stands still delays no message.
+"""Log writer for standard error: a thread of its own, so that a stopped terminal delays no message.
 
-Lines are made where they are logged and collected; when there are many, the writer comes for them every few
-milliseconds and hands them on in one write. A thread that is woken for each line takes the interpreter from the event
-loop each time, and gates may open and close a thousand times a second.
+Lines are formatted by the logging thread and queued. When there are many, the writer wakes every few milliseconds and
+writes them together. A wake-up per line would take the GIL from the event loop each time, and gates may open and close
+a thousand times a second.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ from typing import Final
 from penstock.setting_names.escapes import printable
 
 LINES_WAITING: Final = 10_000
-"""Lines waiting for the writer; at the bound new ones are dropped and counted, and the count is logged."""
+"""Most lines that wait for the writer; further ones are dropped and counted, and the count is logged."""
 MANY: Final = 20
-"""Lines in one write after which the writer waits a moment for others."""
+"""Lines per write from which the writer pauses for more."""
 PAUSE_S: Final = 0.02
 LEAVE_S: Final = 1.0
-"""Seconds that the writer gets for its last lines: a reader that stands still does not keep the process alive."""
+"""Seconds that the writer has for its last lines: a stopped reader does not keep the process alive."""
 
 
 class _Stamped(logging.Formatter):
-    """Date, time and milliseconds before each line; date and time are made once a second. Nothing unprintable."""
+    """Formatter with date, time and milliseconds; date and time are formatted once a second.
+
+    It escapes control characters.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,28 +47,28 @@ class _Stamped(logging.Formatter):
         return f"{self._stamp},{int(part * 1000):03d} {super().format(record)}\n"
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Return the message on one line; names in it are the clients'."""
+        """Return the message on one line; clients choose the names in it."""
         return printable(super().formatMessage(record))
 
     def formatException(self, ei: logging._SysExcInfoType) -> str:
-        """Return a traceback, whose lines stay lines."""
+        """Return a traceback, with its line breaks."""
         return "\n".join(printable(line) for line in super().formatException(ei).split("\n"))
 
 
 class _Lines(logging.Handler):
-    """What is logged and not written yet."""
+    """Handler that queues lines for the writer."""
 
     def __init__(self) -> None:
         super().__init__()
         self.setFormatter(_Stamped())
         self.waiting: deque[str] = deque()
         self.dropped = 0
-        """Lines dropped ever; counted by those who log, under the handler's lock."""
+        """Total of dropped lines; counted under the handler's lock."""
         self.some = threading.Event()
         self.ended = threading.Event()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep a record's line for the writer."""
+        """Queue a record's line."""
         if len(self.waiting) >= LINES_WAITING:
             self.dropped += 1
             return
@@ -74,14 +77,14 @@ class _Lines(logging.Handler):
             self.some.set()
 
     def end(self) -> None:
-        """Have the writer write what there is, and end."""
+        """End the writer after the queued lines."""
         self.ended.set()
         self.some.set()
 
 
 @contextlib.contextmanager
 def logging_to_stderr() -> Iterator[None]:
-    """Write the log of `penstock` to standard error while the context lasts."""
+    """Write the log of `penstock` to standard error during the context."""
     lines = _Lines()
     writer = threading.Thread(target=_write, args=(lines, sys.stderr.fileno()), name="penstock-log", daemon=True)
     logger = logging.getLogger("penstock")
@@ -97,7 +100,7 @@ def logging_to_stderr() -> Iterator[None]:
 
 
 def _write(lines: _Lines, descriptor: int) -> None:
-    """Write lines until there will be no more; past `sys.stderr`, whose lock the interpreter waits for when it ends."""
+    """Write lines until the end. It bypasses `sys.stderr`, whose lock the interpreter takes at exit."""
     waiting, told = lines.waiting, 0
     while not lines.ended.is_set() or waiting:
         lines.some.wait()
@@ -109,7 +112,7 @@ def _write(lines: _Lines, descriptor: int) -> None:
             text += f"{dropped - told:,} lines of this log were dropped: it was not read as fast as they came\n"
             told = dropped
         data = text.encode(errors="backslashreplace")
-        with contextlib.suppress(OSError):  # Nobody reads it any more.
+        with contextlib.suppress(OSError):  # The reader is gone.
             while data:
                 data = data[os.write(descriptor, data) :]
         if count >= MANY:

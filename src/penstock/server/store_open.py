@@ -1,4 +1,4 @@
-"""Which store a broker has, and how it takes hold of it: at once, or when who has it lets go."""
+"""Opening of a broker's store: at once, or as a standby when its holder releases it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from penstock.store.sqlite import SqliteStore
 from penstock.store.store import Store
 
 ASKED_S: Final = 1.0
-"""Seconds for which a standby asks for the store at a time; it can be told to stop in between."""
+"""Seconds per attempt of a standby to get the store; it can be stopped in between."""
 
 log = logging.getLogger("penstock")
 T = TypeVar("T")
 
 
 def store_of(url: str | None, directory: DataDirectory | None) -> Store | None:
-    """Return the store at a URL, else the one in a directory, not yet opened; None where nothing is kept.
+    """Return the store at a URL, else the one in a directory, not yet opened; None without either.
 
     Raises ConfigError.
     """
@@ -38,15 +38,15 @@ def store_of(url: str | None, directory: DataDirectory | None) -> Store | None:
 
 
 def _scheme(url: str) -> str:
-    """Return what a URL begins with, for errors; what follows may be a password."""
+    """Return the scheme of a URL, for errors; the rest may hold a password."""
     scheme, border, _ = url.partition("://")
     return f"{scheme}://..." if border and scheme.isalnum() else "a text without a scheme"
 
 
 async def take_hold(store: Store, standby: bool) -> None:
-    """Open a store; a standby waits for as long as another broker has it. Raises StoreError, StoreBusy.
+    """Open a store; a standby waits while another broker has it. Raises StoreError, StoreBusy.
 
-    Once it has seen the store a standby also waits for a server that is gone: it is there for when things fail.
+    Once a standby has reached the store, it also waits for a failed server to return.
     """
     if not standby:
         await _beside(store, store.open)
@@ -69,7 +69,7 @@ async def take_hold(store: Store, standby: bool) -> None:
 
 
 async def _beside(store: Store, work: Callable[[], T]) -> T:
-    """Have a thread do something with a store; who does not wait for it any more ends it, as soon as can be."""
+    """Run a store operation in a thread; cancelling the wait interrupts the operation as soon as possible."""
     done = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(done)

@@ -1,4 +1,4 @@
-"""What a damaged store has lost, and saving the rest of it: what `penstock check` and `penstock repair` do."""
+"""Check and repair of a damaged store: the work of `penstock check` and `penstock repair`."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from penstock.store.store import Damage, Store
 
 
 class CheckReport(NamedTuple):
-    """What was found in a store."""
+    """Result of a check."""
 
     damaged: list[Damage]
     losses: list[Loss]
 
 
 class RepairReport(NamedTuple):
-    """What has become of a damaged data directory."""
+    """Result of a repair."""
 
     saved: Saved
     messages: int
-    """How many are in the new one."""
+    """Messages in the new data directory."""
     losses: list[Loss]
     declared: list[str]
-    """Queues that had lost their declaration and were declared anew, in words."""
+    """Queues without a declaration that were declared anew, by name."""
 
 
 def check_store(store: Store) -> CheckReport:
-    """Read everything in a store that no broker is using. Raises StoreError, StartError."""
+    """Read everything in an unused store. Raises StoreError, StartError."""
     counting = StoreScanner()
     try:
         store.open()
@@ -44,7 +44,7 @@ def check_store(store: Store) -> CheckReport:
 
 
 def check_directory(path: Path) -> CheckReport:
-    """Read everything in a data directory that no broker is using. Raises as `look`."""
+    """Read everything in an unused data directory. Raises as `check_store`."""
     directory = DataDirectory(path)
     directory.hold()
     try:
@@ -54,7 +54,7 @@ def check_directory(path: Path) -> CheckReport:
 
 
 def repair_directory(source: Path, target: Path) -> RepairReport:
-    """Save what can be read of a data directory in another, and let that say how much it is. Raises as `repair`."""
+    """Copy everything readable from a data directory into another, and record its totals. Raises as `repair`."""
     saved = repair(source, target)
     directory = DataDirectory(target)
     directory.hold()
@@ -67,7 +67,7 @@ def repair_directory(source: Path, target: Path) -> RepairReport:
 
 
 def _settle(store: Store) -> tuple[StoreScanner, list[str]]:
-    """Count what was saved, write that, and declare the queues that have no declaration; returns these in words."""
+    """Count the saved messages, write the counts, and declare queues without a declaration; return their names."""
     counting = StoreScanner()
     try:
         store.open()

@@ -1,17 +1,16 @@
-"""The store beside the event loop: one thread writes, one transaction at a time; the loop never waits for the disk.
+"""Store writer: one thread that writes journal groups to the store, one transaction at a time.
 
-Theory of operation. At the end of each turn the store writer looks whether the journal has anything to write and
-nothing is being written. If somebody waits for it, it is written at once; acknowledgements alone are gathered for a
-moment. What happens meanwhile gathers in the next group, so the slower the disk the larger the groups. When a
-transaction is on the disk, those who wait for it hear so in the turn that follows.
+Theory of operation. At the end of each turn the writer checks whether the journal has changes and no transaction is
+running. If somebody waits for the changes, they are written at once; acknowledgements alone are gathered for a moment.
+Changes during a transaction form the next group, so a slower disk makes larger groups (group commit). When a
+transaction is durable, its listeners are called in the next turn.
 
-Pages that queues want back are read by the same thread, between two transactions; the loop takes what is in them.
+The same thread reads pages that queues request, between two transactions. The event loop decodes them.
 
-A transaction that fails is tried again until it succeeds: nothing of it is confirmed, nothing of it is lost. Meanwhile
-the gate before the store is closed: no more persistent messages come in, everything else goes on. What piles up is
-bounded: messages by their queues' capacities, what is noted of them by the places in rows that are not empty, changes
-by `CHANGES_MAX` (core/journal/journal.py; docs/memory.md). A transaction that takes very long closes the gate as well,
-until it is done.
+A failed transaction is retried until it succeeds. Nothing of it is confirmed or lost meanwhile. The gate of the store
+is closed during that time: no persistent messages are accepted, all else continues. The backlog is bounded: messages by
+the capacity of their queues, settlements by the messages in stored rows, and changes by `CHANGES_MAX`
+(core/journal/journal.py; docs/memory.md). A transaction that takes very long closes the gate as well, until it is done.
 """
 
 from __future__ import annotations
@@ -46,44 +45,47 @@ if TYPE_CHECKING:
     from penstock.server.event_loop import EventLoop
 
 LAZY_S: Final = 0.01
-"""Seconds for which acknowledgements alone are gathered: nobody is told anything when they are on the disk."""
+"""Seconds for which acknowledgements alone are gathered, because no client waits for their durability."""
 RETRY_S: Final = 1.0
-"""Seconds until a transaction that failed is tried again."""
+"""Seconds until a failed transaction is retried."""
 SLOW_S: Final = 10.0
-"""Seconds that a transaction may take before the store counts as one that cannot be written."""
+"""Seconds of one transaction from which the store counts as unwritable."""
 LEAVE_S: Final = 10.0
-"""Seconds that the last transactions get when the broker stops."""
+"""Seconds for the last transactions when the broker stops."""
 ROWS_A_STEP: Final = 20
-"""Rows (of 1 MiB at most) that are read in one step of a recovery."""
+"""Rows (of 1 MiB at most) read per step of a recovery."""
 TOLD_EVERY: Final = 100_000
-"""Messages between two lines that tell how far a recovery has come."""
+"""Messages between two progress lines of a recovery."""
 
 log = logging.getLogger("penstock")
 
 
 class StoreWriter:
-    """The store of one broker. Everything but `_run` is the event loop's."""
+    """Writer of one broker's store. All but `_run` belongs to the event loop's thread."""
 
     def __init__(self, store: Store, broker: Broker) -> None:
         self.store = store
         self.journal = Journal(broker.durable_changes, broker.gates.disk)
         self.lost: asyncio.Future[StoreError]
-        """Done when nothing is written any more: another broker has taken the store over, or there is a fault of ours;
-        made by `recover`."""
+        """Future that is done when writing has stopped for good: another broker has the store, or an internal error
+        occurred.
+
+        Created by `recover`.
+        """
         self._event_loop: EventLoop | None = None
         self.gauge = DiskSampler(store)
         self._encoding: Steps[StoreTransaction] | None = None
-        """What is being put together for the writer: a share of work each turn."""
+        """Transaction that is being encoded, a share of work each turn."""
         self._wall_offset: float = 0.0
-        """With which its rows are put together."""
+        """Offset to wall time used in its rows."""
         self._writing: StoreTransaction | None = None
         self._since: float = 0.0
-        """When it was given to the writer: seconds of the loop's clock."""
+        """Time at which the transaction was handed to the thread, by the loop's clock."""
         self._gathering: asyncio.TimerHandle | None = None
         self._failing: str = ""
-        """Why the last transaction failed, or that it takes long; empty while they succeed."""
+        """Error of the last transaction, or that it takes long; empty after a success."""
         self._complained: str = ""
-        """What the writer has complained of, and that lasts."""
+        """Lasting error of housekeeping that was logged."""
         self._idle = asyncio.Event()
         self._unreadable: bool = False
         """Whether pages could not be read the last time."""
@@ -92,15 +94,15 @@ class StoreWriter:
         self._jobs: queue.SimpleQueue[StoreTransaction | PageRead | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="penstock-store", daemon=True)
 
-    # Begin and end
+    # Start and stop
 
     async def recover(self, event_loop: EventLoop) -> None:
-        """Bring back what the store has, into a broker that has only what its configuration says; then begin to write.
+        """Restore the store's contents into a broker that has only its configuration; then start to write.
 
-        It may be cancelled between two steps: nothing has been written then. Raises StoreError.
+        It may be cancelled between two steps: nothing was written then. Raises StoreError.
         """
         event_loop.resting = True
-        gc.disable()  # All that comes back stays: to look through it again and again takes longer than all the rest.
+        gc.disable()  # Restored objects stay: garbage collections would cost more than the recovery.
         try:
             await self._recover(event_loop)
         finally:
@@ -118,7 +120,7 @@ class StoreWriter:
         told_of: list[str] = []
         steps = self._restore(told_of)
         for _ in steps:
-            await asyncio.sleep(0)  # Signals are acted on.
+            await asyncio.sleep(0)  # Signals are handled.
         for sentence in told_of:
             log.warning("recovering: %s", sentence)
         self._times = WallTimes(driver.control.wall_offset)
@@ -151,7 +153,7 @@ class StoreWriter:
         told_of += yield from restore_steps(self._event_loop.driver, self.store.metadata())
 
     def _refuse_damage(self, account: MessageAudit) -> None:
-        """A broker that serves what is left would forget what is lost, with every message that it writes."""
+        """Reject a damaged store: with each transaction the broker would overwrite evidence of what is lost."""
         damaged = self.store.damaged
         losses = account.losses(damaged)
         if damaged:
@@ -165,7 +167,7 @@ class StoreWriter:
             log.error("recovering: %s, though nothing in the store is damaged", loss)
 
     async def stop(self) -> None:
-        """Write what is left, within `LEAVE_S`, and let go of the store."""
+        """Write the rest, within `LEAVE_S`, and close the store."""
         if self._thread.is_alive() and not self.lost.done():
             assert self._event_loop is not None
             for vhost in self._event_loop.driver.broker.vhosts.values():
@@ -188,10 +190,10 @@ class StoreWriter:
         if self._gathering is not None:
             self._gathering.cancel()
 
-    # The event loop's side
+    # Called by the event loop
 
     def run_once(self) -> None:
-        """Have written what there is to write, at the end of a turn of the loop."""
+        """Start a transaction at the end of a turn if there are changes."""
         self._request_pages()
         journal = self.journal
         if self._writing is not None or self.lost.done():
@@ -207,12 +209,12 @@ class StoreWriter:
             self._idle.set()
 
     def _request_pages(self) -> None:
-        """Have the pages read that are wanted."""
+        """Request the pages that queues want."""
         for read in self.journal.take_reads():
             self._jobs.put(read)
 
     def tick(self) -> None:
-        """Look, about once a second, whether a transaction takes very long."""
+        """Check about once a second whether a transaction takes very long."""
         assert self._event_loop is not None
         took = self._event_loop.loop.time() - self._since
         if self._writing is not None and not self._failing and took > SLOW_S:
@@ -231,18 +233,18 @@ class StoreWriter:
         self._encode()
 
     def _encode(self) -> None:
-        """Put together a part of what is written next; when that is all of it, have it written."""
+        """Encode a part of the next transaction; when it is complete, hand it to the thread."""
         assert self._event_loop is not None
         assert self._encoding is not None
         work = self._event_loop.driver.broker.work
         work.limit = work.done + SHARE
         try:
             next(self._encoding)
-            self._event_loop.schedule()  # The rest is for the next turns.
+            self._event_loop.schedule()  # The rest follows in the next turns.
         except StopIteration as end:
             self._encoding = None
             self._give(end.value)
-        except Exception as error:  # A fault of ours. To go on could be to confirm what is not written.
+        except Exception as error:  # An internal error. To continue might confirm unwritten messages.
             log.exception("what is to be kept could not be put together")
             self._fail_permanently(
                 StoreError(
@@ -254,7 +256,7 @@ class StoreWriter:
             work.limit = UNLIMITED_WORK
 
     def _give(self, commit: StoreTransaction) -> None:
-        """Have a transaction written."""
+        """Hand a transaction to the thread."""
         assert self._event_loop is not None
         if commit.rows:
             self._times.write(min(row.number for row in commit.rows), self._wall_offset)
@@ -295,11 +297,11 @@ class StoreWriter:
         self._event_loop.schedule()
 
     def is_stuck(self) -> bool:
-        """Tell whether, after `stop`, the writer still waits for its disk, and has the store to itself."""
+        """Tell whether, after `stop`, the thread still waits for its disk, and owns the store."""
         return self._thread.is_alive()
 
     def _fail_permanently(self, failure: StoreError) -> None:
-        """Nothing that happens here from now on is written: the broker must stop."""
+        """Stop writing for good: the broker must stop."""
         if not self.lost.done():
             self.lost.set_result(failure)
 
@@ -310,7 +312,7 @@ class StoreWriter:
             self._jobs.put(self._writing)
 
     def _measured(self, usage: Usage) -> None:
-        """The store has been looked at: judge the gates before it, and say how soon to look again."""
+        """Apply a disk sample: update the disk gates, and set the time of the next sample."""
         assert self._event_loop is not None
         driver = self._event_loop.driver
         driver.begin(self._event_loop.loop.time())
@@ -321,19 +323,19 @@ class StoreWriter:
         self._event_loop.schedule()
 
     def _update_sampler(self) -> None:
-        """Let the writer know how near the marks are; they may have been set since it looked."""
+        """Update the sampler's distance to the thresholds; they may have changed since the sample."""
         disk = self.journal.disk
         self.gauge.left = max(int(disk.left()), 0)
         self.gauge.short = disk.is_short()
 
     def _loaded(self, read: PageRead, rows: list[MessageRow]) -> None:
-        """Pages that a queue wants back have been read."""
+        """Take pages that were read for a queue."""
         assert self._event_loop is not None
         self._unreadable = False
         self._event_loop.driver.begin(self._event_loop.loop.time())
         for sentence in self._loader.load(read, rows, self._times):
             log.error("reading back: %s", sentence)
-        self._request_pages()  # At once: the next ones are read while these are on their way to consumers.
+        self._request_pages()  # At once: the next ones are read while these are delivered.
         self._event_loop.schedule()
 
     def _not_loaded(self, read: PageRead, failure: StoreError) -> None:
@@ -345,7 +347,7 @@ class StoreWriter:
         self._unreadable = True
         asyncio.get_running_loop().call_later(RETRY_S, self._jobs.put, read)
 
-    # The writer
+    # Thread
 
     def _run(self) -> None:
         while True:
@@ -362,12 +364,12 @@ class StoreWriter:
                 return
 
     def _commit(self, commit: StoreTransaction) -> Callable[[], None]:
-        """Write a transaction, and look what room the store takes if it is time to."""
+        """Write a transaction, and sample the disk if that is due."""
         try:
             self.store.commit(commit)
         except StoreError as error:
             return partial(self._written, error, None)
-        except Exception as error:  # Whatever it is: what waits for it must be told, and nothing of it is lost.
+        except Exception as error:  # Whatever the error: its listeners must be called, and nothing may be lost.
             log.exception("the store's writer met something that it does not know")
             return partial(self._written, StoreError(f"{type(error).__name__}: {error}"), None)
         try:
@@ -385,7 +387,7 @@ class StoreWriter:
             return partial(self._not_loaded, read, error)
 
     def _be_idle(self) -> Usage | None:
-        """Nothing is to be written: let the store give back what it does not need, a little at a time."""
+        """Reclaim space in steps while there is nothing to write."""
         assert self._event_loop is not None
         try:
             self._reclaim_space()
@@ -397,25 +399,25 @@ class StoreWriter:
         return None
 
     def _reclaim_space(self) -> None:
-        """Tidy up until somebody has something to write. Raises StoreLost."""
+        """Reclaim space until there is something to write. Raises StoreLost."""
         try:
             while self._jobs.empty() and self.store.reclaim_space():
                 pass
         except StoreLost:
             raise
-        except StoreError as error:  # Most likely the disk is full: just then it matters what room there is.
+        except StoreError as error:  # Most likely the disk is full: then a sample is needed.
             self._log_once(error)
         else:
             self._complained = ""
 
     def _log_once(self, error: StoreError) -> None:
-        """Log that the store could not be looked after: once, for it is tried every second."""
+        """Log an error of housekeeping once, because it is retried every second."""
         if str(error) != self._complained:
             self._complained = str(error)
             log.warning("the store could not be tidied up: %s", error)
 
     def _post(self, what: Callable[[], None]) -> bool:
-        """Have the event loop do something; tells whether there is one: the broker may be gone without waiting."""
+        """Call a function in the event loop; return false if the loop is closed, as after a stop without waiting."""
         assert self._event_loop is not None
         try:
             self._event_loop.loop.call_soon_threadsafe(what)

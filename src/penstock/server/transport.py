@@ -1,4 +1,4 @@
-"""One socket: bytes to its connection and back, and when to leave the reading alone."""
+"""Transport of one connection: socket I/O, pausing of reads, and orderly close."""
 
 from __future__ import annotations
 
@@ -16,45 +16,45 @@ if TYPE_CHECKING:
 
 WRITE_HIGH = 1024 * 1024
 WRITE_LOW = 256 * 1024
-"""Bytes in the socket's own buffer at which nothing more is written to it, and at which writing goes on."""
+"""Bytes in the socket's buffer at which writing pauses, and at which it resumes."""
 PEER_ENDED = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR
-"""What poll says of a socket whose peer has closed its side, also while input is unread (the first is Linux's)."""
+"""Poll events of a socket whose peer has closed its side, also while input is unread (the first is Linux's)."""
 LEAVING_MAX = 1000
-"""Sockets that may be leaving at a time; more are closed at once."""
+"""Most closing sockets; further ones are closed at once."""
 LEAVING_S = 5.0
-"""Seconds that a peer gets to read our last words and to close its side; what it still sends is read and dropped."""
+"""Seconds that a peer has to read our last output and to close its side; its input is discarded."""
 PEER_FIRST_S = 1.0
-"""Seconds that a peer gets before those to close its side first, where it has asked for the end."""
+"""Seconds that a peer which requested the close has to close its side first."""
 SMALL_RECEIVE_BUFFER = 64 * 1024
-"""Sockets that die within a second of not being read (py-amqp's) survive reading in pulses with this buffer."""
+"""Receive buffer for sockets that fail when not read for a second (py-amqp's): pulses keep them alive."""
 
 
 class Transport(asyncio.BufferedProtocol):
-    """The asyncio side of a connection.
+    """asyncio protocol of one connection.
 
-    It reads into the event loop's one buffer, for a read is acted on before the next.
+    It reads into the event loop's one buffer, because each read is handled before the next.
     """
 
     def __init__(self, event_loop: EventLoop) -> None:
         self.event_loop = event_loop
         self.connection: Connection | None = None
         self.full = False
-        """The socket takes no more for now."""
+        """Whether the socket's buffer is full."""
         self.reading = True
         self.pulse: asyncio.TimerHandle | None = None
         self._socket: asyncio.Transport | None = None
         self._leaving: asyncio.TimerHandle | None = None
-        """Set once the connection is over and its peer may close the socket."""
+        """Timer of a closed connection until its peer closes the socket."""
         self._later: asyncio.TimerHandle | None = None
-        """Set while output waits that may be written later."""
+        """Timer of output that may be written later."""
         self._shrunk = False
         self._pulsing = False
-        """Its reading is paused but for pulses, since `connection.paused_at`."""
+        """Timer of read pulses while reading is paused, since `connection.paused_at`."""
 
-    # From the socket
+    # Calls of the socket
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is there."""
+        """Register the new socket."""
         assert isinstance(transport, asyncio.Transport)
         transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
         self._socket = transport
@@ -63,27 +63,27 @@ class Transport(asyncio.BufferedProtocol):
         self.connection = self.event_loop.connected(self, Peer(f"{host}:{port}", is_loopback(host), f"{ours}:{at}"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where to read into."""
+        """Return the buffer to read into."""
         return self.event_loop.pulse_view if self.pulse is not None else self.event_loop.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Something was read."""
+        """Handle bytes that were read."""
         if self._leaving is not None:
             return
         assert self.connection is not None
         self.event_loop.received(self, bytes(self.event_loop.view[:nbytes]))
 
     def eof_received(self) -> None:
-        """The peer has closed its side, and all that it has sent is read; asyncio closes ours."""
+        """Handle the end of the peer's input; asyncio closes our side."""
         if self._leaving is None:
             self.event_loop.ended(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone."""
+        """Handle the closed socket."""
         self._stop_pulsing()
         if self._later is not None:
             self._later.cancel()
-        if isinstance(exc, BrokenPipeError):  # We wrote to it when its peer had closed its side.
+        if isinstance(exc, BrokenPipeError):  # We wrote after the peer had closed its side.
             self.eof_received()
         if self._leaving is not None:
             self._leaving.cancel()
@@ -92,23 +92,23 @@ class Transport(asyncio.BufferedProtocol):
         self._socket = None
 
     def pause_writing(self) -> None:
-        """The socket takes no more."""
+        """Pause writing: the socket's buffer is full."""
         self.full = True
 
     def resume_writing(self) -> None:
-        """The socket takes more again."""
+        """Resume writing."""
         self.full = False
         self.event_loop.drained(self)
 
-    # From the event loop
+    # Calls of the event loop
 
     def write(self, data: bytes) -> None:
-        """Write; the socket's buffer is bounded by `full`."""
+        """Write bytes; `full` bounds the socket's buffer."""
         if self._socket is not None and data and not self._peer_has_ended():
             self._socket.write(data)
 
     def writes_later(self, seconds: float) -> bool:
-        """Arrange to write in so many seconds, if it is to be later; tells whether it is."""
+        """Schedule a delayed write; return whether the output is to be delayed."""
         if seconds > 0 and self._later is None:
             self._later = self.event_loop.loop.call_later(seconds, self._write_now)
         return seconds > 0
@@ -118,7 +118,7 @@ class Transport(asyncio.BufferedProtocol):
         self.event_loop.flush(self)
 
     def after_reading(self) -> None:
-        """Pause what must be paused after something was acted on, or read; resume what need not be any more."""
+        """Pause or resume reading after input was handled, as the connection requires."""
         connection = self.connection
         assert connection is not None
         if connection.state == CLOSED:
@@ -138,7 +138,7 @@ class Transport(asyncio.BufferedProtocol):
                 self._shrink()
 
     def resume(self) -> None:
-        """Read again."""
+        """Resume reading."""
         self._stop_pulsing()
         self._pulsing = False
         if not self.reading and self._socket is not None and not self._socket.is_closing():
@@ -148,10 +148,9 @@ class Transport(asyncio.BufferedProtocol):
     def close(self) -> None:
         """Close our side when everything is written, and the socket when the peer has closed its own.
 
-        A socket that is closed while octets come in is reset, and the peer may never read our last words: amqplib,
-        which sends its last acknowledgements after its close, waits for ever then. A peer that has asked for the end
-        gets a moment to close its own side first: amqp091-go tells those who close at the same time of an error (EOF)
-        where our end comes right after close-ok.
+        A socket that is closed while input arrives is reset, and the peer may never read our last output: amqplib sends
+        its last acknowledgements after its close and would then wait for ever. A peer that requested the close gets a
+        moment to close its side first: amqp091-go reports an error (EOF) if our end follows close-ok at once.
         """
         self._stop_pulsing()
         if self._socket is None or self._leaving is not None or self._socket.is_closing():
@@ -173,15 +172,15 @@ class Transport(asyncio.BufferedProtocol):
             self._leaving = self.event_loop.loop.call_later(LEAVING_S, self.abort)
 
     def abort(self) -> None:
-        """Give the peer up."""
+        """Abort the connection."""
         self._stop_pulsing()
         if self._socket is not None:
             self._socket.abort()
 
     def _peer_has_ended(self) -> bool:
-        """Tell whether the peer of a publisher that was held without confirms has closed its side.
+        """Tell whether the peer of a held publisher without confirms has closed its side.
 
-        There may be input to be read still, and writing would have the peer's kernel reset what it has not sent yet.
+        Input may still be unread. Writing would make the peer's kernel reset what it has not sent yet.
         """
         notice = None if self.connection is None else self.connection.notice
         if notice is None or not notice.held_unconfirmed or self._socket is None:
@@ -199,7 +198,7 @@ class Transport(asyncio.BufferedProtocol):
             self._socket.pause_reading()
 
     def _on_pulse(self) -> None:
-        """Read a little from a paused connection: heartbeats and closes get through, and its kernel sees life."""
+        """Read a little from a paused connection, so that heartbeats and closes arrive."""
         connection = self.connection
         if self._socket is None or self._socket.is_closing() or self.reading or connection is None:
             return
@@ -228,5 +227,5 @@ class Transport(asyncio.BufferedProtocol):
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether an address is one of this very machine."""
+    """Tell whether an address belongs to this machine."""
     return host.startswith("127.") or host in ("::1", "::ffff:127.0.0.1")

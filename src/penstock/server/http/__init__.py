@@ -1,4 +1,4 @@
-"""The HTTP API in RabbitMQ's shape, in the broker's own event loop; docs/http.md says what it has and has not.
+"""HTTP API in RabbitMQ's form, on the broker's own event loop; docs/http.md lists its paths.
 
-Imported only where it is asked for: starlette and uvicorn take longer to import than the broker does.
+Imported only when enabled: starlette and uvicorn load more slowly than the broker.
 """

@@ -1,11 +1,10 @@
-"""Which sockets of the HTTP API stay open: shares for strangers, for users and for health checks.
+"""Admission of HTTP sockets: separate shares for strangers, users and health checks.
 
-Theory of operation. A socket is a stranger until a request on it has logged in. Strangers have a share of their own
-and a bounded time. Where that share is full the one that has waited longest is closed, of the host with the most of
-them: so half-sent requests cannot shut anybody out who sends a whole one, and a host that floods displaces itself.
-Users have the other sockets. Where those are taken an idle one is closed for the next, and if all are busy the request
-is answered with 503. A health check needs none of them: it is answered on the socket on which it came, which is closed
-after that where the users' share is full.
+Theory of operation. A socket is a stranger until a request on it has logged in. Strangers have a share of their own and
+limited time. When that share is full, the oldest stranger of the host with the most is closed. So half-sent requests
+exclude nobody who sends whole ones, and a flooding host displaces only itself. Users have the other sockets. When those
+are taken, an idle one is closed for the next; if all are busy the request is answered with 503. A health check needs no
+share: it is answered on its own socket, which is closed afterwards if the users' share is full.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from collections import Counter
 from typing import Final, Protocol
 
 STRANGERS_MOST: Final = 64
-"""Sockets that have not logged in, of health checks as well."""
+"""Most sockets that are not logged in, health checks included."""
 USERS_MOST: Final = 192
-"""Sockets that have."""
+"""Most sockets that are logged in."""
 
 
 class Socket(Protocol):
-    """What is known of a socket here."""
+    """State of one socket."""
 
     host: str
-    """Who is at the other end, without the port."""
+    """Host of the peer, without the port."""
 
     def is_busy(self) -> bool:
         """Tell whether a request is being answered."""
@@ -33,16 +32,16 @@ class Socket(Protocol):
 
 
 class Admission:
-    """The sockets of one broker's HTTP API."""
+    """Sockets of one broker's HTTP API."""
 
     def __init__(self) -> None:
         self._strangers: dict[Socket, None] = {}
-        """In the order in which they came."""
+        """Strangers in the order of their arrival."""
         self._users: dict[Socket, None] = {}
-        """In the order of their last requests."""
+        """Users in the order of their last requests."""
 
     def arrive(self, socket: Socket) -> bool:
-        """Take a socket, in the place of another one where there are too many; returns whether one was closed."""
+        """Add a socket, and close another one if there are too many; return whether one was closed."""
         displaced = len(self._strangers) >= STRANGERS_MOST
         if displaced:
             hosts = Counter(each.host for each in self._strangers)
@@ -56,7 +55,7 @@ class Admission:
         return displaced
 
     def log_in(self, socket: Socket) -> bool:
-        """Make a socket a user's; returns false where all of those are busy, and leaves it a stranger then."""
+        """Make a socket a user's; return false, and leave it a stranger, if all of those are busy."""
         self._users.pop(socket, None)
         if len(self._users) >= USERS_MOST:
             idle = next((each for each in self._users if not each.is_busy()), None)
@@ -69,10 +68,10 @@ class Admission:
         return True
 
     def is_stranger(self, socket: Socket) -> bool:
-        """Tell whether nobody has logged in on a socket."""
+        """Tell whether a socket is not logged in."""
         return socket in self._strangers
 
     def leave(self, socket: Socket) -> None:
-        """Forget a socket that is closed."""
+        """Remove a closed socket."""
         self._strangers.pop(socket, None)
         self._users.pop(socket, None)

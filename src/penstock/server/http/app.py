@@ -1,4 +1,4 @@
-"""What is served: one table of paths, methods and handlers; who may ask; and what an error is answered with."""
+"""HTTP application: the table of paths, methods and handlers, access rules, and error responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger("penstock")
 
 
 def read_only(sentence: str) -> Handler:
-    """Return the handler of what cannot be changed here (405), which says where it can."""
+    """Return a handler for objects that cannot be changed here (405); it names the place to change them."""
 
     async def refuse(ask: ApiRequest) -> Response:
         raise HttpError(405, "method_not_allowed", sentence)
@@ -45,7 +45,7 @@ CLUSTER: Final = read_only("the node has the name of its machine")
 ACTIONS: Final = read_only("there is one node, so there is nothing to synchronise")
 
 HEALTH_CHECKS: Final = ("/health/checks/", "/healthchecks/", "/aliveness-test/")
-"""Beginnings of the paths that are answered however many connections there are."""
+"""Path prefixes that are answered whatever the number of connections."""
 BUSY: Final = {"Retry-After": "1", "Connection": "close"}
 
 CHANGES: Final = ("PUT", "POST", "DELETE")
@@ -142,7 +142,7 @@ TABLE: Final[dict[str, dict[str, Handler]]] = {
     "/penstock/cursors/{vhost}": {"GET": cursors.cursors},
     "/penstock/cursors/{vhost}/{name}": {"GET": cursors.cursor, "DELETE": cursors.delete_cursor},
 }
-"""Below /api: paths and methods of RabbitMQ's, and last our own."""
+"""Routes below /api: RabbitMQ's paths and methods, and our own at the end."""
 
 
 FOR_EVERYBODY: Final[dict[str, tuple[str, ...]]] = {
@@ -158,12 +158,14 @@ FOR_EVERYBODY: Final[dict[str, tuple[str, ...]]] = {
     "/penstock/cursors/{vhost}/{name}": ("DELETE",),
     **{path: ("GET",) for path in TABLE if path.startswith("/health")},
 }
-"""Paths and methods for every user: what AMQP has a method for, cursors, and health. All others need the tag
-administrator."""
+"""Paths and methods open to every user: those with an AMQP counterpart, cursors, and health.
+
+All others require the tag administrator.
+"""
 
 
 def make_app(event_loop: EventLoop) -> ASGIApp:
-    """Return the application: the table, behind a login."""
+    """Return the application: the routes, behind a login."""
     service = Service(event_loop)
     routes = [
         Route(f"/api{path}", _endpoint(service, path, handlers), methods=[*handlers])
@@ -176,7 +178,7 @@ def make_app(event_loop: EventLoop) -> ASGIApp:
 
 
 def _fixed_parts_first(row: tuple[str, Mapping[str, Handler]]) -> int:
-    return row[0].count("{")  # /connections/username/x before /connections/x/channels.
+    return row[0].count("{")  # Puts /connections/username/x before /connections/x/channels.
 
 
 def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> Callable[[Request], Awaitable[Response]]:
@@ -220,7 +222,7 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
 
 
 def _after_login(service: Service, answer: Refusal) -> Refusal:
-    """Return what answers for paths and methods that there are not: strangers hear the same there as anywhere (401)."""
+    """Return a handler for unknown paths and methods: strangers get the same answer as anywhere (401)."""
 
     async def refuse(request: Request, error: Exception) -> Response:
         try:
@@ -235,7 +237,7 @@ def _after_login(service: Service, answer: Refusal) -> Refusal:
 
 
 async def _on_disk(event_loop: EventLoop) -> None:
-    """Wait until what was done is on the disk. Raises HttpError (503) after the broker's hold deadline."""
+    """Wait until everything so far is durable. Raises HttpError (503) after the broker's hold deadline."""
     try:
         await event_loop.on_disk()
     except TimeoutError:
@@ -248,7 +250,7 @@ async def _on_disk(event_loop: EventLoop) -> None:
 
 
 def refused(error: BrokerError) -> HttpError:
-    """Return what a refusal of the broker is in HTTP, in RabbitMQ's words."""
+    """Return the HTTP error for an error of the broker, in RabbitMQ's words."""
     if isinstance(error, NotFound):
         return HttpError(404, "not_found", str(error))
     if isinstance(error, AccessRefused):
@@ -257,7 +259,7 @@ def refused(error: BrokerError) -> HttpError:
 
 
 def forbidden(user: str) -> HttpError:
-    """Return the error for a user who may not ask for something; 401 would have browsers ask for a password again."""
+    """Return the error for a request that the user may not make; not 401, which makes browsers ask for a password."""
     reason = f"user '{user}' does not have the tag {ADMINISTRATOR}, which this needs"
     return HttpError(403, "not_authorised", reason)
 
@@ -273,10 +275,10 @@ async def _wrong_method(request: Request, error: Exception) -> Response:
 
 
 class _Undecoded:
-    """Lets paths be matched as they were sent: a slash in a name comes as %2F and is no border.
+    """Middleware that matches paths as they were sent: a slash in a name is %2F and separates nothing.
 
-    A request that gives its length in two ways is refused: a proxy may believe the other one, and see another request
-    in its body (RFC 9112 section 6.1).
+    It rejects a request with two kinds of length: a proxy may use the other one and see another request in the body
+    (RFC 9112 section 6.1).
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -1,4 +1,4 @@
-"""Connections, channels and consumers: who is there, and closing a connection."""
+"""Handlers for connections, channels and consumers: lists, details, and closing a connection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock.server.http.listing import collected, listed, one
 from penstock.server.http.request import ApiRequest, json_response, no_content, not_found
 
 REASON = "Closed via management plugin"
-"""What a client is told where X-Reason says nothing: RabbitMQ's words, which programs know."""
+"""Default of X-Reason: RabbitMQ's text, which programs know."""
 
 
 async def connections(ask: ApiRequest) -> Response:
@@ -32,7 +32,7 @@ async def connection(ask: ApiRequest) -> Response:
 
 
 async def close_connection(ask: ApiRequest) -> Response:
-    """Close a connection (320); the header X-Reason is what its client is told."""
+    """Close a connection (320); the header X-Reason is sent to its client."""
     ask.begin()
     _close(ask, _connection(ask))
     return no_content()
@@ -79,7 +79,7 @@ async def consumers(ask: ApiRequest) -> Response:
 
 
 async def why(ask: ApiRequest) -> Response:
-    """Say why nothing moves, as `penstock why --json` does: of a queue, connection, channel or user, or of all."""
+    """Explain why nothing moves, as `penstock why --json`: for a queue, connection, channel or user, or for all."""
     subjects: rabbitmq_json.Shape = {name: ask.query[name] for name in SUBJECTS if name in ask.query}
     request = ask.control(subjects)
     if is_named(request):

@@ -1,4 +1,4 @@
-"""Cursors: how far readers have come, and deleting those of readers that are gone."""
+"""Handlers for cursors: progress of readers, and deletion."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def cursor(ask: ApiRequest) -> Response:
 
 
 async def delete_cursor(ask: ApiRequest) -> Response:
-    """Delete a cursor; whoever reads by it is told so when it asks for more."""
+    """Delete a cursor; its reader gets an error at its next request."""
     ask.begin()
     ask.driver.control.delete_cursor(ask.vhost(), ask.part("name"))
     return no_content()

@@ -1,4 +1,4 @@
-"""Taking messages of a queue over HTTP, some at a time, and putting them back or not."""
+"""Handler that takes messages from a queue over HTTP, and requeues or settles them."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from penstock.wire.amqp091.codec import CodecError
 ACK_MODES: Final = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
 MESSAGES_MOST: Final = 1000
 BYTES_MOST: Final = 4 * 1024 * 1024
-"""Messages, and octets of their bodies, in one answer: it ends with the message that would pass one of them."""
+"""Most messages, and most octets of bodies, in one answer: it ends before the message that exceeds one of them."""
 MESSAGES_AT_ONCE: Final = 20
 SETTLED_AT_ONCE: Final = 100
 OCTETS_AT_ONCE: Final = 96 * 1024
-"""Messages taken, messages settled, and octets of bodies in a slice; of octets a multiple of three, for base64."""
+"""Messages taken, messages settled, and octets of bodies per slice; of octets a multiple of three, for base64."""
 
 
 async def get(ask: ApiRequest) -> Response:
-    """Take messages of a queue, and put them back or not, as `ackmode` says."""
+    """Take messages from a queue, and requeue or settle them, as `ackmode` says."""
     fields = await ask.fields("ackmode", "count", "encoding")
     mode, encoding = text(fields, "ackmode"), text(fields, "encoding")
     if mode not in ACK_MODES:
@@ -54,13 +54,13 @@ async def get(ask: ApiRequest) -> Response:
 
 
 class Taking:
-    """One `get`: what it has taken, and the answer so far."""
+    """One `get` request: the messages taken, and the answer so far."""
 
     def __init__(self, ask: ApiRequest, queue: Queue, base64_: bool, most: int | None) -> None:
         self.ask = ask
         self.queue = queue
         self.parts: list[bytes] = []
-        """The answer, without its brackets."""
+        """Parts of the answer, without its brackets."""
         self._session = Session()
         self._base64 = base64_
         self._most = most
@@ -70,7 +70,7 @@ class Taking:
         """Octets since the last pause."""
 
     async def take(self, count: int) -> None:
-        """Take messages until there are so many, no more, or no more room in the answer."""
+        """Take messages up to the requested number, the end of the queue or the size of an answer."""
         broker, queue = self.ask.driver.broker, self.queue
         self.ask.begin()
         while not expire_slice(broker, queue) and not queue.deleted:
@@ -111,7 +111,7 @@ class Taking:
         try:
             properties: object = plain(properties_of(message.content).as_dict()) or []
         except CodecError:
-            properties = []  # The inside of its headers is malformed: nobody has looked at it before.
+            properties = []  # Its headers are malformed inside: no earlier code has read them.
         found: Shape = {
             "payload_bytes": size,
             "redelivered": message.redelivered,
@@ -159,10 +159,10 @@ class Taking:
         self.ask.begin()
 
     async def settle(self, mode: str) -> None:
-        """Settle what was taken, the oldest first, as `mode` says."""
+        """Settle the taken messages, the oldest first, as `mode` says."""
         broker, session = self.ask.driver.broker, self._session
         if mode.endswith("requeue_true") and not self.queue.deleted:
-            broker.end_session(session)  # All at once for who looks: nothing younger is delivered in between.
+            broker.end_session(session)  # All without a pause: no younger message is delivered in between.
             return
         for last in range(SETTLED_AT_ONCE, self._taken + SETTLED_AT_ONCE, SETTLED_AT_ONCE):
             if self.queue.deleted:
@@ -177,7 +177,7 @@ class Taking:
                 await self._pause()
 
     def give_back(self) -> None:
-        """Put back what is not settled: the request ends."""
+        """Requeue unsettled messages when the request ends."""
         if self._session.has_unsettled():
             self.ask.begin()
             self.ask.driver.broker.end_session(self._session)

@@ -1,6 +1,6 @@
-"""The listener: uvicorn's protocol on the broker's own loop, with bounds on who may come and for how long.
+"""HTTP listener: uvicorn's protocol on the broker's own loop, with bounds on sockets and times.
 
-No server of uvicorn's runs: that would take the signals, and look ten times a second whether it is to stop.
+uvicorn's server is not used: it would install signal handlers and poll ten times a second.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from penstock.server.http.admission import Admission
 from penstock.server.http.app import make_app
 from penstock.server.listener import Listener
 
-logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # What strangers send is no news, line by line.
+logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # Requests of strangers are not worth a line each.
 
 HEAD_BYTES: Final = 64 * 1024
-"""Request line and headers together; more is answered with 400."""
+"""Most octets of request line and headers; more is answered with 400."""
 IDLE_S: Final = 15
-"""Seconds until the next request of a user must have come, headers and all."""
+"""Seconds until the next request of a user must have arrived, headers included."""
 STRANGER_S: Final = 5
-"""Seconds from the first octet until somebody has logged in."""
+"""Seconds from the first octet until a login."""
 LEAVE_S: Final = 0.5
-"""Seconds that answers under way get when the broker stops."""
+"""Seconds that requests in progress get when the broker stops."""
 
 
 class BoundedProtocol(H11Protocol):
-    """One socket; it is closed where no whole request comes in time, or others need its place (`Admission`)."""
+    """HTTP connection; it is closed if no whole request arrives in time, or `Admission` needs its place."""
 
     cycle: RequestResponseCycle | None  # type: ignore[assignment]
 
@@ -57,7 +57,7 @@ class BoundedProtocol(H11Protocol):
             self.event_loop.driver.log_refusal(HTTP, line)
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`: a part of a request does not begin the time anew."""
+        """See `asyncio.Protocol`. A part of a request does not restart the time-out."""
         super().data_received(data)
         if not self.is_busy():
             self._be_patient(STRANGER_S if self.admission.is_stranger(self) else IDLE_S)
@@ -69,7 +69,7 @@ class BoundedProtocol(H11Protocol):
         self._unset_keepalive_if_required()
 
     def on_response_complete(self) -> None:
-        """See `H11Protocol`. A stranger's time goes on, however many requests it sends."""
+        """See `H11Protocol`. A stranger's time-out continues, however many requests it sends."""
         super().on_response_complete()
         stranger = self.admission.is_stranger(self)
         if not stranger:
@@ -90,7 +90,7 @@ class BoundedProtocol(H11Protocol):
         return self.admission.log_in(self)
 
     def send_400_response(self, msg: str) -> None:
-        """See `H11Protocol`: what is malformed in the middle of a request ends it, whatever its handler still says."""
+        """See `H11Protocol`. Malformed octets end the request in progress, whatever its handler still sends."""
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True
@@ -107,7 +107,7 @@ class BoundedProtocol(H11Protocol):
 
 
 class HttpListener:
-    """Serves the API of one broker at one address."""
+    """Listener of one broker's HTTP API at one address."""
 
     def __init__(self, event_loop: EventLoop) -> None:
         self.event_loop = event_loop
@@ -118,7 +118,7 @@ class HttpListener:
             lifespan="off",
             log_config=None,
             access_log=False,
-            proxy_headers=False,  # Else X-Forwarded-For would say who is on this machine, and guest may log in.
+            proxy_headers=False,  # X-Forwarded-For must not make a peer local for guest.
             timeout_keep_alive=IDLE_S,
             h11_max_incomplete_event_size=HEAD_BYTES,
         )
@@ -130,17 +130,17 @@ class HttpListener:
         self._listener = Listener(event_loop.driver, event_loop.loop, make)
 
     async def start(self, host: str, port: int) -> list[tuple[str, int]]:
-        """Take the port; returns the addresses. Raises StartError if it is in use."""
+        """Open the port; return the addresses. Raises StartError if it is in use."""
         return await self._listener.start(host, port, "serve HTTP")
 
     async def stop(self) -> None:
-        """Take no more requests, let those under way end within `LEAVE_S`, and give up the others."""
+        """Accept no more requests, wait for those in progress up to `LEAVE_S`, and abort the rest."""
         self._listener.close()
         for connection in list(self._state.connections):
             connection.shutdown()
         await self._wait_for_answers()
         for connection in list(self._state.connections):
-            connection.transport.abort()  # Whoever waits for something hears that the client has gone.
+            connection.transport.abort()  # Handlers that wait see the client as disconnected.
         await self._wait_for_answers()
 
     async def _wait_for_answers(self) -> None:

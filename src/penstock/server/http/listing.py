@@ -1,6 +1,6 @@
-"""Lists: some objects at a time, so that no list keeps the broker from its work, however long it is.
+"""HTTP lists in slices, so that long lists do not block the broker.
 
-The query is RabbitMQ's: `columns`, `sort`, `sort_reverse`, and for pages `page`, `page_size` and `name`.
+The query parameters are RabbitMQ's: `columns`, `sort`, `sort_reverse`, and for pages `page`, `page_size` and `name`.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from penstock.management.rabbitmq_json import Shape
 from penstock.server.http.request import ApiRequest, HttpError, bad_request, json_response
 
 AT_ONCE: Final = 50
-"""Objects that are shaped between two looks at the sockets: a millisecond or two."""
+"""Objects formatted per slice: a millisecond or two."""
 PAGE_DEFAULT: Final = 100
 PAGE_MOST: Final = 500
-"""Objects of a page, as in RabbitMQ."""
+"""Most objects of a page, as in RabbitMQ."""
 
 COLLECTED_AT_ONCE: Final = 1000
 SORTED_AT_ONCE: Final = 500
-"""References that are collected, looked through or sorted in a slice."""
+"""References collected, filtered or sorted per slice."""
 BY_NAME: Final = ("queues", "exchanges", "consumers", "cursors", "vhosts")
-"""What is listed in the order of names; the rest is in the order in which it was made."""
+"""Kinds listed in the order of names; others are in the order of creation."""
 
 Making = Callable[[BrokerDriver, Item], Shape]
 Key = tuple[int, str | float]
 
 
 async def collected(ask: ApiRequest, kind: str, vhost: VirtualHost | None) -> list[Item]:
-    """Return all of a kind, some at a time; what is made or deleted meanwhile may be missed, or come twice."""
+    """Return all objects of a kind, in slices; objects created or deleted meanwhile may be missed, or appear twice."""
     if kind == "consumers":
         whole = await ask.in_steps(consumers_steps(ask.driver, vhost, 0, UNLIMITED))
         return await _by_name(ask, whole.items, False)
@@ -53,7 +53,7 @@ async def collected(ask: ApiRequest, kind: str, vhost: VirtualHost | None) -> li
 
 
 async def listed(ask: ApiRequest, items: list[Item], making: Making = shape) -> Response:
-    """Answer with a list, or with one page of it where the query asks for one."""
+    """Answer with a list, or with one page of it if the query asks for one."""
     total = len(items)
     page = _number(ask, "page", 0)
     if ask.query.get("name") and page:
@@ -95,7 +95,7 @@ def one(ask: ApiRequest, content: Shape) -> Response:
 
 
 def chosen(ask: ApiRequest, content: Shape) -> Shape:
-    """Return the columns that are asked for, or all: a.b is b of a."""
+    """Return the requested columns, or all: a.b is b of a."""
     columns = ask.query.get("columns")
     if not columns:
         return content
@@ -117,7 +117,7 @@ def chosen(ask: ApiRequest, content: Shape) -> Shape:
 
 
 async def _sorted(ask: ApiRequest, items: list[Item], making: Making) -> list[Item]:
-    """Return the items in the order that the query asks for."""
+    """Return the items in the order of the query."""
     column = ask.query.get("sort")
     reverse = ask.flag("sort_reverse")
     if not column:
@@ -135,7 +135,7 @@ async def _by_name(ask: ApiRequest, items: list[Item], reverse: bool) -> list[It
 
 
 async def _in_order(ask: ApiRequest, items: list[Item], key: Callable[[int], Key], reverse: bool) -> list[Item]:
-    """Return items in the order of their keys, by index: sorted, and then merged, some at a time."""
+    """Return items in the order of their keys, by index: sorted, then merged, in slices."""
     runs: list[list[int]] = []
     for start in range(0, len(items), SORTED_AT_ONCE):
         run = range(start, min(start + SORTED_AT_ONCE, len(items)))
@@ -151,7 +151,7 @@ async def _in_order(ask: ApiRequest, items: list[Item], key: Callable[[int], Key
 
 
 def _key(content: Shape, column: str) -> Key:
-    """Return what an object is sorted by: numbers before texts, and what lacks it first."""
+    """Return the sort key of an object: missing values first, then numbers, then texts."""
     value: object = content
     for name in column.split("."):
         value = value.get(name) if isinstance(value, dict) else None
@@ -161,7 +161,7 @@ def _key(content: Shape, column: str) -> Key:
 
 
 async def _stream(ask: ApiRequest, items: list[Item], making: Making) -> AsyncIterator[bytes]:
-    """Write a list, some objects at a time; what was deleted meanwhile is left out."""
+    """Stream a list in slices; objects deleted meanwhile are omitted."""
     before = "["
     async for slice_ in _slices(ask, items):
         texts = [

@@ -1,4 +1,4 @@
-"""Messages: publishing one through the same gates as any other, taking some, and purging."""
+"""Handlers for messages: publishing one through the usual gates, and purging a queue."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from penstock.server.http.request import (
 from penstock.wire.amqp091.codec import Properties
 
 BASE64_AT_ONCE: Final = 256 * 1024
-"""Letters of a payload that are decoded in a slice: four make three octets."""
+"""Characters of a payload decoded per slice: four make three octets."""
 NUMBERS: Final = {"delivery_mode": 255, "priority": 255, "timestamp": (1 << 64) - 1}
-"""The greatest value of the properties that are numbers (AMQP 0-9-1 section 1.8.1)."""
+"""Largest value of each numeric property (AMQP 0-9-1 section 1.8.1)."""
 TEXTS: Final = (
     "content_type",
     "content_encoding",
@@ -44,7 +44,7 @@ TEXTS: Final = (
 
 
 async def publish(ask: ApiRequest) -> Response:
-    """Publish a message; the answer comes when its confirmation would: it may be withheld, or refused (503)."""
+    """Publish a message; the answer follows its confirm: it may be withheld, or refused (503)."""
     fields = await ask.fields("properties", "routing_key", "payload", "payload_encoding", most=MESSAGE_MOST)
     vhost, exchange = ask.vhost(), ask.exchange_name()
     vhost.exchange(exchange)
@@ -69,9 +69,9 @@ async def publish(ask: ApiRequest) -> Response:
 
 
 async def _answered(ask: ApiRequest, publication: SinglePublish) -> bool:
-    """Wait until it is known what has become of a message, its sender goes away, or it has waited too long.
+    """Wait for a message's outcome, until its client disconnects or the time is up.
 
-    Returns false for the last.
+    Return false in the last case.
     """
     known = ask.event_loop.when_published(publication)
     gone = asyncio.ensure_future(_gone(ask))
@@ -112,7 +112,7 @@ async def _payload(ask: ApiRequest, fields: Shape) -> bytes:
 
 
 def _properties(given: dict[str, object]) -> Properties:
-    """Return the properties that are given; names that AMQP does not have are ignored, as by RabbitMQ."""
+    """Return the given properties; names unknown to AMQP are ignored, as by RabbitMQ."""
     properties = Properties()
     for name, value in given.items():
         if name == "headers":
@@ -131,7 +131,7 @@ def _properties(given: dict[str, object]) -> Properties:
 
 
 async def purge(ask: ApiRequest) -> Response:
-    """Drop what is in a queue and not with a consumer."""
+    """Drop the ready messages of a queue."""
     ask.begin()
     queue = ask.queue()
     if queue.owner is not None:

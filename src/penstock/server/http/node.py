@@ -1,4 +1,4 @@
-"""The broker as a whole: what it is, how it is, and who may log in. There is one node."""
+"""Handlers for the broker as a whole: overview, node, users, permissions and health checks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROTOCOLS = ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp")
 
 
 async def overview(ask: ApiRequest) -> Response:
-    """Say what the broker is and how much there is of everything."""
+    """Return the overview: version, totals and listeners."""
     driver = ask.driver
     totals = await ask.in_steps(totals_steps(driver))
     found: Shape = {
@@ -103,7 +103,7 @@ def _memory_alarm(driver: BrokerDriver) -> bool:
 
 
 def _disk_alarm(driver: BrokerDriver) -> bool:
-    """Tell whether a gate before the disk is closed that stops every producer of persistent messages."""
+    """Tell whether a closed disk gate stops every producer of persistent messages."""
     disk = driver.broker.gates.disk
     return disk.is_failing() or any(each is not None and not each.gate.open for each in (disk.quota, disk.room))
 
@@ -115,7 +115,7 @@ def _disk_free_limit(driver: BrokerDriver) -> int | None:
 
 
 def _resident_bytes() -> int:
-    """Return the memory that this process has in use: now, or at most until now where the system does not say."""
+    """Return the resident memory of this process: now, or its maximum if the system does not know."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError):
@@ -123,12 +123,12 @@ def _resident_bytes() -> int:
 
 
 async def cluster_name(ask: ApiRequest) -> Response:
-    """Name the one node as the cluster that it is."""
+    """Return the node's name as that of its cluster."""
     return json_response({"name": ask.driver.node})
 
 
 async def empty(ask: ApiRequest) -> Response:
-    """List nothing: there is none of it here."""
+    """Return an empty list, for features that Penstock lacks."""
     return json_response([])
 
 
@@ -136,7 +136,7 @@ async def empty(ask: ApiRequest) -> Response:
 
 
 async def whoami(ask: ApiRequest) -> Response:
-    """Say who asks."""
+    """Return the user of the request."""
     return json_response({"name": ask.user, "tags": ask.driver.users.tags(ask.user)})
 
 
@@ -151,7 +151,7 @@ async def user(ask: ApiRequest) -> Response:
 
 
 async def permissions(ask: ApiRequest) -> Response:
-    """List permissions, all, of a virtual host or of a user: everybody may do everything."""
+    """List permissions, all, of a virtual host or of a user: every user has all permissions."""
     vhost = ask.vhost_or_all()
     names = [_known(ask)] if "user" in ask.request.path_params else ask.driver.users.names()
     vhosts = list(ask.driver.broker.vhosts) if vhost is None else [vhost.name]
@@ -159,7 +159,7 @@ async def permissions(ask: ApiRequest) -> Response:
 
 
 async def permission(ask: ApiRequest) -> Response:
-    """Show what a user may do in a virtual host."""
+    """Show a user's permissions in a virtual host."""
     vhost = ask.vhost_or_all()
     return json_response(_permission(_known(ask), "/" if vhost is None else vhost.name))
 
@@ -183,23 +183,23 @@ def _permission(name: str, vhost: str) -> Shape:
 
 
 async def healthy(ask: ApiRequest) -> Response:
-    """Say that it is well: whoever answers is."""
+    """Report that the node is healthy."""
     return json_response({"status": "ok"})
 
 
 async def alone(ask: ApiRequest) -> Response:
-    """Say that no other node depends on this one."""
+    """Report that no other node depends on this one."""
     return json_response({"status": "ok", "reason": "single node cluster"})
 
 
 async def aliveness(ask: ApiRequest) -> Response:
-    """Say whether a virtual host is there."""
+    """Report whether a virtual host exists."""
     ask.vhost_or_all()
     return json_response({"status": "ok"})
 
 
 async def alarms(ask: ApiRequest) -> Response:
-    """Say whether the node's memory gate, or one before the disk, is closed: RabbitMQ's alarms."""
+    """Report whether the node's memory gate, or a disk gate, is closed: RabbitMQ's alarms."""
     closed = [("memory", _memory_alarm(ask.driver)), ("disk", _disk_alarm(ask.driver))]
     found = [{"node": ask.driver.node, "resource": resource} for resource, alarm in closed if alarm]
     if not found:
@@ -208,7 +208,7 @@ async def alarms(ask: ApiRequest) -> Response:
 
 
 async def port_listener(ask: ApiRequest) -> Response:
-    """Say whether somebody listens on a port."""
+    """Report whether a port has a listener."""
     said = ask.part("port")
     if not said.isdecimal() or len(said) > 5:
         raise bad_request("Invalid port")
@@ -220,7 +220,7 @@ async def port_listener(ask: ApiRequest) -> Response:
 
 
 async def protocol_listener(ask: ApiRequest) -> Response:
-    """Say whether a protocol is spoken."""
+    """Report whether a protocol has a listener."""
     said = ask.part("protocol")
     protocol = "amqp" if said.lower() in PROTOCOLS else said
     spoken = sorted({each for each, _, _ in ask.event_loop.listeners})

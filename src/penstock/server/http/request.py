@@ -1,4 +1,4 @@
-"""One request: who asks, for what, with which body; and what all answers have in common."""
+"""HTTP requests of logged-in users: access to path, query and body, and the form of all answers."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
 Told = TypeVar("Told")
 
 BODY_MOST: Final = 128 * 1024
-"""Octets of one request's body, but for those of messages and definitions."""
+"""Most octets of a request body, other than messages and definitions."""
 MESSAGE_MOST: Final = 4 * 1024 * 1024
-"""Octets of the body of a publish: what is larger belongs to AMQP."""
+"""Most octets of the body of a publish; larger messages need AMQP."""
 BODIES_MOST: Final = 64 * 1024 * 1024
-"""Octets of the bodies of all requests that are being read or acted on."""
+"""Most octets of the bodies of all requests in progress."""
 BODY_S: Final = 30.0
-"""Seconds that a body may take to come."""
+"""Seconds that a body may take to arrive."""
 FORWARDED: Final = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
-"""Headers by which a proxy says that it passes a request on; nothing else of them is believed."""
+"""Headers by which a proxy marks a forwarded request; their values are not trusted."""
 SHORT_MOST: Final = 255
 DEFAULT_EXCHANGE: Final = "amq.default"
-"""What the default exchange, whose name is empty, is called in URLs."""
+"""Name of the default exchange in URLs; its real name is empty."""
 
 
 class HttpError(Exception):
-    """A request that is refused: status, and the two words and sentence that RabbitMQ's tools look for."""
+    """Error answer: a status, and the two words and the sentence that RabbitMQ's tools expect."""
 
     def __init__(self, status: int, error: str, reason: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(reason)
@@ -56,7 +56,7 @@ class HttpError(Exception):
         self.headers = headers
 
     def answer(self) -> Response:
-        """Return the answer that says so."""
+        """Return the answer for this error."""
         return json_response({"error": self.error, "reason": str(self)}, self.status, self.headers)
 
 
@@ -72,28 +72,28 @@ def no_content(status: int = 204, headers: dict[str, str] | None = None) -> Resp
 
 
 def bad_request(reason: str) -> HttpError:
-    """Return the error for a request that cannot be meant."""
+    """Return the error for an invalid request."""
     return HttpError(400, "bad_request", reason)
 
 
 def not_found() -> HttpError:
-    """Return the error for what is not there, in RabbitMQ's words."""
+    """Return the error for a missing object, in RabbitMQ's words."""
     return HttpError(404, "Object Not Found", "Not Found")
 
 
 class Service:
-    """What the requests of one broker share."""
+    """State that all requests of one broker share."""
 
     def __init__(self, event_loop: EventLoop) -> None:
         self.event_loop = event_loop
         self.driver: BrokerDriver = event_loop.driver
         self.slices = Slices(event_loop.loop)
         self.bodies_taken = 0
-        """Octets of bodies that are in memory now, of all requests."""
+        """Octets of all request bodies in memory."""
 
 
 def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:
-    """Do steps, and have known what they return or why they cannot be done; whoever waited may be gone by then."""
+    """Run steps and set their result or error on a future; the waiter may be gone by then."""
     try:
         found = yield from steps
     except BrokerError as error:
@@ -105,7 +105,7 @@ def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:
 
 
 class ApiRequest:
-    """A request whose user is known."""
+    """HTTP request of a logged-in user."""
 
     def __init__(self, request: Request, service: Service, user: str) -> None:
         self.request = request
@@ -117,35 +117,35 @@ class ApiRequest:
         self._taken = 0
 
     async def pause(self) -> None:
-        """Let the broker do its work; what was looked at before may have changed after it."""
+        """Let the broker work; state that was read before may have changed after it."""
         await self.service.slices.pause()
         self.begin_turn()
 
     async def in_steps(self, steps: Steps[Told]) -> Told:
-        """Have the broker do something that tells much, step by step, beside what it does for others."""
+        """Run a job that reads much, in steps, beside the broker's other work."""
         known: asyncio.Future[Told] = self.event_loop.loop.create_future()
         self.driver.scheduler.start_asking(_known_by(steps, known))
         self.begin()
         return await known
 
     async def in_turn(self, steps: Steps[None]) -> None:
-        """Have the broker change much, step by step, after what others change; it does so if nobody waits any more."""
+        """Run a job that changes much, in steps, after other changes; it completes even if the client disconnects."""
         known: asyncio.Future[None] = self.event_loop.loop.create_future()
         self.driver.scheduler.start(_known_by(steps, known))
         self.begin()
         await known
 
     def begin_turn(self) -> None:
-        """Note the time of what is looked at from now on."""
+        """Set the time for what is read from now on."""
         self.driver.begin(self.event_loop.loop.time())
 
     def begin(self) -> None:
-        """Note the time of what follows, and have a turn made of the broker when it is done."""
+        """Set the time for the following calls, and schedule a turn of the broker."""
         self.begin_turn()
         self.event_loop.schedule()
 
     def end(self) -> None:
-        """Give back what its body took."""
+        """Release the memory of its body."""
         self.service.bodies_taken -= self._taken
         self._taken = 0
 
@@ -156,11 +156,11 @@ class ApiRequest:
         return unquote(self.request.path_params[name])
 
     def vhost(self) -> VirtualHost:
-        """Return the virtual host that the path names. Raises HttpError (404)."""
+        """Return the virtual host named in the path. Raises HttpError (404)."""
         return find_vhost(self.driver, self.part("vhost"))
 
     def vhost_or_all(self) -> VirtualHost | None:
-        """Return the virtual host that the path names, None where it names none. Raises HttpError (404)."""
+        """Return the virtual host named in the path, None without one. Raises HttpError (404)."""
         if "vhost" not in self.request.path_params:
             return None
         found = self.driver.broker.vhosts.get(self.part("vhost"))
@@ -169,7 +169,7 @@ class ApiRequest:
         return found
 
     def queue(self, name: str = "name") -> Queue:
-        """Return the queue that the path names; exclusive ones too. Raises HttpError (404)."""
+        """Return the queue named in the path; exclusive ones too. Raises HttpError (404)."""
         vhost = self.vhost_or_all()
         queue = None if vhost is None else vhost.queues.get(self.part(name))
         if queue is None:
@@ -177,12 +177,12 @@ class ApiRequest:
         return queue
 
     def exchange_name(self, name: str = "name") -> str:
-        """Return the name of the exchange that the path names."""
+        """Return the name of the exchange in the path."""
         found = self.part(name)
         return "" if found == DEFAULT_EXCHANGE else found
 
     def exchange(self, name: str = "name") -> Exchange:
-        """Return the exchange that the path names. Raises HttpError (404)."""
+        """Return the exchange named in the path. Raises HttpError (404)."""
         vhost = self.vhost_or_all()
         exchange = None if vhost is None else vhost.exchanges.get(self.exchange_name(name))
         if exchange is None:
@@ -190,20 +190,20 @@ class ApiRequest:
         return exchange
 
     def flag(self, name: str) -> bool:
-        """Return whether the query says true."""
+        """Return a boolean of the query."""
         return self.query.get(name) == "true"
 
     def control(self, fields: Shape) -> Control:
-        """Return a request to the broker's control operations, in the virtual host that the query names, else in /."""
+        """Return a control request in the virtual host that the query names, else in /."""
         vhost = find_vhost(self.driver, self.query.get("vhost", "/"))
         return Control(vhost, None, None, None, json.dumps(fields).encode())
 
     # The body
 
     async def body(self, most: int = BODY_MOST) -> bytes:
-        """Return the body, of at most so many octets.
+        """Return the body, up to a number of octets.
 
-        Raises HttpError for one that is too large (413), too slow (408) or too much now (503).
+        Raises HttpError for a body that is too large (413) or too slow (408), and when memory is short (503).
         """
         parts: list[bytes] = []
         size = 0
@@ -231,7 +231,7 @@ class ApiRequest:
         self._taken += size
 
     async def fields(self, *needed: str, most: int = BODY_MOST) -> Shape:
-        """Return the body as an object; an empty one is {}. Raises HttpError (400) if it is none, or lacks a key."""
+        """Return the body as an object; an empty one is {}. Raises HttpError (400) if it is invalid, or lacks a key."""
         body = await self.body(most)
         reader = JsonReader(body or b"{}")
         try:
@@ -250,7 +250,7 @@ class ApiRequest:
 
 
 def flag(fields: Shape, name: str, otherwise: bool = False) -> bool:
-    """Return true or false from a body. Raises HttpError (400)."""
+    """Return a boolean from a body. Raises HttpError (400)."""
     value = fields.get(name, otherwise)
     if value in ("true", "false"):
         return value == "true"  # As RabbitMQ's rabbitmqadmin sends them.
@@ -268,7 +268,7 @@ def text(fields: Shape, name: str, otherwise: str = "") -> str:
 
 
 def table(fields: Shape, name: str) -> dict[str, object]:
-    """Return an object from a body; an empty list is one (RabbitMQ's tools send that). Raises HttpError (400)."""
+    """Return an object from a body; an empty list counts as one (RabbitMQ's tools send it). Raises HttpError (400)."""
     value = fields.get(name, {})
     if value == []:
         return {}
@@ -278,14 +278,14 @@ def table(fields: Shape, name: str) -> dict[str, object]:
 
 
 def short(value: str, what: str) -> str:
-    """Return a short string (AMQP 0-9-1 section 4.2.5.3). Raises HttpError (400) for one that is none."""
+    """Return a short string (AMQP 0-9-1 section 4.2.5.3). Raises HttpError (400)."""
     if len(value.encode()) > SHORT_MOST:
         raise bad_request(f"{what} has {SHORT_MOST} octets at most, not {len(value.encode())}")
     return value
 
 
 def whole(fields: Shape, name: str) -> int:
-    """Return a whole number, 0 or more, from a body; digits in a string are one. Raises HttpError (400)."""
+    """Return a non-negative integer from a body, or from digits in a string. Raises HttpError (400)."""
     value = fields.get(name)
     if isinstance(value, str) and value.isdecimal() and len(value) < 20:
         value = int(value)
@@ -295,19 +295,19 @@ def whole(fields: Shape, name: str) -> int:
 
 
 def is_forwarded(request: Request) -> bool:
-    """Tell whether a proxy passed the request on: then it is not from this machine, wherever the proxy is."""
+    """Tell whether a proxy forwarded the request: then it does not count as local."""
     return any(name in request.headers for name in FORWARDED)
 
 
 async def login(request: Request, driver: BrokerDriver) -> str:
-    """Return the user who asks. Raises HttpError (401) for one who may not, without saying why: the log does."""
+    """Return the user of the request. Raises HttpError (401) without a reason, which only the log has."""
     kind, _, coded = request.headers.get("authorization", "").partition(" ")
     if kind.lower() == "basic":
         host = request.client.host if request.client is not None else "unknown"
         local = is_loopback(host) and not is_forwarded(request)
         try:
             user, _, password = base64.b64decode(coded, validate=True).decode().partition(":")
-        except ValueError:  # No ASCII, no base64, or no UTF-8 in it.
+        except ValueError:  # Not ASCII, base64 or UTF-8.
             driver.log_refusal(LOGIN, f"[http {host}] login refused: the credentials cannot be read")
         else:
             refusal = await _refusal(driver, user, password, host, local)
@@ -317,7 +317,7 @@ async def login(request: Request, driver: BrokerDriver) -> str:
 
 
 async def _refusal(driver: BrokerDriver, user: str, password: str, host: str, local: bool) -> str:
-    """Return why a login is refused, as late as `Backoff` wants it; "" if it is welcome."""
+    """Return why a login is refused, after the delay that `Backoff` demands; "" if it is accepted."""
     address = network_of(host, local)
     refusal = driver.backoff.refusal(user, address)
     delay_s = 0.0

@@ -1,7 +1,7 @@
-"""The HTTP API's share of the event loop: one slice of its work in each pass, however many requests there are.
+"""Slices: the HTTP API's share of the event loop, one slice of work per pass for all requests.
 
-Work that takes long is cut into slices of about a millisecond, by counting objects or octets. Between two of them a
-request waits here for its next pass, in line with the others, so the broker's own work is never far away.
+Long work is cut into slices of about a millisecond, by counting objects or octets. Between two slices a request waits
+here for its next turn, so that the broker's own work is never delayed much.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import deque
 
 
 class Slices:
-    """The line of requests that wait for their next slice. Health checks go first."""
+    """Queue of requests that wait for their next slice. Health checks go first."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -20,7 +20,7 @@ class Slices:
         self._scheduled = False
 
     async def pause(self, first: bool = False) -> None:
-        """Let the broker do its work, and go on when it is this request's turn."""
+        """Yield to the broker, and return at this request's next slice."""
         turn = self._loop.create_future()
         (self._first if first else self._line).append(turn)
         if not self._scheduled:

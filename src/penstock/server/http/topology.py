@@ -1,4 +1,4 @@
-"""Queues, exchanges and bindings: what there is, declaring and deleting."""
+"""Handlers for queues, exchanges and bindings: lists, details, declaration and deletion."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from penstock.wire.amqp091.codec import CodecError, encode_table
 
 
 def arguments_of(fields: rabbitmq_json.Shape) -> dict[str, object]:
-    """Return the arguments of a declaration. Raises HttpError (400) for what AMQP could not carry."""
+    """Return the arguments of a declaration. Raises HttpError (400) for values that AMQP cannot encode."""
     arguments = table(fields, "arguments")
     try:
         encode_table(arguments)
@@ -52,7 +52,7 @@ async def queue(ask: ApiRequest) -> Response:
 
 
 async def declare_queue(ask: ApiRequest) -> Response:
-    """Declare a queue: 201 if it is new, 204 if it is there as it is asked for."""
+    """Declare a queue: 201 if it is new, 204 if an equal one exists."""
     fields = await ask.fields()
     vhost, name = ask.vhost(), short(ask.part("name"), "a queue's name")
     there = name in vhost.queues
@@ -89,7 +89,7 @@ async def exchange(ask: ApiRequest) -> Response:
 
 
 async def declare_exchange(ask: ApiRequest) -> Response:
-    """Declare an exchange: 201 if it is new, 204 if it is there as it is asked for."""
+    """Declare an exchange: 201 if it is new, 204 if an equal one exists."""
     fields = await ask.fields()
     vhost, name = ask.vhost(), short(ask.exchange_name(), "an exchange's name")
     there = name in vhost.exchanges
@@ -152,7 +152,7 @@ async def binding(ask: ApiRequest) -> Response:
 
 
 async def bind(ask: ApiRequest) -> Response:
-    """Bind a queue or an exchange to an exchange; says where the binding is."""
+    """Bind a queue or an exchange to an exchange; the header Location has the binding's path."""
     fields = await ask.fields()
     vhost, source, name = ask.vhost(), ask.exchange_name("source"), ask.part("destination")
     key, arguments = short(text(fields, "routing_key"), "a routing key"), arguments_of(fields)

@@ -1,4 +1,4 @@
-"""Virtual hosts, definitions, and what of RabbitMQ's policies is ours."""
+"""Handlers for virtual hosts, definitions and policies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock.server.http.listing import collected, listed, one
 from penstock.server.http.request import ApiRequest, bad_request, json_response, no_content, not_found
 
 EXPORTED_AT_ONCE: Final = 100
-"""Things of an export that are made in a slice."""
+"""Items of an export formatted per slice."""
 
 
 async def vhosts(ask: ApiRequest) -> Response:
@@ -35,13 +35,13 @@ async def vhost(ask: ApiRequest) -> Response:
 
 
 async def declare_vhost(ask: ApiRequest) -> Response:
-    """Make a virtual host: 201 if it is new, 204 if it is there. What the body says about it is not kept."""
+    """Create a virtual host: 201 if it is new, 204 if it exists. Attributes in the body are ignored."""
     await ask.fields()
     return no_content(201 if vhost_admin.declare_vhost(ask.driver, ask.part("vhost")) else 204)
 
 
 async def delete_vhost(ask: ApiRequest) -> Response:
-    """Delete a virtual host and all that is in it; its connections are closed."""
+    """Delete a virtual host with all its objects; its connections are closed."""
     ask.begin()
     if ask.part("vhost") not in ask.driver.broker.vhosts:
         raise not_found()
@@ -50,7 +50,7 @@ async def delete_vhost(ask: ApiRequest) -> Response:
 
 
 async def export(ask: ApiRequest) -> Response:
-    """Give the definitions, of all virtual hosts or of one, some things at a time."""
+    """Export the definitions of all virtual hosts or of one, in slices."""
     return StreamingResponse(_export(ask, ask.vhost_or_all()), media_type="application/json")
 
 
@@ -80,7 +80,7 @@ def _json(content: object) -> bytes:
 
 
 async def import_(ask: ApiRequest) -> Response:
-    """Import definitions: everything or nothing, and what is wrong is told with line and key (400)."""
+    """Import definitions: all or nothing; errors (400) name line and key."""
     only = ask.vhost_or_all()
     kind = ask.request.headers.get("content-type", "")
     if kind.startswith("multipart/"):
@@ -90,7 +90,7 @@ async def import_(ask: ApiRequest) -> Response:
 
 
 async def _imported(ask: ApiRequest, body: bytes, vhost: str | None) -> None:
-    """Wait until definitions have been imported; they are, also if nobody waits any more. Raises BrokerError."""
+    """Wait for an import, which completes even if the client disconnects. Raises BrokerError."""
     known: asyncio.Future[BrokerError | None] = ask.event_loop.loop.create_future()
     ask.driver.scheduler.start(_import_steps(ask, body, vhost, known))
     ask.begin()
@@ -112,7 +112,7 @@ def _import_steps(
 
 
 async def policies(ask: ApiRequest) -> Response:
-    """List the settings of queues by pattern as policies: those that were set by command, and those of the file."""
+    """List the settings of queues by pattern as policies: those set by command, and those of the file."""
     only = ask.vhost_or_all()
     hosts = list(ask.driver.broker.vhosts) if only is None else [only.name]
     return json_response(
