@@ -1,7 +1,7 @@
-"""A small synchronous AMQP 0-9-1 client: one thread, blocking calls with time-outs, no event loop.
+"""Synchronous AMQP 0-9-1 client: one thread, blocking calls with time-outs, no event loop.
 
-It is made for those who have one thing to do and large amounts of it: the Spark connector's executors, and the command
-line. `Connection` opens the road, `Publisher` sends batches under confirms, `ControlClient` asks the broker questions.
+It serves programs with one task and large amounts of data: the Spark connector's executors and the command line.
+`Connection` connects, `Publisher` sends batches with confirms, `ControlClient` calls control operations.
 """
 
 from penstock.client.channel import Channel

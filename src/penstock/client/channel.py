@@ -1,4 +1,4 @@
-"""A channel: calls that wait for their answer, and messages that arrive without one."""
+"""Channel of the client: synchronous calls, and messages that arrive without a call."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from penstock.wire.amqp091.codec import Method, Properties, encode_header, frame
 
 
 class Channel(ChannelReceiver):
-    """Opened by `Connection.channel`. Every call may raise `ChannelClosed`, `ConnectionClosed` and `Timeout`.
+    """Channel, opened by `Connection.channel`. Every call may raise `ChannelClosed`, `ConnectionClosed` and `Timeout`.
 
-    After a `Timeout` of a call that waits for an answer the channel is closed: a late answer would be taken for the
-    answer to the next question.
+    After a `Timeout` of a synchronous call the channel is closed: a late answer would be taken for that of the next
+    call.
     """
 
     # -- calls -------------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Open the channel; `Connection.channel` has done it."""
+        """Open the channel; `Connection.channel` has done so."""
         self._call(spec.CHANNEL_OPEN, spec.CHANNEL_OPEN_OK)
 
     def close(self) -> None:
@@ -43,7 +43,7 @@ class Channel(ChannelReceiver):
         auto_delete: bool = False,
         arguments: dict[str, object] | None = None,
     ) -> tuple[str, int, int]:
-        """Declare a queue, or with `passive` only ask for it; returns its name, messages ready and consumers.
+        """Declare a queue, or check it with `passive`; return its name, ready messages and consumers.
 
         An empty name lets the broker choose one.
         """
@@ -75,7 +75,7 @@ class Channel(ChannelReceiver):
     def queue_unbind(
         self, queue: str, exchange: str, routing_key: str = "", arguments: dict[str, object] | None = None
     ) -> None:
-        """Undo `queue_bind`; a binding that is not there is no error."""
+        """Undo `queue_bind`; a missing binding is no error."""
         self._call(
             spec.QUEUE_UNBIND,
             spec.QUEUE_UNBIND_OK,
@@ -86,11 +86,11 @@ class Channel(ChannelReceiver):
         )
 
     def queue_purge(self, queue: str) -> int:
-        """Drop the messages that are ready in a queue; returns how many."""
+        """Drop the ready messages of a queue; return their number."""
         return cast(int, self._call(spec.QUEUE_PURGE, spec.QUEUE_PURGE_OK, queue=queue).args["message_count"])
 
     def queue_delete(self, queue: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
-        """Delete a queue; returns how many messages went with it."""
+        """Delete a queue; return the number of its messages."""
         answer = self._call(
             spec.QUEUE_DELETE, spec.QUEUE_DELETE_OK, queue=queue, if_unused=if_unused, if_empty=if_empty
         )
@@ -107,7 +107,7 @@ class Channel(ChannelReceiver):
         internal: bool = False,
         arguments: dict[str, object] | None = None,
     ) -> None:
-        """Declare an exchange of type direct, fanout, topic or headers, or with `passive` only ask for it."""
+        """Declare an exchange of type direct, fanout, topic or headers, or check it with `passive`."""
         self._call(
             spec.EXCHANGE_DECLARE,
             spec.EXCHANGE_DECLARE_OK,
@@ -121,7 +121,7 @@ class Channel(ChannelReceiver):
         )
 
     def exchange_delete(self, exchange: str, *, if_unused: bool = False) -> None:
-        """Delete an exchange; one that is not there is no error."""
+        """Delete an exchange; a missing one is no error."""
         self._call(spec.EXCHANGE_DELETE, spec.EXCHANGE_DELETE_OK, exchange=exchange, if_unused=if_unused)
 
     def exchange_bind(
@@ -140,7 +140,7 @@ class Channel(ChannelReceiver):
     def exchange_unbind(
         self, destination: str, source: str, routing_key: str = "", arguments: dict[str, object] | None = None
     ) -> None:
-        """Undo `exchange_bind`; a binding that is not there is no error."""
+        """Undo `exchange_bind`; a missing binding is no error."""
         self._call(
             spec.EXCHANGE_UNBIND,
             spec.EXCHANGE_UNBIND_OK,
@@ -151,14 +151,14 @@ class Channel(ChannelReceiver):
         )
 
     def confirm_select(self) -> Confirms:
-        """Ask for publisher confirms; returns where they are counted."""
+        """Enable publisher confirms; return their counter."""
         if self.confirms is None:
             self._call(spec.CONFIRM_SELECT, spec.CONFIRM_SELECT_OK)
             self.confirms = Confirms()
         return self.confirms
 
     def qos(self, prefetch_count: int) -> None:
-        """Bound the unacknowledged messages of each consumer that subscribes afterwards; 0 means no bound."""
+        """Limit the unacknowledged messages of each later consumer; 0 means no limit."""
         self._call(spec.BASIC_QOS, spec.BASIC_QOS_OK, prefetch_count=prefetch_count)
 
     def consume(
@@ -169,7 +169,7 @@ class Channel(ChannelReceiver):
         exclusive: bool = False,
         arguments: dict[str, object] | None = None,
     ) -> str:
-        """Subscribe to a queue; returns the consumer tag. `receive` gives the messages."""
+        """Subscribe to a queue; return the consumer tag. `receive` returns the messages."""
         answer = self._call(
             spec.BASIC_CONSUME,
             spec.BASIC_CONSUME_OK,
@@ -181,7 +181,7 @@ class Channel(ChannelReceiver):
         return cast(str, answer.args["consumer_tag"])
 
     def cancel(self, consumer_tag: str) -> None:
-        """End a subscription; what has arrived for it is still given by `receive`."""
+        """Cancel a subscription; `receive` still returns messages that have arrived."""
         self._call(spec.BASIC_CANCEL, spec.BASIC_CANCEL_OK, consumer_tag=consumer_tag)
 
     def get(self, queue: str, *, no_ack: bool = False) -> Delivery | None:
@@ -191,7 +191,7 @@ class Channel(ChannelReceiver):
         return None if answer.id == spec.BASIC_GET_EMPTY else self._got
 
     def receive(self, timeout: float) -> Delivery | None:
-        """The next message of any consumer of this channel, waiting at most `timeout` seconds; None if none came."""
+        """Return the next message of any consumer of this channel, or None after `timeout` seconds."""
         try:
             self._wait(lambda: bool(self.deliveries), "message", timeout)
         except Timeout:
@@ -203,7 +203,7 @@ class Channel(ChannelReceiver):
         self._send(method_frame(self.number, spec.BASIC_ACK, delivery_tag=delivery_tag, multiple=multiple))
 
     def nack(self, delivery_tag: int, *, multiple: bool = False, requeue: bool = True) -> None:
-        """Give a message back, with `multiple` all up to it; without `requeue` it is dropped or dead-lettered."""
+        """Reject a message, with `multiple` all up to it; without `requeue` it is dropped or dead-lettered."""
         self._send(
             method_frame(self.number, spec.BASIC_NACK, delivery_tag=delivery_tag, multiple=multiple, requeue=requeue)
         )
@@ -217,7 +217,7 @@ class Channel(ChannelReceiver):
         properties: Properties | None = None,
         mandatory: bool = False,
     ) -> None:
-        """Send one message; `Publisher` is for many."""
+        """Send one message; use `Publisher` for many."""
         view = memoryview(body).cast("B")
         publish = method_frame(
             self.number, spec.BASIC_PUBLISH, exchange=exchange, routing_key=routing_key, mandatory=mandatory
@@ -229,13 +229,15 @@ class Channel(ChannelReceiver):
             parts.append(frame(spec.FRAME_BODY, self.number, bytes(view[start : start + step])))
         self.check()
         if self.confirms is not None:
-            self.confirms.published(1)  # before it goes: the confirm may be read while the rest is being sent
+            self.confirms.published(
+                1
+            )  # Counted before it is sent: the confirm may be read while the rest is being sent.
         self._send(b"".join(parts))
 
     # -- waiting and sending -----------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Raise what closed the channel, if it is closed."""
+        """Raise the error that closed the channel, if it is closed."""
         if self.closed is not None:
             raise ChannelClosed(self.closed.code, self.closed.text)
 

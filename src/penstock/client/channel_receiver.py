@@ -1,4 +1,4 @@
-"""What a broker sends on one channel: answers, messages, confirms, and its last word."""
+"""Receiving half of a channel: answers, messages, confirms, and the reason of a close."""
 
 from __future__ import annotations
 
@@ -16,40 +16,40 @@ if TYPE_CHECKING:
     from penstock.client.connection import Connection
 
 RETURNED_MAX: Final = 100
-"""How many returned messages are kept to be looked at; `returned_count` goes on."""
+"""Most returned messages that are stored; `returned_count` counts all."""
 UNROUTABLE = (312, 313)
-"""Codes of returned messages that reached no queue, or no consumer (section 1.8.3.8); others were refused."""
+"""Reply codes of returned messages without a queue or consumer (section 1.8.3.8); others were refused."""
 
 _WITH_CONTENT: Final = (spec.BASIC_DELIVER, spec.BASIC_GET_OK, spec.BASIC_RETURN)
 
 
 class ChannelReceiver:
-    """The receiving half of a channel; `Connection` gives it the channel's frames in the order of their arrival."""
+    """Receiving half of a channel; `Connection` passes it the channel's frames in order."""
 
     def __init__(self, connection: Connection, number: int) -> None:
         self.connection: Final = connection
         self.number: Final = number
         self.closed: ChannelClosed | None = None
         self.active = True
-        """False while the broker asks for silence by channel.flow."""
+        """False while the broker has stopped publishes by channel.flow."""
         self.confirms: Confirms | None = None
-        """What became of published messages; None until confirms are asked for."""
+        """Outcomes of published messages; None until confirms are enabled."""
         self.deliveries: deque[Delivery] = deque()
-        """Messages for consumers that nobody has taken yet; basic.qos bounds them."""
+        """Messages for consumers that are not taken yet; basic.qos bounds them."""
         self.returned: deque[Returned] = deque(maxlen=RETURNED_MAX)
         self.returned_count = 0
         self.refusal = ""
-        """Why the broker refused a message last; a nack for it follows."""
+        """Reason of the last refused message; a nack for it follows."""
         self.cancelled: set[str] = set()
-        """Consumers that the broker has cancelled because their queue is gone."""
+        """Consumers that the broker has cancelled because their queue was deleted."""
         self._answers: deque[Method] = deque(maxlen=1)
         self._got: Delivery | None = None
         self._content: Content | None = None
 
     def take(self, kind: int, payload: memoryview) -> None:
-        """One frame; raises `CodecError` if the protocol does not allow it here."""
+        """Handle one frame; raises `CodecError` if the protocol does not allow it here."""
         if self.closed is not None:
-            return  # sent before the broker saw the close
+            return  # Sent before the broker saw the close.
         if kind == spec.FRAME_METHOD:
             self._take_method(bytes(payload))
             return
@@ -69,7 +69,7 @@ class ChannelReceiver:
     def _take_method(self, payload: bytes) -> None:
         method_id = int.from_bytes(payload[:4], "big")
         if method_id in (spec.BASIC_ACK, spec.BASIC_NACK) and self.confirms is not None and len(payload) == 13:
-            # Read in place: under confirms these are most of what arrives.
+            # Read in place: under confirms these are most of the input.
             tag = int.from_bytes(payload[4:12], "big")
             self.confirms.settle(tag, payload[12] & 1 == 1, method_id == spec.BASIC_ACK)
             return

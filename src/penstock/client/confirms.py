@@ -1,21 +1,21 @@
-"""Counting publisher confirms: which messages are still without an answer.
+"""Publisher confirms of the client: the set of messages without an answer.
 
-The broker numbers the messages of a channel 1, 2, 3 ... from confirm.select on, and answers each, alone or with all
-before it (`multiple`), in any order: a withheld confirm is overtaken by those after it. So the state is the lowest
-number without an answer and the answered ones above it, at most as many as the window is wide.
+The broker numbers the messages of a channel 1, 2, 3 ... from confirm.select on. It answers each of them, alone or with
+all before it (`multiple`), in any order: later confirms overtake a withheld one. The state is the lowest unanswered
+number and the answered numbers above it, at most as many as the window.
 """
 
 from __future__ import annotations
 
 
 class Confirms:
-    """The messages of one channel that were published and not answered yet."""
+    """Unanswered messages of one channel."""
 
     __slots__ = ("_ahead", "_lowest", "_nacked", "acked", "nacked_count", "next")
 
     def __init__(self) -> None:
         self.next = 1
-        """The number that the next message gets."""
+        """Number of the next message."""
         self.acked = 0
         self.nacked_count = 0
         self._lowest = 1
@@ -24,17 +24,17 @@ class Confirms:
 
     @property
     def outstanding(self) -> int:
-        """How many messages have no answer yet."""
+        """Number of messages without an answer."""
         return self.next - self._lowest - len(self._ahead)
 
     def published(self, count: int) -> None:
-        """So many more messages are on their way."""
+        """Count messages as published."""
         self.next += count
 
     def settle(self, number: int, multiple: bool, positive: bool) -> None:
-        """The broker answered `number`, with `multiple` all up to it; 0 with `multiple` means all (section 1.8.3.13).
+        """Record an answer for `number`, with `multiple` for all up to it; 0 then means all (section 1.8.3.13).
 
-        An answer for what is answered already, or was never published, changes nothing.
+        An answer for an unknown or answered number changes nothing.
         """
         if multiple:
             top = self.next - 1 if number == 0 else min(number, self.next - 1)
@@ -56,6 +56,6 @@ class Confirms:
             self._nacked += fresh
 
     def take_nacked(self) -> list[int]:
-        """The numbers that the broker refused since the last call; they are the caller's to publish again."""
+        """Take the numbers that the broker refused since the last call; the caller may publish them again."""
         nacked, self._nacked = self._nacked, []
         return nacked

@@ -1,4 +1,4 @@
-"""One connection to a broker: opening, reading frames and handing them out, writing, closing."""
+"""Connection of the client: opening, reading and dispatching frames, writing, closing."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, Method, decode_method, method_frame
 
 _POLITENESS: Final = 5.0
-"""Seconds that a goodbye may take before the socket is closed without it."""
+"""Seconds that an orderly close may take before the socket is closed without it."""
 
 
 class Connection:
-    """A connection that its one thread drives: nothing is read or written but inside its calls.
+    """Connection driven by one thread: it reads and writes only inside calls.
 
-    `blocked` is the reason that the broker gave for not taking publishes (connection.blocked), None when it takes them.
-    `timeout` is what every call waits for an answer, in seconds, unless it is told otherwise.
+    `blocked` is the broker's reason for accepting no publishes (connection.blocked), else None. `timeout` is the
+    default number of seconds that a call waits for its answer.
 
     Raises `ConnectError` when the broker cannot be reached or refuses, within `connect_timeout` seconds. Use it as a
     context manager, or call `close`.
@@ -54,26 +54,26 @@ class Connection:
 
     @property
     def frame_max(self) -> int:
-        """The largest frame that either side may send, in octets, with its 8 octets of overhead."""
+        """Largest frame in octets that either side may send, with its overhead of 8 octets."""
         return self._tuned.frame_max
 
     @property
     def server_properties(self) -> dict[str, object]:
-        """What the broker said about itself."""
+        """Properties that the broker announced."""
         return self._tuned.server_properties
 
     @property
     def out(self) -> bytearray:
-        """Octets that are to go: append whole frames, then `flush`."""
+        """Output buffer: append whole frames, then `flush`."""
         return self._stream.out
 
     @property
     def unsent(self) -> int:
-        """Octets that the system has not taken yet."""
+        """Number of octets that are not sent yet."""
         return self._stream.unsent
 
     def flush(self, timeout: float) -> bool:
-        """Send what is to go, reading meanwhile; False if it takes longer than `timeout` seconds (then call again)."""
+        """Send the output buffer, reading meanwhile; False after `timeout` seconds (then call again)."""
         self._check()
         try:
             return self._stream.flush(timeout, self._read_what_is_there)
@@ -81,7 +81,7 @@ class Connection:
             raise self._lost(error) from None
 
     def send(self, data: bytes, timeout: float | None = None) -> None:
-        """Send whole frames; raises `Timeout` if the broker does not take them in time."""
+        """Send whole frames; raises `Timeout` if the broker does not accept them in time."""
         self._check()
         self._stream.out += data
         patience = self.timeout if timeout is None else timeout
@@ -89,7 +89,7 @@ class Connection:
             raise Timeout(f"the broker has not taken what was sent for {patience:g} s{self._because()}")
 
     def read(self, timeout: float) -> bool:
-        """Wait at most `timeout` seconds for something to arrive and hand it out; False if nothing came."""
+        """Wait up to `timeout` seconds for input and dispatch it; False if none came."""
         if self._stream.unsent:
             self.flush(0)
         self._check()
@@ -99,7 +99,7 @@ class Connection:
         except ConnectionClosed as error:
             raise self._lost(error) from None
         self._dispatch()
-        if self._stream.unsent:  # such as the answer to a channel.close; what does not go now goes with the next call
+        if self._stream.unsent:  # Such as the answer to a channel.close; the rest is sent with the next call.
             self.flush(0)
         return True
 
@@ -118,7 +118,7 @@ class Connection:
     # -- opening and closing -----------------------------------------------------------------------------------------
 
     def channel(self) -> Channel:
-        """Open a channel; raises `ClientError` when all numbers are taken."""
+        """Open a channel; raises `ClientError` when all numbers are in use."""
         self._check()
         if len(self._channels) >= self._tuned.channel_max:
             raise ClientError(f"all {self._tuned.channel_max} channels of the connection are in use")
@@ -130,13 +130,13 @@ class Connection:
         return channel
 
     def forget(self, number: int) -> None:
-        """Let a closed channel's number be used again."""
+        """Release a closed channel's number."""
         self._channels.pop(number, None)
 
     def close(self) -> None:
-        """Say goodbye and close the socket; harmless when it is closed already, and over in seconds in any case."""
+        """Close the connection in order and then its socket, within seconds; repeating it is harmless."""
         if self.closed is None:
-            with suppress(ClientError):  # the broker went first, or does not answer: the outcome is the same
+            with suppress(ClientError):  # The broker closed first, or does not answer: the outcome is the same.
                 self._say_goodbye()
             self._end(ConnectionClosed(None, "the client closed it"))
 
@@ -157,7 +157,7 @@ class Connection:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def answer(self, method_id: int, timeout: float) -> Method:
-        """The broker's next method on channel 0, which must be `method_id`; raises `ConnectionClosed`, `Timeout`."""
+        """Return the next method on channel 0, which must be `method_id`; raises `ConnectionClosed`, `Timeout`."""
         self.wait_for(lambda: bool(self._answers), spec.METHODS[method_id].name, timeout)
         method = self._answers.popleft()
         if method.id != method_id:
@@ -180,7 +180,7 @@ class Connection:
             raise self.violated(error.reason) from None
 
     def _take(self, kind: int, payload: memoryview) -> None:
-        """A frame on channel 0. Heartbeats were agreed to be off; one that comes all the same does no harm."""
+        """Handle a frame on channel 0. Heartbeats are negotiated off; one that comes all the same is ignored."""
         if kind == spec.FRAME_HEARTBEAT:
             return
         if kind != spec.FRAME_METHOD:
@@ -199,7 +199,7 @@ class Connection:
     # -- the ends ----------------------------------------------------------------------------------------------------
 
     def violated(self, text: str) -> ConnectionClosed:
-        """Close the connection because the broker broke the protocol; returns the error to raise."""
+        """Close the connection after a protocol violation of the broker; return the error to raise."""
         return self._end(ConnectionClosed(int(spec.ReplyCode.FRAME_ERROR), f"the broker broke the protocol: {text}"))
 
     def _check(self) -> None:
@@ -209,16 +209,16 @@ class Connection:
     def _closed_by_broker(self, code: int, text: str) -> ConnectionClosed:
         error = ConnectionClosed(code, text)
         self.closed = error
-        # What was to go is of no use any more, and half a frame may have gone: the socket's end says enough then.
+        # Unsent output may end in half a frame and is useless: closing the socket suffices.
         if not self._stream.unsent:
             self._stream.out += method_frame(0, spec.CONNECTION_CLOSE_OK)
-            with suppress(ConnectionClosed):  # it need not wait for the answer
+            with suppress(ConnectionClosed):  # No need to wait for the answer.
                 self._stream.flush(0, lambda: None)
         self._end(error)
         return error
 
     def _lost(self, error: ConnectionClosed) -> ConnectionClosed:
-        """The error to raise when the socket fails: the broker's reason, if it is among what came before."""
+        """Return the error for a failed socket: the broker's reason, if it arrived before."""
         if self.closed is not None:
             return self.closed
         try:
@@ -235,7 +235,7 @@ class Connection:
 
 
 def _connect(parameters: Parameters, timeout: float) -> socket.socket:
-    """A connected socket; raises `ConnectError`."""
+    """Return a connected socket; raises `ConnectError`."""
     host, port = parameters.host, parameters.port
     try:
         sock = socket.create_connection((host, port), timeout)

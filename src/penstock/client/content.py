@@ -1,4 +1,4 @@
-"""Messages that arrive: a method, a content header and body frames put together."""
+"""Assembly of received messages from a method, a content header and body frames."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from penstock.wire.amqp091.codec import CodecError, Method, Properties
 from penstock.wire.amqp091.spec import ReplyCode
 
 CONTENT_MAX: Final = 1 << 30
-"""Largest body in octets that is taken; the size that a peer announces is allocated at once."""
+"""Largest accepted body in octets; the announced size is allocated at once."""
 
 
 class Delivery(NamedTuple):
-    """A message from a queue.
+    """Message from a queue.
 
-    `message_count` is how many were left after basic.get, None for a consumer's delivery. A body that came in several
-    frames is a `bytearray`, so that it need not be copied once more.
+    `message_count` is the number of remaining messages after basic.get, None for a consumer's delivery. A body of
+    several frames is a `bytearray`, to save a copy.
     """
 
     consumer_tag: str
@@ -29,7 +29,7 @@ class Delivery(NamedTuple):
 
 
 class Returned(NamedTuple):
-    """A mandatory message that went to no queue."""
+    """Mandatory message that reached no queue."""
 
     code: int
     text: str
@@ -40,7 +40,7 @@ class Returned(NamedTuple):
 
 
 class Content:
-    """A message whose frames are still arriving."""
+    """Message whose frames are still arriving."""
 
     __slots__ = ("_body", "_filled", "_pieces", "_size", "method", "properties")
 
@@ -53,7 +53,7 @@ class Content:
         self._pieces = bytearray()
 
     def add_header(self, size: int, properties: Properties) -> None:
-        """Take the content header; raises `CodecError` if it is out of place or announces more than is taken."""
+        """Take the content header; raises `CodecError` if it is out of place or announces too large a body."""
         if self.properties is not None:
             raise CodecError("a second content header for one message", ReplyCode.UNEXPECTED_FRAME)
         if size > CONTENT_MAX:
@@ -62,7 +62,7 @@ class Content:
         self.properties = properties
 
     def add_body(self, part: memoryview) -> None:
-        """Copy a body frame's payload into its place; raises `CodecError` if it is out of place."""
+        """Copy a body frame's payload; raises `CodecError` if it is out of place."""
         filled = self._filled + len(part)
         if self.properties is None or filled > self._size:
             raise CodecError("a body frame without its header, or beyond its size", ReplyCode.UNEXPECTED_FRAME)
@@ -76,11 +76,11 @@ class Content:
 
     @property
     def complete(self) -> bool:
-        """Whether all of the body is here."""
+        """Whether the whole body has arrived."""
         return self.properties is not None and self._filled == self._size
 
     def delivery(self) -> Delivery:
-        """The message, of basic.deliver or basic.get-ok."""
+        """Message of basic.deliver or basic.get-ok."""
         args = self.method.args
         return Delivery(
             consumer_tag=cast(str, args.get("consumer_tag", "")),
@@ -94,7 +94,7 @@ class Content:
         )
 
     def returned(self) -> Returned:
-        """The message, of basic.return."""
+        """Message of basic.return."""
         args = self.method.args
         return Returned(
             code=cast(int, args["reply_code"]),

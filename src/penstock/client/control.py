@@ -1,7 +1,7 @@
-"""Control operations: questions to the broker as messages, and its answers.
+"""Control client: calls control operations of the broker by messages.
 
-A request goes to the exchange `penstock.control` with the operation as its routing key; the answer comes to a queue of
-our own. Several requests may be out at once, so that the next block is on its way while one is worked on.
+A request is published to the exchange `penstock.control` with the operation as its routing key. The answer arrives in
+an exclusive queue. Several requests may be in progress, so that the next block is fetched while one is processed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BLOCK_TYPE: Final = "application/vnd.penstock.block"
 ERROR_TYPE: Final = "application/vnd.penstock.error+json"
 
 OUTSTANDING_MAX: Final = 64
-"""The most requests that may be without an answer; each answer may be a block of many megabytes."""
+"""Most requests without an answer; each answer may be a block of many megabytes."""
 
 REPLY_QUEUE: Final[dict[str, object]] = {
     **dict.fromkeys(("capacity-messages", "stop-messages", "stop-bytes", "resume-messages", "resume-bytes"), "none"),
@@ -31,15 +31,17 @@ REPLY_QUEUE: Final[dict[str, object]] = {
     "capacity-bytes": 256 * 1024 * 1024,
     "overflow": "block",
 }
-"""Arguments of the queue that answers come to: they beat every pattern, so that no setting of `#` shuts the operator
-who must take it back out."""
+"""Arguments of the reply queue.
+
+They take precedence over patterns, so that a setting of `#` cannot lock the operator out.
+"""
 
 Answer = dict[str, Any] | memoryview
-"""A JSON object, or a block of messages."""
+"""JSON object, or a block of messages."""
 
 
 class Attached(NamedTuple):
-    """What cursor.attach tells; offsets by queue, where S means everything up to S."""
+    """Result of cursor.attach; an offset S of a queue means everything up to S."""
 
     token: int
     initial: dict[str, int]
@@ -49,7 +51,7 @@ class Attached(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What cursor.plan tells: the end of the next batch, the end of what there is, and the batch's size."""
+    """Result of cursor.plan: the end of the next batch, the end of the queues, and the batch's size."""
 
     end: dict[str, int]
     tail: dict[str, int]
@@ -58,12 +60,13 @@ class Plan(NamedTuple):
 
 
 class ControlClient:
-    """Asks the broker over a channel of its own on `connection`; give up to it with `close`.
+    """Client of control operations on a channel of its own; call `close` when done.
 
-    `timeout` is what every operation waits for its answer, in seconds, unless it is told otherwise. Every operation may
-    raise `ControlError` with the broker's reason, `Timeout`, `ChannelClosed` and `ConnectionClosed`.
+    `timeout` is the default number of seconds that an operation waits for its answer. Every operation may raise
+    `ControlError` with the broker's reason, `Timeout`, `ChannelClosed` and `ConnectionClosed`.
 
-    Use another connection than a `Publisher`'s: a broker that does not read from a producer does not hear it ask.
+    Use another connection than a `Publisher`'s: the broker may pause reading from a producer, and then reads no
+    requests.
     """
 
     def __init__(self, connection: Connection, *, timeout: float = 30.0) -> None:
@@ -78,7 +81,7 @@ class ControlClient:
     # -- requests ----------------------------------------------------------------------------------------------------
 
     def request(self, operation: str, arguments: Mapping[str, object], timeout: float | None = None) -> Answer:
-        """Ask and wait for the answer."""
+        """Send a request and wait for the answer."""
         correlation_id = self.send(operation, arguments)
         try:
             return self.receive(correlation_id, timeout)
@@ -87,7 +90,7 @@ class ControlClient:
             raise
 
     def send(self, operation: str, arguments: Mapping[str, object]) -> str:
-        """Ask; returns the correlation id by which to `receive` the answer, or to `forget` it."""
+        """Send a request; return its correlation id, for `receive` or `forget`."""
         if len(self._waiting) >= OUTSTANDING_MAX:
             raise ClientError(f"{OUTSTANDING_MAX} control requests are without an answer; receive or forget some")
         correlation_id = str(next(self._numbers))
@@ -98,7 +101,7 @@ class ControlClient:
         return correlation_id
 
     def receive(self, correlation_id: str, timeout: float | None = None) -> Answer:
-        """Wait for an answer; after a `Timeout` it may be waited for again."""
+        """Wait for an answer; may be repeated after a `Timeout`."""
         if correlation_id not in self._waiting:
             raise ClientError(f"no control request {correlation_id} is without an answer")
         patience = self.timeout if timeout is None else timeout
@@ -113,12 +116,12 @@ class ControlClient:
         return _understood(answer)
 
     def forget(self, correlation_id: str) -> None:
-        """Drop the answer to a request, when it comes or if it is here."""
+        """Drop the answer to a request, now or when it arrives."""
         self._waiting.discard(correlation_id)
         self._answers.pop(correlation_id, None)
 
     def _arrived(self, correlation_id: str) -> bool:
-        """Sort what has come; true when there is nothing to wait for any more, be it that the answer cannot come."""
+        """Sort arrived messages; true if the answer has arrived or cannot arrive any more."""
         while self._channel.deliveries:
             delivery = self._channel.deliveries.popleft()
             if delivery.properties.correlation_id in self._waiting:
@@ -127,7 +130,7 @@ class ControlClient:
         return correlation_id in self._answers or gone
 
     def close(self) -> None:
-        """Close the channel; the reply queue goes with it."""
+        """Close the channel; the reply queue is deleted with it."""
         self._channel.close()
 
     def __enter__(self) -> ControlClient:
@@ -139,9 +142,9 @@ class ControlClient:
     # -- operations --------------------------------------------------------------------------------------------------
 
     def attach(self, cursor: str, queues: Iterable[str], starting: str | Mapping[str, int] = "earliest") -> Attached:
-        """Attach to a cursor, creating it if need be; `starting` is "earliest", "latest" or offsets by queue.
+        """Attach to a cursor, creating it if necessary; `starting` is "earliest", "latest" or offsets by queue.
 
-        The token fences off whoever attached before.
+        The new token fences earlier readers off.
         """
         found = self._object("cursor.attach", {"cursor": cursor, "queues": list(queues), "starting": starting})
         return Attached(
@@ -160,10 +163,10 @@ class ControlClient:
         wait_ms: int = 0,
         upto: Mapping[str, int] | None = None,
     ) -> Plan:
-        """Pin the next batch after `start`, of at most `rows` messages and `bytes` octets (None: no bound).
+        """Fix the next batch after `start`, of at most `rows` messages and `bytes` octets (None: no limit).
 
-        `settle` lets go what is processed; `wait_ms` is how long the broker may wait for a first message, in
-        milliseconds; `upto` bounds the batch by offsets. Nothing new: `end` equals `start`.
+        `settle` settles what is processed; `wait_ms` is how long the broker may wait for a first message, in
+        milliseconds; `upto` bounds the batch by offsets. Without new messages `end` equals `start`.
         """
         request = {
             "cursor": cursor,
@@ -179,28 +182,28 @@ class ControlClient:
         return Plan(found["end"], found["tail"], found["rows"], found["bytes"])
 
     def range(self, cursor: str, token: int, queue: str, lo: int, hi: int, *, rows: int, bytes: int) -> memoryview:
-        """A block of the first messages of (lo, hi] within `rows` and `bytes`; it removes nothing."""
+        """Return a block of the first messages of (lo, hi] within `rows` and `bytes`; it removes nothing."""
         return self.receive_block(self.send_range(cursor, token, queue, lo, hi, rows=rows, bytes=bytes))
 
     def send_range(self, cursor: str, token: int, queue: str, lo: int, hi: int, *, rows: int, bytes: int) -> str:
-        """As `range`, without waiting; `receive_block` waits."""
+        """Request a block as `range` does, without waiting; `receive_block` waits."""
         request = {"cursor": cursor, "token": token, "queue": queue, "lo": lo, "hi": hi, "rows": rows, "bytes": bytes}
         return self.send("cursor.range", request)
 
     def receive_block(self, correlation_id: str, timeout: float | None = None) -> memoryview:
-        """The block that was asked for by `send_range`."""
+        """Return the block that `send_range` requested."""
         answer = self.receive(correlation_id, timeout)
         if isinstance(answer, memoryview):
             return answer
         raise ClientError("the broker answered with an object where a block was due")
 
     def settle(self, cursor: str, token: int, end: Mapping[str, int]) -> dict[str, int]:
-        """Let go of everything up to `end`; returns what is settled now, which never goes back."""
+        """Settle everything up to `end`; return the settled positions, which never go back."""
         found = self._object("cursor.settle", {"cursor": cursor, "token": token, "end": end})
         return cast("dict[str, int]", found["settled"])
 
     def delete_cursor(self, cursor: str) -> None:
-        """Delete a cursor; its queues go back to ordinary use."""
+        """Delete a cursor; its queues become ordinary queues again."""
         self._object("cursor.delete", {"cursor": cursor})
 
     def why(
@@ -211,7 +214,7 @@ class ControlClient:
         channel: str | None = None,
         user: str | None = None,
     ) -> dict[str, Any]:
-        """Why nothing moves at a queue, a connection (its number or name), a channel ("2/1") or of a user; give one.
+        """Explain why nothing moves at a queue, a connection (number or name), a channel ("2/1") or for a user.
 
         Without any: everything that is blocked, the longest block first. The answer is plain data, with `sentences` for
         people.
@@ -224,35 +227,35 @@ class ControlClient:
         return self._object("block", {scope: name, "reason": reason})
 
     def unblock(self, scope: str, name: str) -> dict[str, Any]:
-        """Open it again; `ControlError` 404 where it is not blocked."""
+        """Open the operator's gate; raises `ControlError` 404 if it is not closed."""
         return self._object("unblock", {scope: name})
 
     def set(self, scope: str, pattern: str, settings: Mapping[str, object]) -> dict[str, Any]:
-        """Set these settings for names that match; returns what is set for the pattern now, and what is to be said."""
+        """Set settings for matching names; return all settings of the pattern, and remarks."""
         return self._object("settings.set", {"scope": scope, "pattern": pattern, "settings": settings})
 
     def unset(self, scope: str, pattern: str, names: Iterable[str] | None = None) -> dict[str, Any]:
-        """Take back settings that were set by command, or all of a pattern."""
+        """Remove settings that were set by command: the named ones, or all of a pattern."""
         listed = None if names is None else list(names)
         return self._object("settings.unset", {"scope": scope, "pattern": pattern, "names": listed})
 
     def settings(self) -> list[dict[str, Any]]:
-        """Everything that was set, by command or by the settings file, pattern by pattern."""
+        """Return all settings, from commands and from the settings file, pattern by pattern."""
         return cast("list[dict[str, Any]]", self._object("settings.list", {})["settings"])
 
     def show(self, scope: str, name: str) -> list[dict[str, Any]]:
-        """What is in effect for a queue (or another thing), each value with where it comes from."""
+        """Return the effective settings of a queue (or another object), each with its source."""
         return cast("list[dict[str, Any]]", self._object("show", {scope: name})["settings"])
 
     def status(self) -> dict[str, Any]:
-        """The broker, its queues and its ledger as plain data."""
+        """Return the broker, its queues and its statistics as plain data."""
         return self._object("status", {})
 
     def listed(self, kind: str, everywhere: bool = False) -> Iterator[dict[str, Any]]:
-        """All of a kind, page by page: "queues", "exchanges", "bindings", "connections", "channels", "consumers",
-        "cursors" or "vhosts".
+        """Return all objects of a kind, page by page: "queues", "exchanges", "bindings", "connections", "channels",
+        "consumers", "cursors" or "vhosts".
 
-        Of this connection's virtual host, or of all. What changes meanwhile may be missed, or come twice.
+        Of this connection's virtual host, or of all. Objects that change meanwhile may be missed, or appear twice.
         """
         after: int | None = 0
         while after is not None:
@@ -261,7 +264,7 @@ class ControlClient:
             after = page["next"]
 
     def export_definitions(self, everywhere: bool = True) -> dict[str, Any]:
-        """What is declared, of all virtual hosts or of this connection's, in RabbitMQ's format."""
+        """Return the definitions of all virtual hosts, or of this connection's, in RabbitMQ's format."""
         found = self._object("definitions.export", {"everywhere": everywhere})
         for section in found.pop("sections"):
             found[section] = []
@@ -274,18 +277,18 @@ class ControlClient:
         return found
 
     def import_definitions(self, text: str, everywhere: bool = True) -> dict[str, Any]:
-        """Declare what a text in RabbitMQ's format says, everything or nothing; returns how many of each are new.
+        """Import definitions in RabbitMQ's format, all or nothing; return the numbers of new items.
 
-        Without `everywhere` what names no virtual host is for this connection's.
+        Without `everywhere` entries without a virtual host belong to this connection's.
         """
         return self._object("definitions.import", {"definitions": text, "everywhere": everywhere})
 
     def declare_vhost(self, name: str) -> bool:
-        """Make a virtual host; returns whether it is new."""
+        """Create a virtual host; return whether it is new."""
         return bool(self._object("vhost.declare", {"name": name})["created"])
 
     def delete_vhost(self, name: str) -> None:
-        """Delete a virtual host, not this connection's own, with all that is in it; its connections are closed."""
+        """Delete a virtual host with all its objects, but not this connection's own; its connections are closed."""
         self._object("vhost.delete", {"name": name})
 
     def _object(self, operation: str, arguments: Mapping[str, object], timeout: float | None = None) -> dict[str, Any]:
@@ -296,7 +299,7 @@ class ControlClient:
 
 
 def _understood(answer: Delivery) -> Answer:
-    """The answer's content; raises `ControlError` when it is a refusal."""
+    """Return the answer's content; raises `ControlError` for a refusal."""
     kind = answer.properties.content_type
     if kind == BLOCK_TYPE:
         return memoryview(answer.body)

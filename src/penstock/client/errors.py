@@ -1,13 +1,13 @@
-"""What can go wrong between a client and a broker.
+"""Errors of the client.
 
-    ClientError
-    ├── ConnectError        no connection came about; the text says why and what to do
-    ├── ConnectionClosed    the connection is gone, with the broker's reason if it gave one
-    ├── ChannelClosed       the broker closed a channel, with its reason
-    ├── ControlError        a control operation was refused, with its reason
-    └── Timeout             no answer in time; the thing that was waited for may still happen
+ClientError
+├── ConnectError        the connection failed; the text says why and what to do
+├── ConnectionClosed    the connection is closed, with the broker's reason if it gave one
+├── ChannelClosed       the broker closed a channel, with its reason
+├── ControlError        a control operation was refused, with its reason
+└── Timeout             no answer in time; the operation may still complete
 
-All of them can be pickled, for they travel from Spark's executors to its driver.
+All of them can be pickled, because they travel from Spark's executors to its driver.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class ClientError(PenstockError):
 
 
 class ConnectError(ClientError):
-    """No connection came about."""
+    """Failure to connect."""
 
     def __init__(self, host: str, port: int, text: str) -> None:
         super().__init__(host, port, text)
@@ -33,7 +33,7 @@ class ConnectError(ClientError):
 
 
 class ConnectionClosed(ClientError):
-    """The connection is gone; `code` is the AMQP reply code, None when it broke without one."""
+    """Closed connection; `code` is the AMQP reply code, None if the socket failed without one."""
 
     def __init__(self, code: int | None, text: str) -> None:
         super().__init__(code, text)
@@ -45,7 +45,7 @@ class ConnectionClosed(ClientError):
 
 
 class ChannelClosed(ClientError):
-    """The broker closed a channel; `code` is the AMQP reply code, None when the client gave the channel up."""
+    """Channel closed by the broker; `code` is the AMQP reply code, None if the client closed it."""
 
     def __init__(self, code: int | None, text: str) -> None:
         super().__init__(code, text)
@@ -57,7 +57,7 @@ class ChannelClosed(ClientError):
 
 
 class ControlError(ClientError):
-    """The broker refused a control operation; `name` is stable and for programs, `text` one sentence for people."""
+    """Refused control operation; `name` is stable and for programs, `text` one sentence for people."""
 
     def __init__(self, code: int, name: str, text: str) -> None:
         super().__init__(code, name, text)
@@ -70,4 +70,4 @@ class ControlError(ClientError):
 
 
 class Timeout(ClientError):
-    """Nothing came in time."""
+    """Expired time-out."""

@@ -1,4 +1,4 @@
-"""Opening a connection (section 2.2.4): protocol header, start, tune, open; each failure as one clear sentence."""
+"""Handshake of the client (section 2.2.4): protocol header, start, tune, open; each failure as one sentence."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from penstock.client.connection import Connection
 
 DEFAULT_FRAME_MAX: Final = 128 * 1024
-"""Frame size in octets until the two have agreed, and when the broker names none; RabbitMQ's own default."""
+"""Frame size in octets until one is negotiated, and when the broker names none; RabbitMQ's default."""
 CHANNEL_MAX: Final = 2047
-"""The most channels that are asked for; RabbitMQ's own default, far above what one thread can use."""
+"""Most channels that are requested; RabbitMQ's default, far above what one thread can use."""
 
 CLIENT_PROPERTIES: Final[dict[str, object]] = {
     "product": "penstock-client",
@@ -36,7 +36,7 @@ _FIRST_STEP: Final = "an answer to the protocol header"
 
 
 class Tuned(NamedTuple):
-    """What the two sides agreed on, and what the broker said about itself."""
+    """Negotiated limits, and the properties that the broker announced."""
 
     frame_max: int
     channel_max: int
@@ -44,7 +44,7 @@ class Tuned(NamedTuple):
 
 
 def shake_hands(connection: Connection, deadline: float) -> Tuned:
-    """Open the connection before `deadline` (monotonic seconds); raises `ConnectError` with what to do about it."""
+    """Open the connection before `deadline` (monotonic seconds); raises `ConnectError` with advice."""
     host, port, user, _, virtual_host = connection.parameters
     step = _FIRST_STEP
     try:
@@ -70,7 +70,7 @@ def _left(deadline: float) -> float:
 
 
 def _hear_start(connection: Connection, deadline: float) -> dict[str, object]:
-    """What the broker says about itself; raises `SaslError` if it does not take PLAIN."""
+    """Return the broker's properties from connection.start; raises `SaslError` without PLAIN."""
     args = connection.answer(spec.CONNECTION_START, _left(deadline)).args
     mechanisms = cast(bytes, args["mechanisms"]).decode(errors="replace").split()
     if "PLAIN" not in mechanisms:
@@ -91,7 +91,7 @@ def _show_credentials(connection: Connection, deadline: float) -> None:
 
 
 def _tune(connection: Connection, server_properties: dict[str, object], deadline: float) -> Tuned:
-    """Take the broker's frame size; zero means that it has no bound, and then ours counts. No heartbeats."""
+    """Accept the broker's frame size; zero means no limit, and then ours counts. No heartbeats."""
     args = connection.answer(spec.CONNECTION_TUNE, _left(deadline)).args
     frame_max = cast(int, args["frame_max"]) or DEFAULT_FRAME_MAX
     channel_max = min(cast(int, args["channel_max"]) or CHANNEL_MAX, CHANNEL_MAX)

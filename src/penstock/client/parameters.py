@@ -1,4 +1,4 @@
-"""Where a broker is and who asks."""
+"""Connection parameters: address and credentials, also from a URL."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Parameters(NamedTuple):
-    """Address and credentials of a connection; the defaults are those of a broker on this machine."""
+    """Address and credentials of a connection; the defaults fit a broker on this machine."""
 
     host: str = "127.0.0.1"
     port: int = 5672
@@ -17,10 +17,10 @@ class Parameters(NamedTuple):
 
     @classmethod
     def from_url(cls, url: str) -> Parameters:
-        """Parameters from `amqp://user:password@host:port/virtual-host`, each part optional and percent-encoded.
+        """Parse `amqp://user:password@host:port/virtual-host`, each part optional and percent-encoded.
 
-        A missing or empty virtual host is "/". Raises `ValueError` for anything else than an amqp URL; its text has
-        nothing in it that may be a password.
+        A missing or empty virtual host is "/". Raises `ValueError` for anything but an amqp URL; its text never holds a
+        password.
         """
         try:
             parts = urlsplit(url)

@@ -1,8 +1,8 @@
-"""Publishing in batches under confirms, with a window, without ever waiting blindly.
+"""Publisher: batches with confirms and a window, with progress reports while it waits.
 
-Frames are built into one buffer and go out in pieces of at most 256 KiB; between the pieces the confirms that came are
-counted. A broker that holds back its confirms, or stops reading, makes `publish` wait; that is its right, and the
-caller hears about it in slices, so that it can report progress or go.
+Frames are built into one buffer and sent in pieces of at most 256 KiB; between the pieces confirms are counted. If the
+broker withholds confirms or stops reading, `publish` waits. It reports that in intervals to the caller, who may stop
+waiting.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 
 SLICE: Final = 2.0
-"""Seconds after which whoever waits is told how it stands."""
+"""Seconds between two progress reports to a waiting caller."""
 _KEYS_MAX: Final = 1024
-"""How many routing keys are kept encoded."""
+"""Most encoded routing keys in the cache."""
 
 Body = bytes | bytearray | memoryview
 
 
 class Progress(NamedTuple):
-    """How a publisher stands; counts since it began."""
+    """Progress of a publisher; counts since it began."""
 
     published: int
     acked: int
     nacked: int
     returned: int
     outstanding: int
-    """Messages whose confirm has not come."""
+    """Messages without a confirm."""
     blocked: str | None
-    """Why the broker takes no publishes at present, if it said so."""
+    """Reason why the broker accepts no publishes at present, if it gave one."""
 
     @property
     def done(self) -> bool:
@@ -47,12 +47,11 @@ class Progress(NamedTuple):
 
 
 class Publisher:
-    """Publishes to `exchange`, with `routing_key` unless messages bring their own, on a channel of its own.
+    """Publisher to `exchange`, with `routing_key` unless messages bring their own, on a channel of its own.
 
-    At most `window` messages are without their confirm at a time. With `mandatory`, messages that go to no queue come
-    back (and are confirmed all the same): see `returned`. `patience` is how long, in seconds, nothing at all may move
-    before `Timeout` is raised; None waits as long as the broker wants. `report_every` is how often, in seconds, whoever
-    waits is told how it stands.
+    At most `window` messages are without their confirm at a time. With `mandatory`, unroutable messages come back (and
+    are confirmed all the same): see `returned`. `patience` is the number of seconds without any progress after which
+    `Timeout` is raised; None waits for ever. `report_every` is the number of seconds between two progress reports.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class Publisher:
         self._slice = report_every if patience is None else min(report_every, patience)
         self._moved: tuple[int, int, int] = (0, 0, 0)
         self._moved_at = monotonic()
-        """When anything last moved, as far as is known."""
+        """Time of the last known progress."""
         self._methods: dict[str, bytes] = {}
         self._body_max = connection.frame_max - spec.FRAME_OVERHEAD
         self._body_head = bytes([spec.FRAME_BODY]) + self._channel.number.to_bytes(2, "big")
@@ -93,12 +92,12 @@ class Publisher:
         properties: Properties | Iterable[Properties] | None = None,
         on_wait: Callable[[Progress], None] | None = None,
     ) -> range:
-        """Send every body, waiting whenever the window is full; returns the numbers that the messages got.
+        """Send every body, waiting whenever the window is full; return the numbers of the messages.
 
-        The n-th body has the n-th number of the range; `take_nacked` speaks in these numbers. Keys and properties that
-        are given as iterables are one to a body, else `ValueError`. While it waits, `on_wait` hears the progress, and
-        may raise to end the waiting; what was taken by then is whole messages, and goes with the next call. When this
-        returns, the last messages may still be without their confirm: see `wait`.
+        The n-th body has the n-th number of the range; `take_nacked` uses these numbers. Iterables of keys or
+        properties have one per body, else `ValueError`. While it waits, `on_wait` gets the progress, and may raise to
+        stop waiting. The messages taken by then are complete, and are sent with the next call. On return, the last
+        messages may still lack their confirm: see `wait`.
         """
         self._channel.check()
         self._moved_at = monotonic()
@@ -128,7 +127,7 @@ class Publisher:
         return ((body, key, _Header(number, one)) for (body, key), one in rows)
 
     def _append(self, body: Body, key: str, header: _Header) -> None:
-        """Put one message into the buffer: three frames, or more if the body is larger than one takes."""
+        """Append one message to the buffer: three frames, or more for a large body."""
         out = self._connection.out
         if not isinstance(body, bytes):
             body = memoryview(body).cast("B")
@@ -150,7 +149,7 @@ class Publisher:
         self._confirms.next += 1
 
     def _method(self, key: str) -> bytes:
-        """The frame of basic.publish, which is the same for every message with this routing key."""
+        """Return the frame of basic.publish, which is the same for every message with this routing key."""
         if len(self._methods) >= _KEYS_MAX:
             self._methods.clear()
         encoded = method_frame(
@@ -166,10 +165,10 @@ class Publisher:
     # -- waiting -----------------------------------------------------------------------------------------------------
 
     def wait(self, timeout: float = SLICE) -> Progress:
-        """Wait until every message has its confirm, at most `timeout` seconds; tells how it stands.
+        """Wait until every message has its confirm, at most `timeout` seconds; return the progress.
 
-        Call it until `done`. Raises `ChannelClosed` or `ConnectionClosed`, as everything here, when the broker ends it,
-        and `Timeout` when nothing has moved for `patience` seconds, in this call and those before.
+        Call it until `done`. Raises `ChannelClosed` or `ConnectionClosed` when the broker closes, and `Timeout` after
+        `patience` seconds without progress, in this call and those before.
         """
         deadline = monotonic() + timeout
         while self._unfinished():
@@ -181,7 +180,7 @@ class Publisher:
         return self.progress()
 
     def progress(self) -> Progress:
-        """How it stands, without waiting."""
+        """Return the progress, without waiting."""
         confirms = self._confirms
         return Progress(
             published=confirms.next - 1,
@@ -193,39 +192,39 @@ class Publisher:
         )
 
     def take_nacked(self) -> list[int]:
-        """The numbers of messages that the broker refused since the last call; publish them again or report them."""
+        """Take the numbers of refused messages since the last call; publish them again or report them."""
         return self._confirms.take_nacked()
 
     @property
     def returned(self) -> list[Returned]:
-        """The latest messages, at most 100, that went to no queue; `Progress.returned` counts all."""
+        """Return the latest messages, at most 100, that reached no queue; `Progress.returned` counts all."""
         return list(self._channel.returned)
 
     @property
     def refusal(self) -> str:
-        """Why the broker refused a mandatory message last, in its own words; empty while it has refused none."""
+        """Return the broker's reason for the last refused mandatory message; empty without one."""
         return self._channel.refusal
 
     def close(self) -> None:
-        """Close the channel; confirms that have not come by then are lost."""
+        """Close the channel; later confirms are lost."""
         self._channel.close()
 
     def __enter__(self) -> Publisher:
         return self
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
-        if not isinstance(error, Timeout):  # Else the answer to a close would be waited for as well.
+        if not isinstance(error, Timeout):  # Otherwise close would wait for an answer, too.
             self.close()
 
     def _unfinished(self) -> bool:
         return self._confirms.outstanding > 0 or self._connection.unsent > 0
 
     def _push(self, on_wait: Callable[[Progress], None] | None) -> None:
-        """Send what is in the buffer, and count what comes meanwhile."""
+        """Send the buffer, and count confirms meanwhile."""
         self._wait_until(lambda: self._connection.unsent == 0, on_wait)
 
     def _make_room(self, on_wait: Callable[[Progress], None] | None) -> None:
-        """Wait for a place in the window."""
+        """Wait for room in the window."""
         self._wait_until(lambda: self._confirms.outstanding < self._window and self._channel.active, on_wait)
 
     def _wait_until(self, happened: Callable[[], bool], on_wait: Callable[[Progress], None] | None) -> None:
@@ -241,7 +240,7 @@ class Publisher:
                 on_wait(self.progress())
 
     def _turn(self, timeout: float) -> None:
-        """Send and read once, waiting at most `timeout` seconds for either."""
+        """Send and read once, waiting at most `timeout` seconds."""
         self._channel.check()
         if self._connection.unsent:
             self._connection.flush(timeout)
@@ -249,7 +248,7 @@ class Publisher:
             self._connection.read(timeout)
 
     def _check_patience(self) -> None:
-        """Raise `Timeout` when nothing has moved for too long."""
+        """Check the time since the last progress. Raises `Timeout`."""
         standing = self._confirms.next, self._confirms.outstanding, self._connection.unsent
         if standing != self._moved:
             self._moved = standing
@@ -260,7 +259,7 @@ class Publisher:
 
 
 class _Header:
-    """A content header frame around the body's size, which alone differs between messages of the same properties."""
+    """Content header frame; messages with the same properties differ only in the body size."""
 
     __slots__ = ("head", "tail")
 

@@ -1,7 +1,7 @@
-"""A socket that never blocks by itself, with the octets that came and the octets that are to go.
+"""Non-blocking socket with an input and an output buffer.
 
-A broker that must not be overrun stops reading from its producers; a client that then only wrote would never see why,
-and two that wait for each other's reading would wait for ever. So whoever waits to write here also reads.
+A broker that must not be overrun stops reading from its producers. A client that only wrote would never see the reason,
+and two peers that wait for each other to read would wait for ever. So a writer here also reads while it waits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from penstock.wire.amqp091.codec import CodecError
 from penstock.wire.amqp091.spec import FRAME_END, FRAME_OVERHEAD, ReplyCode
 
 SEND_BYTES: Final = 256 * 1024
-"""The most handed to the system at once; in between, what has come is read."""
+"""Most octets per send; in between, input is read."""
 RECEIVE_BYTES: Final = 256 * 1024
 """Size of the receive buffer, unless a frame needs more."""
 
@@ -25,7 +25,7 @@ _READABLE: Final = select.POLLIN | select.POLLHUP | select.POLLERR
 
 
 class Stream:
-    """Frames out of a socket, and octets into it. `frame_max` bounds what is read; raise it after connection.tune."""
+    """Frames read from a socket, and octets written to it. `frame_max` bounds input; raise it after connection.tune."""
 
     def __init__(self, sock: socket.socket, frame_max: int) -> None:
         sock.setblocking(False)
@@ -34,16 +34,16 @@ class Stream:
         self._poll.register(sock.fileno(), select.POLLIN)
         self.frame_max = frame_max
         self.out = bytearray()
-        """What is to go, in whole frames; append to it and call `flush`."""
+        """Output in whole frames; append to it and call `flush`."""
         self._sent = 0
         self._in = memoryview(bytearray(RECEIVE_BYTES))
         self._start = 0
         self._end = 0
 
     def next_frame(self) -> tuple[int, int, memoryview] | None:
-        """The next whole frame: kind, channel and payload; None when it is not all here.
+        """Return the next whole frame: kind, channel and payload; None if it is incomplete.
 
-        The payload is good until `fill`. Raises `CodecError` for what is no frame or too large a one.
+        The payload is valid until `fill`. Raises `CodecError` for an invalid or too large frame.
         """
         head = self._in[self._start : min(self._start + 7, self._end)]
         if len(head) < 7:
@@ -78,7 +78,7 @@ class Stream:
         return True
 
     def _make_room(self) -> None:
-        """Put what is left of a frame to the front, into a larger buffer if the frame does not fit this one."""
+        """Move an incomplete frame to the front, into a larger buffer if necessary."""
         left = self._end - self._start
         if not left:
             self._start = self._end = 0
@@ -98,9 +98,9 @@ class Stream:
         self._end = left
 
     def flush(self, timeout: float, on_readable: Callable[[], None]) -> bool:
-        """Send what is to go, calling `on_readable` between pieces; False if that takes longer than `timeout` seconds.
+        """Send the output, calling `on_readable` between pieces; False if that takes longer than `timeout` seconds.
 
-        What is not sent stays for the next call. Raises `ConnectionClosed`.
+        Unsent output stays for the next call. Raises `ConnectionClosed`.
         """
         deadline = monotonic() + timeout
         while self._sent < len(self.out):
@@ -118,7 +118,7 @@ class Stream:
 
     @property
     def unsent(self) -> int:
-        """Octets that are still to go."""
+        """Number of unsent octets."""
         return len(self.out) - self._sent
 
     def _send_some(self) -> bool:
@@ -137,5 +137,5 @@ class Stream:
         return ready[0][1] if ready else 0
 
     def close(self) -> None:
-        """Close the socket; nothing more comes or goes."""
+        """Close the socket."""
         self._socket.close()
