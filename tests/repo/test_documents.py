@@ -113,3 +113,26 @@ def test_the_log_ids_of_the_sources_are_documented_and_no_others() -> None:
     documented = set(re.findall(r"\b(?:PST|QUE|CHN|MST|VHT)-\d{4}\b", (ROOT / "docs" / "log-ids.md").read_text()))
     made_of_a_prefix = {"QUE-1003", "QUE-1004", "PST-1003", "PST-1004"}
     assert written | made_of_a_prefix == documented
+
+
+def test_no_cell_of_the_memory_bounds_has_more_than_25_words() -> None:
+    rows = [line for line in (ROOT / "docs" / "memory.md").read_text().splitlines() if line.startswith("|")]
+    cells = [cell for row in rows for cell in LINK.sub("LINK", row).strip("|").split("|")]
+    assert len(cells) > 200
+    assert [cell for cell in cells if len(cell.split()) > 25] == []
+
+
+def test_the_files_that_the_guide_for_contributors_names_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = re.findall(r"`((?:[\w]+/)+[\w]*(?:\.py)?)`", text)
+    assert len(named) > 15
+    assert [path for path in named if not ((ROOT / path).exists() or (PACKAGE / path).exists())] == []
+
+
+def test_the_glossary_is_alphabetical_and_names_files_that_exist() -> None:
+    terms = re.findall(
+        r"^\| (.+?) \| .+? \| `([\w/]+\.py)` \|$", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE
+    )
+    assert len(terms) > 100
+    assert [term for term, _ in terms] == sorted((term for term, _ in terms), key=str.lower)
+    assert [path for _, path in terms if not (PACKAGE / path).exists()] == []
