@@ -1,6 +1,6 @@
-"""One condition on the road of a message, with one name: open or closed.
+"""Gates: named conditions on the road of a message, each open or closed.
 
-A gate knows who waits at it and who is blocked by it; it knows no queue, no protocol and no other gate. Several
+A gate knows its waiters and the producers that it blocks. It knows no queue, no protocol and no other gate. Several
 conditions are several gates on one road; no gate holds a set of reasons.
 """
 
@@ -21,24 +21,24 @@ NO_GUARANTEE: Final = -1
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Waiter:
-    """A party that may have to wait: a producer with messages to pass."""
+    """A producer with messages to pass, which may have to wait at a gate."""
 
     def __init__(self) -> None:
         self.ticket: i64 = 0
-        """Place in the broker's one line, in bytes of turns; 0 while it does not wait. See Turns."""
+        """Position in the order of turns, in bytes; 0 while it does not wait. See Turns."""
         self.serial: i64 = 0
-        """Order among equal tickets: who drew first."""
+        """Order among equal tickets: the earlier draw is first."""
         self.finish: i64 = 0
-        """Where its last turn ended, on the same scale: it does not stand before that again."""
+        """Position where its last turn ended; its next ticket is not before that."""
         self.back_by: float = -NEVER
-        """Until when (monotonic seconds) it finds its place kept, when it has passed all it had and comes back."""
+        """Time (monotonic seconds) until which its position is reserved after it has passed all its messages."""
         self.weight: i64 = 1
-        """Its share of the turns among those who wait: 2 passes twice the bytes of 1."""
+        """Its share of the turns among waiters: 2 passes twice the bytes of 1."""
         self.gate: Gate | None = None
-        """Where it waits now; None while it does not."""
+        """The gate where it waits now; None while it does not."""
 
     def waits_at(self, gate: Gate, now: float) -> None:
-        """Record that it has just been put into the line of a gate."""
+        """Handle that it was put in the line of a gate."""
         raise NotImplementedError
 
     def obstacle(self) -> Gate | None:
@@ -57,20 +57,20 @@ class Waiter:
         raise NotImplementedError
 
     def will_return_soon(self) -> bool:
-        """Return whether it has passed all it had only because it waits to be told so: it will have more at once."""
+        """Return whether it has nothing left only because it waits for a confirm: it will have more at once."""
         return False
 
     def release(self, gate: Gate, now: float) -> None:
-        """A gate opened by which this party was blocked: hand out the confirmations that may go."""
+        """Handle the opening of a gate that blocked it: release its confirms."""
         raise NotImplementedError
 
 
 @trait
 class GateOwner:
-    """What a gate guards: the owner of the amount that closes and opens it."""
+    """The owner of a gate: the amount that closes and opens it."""
 
     def update_gate(self, now: float) -> None:
-        """Judge the amount anew, for the gate's waiters or the thresholds have changed."""
+        """Check the amount again, after a change of the gate's waiters or of the thresholds."""
         raise NotImplementedError
 
     def admits(self, charge: i64, copies: i64, now: float) -> bool:
@@ -78,35 +78,35 @@ class GateOwner:
         raise NotImplementedError
 
     def passed(self, charge: i64, now: float) -> None:
-        """Record that a message went past the gate; only what counts messages that pass cares."""
+        """Record that a message passed the gate; only rates count these."""
 
     def limits_increase(self, messages: i64, bytes: i64) -> bool:
-        """Return whether a commit must pass that changes the amount by so much, what it frees taken off.
+        """Return whether the gate limits a commit that changes the amount by so much, net of what it frees.
 
-        One that brings no more than it frees passes every depth; what is no depth stops everybody.
+        A commit that adds no more than it frees passes every depth; a gate without a depth limits all commits.
         """
         return True
 
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
-        """Return whether there is room for so much more at once, be the gate open or closed."""
+        """Return whether there is room for so much more at once, whether the gate is open or closed."""
         return self.admits(bytes, 1, now)
 
     def may_defer_turn(self) -> bool:
-        """Return whether a turn may be given a moment later without anybody running dry behind the gate."""
+        """Return whether a turn may wait a moment without idle consumers behind the gate."""
         return False
 
-    # Questions for people and for errors; off the hot path
+    # Descriptions and errors; off the hot path
 
     def measure(self) -> Measure | None:
-        """Return the depth that the gate is judged by; None for a gate that has no depth (a rate, the operator's)."""
+        """Return the depth of the gate; None for a gate without depth (a rate, an operator gate)."""
         return None
 
     def exact_measure(self, now: float) -> Measure | None:
-        """Return the same after a review of the amount, for an owner that counts with slack."""
+        """Return the depth after an exact count, for an owner that counts with slack."""
         return self.measure()
 
     def could_ever_take(self, messages: i64, bytes: i64) -> bool:
-        """Tell whether so much would have room, or would not have to wait for it, if everything else were gone."""
+        """Return whether so much could be admitted without waiting if everything else were gone."""
         return True
 
     def describe_overflow(self) -> str:
@@ -122,11 +122,11 @@ class GateOwner:
         raise NotImplementedError
 
     def vhost_name(self) -> str | None:
-        """Return the virtual host that the gate belongs to; None for one that belongs to none."""
+        """Return the virtual host of the gate; None if it belongs to none."""
         return None
 
     def guaranteed_total(self) -> i64:
-        """Return the bytes beyond its capacity that may be filled by guaranteed shares."""
+        """Return the bytes beyond the capacity for guaranteed shares."""
         return 0
 
     def full_percent(self) -> int:
@@ -134,16 +134,16 @@ class GateOwner:
         return 100
 
     def ready_at(self, now: float) -> float:
-        """Return the time at which the gate opens by itself: monotonic seconds; NEVER where nobody can tell."""
+        """Return the time at which the gate opens by itself: monotonic seconds; NEVER if unknown."""
         return NEVER
 
     def hold_deadline_s(self, default_s: float) -> float:
-        """Return the hold deadline of publishes that wait here: seconds; `default_s` where the owner has none."""
+        """Return the hold deadline of publishes that wait here: seconds; `default_s` if the owner has none."""
         return default_s
 
 
 class GateTransition:
-    """A gate closed or opened: what people and protocols are told, once each."""
+    """A transition of a gate, open or closed, for the log and the protocols."""
 
     __slots__ = ("gate", "closed", "messages", "bytes", "now")
 
@@ -157,41 +157,40 @@ class GateTransition:
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Gate:
-    """A condition; `open` is the whole state, the rest is who cares."""
+    """A condition that is open or closed, with its waiters and the producers that it blocks."""
 
     def __init__(self, kind: str, name: str, crossings: list[GateTransition]) -> None:
         self.kind = kind
-        """What it guards: "queue", "address", "vhost", "memory", "rate", "operator" or "disk"."""
+        """The kind of its owner: "queue", "address", "vhost", "memory", "rate", "operator" or "disk"."""
         self.name = name
         self.owner: GateOwner | None = None
         self.transitions = crossings
-        """The broker's record of crossings that nobody has acted on yet."""
+        """The broker's list of unhandled transitions."""
         self.open: bool = True
         self.scheduled: bool = False
-        """Whether the broker's Turns know that somebody here may go on."""
+        """True while Turns has it in the schedule."""
         self.guaranteed_bytes: i64 = NO_GUARANTEE
-        """A queue whose bytes are no more than this, the new message included, passes even when the gate is closed."""
+        """A queue with at most these bytes, the new message included, passes even when the gate is closed."""
         self.frequent: bool = False
-        """Whether it closes and opens as a matter of course (a rate): people look at it when they ask, and are not told
-        each time."""
+        """True if it closes and opens routinely (a rate): its transitions are not logged."""
         self.waiters: list[tuple[i64, i64, Waiter]] = []
         """A heap by ticket and serial."""
         self.returning: list[tuple[i64, float, i64, Waiter]] = []
-        """A heap of who has just passed and comes back at once: where it will stand, how long that is waited for."""
+        """A heap of waiters that will return soon: ticket, and the time until which the gate waits for them."""
         self.closed_at_ticket: i64 = 0
-        """The place of the turn that closed it: who stands no further on has not had a turn in that round."""
+        """Ticket of the turn that closed it: waiters up to it have not had a turn in that round."""
         self.finishing_round: bool = False
-        """Set while one of those looks at its road: the round goes to its end, as far as there is room."""
+        """True while one of those waiters checks its road: it passes if there is room."""
         self.timer: TimerHandler | None = None
-        """Lists the gate again when nobody is waited for any more."""
+        """Schedules the gate again when the wait for a returning producer ends."""
         self.blocked: dict[int, Waiter] = {}
-        """Whom it blocks, by identity: those in its line, and those with confirmations withheld by it."""
+        """Blocked producers by identity: its waiters, and those whose confirms it withholds."""
         self.to_release: dict[int, Waiter] = {}
-        """Those of them to whom its opening matters at once."""
+        """The blocked producers to release as soon as it opens."""
         self.stats = GateStats()
 
     def __lt__(self, other: Gate) -> bool:
-        return self.name < other.name  # Asked for equal places: a waiter has moved between two gates that are listed.
+        return self.name < other.name  # Compared for equal tickets: a waiter has moved between two scheduled gates.
 
     def close(self, messages: i64, bytes: i64, now: float) -> None:
         """Close at this depth; a gate that is closed stays so."""
@@ -201,14 +200,14 @@ class Gate:
             self.transitions.append(GateTransition(self, True, messages, bytes, now))
 
     def reopen(self, messages: i64, bytes: i64, now: float) -> None:
-        """Open at this depth; a gate that is open stays so. Who waits is not touched here: see Turns."""
+        """Open at this depth; a gate that is open stays so. Its waiters get their turns from Turns."""
         if not self.open:
             self.open = True
             self.stats.opened(now)
             self.transitions.append(GateTransition(self, False, messages, bytes, now))
 
     def review(self, now: float) -> None:
-        """Let the owner judge its depth anew; a gate without one is moved by hand."""
+        """Let the owner check its depth; a gate without one is operated by hand."""
         if self.owner is not None:
             self.owner.update_gate(now)
 
@@ -217,35 +216,35 @@ class Gate:
         return self.open if self.owner is None else self.owner.admits(charge, copies, now)
 
     def grows(self, messages: i64, bytes: i64) -> bool:
-        """See `GateOwner.limits_increase`; a gate without an owner stops everybody."""
+        """Return `GateOwner.limits_increase`; a gate without an owner limits all commits."""
         return self.owner is None or self.owner.limits_increase(messages, bytes)
 
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
-        """See `GateOwner.has_room`; a gate without an owner has room while it is open."""
+        """Return `GateOwner.has_room`; a gate without an owner has room while it is open."""
         return self.open if self.owner is None else self.owner.has_room(messages, bytes, now)
 
     def could_ever_take(self, messages: i64, bytes: i64) -> bool:
-        """See `GateOwner.could_ever_take`."""
+        """Return `GateOwner.could_ever_take`."""
         return self.owner is None or self.owner.could_ever_take(messages, bytes)
 
     def measure(self) -> Measure | None:
-        """See `GateOwner.measure`."""
+        """Return `GateOwner.measure`."""
         return None if self.owner is None else self.owner.measure()
 
     def describe_overflow(self) -> str:
-        """See `GateOwner.describe_overflow`."""
+        """Return `GateOwner.describe_overflow`."""
         return "" if self.owner is None else self.owner.describe_overflow()
 
     def describe_cause(self, now: float) -> str:
-        """See `GateOwner.describe_cause`."""
+        """Return `GateOwner.describe_cause`."""
         return "" if self.owner is None else self.owner.describe_cause(now)
 
     def describe_refusal(self) -> str:
-        """See `GateOwner.describe_refusal`."""
+        """Return `GateOwner.describe_refusal`."""
         return f"{self.kind} '{self.name}' lets nothing pass" if self.owner is None else self.owner.describe_refusal()
 
     def passed(self, charge: i64, now: float) -> None:
-        """Record that a message went past: a rate counts it."""
+        """Record that a message passed: a rate counts it."""
         if self.owner is not None:
             self.owner.passed(charge, now)
 
@@ -254,16 +253,16 @@ class Gate:
         return (self.open or self.finishing_round) and self.admits(charge, copies, now)
 
     def enter(self, waiter: Waiter) -> None:
-        """Stand in this gate's line with the ticket that one has."""
+        """Put a waiter in the line by its ticket."""
         waiter.gate = self
         heapq.heappush(self.waiters, (waiter.ticket, waiter.serial, waiter))
 
     def first(self) -> Waiter:
-        """Return whose turn it is; there must be somebody."""
+        """Return the waiter of the next turn; there must be one."""
         return self.waiters[0][2]
 
     def leave(self, waiter: Waiter) -> None:
-        """Leave the line; the ticket stays with the waiter. Cheap for the oldest, linear for any other."""
+        """Remove a waiter, which keeps its ticket. Cheap for the first, linear for any other."""
         waiters = self.waiters
         if waiters and waiters[0][2] is waiter:
             heapq.heappop(waiters)
@@ -274,33 +273,32 @@ class Gate:
         waiter.gate = None
 
     def block(self, waiter: Waiter) -> None:
-        """Count a party among those whom it blocks."""
+        """Add a producer to those that the gate blocks."""
         self.blocked[id(waiter)] = waiter
 
     def expect(self, waiter: Waiter) -> None:
-        """Call this party's `release` when the gate opens: something of it is withheld, or it has nothing more here."""
+        """Call the producer's `release` when the gate opens: it has withheld confirms, or nothing more to pass here."""
         self.to_release[id(waiter)] = waiter
 
     def unblock(self, waiter: Waiter) -> None:
-        """It blocks this party no more."""
+        """Remove a producer from those that the gate blocks."""
         self.blocked.pop(id(waiter), None)
         self.to_release.pop(id(waiter), None)
 
     def forget(self, waiter: Waiter) -> None:
-        """Forget a party that went away: nothing of it stays behind."""
+        """Remove all traces of a closed producer."""
         if waiter.gate is self:
             self.leave(waiter)
         self.unblock(waiter)
 
     def take_to_release(self, most: int) -> list[Waiter]:
-        """Take those who are to be released, the longest waiting first and at most so many; each looks at its own road
-        again and may come back.
+        """Take producers to release, longest waiting first, at most `most`; each checks its own road again.
 
-        Those who only stand in line are not among them: their turns come one by one, so that an opening costs as much
-        as it lets pass, however many wait.
+        Mere waiters are not among them: their turns come one by one, so the cost of an opening is proportional to the
+        messages that pass.
 
-        Taking first and notifying afterwards is what keeps a wake-up from being lost or doubled when a party that is
-        released publishes onto the same gate again.
+        Taking them before the first call of `release` keeps wake-ups from being lost or doubled when a released
+        producer publishes onto the same gate again.
         """
         if len(self.to_release) <= most:
             woken = list(self.to_release.values())

@@ -1,4 +1,4 @@
-"""The depth that a gate is judged by, with its thresholds, and the clauses that describe it."""
+"""The depth of a gate with its thresholds, and clauses that describe them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from penstock.flow.level import UNLIMITED, Thresholds, amounts
 
 
 def amount(value: i64) -> str:
-    """Return a number for a log line: grouped, and -1 for no limit."""
+    """Return a number as text: grouped, and -1 for no limit."""
     return "-1" if value == UNLIMITED else f"{int(value):,}"
 
 
 class Measure:
-    """A depth and the thresholds that it is judged by, at one moment."""
+    """A depth and its thresholds at one moment."""
 
     def __init__(self, thresholds: Thresholds, messages: i64, bytes: i64) -> None:
         self.thresholds = thresholds
@@ -21,10 +21,10 @@ class Measure:
         self.bytes: i64 = bytes
         self.paged_messages: i64 = 0
         self.paged_bytes: i64 = 0
-        """How much of the depth is on the disk only."""
+        """Bytes of the depth that are on disk only."""
 
     def describe_cause(self, open: bool) -> str:
-        """Return the clause of a gate with this depth: why it is closed, or why an open one has no room."""
+        """Return the clause of a gate at this depth: the cause of its closing, or the missing room of an open one."""
         if open:
             return self.describe_full()
         causes: list[str] = []
@@ -36,7 +36,7 @@ class Measure:
         return "; ".join(causes)
 
     def describe_full(self) -> str:
-        """Return that the next message does not fit, in each unit that has a capacity."""
+        """Return the clause that the next message does not fit, for each unit with a capacity."""
         capacity = self.thresholds.capacity
         parts: list[str] = []
         if capacity.messages != UNLIMITED:
@@ -46,7 +46,7 @@ class Measure:
         return f"{', '.join(parts)}: no room for the next message"
 
     def describe_refusal(self, open: bool) -> str:
-        """Return the depth and the capacity that a publish was refused by; of a closed gate its thresholds too."""
+        """Return the depth and the capacity that refused a publish; for a closed gate its thresholds too."""
         marks, thresholds = "", self.thresholds
         if not open:
             marks = f"closed above {thresholds.stop.describe()}, opens at {thresholds.resume.describe()}, "

@@ -91,12 +91,12 @@ SCOPES: Final[dict[str, dict[str, str]]] = {
 }
 """The settings of each scope with their kinds.
 
-Connections and producers (channels) are matched by their user's name; a virtual host's percentages and deadline also
-are the defaults of its queues, the broker's those of every virtual host and address.
+Connections and producers (channels) are matched by their user's name. Percentages and the deadline of a virtual host
+are also the defaults of its queues; those of the broker are the defaults of every virtual host and address.
 """
 
 OURS: Final = tuple(SCOPES["queue"])
-"""What a queue.declare may say, under our words."""
+"""Arguments of a queue.declare, by the broker's own names."""
 
 ALIASES: Final[dict[str, str]] = {
     # Qpid C++ (QueueSettings.cpp, QueueFlowLimit.cpp; the percentages are options of its broker)
@@ -152,10 +152,10 @@ SCOPED_ALIASES: Final[dict[str, dict[str, str]]] = {
     "vhost": _BROKER_JS_QUOTA,
     "producer": {"producerMaxRate": "rate-messages"},  # Artemis
 }
-"""Names that only mean something in one scope's patterns; a declaration does not know them."""
+"""Names that are valid only in patterns of one scope, not in a declaration."""
 
 LENGTHS: Final = {"max-length": "capacity-messages", "max-length-bytes": "capacity-bytes"}
-"""RabbitMQ's bounds on what is ready. With an overflow policy that RabbitMQ does not know they are the capacity."""
+"""RabbitMQ's limits of ready messages. With an overflow policy unknown to RabbitMQ they are the capacity."""
 
 ZERO_IS_NONE: Final = frozenset(
     {
@@ -175,11 +175,14 @@ ZERO_IS_NONE: Final = frozenset(
         "store.filesystem.maxUsagePercent",
     }
 )
-"""Qpid C++ means "none" by a 0: no capacity, no stop; no resume of its own, which is then the stop. So does
-Broker-J of the disk: no quota, no underfull of its own (then 90 % of the other), nothing that must be left free."""
+"""Names in Qpid C++ and Broker-J for which 0 means "none".
+
+In Qpid C++: no capacity, no stop, or a resume equal to the stop. In Broker-J: no quota, an underfull of 90 %, or no
+minimum of free space.
+"""
 
 USAGE: Final = frozenset({"max-disk-usage", "store.filesystem.maxUsagePercent"})
-"""Who says by these how much of the file system may be in use, in per cent, says how much must be left free."""
+"""Names that give the used share of the file system, in percent, instead of the free one."""
 
 NEGATIVE_IS_NONE: Final = frozenset(
     {
@@ -210,7 +213,7 @@ NEGATIVE_IS_NONE: Final = frozenset(
         "x-delivery-limit",
     }
 )
-"""-1 is "no limit" by these names: Broker-J's, Artemis' and RabbitMQ's, and ours for what their users know by -1."""
+"""Names for which -1 means "no limit": Broker-J's, Artemis' and RabbitMQ's, and the broker's own equivalents."""
 
 OVERFLOW_ALIASES: Final = {
     "producer_flow_control": "block",  # Broker-J
@@ -231,12 +234,12 @@ OVERFLOW_ALIASES: Final = {
     "flow-to-disk": "page",
 }
 ARTEMIS_POLICIES: Final = {"drop": "drop-new", "fail": "reject"}
-"""More values of address-full-policy; DROP there drops the newest, and is no name for that elsewhere."""
+"""Further values of address-full-policy; DROP means the newest message only there."""
 
 REFUSED_POLICIES: Final = {
     "none": "a queue without a policy would ignore its capacity; use block, reject or drop-head",
 }
-"""Policies that we know and do not have, with the reason."""
+"""Known policies that this broker does not have, with the reason."""
 
 PAGE_FULL_POLICIES: Final = {
     "block": "block",
@@ -245,15 +248,15 @@ PAGE_FULL_POLICIES: Final = {
     "fail": "reject",
     "drop": "drop-new",
 }
-"""Artemis knows DROP and FAIL; without either it goes on as if there was no limit, and we hold."""
+"""Artemis' policies DROP and FAIL; without one Artemis continues without a limit, this broker holds."""
 
 SLOW_POLICIES: Final = {"notify": "notify", "cancel": "cancel", "kill": "cancel"}
-"""KILL is Artemis' word; it kills the consumer's connection, we cancel the consumer."""
+"""KILL is Artemis' term; it closes the consumer's connection, this broker cancels the consumer."""
 
 WITHOUT_EFFECT: Final = frozenset(
     {"x-queue-mode", "x-queue-version", "x-queue-master-locator", "x-ha-policy", "x-dead-letter-strategy"}
 )
-"""RabbitMQ arguments that only choose how it stores a queue, or to keep dead letters, as is done here in any case."""
+"""RabbitMQ arguments about the storage of a queue, or for safe dead-lettering, which is the default here."""
 
 FLOW_PREFIXES: Final = (
     "qpid.",
@@ -278,4 +281,4 @@ FLOW_PREFIXES: Final = (
     "disk-",
     "min-disk",
 )
-"""An unknown argument that begins so was meant for flow control: a misspelling must not go unnoticed."""
+"""Prefixes of flow-control arguments: an unknown argument with one is refused as a misspelling."""

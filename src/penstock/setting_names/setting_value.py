@@ -1,4 +1,4 @@
-"""One value of one setting: read, checked, and translated into what we mean by it."""
+"""One value of a setting: parsing, validation, and translation to the broker's own meaning."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from penstock.setting_names import setting_names
 NAME_MAX: Final = 255
 """Octets of a name or routing key (AMQP 0-9-1 section 4.2.5.3)."""
 NUMBER_MAX: Final = 1 << 62
-"""Above it, 64-bit arithmetic of depths could overflow."""
+"""Largest number: above it, 64-bit arithmetic of depths could overflow."""
 NUMBER_LETTERS: Final = 64
-"""Letters that a number in a text may have: int() refuses thousands of digits, and takes long before it does."""
+"""Longest number in a text: int() refuses thousands of digits, after a long time."""
 UNITS: Final = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 ARTEMIS_UNITS: Final = {"b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
-"""Powers of 1,024 in Artemis (ByteUtil.java), whatever the letters say elsewhere: only read by its own names."""
+"""Powers of 1,024 in Artemis (ByteUtil.java), also with a B; only for its own setting names."""
 RABBITMQS_UNITS: Final = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-"""Of its disk_free_limit (rabbit_resource_monitor_misc.erl): powers of ten where a B follows."""
+"""Units of disk_free_limit (rabbit_resource_monitor_misc.erl): powers of ten with a B."""
 ARTEMIS_SIZES: Final = ("max-size-bytes", "page-limit-bytes", "global-max-size", "default-consumer-window-size")
 WITH_UNIT: Final = re.compile(r"\s*(\d+)\s*([a-zA-Z]+)\s*")
 
@@ -39,57 +39,57 @@ PATTERN: Final = "pattern"
 VHOST: Final = "vhost"
 BROKER: Final = "broker"
 DEFAULT: Final = "default"
-"""Where a value may come from, the strongest first."""
+"""Sources of a value, the strongest first."""
 
 
 @dataclass(frozen=True)
 class SettingValue:
-    """One setting under our word."""
+    """A setting's value, by the broker's own name."""
 
     alias: str
-    """The name that was used."""
+    """The name used."""
     raw: object
-    """The value as it was given, for messages to people."""
+    """The value as given, for messages."""
     number: int = 0
     """Whole numbers; -1 is an unbounded window."""
     real: float = 0.0
-    """The same for what may be a fraction: percentages, seconds, rates, and a share of the machine's memory."""
+    """A number that may be a fraction: percentages, seconds, rates, and a share of the host's memory."""
     text: str = ""
-    """A policy; "%" for a share of the machine's memory."""
+    """A policy; "%" for a share of the host's memory."""
     none: bool = False
-    """No limit: of its own (a resume then is the stop)."""
+    """No limit (a resume threshold is the stop then)."""
     origin: str = ARGUMENT
     pattern: str = ""
-    """The pattern that it was set for, where that is its origin."""
+    """The pattern that it was set for, if that is its source."""
     by: str = ""
-    """ "command" or "file", for what was not an argument."""
+    """"command" or "file", if it was not an argument."""
     place: str = ""
-    """Where in the settings file: " line 7"."""
+    """Position in the settings file: " line 7"."""
     rank: int = 0
     """The smaller, the stronger: 0 is an argument."""
 
     def with_source(self, origin: str, pattern: str, by: str, rank: int) -> SettingValue:
-        """Return it with where it comes from, and how strong that makes it."""
+        """Return a copy with a source and its rank."""
         return replace(self, origin=origin, pattern=pattern, by=by, rank=rank)
 
     def with_number(self, number: int) -> SettingValue:
-        """Return it with another number: what a share of something comes to."""
+        """Return a copy with another number, such as the bytes of a percentage."""
         return replace(self, number=number, real=float(number), text="")
 
     def at(self, place: str) -> SettingValue:
-        """Return it with its place in the settings file."""
+        """Return a copy with a position in the settings file."""
         return replace(self, place=place)
 
     def value(self) -> object:
-        """Return what two names of one setting must agree on."""
+        """Return the part that two names of one setting must agree on."""
         return None if self.none else (self.number, self.real, self.text)
 
     def describe(self) -> str:
-        """Return it as it was given, with where it came from unless that is the declaration itself."""
+        """Return the value as given, with its source unless that is the declaration."""
         return f"{self.alias}={shown(self.raw)}" + ("" if self.origin == ARGUMENT else f" ({self.source()})")
 
     def source(self) -> str:
-        """Return where it came from, for a sentence."""
+        """Return the source as a clause."""
         if self.origin == PATTERN:
             return f"pattern '{self.pattern}', set by {self.by}{self.place}"
         if self.origin == VHOST:
@@ -99,83 +99,85 @@ class SettingValue:
         return "declared" if self.origin == ARGUMENT else "default"
 
 
-def read_value(thing: str, name: str, kind: str, value: object) -> SettingValue:
-    """Read a value. Raises PreconditionFailed (406) naming `thing`, the name, the value and the rule."""
+def read_value(subject: str, name: str, kind: str, value: object) -> SettingValue:
+    """Parse a value. Raises PreconditionFailed (406) that names `subject`, setting, value and rule."""
     if kind == setting_names.POLICY:
-        return _policy(thing, name, value)
+        return _policy(subject, name, value)
     if kind == setting_names.SLOW:
-        return _choice(thing, name, value, setting_names.SLOW_POLICIES, "a policy for slow consumers")
+        return _choice(subject, name, value, setting_names.SLOW_POLICIES, "a policy for slow consumers")
     if kind == setting_names.PAGE_FULL:
         return _choice(
-            thing, name, value, setting_names.PAGE_FULL_POLICIES, "a policy for what may not be paged any more"
+            subject, name, value, setting_names.PAGE_FULL_POLICIES, "a policy for what may not be paged any more"
         )
     if kind == setting_names.NAME:
-        return _name(thing, name, value)
+        return _name(subject, name, value)
     if _is_none(name, kind, value):
         return SettingValue(name, value, none=True, number=-1)
     if kind == setting_names.MEMORY and isinstance(value, str) and value.strip().endswith("%"):
         share = _real(value.strip()[:-1])
         if share is None or not 0 < share <= 100:
-            raise PreconditionFailed(f"{thing}: {name}={value} is not a share of the machine's memory, 1% to 100%")
+            raise PreconditionFailed(f"{subject}: {name}={value} is not a share of the machine's memory, 1% to 100%")
         return SettingValue(name, value, real=share, text="%")
     if kind == setting_names.FREE and (
         name in setting_names.USAGE or (isinstance(value, str) and value.strip().endswith("%"))
     ):
-        return _free_share(thing, name, value)
+        return _free_share(subject, name, value)
     if kind in (setting_names.PERCENT, setting_names.SECONDS, setting_names.PERIOD, setting_names.RATE):
-        return _read_real(thing, name, kind, value)
+        return _read_real(subject, name, kind, value)
     number = _number(value, name, kind)
     if number is None:
         units = ", or one with KiB, MiB or GiB" if kind in IN_BYTES else ""
-        raise PreconditionFailed(f"{thing}: {name}={shown(value, True)} is not a whole number{units}")
+        raise PreconditionFailed(f"{subject}: {name}={shown(value, True)} is not a whole number{units}")
     least = 1 if kind in (setting_names.BURST, setting_names.WEIGHT) else 0
     if kind == setting_names.QUOTA and number == 0:
-        raise PreconditionFailed(f"{thing}: {name}=0 would stop everything for ever; none is no quota")
-    _check_range(thing, name, number, least)
+        raise PreconditionFailed(f"{subject}: {name}=0 would stop everything for ever; none is no quota")
+    _check_range(subject, name, number, least)
     if kind == setting_names.WEIGHT and number > 100:
-        raise PreconditionFailed(f"{thing}: {name}={number} is too large; a weight is between 1 and 100")
+        raise PreconditionFailed(f"{subject}: {name}={number} is too large; a weight is between 1 and 100")
     if name.removeprefix("x-") == "expires" and number == 0:
-        raise PreconditionFailed(f"{thing}: {name}=0 would delete the queue at once; the least is 1 (ms)")
+        raise PreconditionFailed(f"{subject}: {name}=0 would delete the queue at once; the least is 1 (ms)")
     if name.removeprefix("x-") == "consumer-timeout" and number == 0:
-        raise PreconditionFailed(f"{thing}: {name}=0 leaves no time to acknowledge; none is for ever")
+        raise PreconditionFailed(f"{subject}: {name}=0 leaves no time to acknowledge; none is for ever")
     if name.startswith("qpid.flow_resume"):
         number -= 1
     return SettingValue(name, value, number=number, real=float(number))
 
 
-def _free_share(thing: str, name: str, value: object) -> SettingValue:
-    """Return a share of the file system that must be left free, or that may be in use."""
+def _free_share(subject: str, name: str, value: object) -> SettingValue:
+    """Return the share of the file system that must be free, or that may be in use."""
     share = _real(value.strip().rstrip("%") if isinstance(value, str) else value)
     if share is None or not 0 < share <= 100:
-        raise PreconditionFailed(f"{thing}: {name}={shown(value)} is not a share of the file system, 1% to 100%")
+        raise PreconditionFailed(f"{subject}: {name}={shown(value)} is not a share of the file system, 1% to 100%")
     if name in setting_names.USAGE:
         share = 100 - share
     return SettingValue(name, value, real=share, text="%", none=share == 0)
 
 
-def _check_range(thing: str, name: str, number: float, least: int) -> None:
+def _check_range(subject: str, name: str, number: float, least: int) -> None:
     if number < 0:
-        raise PreconditionFailed(f"{thing}: {name}={shown(number)} is negative; the least is {least}")
+        raise PreconditionFailed(f"{subject}: {name}={shown(number)} is negative; the least is {least}")
     if number < least:
-        raise PreconditionFailed(f"{thing}: {name}={number} is too small; the least is {least}")
+        raise PreconditionFailed(f"{subject}: {name}={number} is too small; the least is {least}")
     if number >= NUMBER_MAX:
-        raise PreconditionFailed(f"{thing}: {name}={shown(number)} is too large; the most is 2**62 - 1")
+        raise PreconditionFailed(f"{subject}: {name}={shown(number)} is too large; the most is 2**62 - 1")
 
 
-def _read_real(thing: str, name: str, kind: str, value: object) -> SettingValue:
+def _read_real(subject: str, name: str, kind: str, value: object) -> SettingValue:
     real = _real(value)
     if real is None:
-        raise PreconditionFailed(f"{thing}: {name}={shown(value, True)} is not a number")
+        raise PreconditionFailed(f"{subject}: {name}={shown(value, True)} is not a number")
     if real < 0:
         less = "; -1 or none is no limit" if name in setting_names.NEGATIVE_IS_NONE else ""
-        raise PreconditionFailed(f"{thing}: {name}={shown(value)} is negative{less or '; the least is 0'}")
+        raise PreconditionFailed(f"{subject}: {name}={shown(value)} is negative{less or '; the least is 0'}")
     if kind == setting_names.PERCENT and real > 100:
-        raise PreconditionFailed(f"{thing}: {name}={shown(value)} is not a percentage between 0 and 100")
+        raise PreconditionFailed(f"{subject}: {name}={shown(value)} is not a percentage between 0 and 100")
     if kind == setting_names.RATE and real == 0:
-        raise PreconditionFailed(f"{thing}: {name}=0: a rate of 0 would stop it for ever; use block, or unset the rate")
+        raise PreconditionFailed(
+            f"{subject}: {name}=0: a rate of 0 would stop it for ever; use block, or unset the rate"
+        )
     if kind == setting_names.PERIOD and real == 0:
-        raise PreconditionFailed(f"{thing}: {name}=0 is no period; it must be more than 0 seconds")
-    _check_range(thing, name, real, 0)
+        raise PreconditionFailed(f"{subject}: {name}=0 is no period; it must be more than 0 seconds")
+    _check_range(subject, name, real, 0)
     return SettingValue(name, value, number=int(real), real=real)
 
 
@@ -192,35 +194,35 @@ def _is_none(name: str, kind: str, value: object) -> bool:
     )
 
 
-def _policy(thing: str, name: str, value: object) -> SettingValue:
+def _policy(subject: str, name: str, value: object) -> SettingValue:
     reason = setting_names.REFUSED_POLICIES.get(_text(value))
     if reason is not None:
-        raise NotImplementedHere(f"{thing}: {name}={shown(value)} is not supported: {reason}")
+        raise NotImplementedHere(f"{subject}: {name}={shown(value)} is not supported: {reason}")
     known = setting_names.OVERFLOW_ALIASES
     if name == "address-full-policy":
         known = known | setting_names.ARTEMIS_POLICIES
-    return _choice(thing, name, value, known, "an overflow policy")
+    return _choice(subject, name, value, known, "an overflow policy")
 
 
-def _name(thing: str, name: str, value: object) -> SettingValue:
+def _name(subject: str, name: str, value: object) -> SettingValue:
     if not isinstance(value, str):
-        raise PreconditionFailed(f"{thing}: {name}={shown(value, True)} is not a text")
+        raise PreconditionFailed(f"{subject}: {name}={shown(value, True)} is not a text")
     if len(value.encode(errors="replace")) > NAME_MAX:
-        raise PreconditionFailed(f"{thing}: {name}={shown(value)} is longer than {NAME_MAX} octets")
+        raise PreconditionFailed(f"{subject}: {name}={shown(value)} is longer than {NAME_MAX} octets")
     return SettingValue(name, value, text=value)
 
 
-def _choice(thing: str, name: str, value: object, known: dict[str, str], what: str) -> SettingValue:
+def _choice(subject: str, name: str, value: object, known: dict[str, str], what: str) -> SettingValue:
     chosen = known.get(_text(value))
     if chosen is None:
         near = difflib.get_close_matches(_text(value), sorted(known), n=1)
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(known))}"
-        raise PreconditionFailed(f"{thing}: {name}={shown(value)} is not {what}; {hint}")
+        raise PreconditionFailed(f"{subject}: {name}={shown(value)} is not {what}; {hint}")
     return SettingValue(name, value, text=chosen)
 
 
 def shown(value: object, quoted: bool = False) -> str:
-    """Return a value for a sentence; text that is no number in quotes, if asked for."""
+    """Return a value as text for a message; text that is not a number in quotes, if `quoted`."""
     if isinstance(value, bytes):
         value = value.decode(errors="replace")
     text = repr(value) if quoted else str(value)

@@ -1,4 +1,4 @@
-"""What was routed through an address and is still held by any queue, each message charged once."""
+"""Depth of an address: messages routed through an exchange and still in any queue, each charged once."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class AddressDepth(GateOwner):
         self.bytes: i64 = 0
 
     def set_thresholds(self, thresholds: Thresholds, now: float) -> None:
-        """Judge by other thresholds from now on."""
+        """Replace the thresholds and update the gate."""
         self.thresholds = thresholds
         self.update_gate(now)
 
     def add(self, messages: i64, bytes: i64, now: float) -> None:
-        """Count messages that came in, or (negative) left the last queue that held them."""
+        """Count new messages, or (negative) messages that left their last queue."""
         self.messages += messages
         self.bytes += bytes
         self.update_gate(now)
@@ -73,7 +73,7 @@ class AddressDepth(GateOwner):
 
 
 class AddressShare:
-    """One message's part in its address; the copies of a fan-out have it in common."""
+    """One message's part in the depth of its address, shared by the copies of a fan-out."""
 
     __slots__ = ("depth", "charge", "copies")
 
@@ -81,23 +81,23 @@ class AddressShare:
         self.depth = depth
         self.charge: i64 = charge
         self.copies: i64 = 0
-        """In how many queues the message still is."""
+        """Number of queues that have the message."""
 
     def enter(self, now: float) -> None:
-        """One more queue has it."""
+        """Count a copy that entered a queue."""
         self.copies += 1
         if self.copies == 1:
             self.depth.add(1, self.charge, now)
 
     def leave(self, now: float) -> None:
-        """One queue less has it."""
+        """Count a copy that left a queue."""
         self.copies -= 1
         if self.copies == 0:
             self.depth.add(-1, -self.charge, now)
 
 
 def share_of(gates: list[Gate], charge: i64) -> AddressShare | None:
-    """Return a message's part in the depth of its address; None where none of the address's gates bounds that."""
+    """Return a message's part in the depth of its address; None if that depth is not limited."""
     for gate in gates:
         owner = gate.owner
         if isinstance(owner, AddressDepth):

@@ -1,4 +1,4 @@
-"""Where publishes come from: a connection and its user, with the gates that both put on the road of every message."""
+"""The gates of a connection and of its user, on the road of all its publishes."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ if TYPE_CHECKING:
 
 
 class ConnectionGates:
-    """One connection, as the gates know it."""
+    """The gates, rate and producers of one connection."""
 
     def __init__(self, user: str, name: str) -> None:
         self.user = user
         self.name = name
-        """Who the connection is, for people and for `penstock block connection`."""
+        """Name of the connection, as in logs and `penstock block connection`."""
         self.weight: int = 1
-        """Share of the turns that each of its producers has (see Turns)."""
+        """Share of the turns of each of its producers (see Turns)."""
         self.gates: list[Gate] = []
         """The gates of the connection and of its user."""
         self.producers: list[Producer] = []
         self.rate: RateGate | None = None
-        """The rate of the connection; None is no bound."""
+        """The rate limit of the connection; None for none."""
 
     def part(self, producer: Producer) -> None:
-        """Forget a producer that went away."""
+        """Remove a closed producer."""
         if producer in self.producers:
             self.producers.remove(producer)
         if producer.rate is not None:

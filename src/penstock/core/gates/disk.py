@@ -1,14 +1,14 @@
-"""The disk under the store as the broker knows it, and the gates that stand before it.
+"""Disk gates: store quota, virtual host quota, free disk space, and store failure.
 
-Theory of operation. Four conditions, each a gate: the store takes more room than it may (*quota*), what is stored for
-a virtual host is more than it may be (*quota* of that host), its file system has too little *room* left, the store
-cannot be written (*fault*). A closed one holds every persistent message on its way into a queue that is kept, and
-nothing else; nobody's confirmation is withheld by it, for what is in waits for the disk in any case.
+Theory of operation. Four conditions, each a gate: the store exceeds its *quota*; the stored messages of a virtual host
+exceed its *quota*; the file system has too little *free space*; the store cannot be *written*. A closed one blocks
+every persistent message on its way into a durable queue, and nothing else. It withholds no confirms: those wait for the
+disk in any case.
 
-How much room is taken is measured, from time to time, by whoever writes the store (`measured`). What came since then
-is known exactly: the messages that are not written yet. The marks are judged by the sum of both, so they hold also
-between two looks: what comes into a virtual host is counted, and when as much has come as was left to the nearest mark
-(a host's share of it), the sum is made anew. Far from all marks that is one comparison for a message.
+The store writer measures disk use from time to time (`measured`). Messages since then are known exactly: they are not
+written yet. The limits apply to the sum of both, so they also hold between two measurements. Each virtual host counts
+its new messages. When they reach its share of the distance to the nearest limit, the sum is checked again. Far from all
+limits that is one comparison for each message.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 QUOTA: Final = "quota"
 FREE_SPACE: Final = "room"
 STORE_FAILURE: Final = "store"
-"""First words of the names of the gates; each is a kind of its own for those who describe gates."""
+"""First words of the gates' names, one for each kind."""
 RESUME_PERCENT: Final = 110
-"""Of the mark of free disk: as much must be free again for its gate to open. As far as the quota's 90 %."""
+"""Percent of the limit of free space at which its gate opens again; symmetric to 90 % of a quota."""
 
 
 class DiskGate(GateOwner):
-    """One of the gates before the disk: what is common to them."""
+    """Base of the disk gates."""
 
     def __init__(self, disk: Disk, name: str) -> None:
         self.disk = disk
@@ -52,7 +52,7 @@ class DiskGate(GateOwner):
         self.disk.find_easy()
 
     def move(self, closed: bool, amount: i64, now: float) -> None:
-        """Close or open it, at this amount of bytes."""
+        """Close or open the gate, at this amount of bytes."""
         if closed:
             self.gate.close(0, amount, now)
         else:
@@ -64,16 +64,16 @@ class DiskGate(GateOwner):
 
 
 class QuotaGate(DiskGate):
-    """How many bytes may be stored: of the broker as its store takes room, of a virtual host as charges."""
+    """Limit of stored bytes: the store's disk use for the broker, charges for a virtual host."""
 
     def __init__(self, disk: Disk, vhost: str) -> None:
         super().__init__(disk, f"{QUOTA} of vhost {vhost}" if vhost else QUOTA)
         self.vhost = vhost
-        """Empty for the broker's."""
+        """Empty for the broker's quota."""
         self.overfull: i64 = UNLIMITED
         self.underfull: i64 = UNLIMITED
         self.bytes: i64 = 0
-        """As it was judged last."""
+        """Bytes at the last check."""
 
     def judge(self, amount: i64, now: float) -> None:
         """Close above overfull, open at or below underfull."""
@@ -103,26 +103,26 @@ class QuotaGate(DiskGate):
 
 
 class FreeSpaceGate(DiskGate):
-    """How much of its file system must be left free, beside what the store itself needs."""
+    """Minimum of free space on the file system, besides the store's own needs."""
 
     def __init__(self, disk: Disk) -> None:
         super().__init__(disk, FREE_SPACE)
         self.bytes: i64 = 0
         self.percent: float = 0.0
-        """Of the file system, where that is how it was said."""
+        """The minimum in percent of the file system, if it was set so."""
         self.free: i64 = UNLIMITED
-        """As it was judged last."""
+        """Free bytes at the last check."""
         self.total: i64 = 0
-        """Of the file system; 0 until it is known."""
+        """Size of the file system; 0 until it is known."""
 
     def recheck_at(self) -> i64:
-        """Return below how many free bytes it closes."""
+        """Return the free bytes below which it closes."""
         if self.percent == 0.0:
             return self.bytes
         return i64(int(self.total) * round(self.percent * 100) // 10_000)
 
     def resume(self) -> i64:
-        """Return from how many free bytes on it opens: a tenth more, or half of what is beyond the mark at all."""
+        """Return the free bytes at which it opens: a tenth more, or half of the space beyond the minimum."""
         mark = self.recheck_at()
         more = mark * (RESUME_PERCENT - 100) // 100
         beyond = (self.total - mark) // 2
@@ -131,7 +131,7 @@ class FreeSpaceGate(DiskGate):
         return mark + more
 
     def judge(self, free: i64, now: float) -> None:
-        """Close below the mark, open some way above it."""
+        """Close below the minimum, open some way above it."""
         self.free = free
         if self.gate.open and free < self.recheck_at():
             self.move(True, free, now)
@@ -140,7 +140,7 @@ class FreeSpaceGate(DiskGate):
         self.update_gate(now)
 
     def full_percent(self) -> int:
-        """Return the mark as others say it: the share of the file system that may be in use, in whole per cent."""
+        """Return the limit as the used share of the file system, in whole percent."""
         return 100 - int(self.recheck_at() * 100 // self.total) if self.total > 0 else 100
 
     def describe_cause(self, now: float) -> str:
@@ -165,7 +165,7 @@ class StoreFailureGate(DiskGate):
 
 
 class VhostDiskUsage:
-    """What is stored for the queues of one virtual host; each message that comes and goes is counted."""
+    """Stored messages of one virtual host's queues, counted one by one."""
 
     __slots__ = ("disk", "vhost", "bytes_in", "bytes_out", "recheck_at", "recheck_below", "all_open", "gates", "quota")
 
@@ -173,17 +173,17 @@ class VhostDiskUsage:
         self.disk = disk
         self.vhost = vhost
         self.bytes_in: i64 = 0
-        """Charges of all messages that ever came."""
+        """Charges of all messages ever stored."""
         self.bytes_out: i64 = 0
-        """Of those that have gone again."""
+        """Charges of all messages removed since."""
         self.recheck_at: i64 = UNLIMITED
-        """When `come` is above it, the gates are judged anew."""
+        """Value of `bytes_in` above which the gates are checked."""
         self.recheck_below: i64 = -1
-        """When no more than this is stored, its quota is judged anew."""
+        """Stored bytes at which its quota is checked."""
         self.all_open: bool = True
-        """Every gate is open, and nobody waits at one."""
+        """True while every gate is open and has no waiter."""
         self.gates: list[Gate] = []
-        """What a persistent message must pass on its way into a queue of this host that is kept."""
+        """The gates of a persistent message into a durable queue of this virtual host."""
         self.quota: QuotaGate | None = None
 
     def bytes(self) -> i64:
@@ -191,43 +191,43 @@ class VhostDiskUsage:
         return self.bytes_in - self.bytes_out
 
     def add(self, charge: i64, now: float) -> None:
-        """A message has come."""
+        """Count a new message."""
         self.bytes_in += charge
         if self.bytes_in > self.recheck_at:
             self.disk.judge(now)
 
     def take(self, charge: i64, now: float) -> None:
-        """A message has gone."""
+        """Count a removed message."""
         self.bytes_out += charge
         if self.bytes_in - self.bytes_out <= self.recheck_below:
             self.disk.judge(now)
 
 
 class Disk:
-    """All of one broker. Amounts are in bytes."""
+    """The disk gates of one broker. Amounts are in bytes."""
 
     def __init__(self, turns: Turns) -> None:
         self.turns = turns
         self.journal: Journal | None = None
-        """Knows what is not written yet; None where nothing is kept."""
+        """The journal with the unwritten messages; None without a store."""
         self.vhosts: dict[str, VhostDiskUsage] = {}
         """By virtual host."""
         self.used: i64 = 0
-        """What the store takes, as measured last."""
+        """Disk use of the store at the last measurement."""
         self.free: i64 = UNLIMITED
-        """What its file system has left; UNLIMITED where nobody can say."""
+        """Free space of its file system; UNLIMITED if unknown."""
         self.needed: i64 = 0
-        """What of it the store itself will take."""
+        """Free space that the store itself will need."""
         self.fault = StoreFailureGate(self)
         self.quota: QuotaGate | None = None
         self.room: FreeSpaceGate | None = None
         self._limits: dict[str, DiskLimits] = {}
-        """Quotas of virtual hosts, for those where there is one."""
+        """Quotas of virtual hosts that have one."""
 
     # Settings
 
     def limit(self, limits: DiskLimits, now: float) -> None:
-        """Follow what is said for the broker."""
+        """Apply the broker's disk limits."""
         self.quota = self._quota(self.quota, "", limits, now)
         room = self.room
         if room is None:
@@ -238,30 +238,30 @@ class Disk:
         self._attach(now)
 
     def limit_vhost(self, vhost: str, limits: DiskLimits | None, now: float) -> None:
-        """Follow what is said for a virtual host; None: nothing, for it is no more."""
+        """Apply a virtual host's quota; None if it was deleted."""
         if limits is None or limits.overfull == UNLIMITED:
             self._limits.pop(vhost, None)
         else:
             self._limits[vhost] = limits
-        stock = self.vhosts.get(vhost)
-        if stock is not None:
-            self._set_vhost_limit(stock, now)
+        usage = self.vhosts.get(vhost)
+        if usage is not None:
+            self._set_vhost_limit(usage, now)
             if limits is None:
                 del self.vhosts[vhost]
             self._attach(now)
 
     def vhost_usage(self, vhost: str) -> VhostDiskUsage:
-        """Return what is stored for a virtual host, made at first use."""
-        stock = self.vhosts.get(vhost)
-        if stock is None:
-            stock = VhostDiskUsage(self, vhost)
-            self.vhosts[vhost] = stock
-            self._set_vhost_limit(stock, 0.0)
+        """Return the usage of a virtual host; creates it at first use."""
+        usage = self.vhosts.get(vhost)
+        if usage is None:
+            usage = VhostDiskUsage(self, vhost)
+            self.vhosts[vhost] = usage
+            self._set_vhost_limit(usage, 0.0)
             self._attach(0.0)
-        return stock
+        return usage
 
-    def _set_vhost_limit(self, stock: VhostDiskUsage, now: float) -> None:
-        stock.quota = self._quota(stock.quota, stock.vhost, self._limits.get(stock.vhost), now)
+    def _set_vhost_limit(self, usage: VhostDiskUsage, now: float) -> None:
+        usage.quota = self._quota(usage.quota, usage.vhost, self._limits.get(usage.vhost), now)
 
     def _quota(self, quota: QuotaGate | None, vhost: str, limits: DiskLimits | None, now: float) -> QuotaGate | None:
         if limits is None or limits.overfull == UNLIMITED:
@@ -275,7 +275,7 @@ class Disk:
         return quota
 
     def _lift(self, gate: DiskGate, now: float) -> None:
-        """A gate is taken off the roads: whoever waits at it looks at the rest of its road."""
+        """Remove a gate from the roads: its waiters check the rest of their road."""
         gate.gate.owner = None
         gate.gate.reopen(0, 0, now)
         self.turns.schedule(gate.gate)
@@ -286,17 +286,17 @@ class Disk:
             shared.append(self.quota)
         if self.room is not None:
             shared.append(self.room)
-        for stock in self.vhosts.values():
-            own = shared if stock.quota is None else [*shared, stock.quota]
-            stock.gates = [each.gate for each in own]
+        for usage in self.vhosts.values():
+            own = shared if usage.quota is None else [*shared, usage.quota]
+            usage.gates = [each.gate for each in own]
         self.judge(now)
 
-    # What the store's writer says
+    # Reports of the store writer
 
     def measured(self, used: i64, free: i64, total: i64, now: float, needed: i64 = 0) -> None:
-        """The store has been looked at; `free` is UNLIMITED and `total` 0 where nobody can say.
+        """Handle a measurement of the store; `free` is UNLIMITED and `total` 0 if unknown.
 
-        Of what is free the store needs so much itself, whether messages come or not.
+        `needed` bytes of the free space are for the store itself, whether messages come or not.
         """
         self.used = used
         self.free = free
@@ -306,13 +306,13 @@ class Disk:
         self.judge(now)
 
     def fails(self, reason: str, now: float) -> None:
-        """The store cannot be written, for this reason."""
+        """Handle a failed write, with its reason."""
         self.fault.reason = reason
         self.fault.move(True, 0, now)
         self.fault.update_gate(now)
 
     def works(self, now: float) -> None:
-        """The store has been written."""
+        """Handle a successful write."""
         if not self.fault.gate.open:
             self.fault.move(False, 0, now)
             self.fault.update_gate(now)
@@ -322,23 +322,23 @@ class Disk:
         return not self.fault.gate.open
 
     def gates(self) -> list[Gate]:
-        """Return all gates there are, the broker's first."""
+        """Return all gates, the broker's first."""
         found: list[Gate] = [self.fault.gate]
         if self.quota is not None:
             found.append(self.quota.gate)
         if self.room is not None:
             found.append(self.room.gate)
-        return found + [stock.quota.gate for stock in self.vhosts.values() if stock.quota is not None]
+        return found + [usage.quota.gate for usage in self.vhosts.values() if usage.quota is not None]
 
     def is_short(self) -> bool:
-        """Return whether there is too little of the disk: a quota or the free room is used up."""
+        """Return whether disk space is short: a quota or the free space is used up."""
         for gate in self.gates():
             if not gate.open and gate is not self.fault.gate:
                 return True
         return False
 
     def left(self) -> i64:
-        """Return how much may come before a gate of the broker closes; UNLIMITED where none would."""
+        """Return the bytes left until a gate of the broker closes; UNLIMITED if none would."""
         unwritten: i64 = 0 if self.journal is None else self.journal.unwritten()
         left: i64 = UNLIMITED
         if self.quota is not None:
@@ -349,10 +349,10 @@ class Disk:
                 left = room
         return left
 
-    # Judging
+    # Checks
 
     def judge(self, now: float) -> None:
-        """Judge all gates by what is known now, and say when to do so again."""
+        """Check all gates with the present amounts, and set the amounts of the next check."""
         unwritten: i64 = 0 if self.journal is None else self.journal.unwritten()
         if self.quota is not None:
             self.quota.judge(self.used + unwritten, now)
@@ -360,27 +360,27 @@ class Disk:
             self.room.judge(self.free - self.needed - unwritten, now)
         left = self.left()
         hosts: i64 = len(self.vhosts)
-        for stock in self.vhosts.values():
+        for usage in self.vhosts.values():
             share: i64 = UNLIMITED
             if left != UNLIMITED:
                 share = left // hosts if left > 0 else 0
-            quota = stock.quota
-            stock.recheck_below = -1
+            quota = usage.quota
+            usage.recheck_below = -1
             if quota is not None:
-                quota.judge(stock.bytes(), now)
+                quota.judge(usage.bytes(), now)
                 if not quota.gate.open:
-                    stock.recheck_below = quota.underfull
-                if quota.overfull - stock.bytes() < share:
-                    share = quota.overfull - stock.bytes()
+                    usage.recheck_below = quota.underfull
+                if quota.overfull - usage.bytes() < share:
+                    share = quota.overfull - usage.bytes()
             if share < 0:
                 share = 0
-            stock.recheck_at = UNLIMITED if share == UNLIMITED else stock.bytes_in + share
+            usage.recheck_at = UNLIMITED if share == UNLIMITED else usage.bytes_in + share
         self.find_easy()
 
     def find_easy(self) -> None:
-        """Find out for each virtual host whether anybody has to look at the gates."""
-        for stock in self.vhosts.values():
-            stock.all_open = _are_easy(stock.gates)
+        """Update for each virtual host whether all its gates are open."""
+        for usage in self.vhosts.values():
+            usage.all_open = _are_easy(usage.gates)
 
 
 def _are_easy(gates: list[Gate]) -> bool:

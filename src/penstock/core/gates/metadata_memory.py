@@ -1,11 +1,11 @@
-"""Memory that is in use besides messages in queues: arguments of declarations, and messages that arrive in pieces.
+"""Memory besides messages in queues: arguments of declarations, and contents that arrive in pieces.
 
-Theory of operation. Whoever declares or consumes may give arguments. As Python objects they take up to forty times
-their octets on the wire, so they are charged by what they are (`memory_of`), never less than they take. The charge is
-added when the thing is there, kept with it, and that very number is given back when it is gone.
+Theory of operation. Every declaration and subscription may have arguments. As Python objects they take up to forty
+times their octets on the wire, so they are charged by an upper estimate of their memory (`memory_of`). The charge is
+added with the object, stored with it, and subtracted when the object is deleted.
 
-Three bounds: octets of one table (406), the memory of all tables, and of those of one virtual host (506). What is in
-use counts in the node's memory gate, as messages do.
+Three limits: octets of one table (406), the memory of all tables, and of those of one virtual host (506). The memory
+counts in the node's memory gate, as messages do.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 TABLE_OCTETS_MAX: Final = 16 * 1024
 """Octets of the arguments of one declaration: a hundred times what queues have."""
 ARGUMENTS_BYTES: Final = 512 * 1024 * 1024
-"""Memory of the arguments of all things: half a million things of 1 KiB."""
+"""Memory of the arguments of all objects: half a million objects of 1 KiB."""
 SHARE_OF_MEMORY: Final = 8
-"""All arguments have at most one part in so many of the node's memory: they alone never close its gate."""
+"""All arguments have at most this part (an eighth) of the node's memory: they alone never close its gate."""
 SHARE_OF_VHOST: Final = 2
-"""Those of a virtual host have at most one part in so many of that: others can still declare something."""
+"""Those of a virtual host have at most this part (a half) of that, so that others can still declare."""
 
 DICT_BYTES: Final = 248
 ENTRY_BYTES: Final = 48
@@ -38,19 +38,19 @@ ITEM_BYTES: Final = 12
 TEXT_BYTES: Final = 80
 SCALAR_BYTES: Final = 44
 TIME_BYTES: Final = 128
-"""What objects take (CPython 3.11 to 3.13, 64 bits), rounded up; tests/core/test_metadata_memory.py measures it."""
+"""Sizes of objects (CPython 3.11 to 3.13, 64 bits), rounded up; tests/core/test_metadata_memory.py measures them."""
 COMPARED: Final = 2
-"""How much more a binding of a headers exchange takes, which keeps its arguments once more to compare them."""
+"""Copies of the arguments that a binding of a headers exchange stores: one more, for comparison."""
 
 
 class Besides(LimitMember):
-    """What is counted in the node's memory besides messages in queues."""
+    """Amounts in the node's memory besides messages in queues."""
 
     def __init__(self) -> None:
         self.bytes: i64 = 0
 
     def reclaim_slack(self) -> None:
-        """See `LimitMember.reclaim_slack`: it never has slack."""
+        """Do nothing: it never has slack."""
 
     def count(self, pool: SharedLimit | None, by: i64, now: float) -> None:
         """Count so much more, or (negative) less."""
@@ -60,7 +60,7 @@ class Besides(LimitMember):
 
 
 class Metadata:
-    """The arguments of one broker's queues, exchanges, bindings and consumers."""
+    """Charges of the arguments of all queues, exchanges, bindings and consumers."""
 
     def __init__(self, gates: Gates) -> None:
         self._gates = gates
@@ -69,19 +69,19 @@ class Metadata:
         self.bytes: i64 = 0
         """The sum of all charges."""
         self.vhosts: dict[str, int] = {}
-        """The same by virtual host; only those that have any."""
+        """Sums by virtual host; only those above 0."""
 
-    def admit(self, thing: str, vhost: str, arguments: dict[str, object], times: int = 1) -> None:
-        """Let somebody declare something with these arguments, which it keeps so many times.
+    def admit(self, subject: str, vhost: str, arguments: dict[str, object], times: int = 1) -> None:
+        """Check that an object with these arguments, stored `times` times, may be created.
 
-        Raises PreconditionFailed (406) for too many octets, ResourceError (506) where the sum would pass a bound.
+        Raises PreconditionFailed (406) for too many octets, ResourceError (506) if a sum would pass its limit.
         """
         if not arguments:
             return
         octets = octets_of(arguments)
         if octets > self.table_octets_max:
             raise PreconditionFailed(
-                f"the arguments of {thing} have {octets:,} octets, more than the {self.table_octets_max:,} that they "
+                f"the arguments of {subject} have {octets:,} octets, more than the {self.table_octets_max:,} that they "
                 "may have (arguments-octets-max)"
             )
         charge = times * memory_of(arguments)
@@ -89,36 +89,36 @@ class Metadata:
         if self.bytes + charge > most:
             raise ResourceError(
                 f"the arguments of all things hold {int(self.bytes):,} bytes of at most {most:,} "
-                f"(arguments-bytes-max); {thing} was not made"
+                f"(arguments-bytes-max); {subject} was not made"
             )
         held = self.vhosts.get(vhost, 0)
         if held + charge > most // SHARE_OF_VHOST:
             raise ResourceError(
                 f"the arguments of vhost '{vhost}' hold {held:,} bytes of at most {most // SHARE_OF_VHOST:,}, its "
-                f"share of arguments-bytes-max; {thing} was not made"
+                f"share of arguments-bytes-max; {subject} was not made"
             )
 
     def most(self) -> int:
-        """Return how much memory all arguments may have."""
+        """Return the memory limit of all arguments."""
         memory = self._gates.memory
         if memory is None:
             return self.bytes_max
         return min(self.bytes_max, int(memory.thresholds.capacity.bytes) // SHARE_OF_MEMORY)
 
     def add(self, vhost: str, arguments: dict[str, object], times: int = 1) -> int:
-        """Count the arguments of something that is there now, and keeps them so many times; returns the charge."""
+        """Add the arguments of a created object, stored `times` times; returns the charge."""
         charge = times * memory_of(arguments) if arguments else 0
         self._count(vhost, charge)
         return charge
 
     def add_consumer(self, vhost: str, arguments: dict[str, object], tag: str) -> int:
-        """Count the arguments of a consumer, and the tag that names it; returns the charge."""
+        """Add the arguments and the tag of a consumer; returns the charge."""
         charge = memory_of(tag) + (memory_of(arguments) if arguments else 0)
         self._count(vhost, charge)
         return charge
 
     def give_back(self, vhost: str, charge: int) -> None:
-        """Undo `add`: the thing is gone."""
+        """Subtract the charge of a deleted object."""
         self._count(vhost, -charge)
 
     def _count(self, vhost: str, by: int) -> None:
@@ -134,7 +134,7 @@ class Metadata:
 
 
 def memory_of(value: object) -> int:
-    """Return the bytes that a value of a field table takes in memory, or a little more."""
+    """Return an upper estimate of the bytes of a field-table value in memory."""
     if isinstance(value, str):
         return TEXT_BYTES + len(value) * (1 if value.isascii() else 4)
     if isinstance(value, dict):

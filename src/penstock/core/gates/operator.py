@@ -1,4 +1,4 @@
-"""A gate that the operator closes and opens by hand, whatever the depths say."""
+"""Operator gates, closed and opened by command, regardless of depths."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ VHOST: Final = "vhost"
 USER: Final = "user"
 CONNECTION: Final = "connection"
 SCOPES: Final = (QUEUE, ADDRESS, VHOST, USER, CONNECTION)
-"""What an operator may block."""
+"""Scopes that an operator can block."""
 
 
 class OperatorGate(GateOwner):
-    """Made closed; once it is open again and nobody waits at it any more it is taken off the roads."""
+    """Created closed; removed from the roads once it is open and has no waiters."""
 
     def __init__(self, scope: str, vhost: str, name: str, reason: str, turns: Turns) -> None:
         self.turns = turns
         self.scope = scope
         self.vhost = vhost
-        """Where a queue or an address is; the name itself for a virtual host; empty for users and connections."""
+        """Virtual host of a queue or address, or the blocked one; empty for users and connections."""
         self.name = name
         self.reason = reason
-        """The operator's own words, for those who are told; may be empty."""
+        """The reason that the operator gave; may be empty."""
         self.gate = Gate("operator", f"{scope} {name}", turns.transitions)
         self.gate.owner = self
 
@@ -54,12 +54,12 @@ class OperatorGate(GateOwner):
         return self.vhost or None
 
     def lasts(self) -> bool:
-        """Return whether it is closed again after a restart: whoever closes a gate by hand opens it by hand.
+        """Return whether it is closed again after a restart: a gate closed by hand is opened by hand.
 
-        A connection does not outlive the broker, and its number is another's then.
+        A connection does not survive a restart, and its number may be reused then.
         """
         return self.scope != CONNECTION
 
     def idle(self) -> bool:
-        """Return whether it may be taken off the roads: it is open, and nobody waits at it."""
+        """Return whether it may be removed from the roads: it is open and has no waiters."""
         return self.gate.open and not self.gate.waiters

@@ -1,4 +1,4 @@
-"""A queue's part in the sums that it counts in: its virtual host's, the node's memory."""
+"""Membership of a queue in shared limits: its virtual host's and the node's memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Membership(LimitMember):
-    """What a queue is counted with in its pools: its depth, and perhaps some slack (see flow/shared_limit.py)."""
+    """The counted amount of a queue in its shared limits: its depth, and perhaps slack (see flow/shared_limit.py)."""
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
@@ -22,7 +22,7 @@ class Membership(LimitMember):
         self.messages: i64 = 0
         self.bytes: i64 = 0
         self.has_slack: bool = False
-        """Whether some of it may be slack: it is counted anew only when the queue has grown past that."""
+        """True if the counted amount may include slack: it is updated only when the queue has grown past it."""
 
     def reclaim_slack(self) -> None:
         """See `LimitMember.reclaim_slack`."""
@@ -30,7 +30,7 @@ class Membership(LimitMember):
         self.bound()
 
     def move(self, pools: list[SharedLimit], now: float) -> None:
-        """Be counted in these pools from now on, in no others."""
+        """Leave the present shared limits and join these."""
         if pools != self.pools:
             self._leave(now)
             self.pools = pools
@@ -38,7 +38,7 @@ class Membership(LimitMember):
                 pool.join()
 
     def review(self, now: float) -> None:
-        """The queue's depth may have changed: be counted anew where that matters."""
+        """Update the counted amount after a change of the depth, if needed."""
         deleted = self.queue.deleted
         messages, size = self._held_messages(), self._held_bytes()
         if deleted and messages == 0:
@@ -47,7 +47,7 @@ class Membership(LimitMember):
             self._count(now)
 
     def bound(self) -> None:
-        """Let the hot path go no further than what is counted; without slack every fall of the depth is counted too."""
+        """Limit the hot path to the counted amount; without slack every decrease of the depth is counted too."""
         queue = self.queue
         if self.messages < queue.fast_path_max_messages:
             queue.fast_path_max_messages = self.messages
@@ -61,7 +61,7 @@ class Membership(LimitMember):
             queue.recheck_on_settle = True
 
     def _count(self, now: float) -> None:
-        """Be counted with the depth, and with as much slack as all pools give."""
+        """Count the depth, with as much slack as all shared limits permit."""
         queue = self.queue
         messages: i64 = UNLIMITED
         size: i64 = UNLIMITED
@@ -77,7 +77,7 @@ class Membership(LimitMember):
         self._count_as(self._held_messages() + messages, self._held_bytes() + size, size > 0, now)
 
     def _held_messages(self) -> i64:
-        """Return how many messages it holds in memory; what waits to be written to the disk is there still."""
+        """Return the messages in memory, unwritten pages included."""
         queue = self.queue
         return queue.messages if queue.pager is None else queue.messages + queue.pager.unwritten_messages
 

@@ -1,4 +1,4 @@
-"""The rate of a producer, user, connection or address as a gate: so many messages, so many bytes a second."""
+"""Rate limits of producers, users, connections and addresses as gates: messages and bytes a second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock.flow.turns import Turns
 
 
 class RateGate(TimerHandler, GateOwner):
-    """Closes when a bucket is empty, opens when it has something again; no clock ticks meanwhile."""
+    """A gate that closes when a token bucket is empty and opens by a timer when it has tokens again."""
 
     def __init__(self, name: str, turns: Turns, deadlines: Timers) -> None:
         super().__init__()
@@ -22,12 +22,12 @@ class RateGate(TimerHandler, GateOwner):
         self.gate.owner = self
         self.gate.frequent = True
         self.messages: TokenBucket | None = None
-        """Messages a second; None is no bound."""
+        """Bucket of messages; None for no limit."""
         self.bytes: TokenBucket | None = None
-        """Bytes (charges) a second; None is no bound."""
+        """Bucket of bytes (charges); None for no limit."""
 
     def limit(self, limits: Limits) -> None:
-        """Follow these limits from now on; a bucket whose rate stays the same keeps what is in it."""
+        """Apply changed limits; a bucket with an unchanged rate keeps its tokens."""
         self.messages = _bucket(self.messages, limits.rate_messages, limits.burst_messages)
         self.bytes = _bucket(self.bytes, limits.rate_bytes, limits.burst_bytes)
 
@@ -68,7 +68,7 @@ class RateGate(TimerHandler, GateOwner):
         return NEVER if self.gate.open else self.ready_at(now)
 
     def drop(self) -> None:
-        """Forget its deadline: nobody has it on the road any more."""
+        """Remove its timer once it is on no road any more."""
         self.timers.drop(self)
 
     def _judge(self, now: float) -> None:

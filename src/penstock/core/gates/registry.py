@@ -1,9 +1,9 @@
-"""The gates besides the queues' own, and on whose road each of them stands.
+"""Registry of all gates besides the queues' own, and their assignment to roads.
 
-A queue has its virtual host's and the node's pools, and the operator's gates for it and its host; an address (an
-exchange) has its depth, its rate and the operator's gate; an origin (a connection) has its own and its user's rates
-and operator's gates. Whenever one comes or goes, the lists of those whose road changes are made anew: publishing only
-walks over a list.
+A queue has the shared limits of its virtual host and of the node, and the operator gates for both. An address (an
+exchange) has its depth, its rate and its operator gate. A connection has its own and its user's rates and operator
+gates. When a gate is added or removed, the gate lists of all roads concerned are rebuilt, so that a publish only
+iterates over a list.
 """
 
 from __future__ import annotations
@@ -34,45 +34,45 @@ if TYPE_CHECKING:
 
 
 MEMORY_PERCENT: Final = 40
-"""Share of the machine's memory that messages may have where nothing is said: 40, RabbitMQ's own figure for long."""
+"""Default share of the host's memory for messages: 40, for long RabbitMQ's default."""
 RESERVE_PERCENT: Final = 10
-"""Share of that which is kept for queues below their guaranteed share, when others have taken all the rest."""
+"""Part of that reserved for queues below their guaranteed share, when others use all the rest."""
 PLACE_WORK: Final = 5
-"""Units of work to find the gates of an address, or of a producer."""
+"""Units of work to assign the gates of an address, or of a producer."""
 NO_BOUND: Final = Thresholds(Level(), Level(), Level())
 
 
 class Gates:
-    """All of one broker."""
+    """All gates of one broker besides the queues' own."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.disk = Disk(broker.turns)
-        """What stands before the disk; where nothing is kept there is nobody to stop."""
+        """The disk gates; without a store they stay open."""
         self.memory: SharedLimit | None = None
-        """What all queues hold in memory; None where that is not bounded."""
+        """The limit of all queues' memory; None for no limit."""
         self.besides = Besides()
-        """What counts in `memory` besides messages in queues."""
+        """Amounts in `memory` besides messages in queues."""
         self.metadata = Metadata(self)
         self.vhosts: dict[str, SharedLimit] = {}
-        """What the queues of a virtual host hold, for those where that is bounded."""
+        """Limits of the queues of a virtual host, for those with a limit."""
         self.operator_gates: dict[tuple[str, str, str], OperatorGate] = {}
         """By scope, virtual host and name."""
         self.depths: dict[str, AddressDepth] = {}
-        """What is held of what went through an address, for those where that is or was bounded; by `_address`."""
+        """Depths of addresses that have or had a limit; by `_address`."""
         self.address_rates: dict[str, RateGate] = {}
         self.user_rates: dict[str, RateGate] = {}
         self.connections: dict[ConnectionGates, None] = {}
-        """The connections that are open, in the order in which they came."""
+        """Open connections, in the order of opening."""
         self._of_user: dict[str, int] = {}
-        """How many of them each user has."""
+        """Number of connections of each user."""
         self._lifted: list[OperatorGate] = []
-        """Open again, and somebody may still wait there."""
+        """Opened operator gates that may still have waiters."""
 
     # Settings
 
     def apply(self, plan: SettingsChange) -> Steps[None]:
-        """Follow a change of the settings, address by address and connection by connection."""
+        """Apply a change of settings, address by address and connection by connection."""
         work = self.broker.work
         if plan.broker is not None:
             self.set_memory_limit(plan.broker)
@@ -94,7 +94,7 @@ class Gates:
                     self.attach_connection(origin)
 
     def set_memory_limit(self, limits: Limits) -> None:
-        """Bound what all queues hold in memory: as the settings say, else at a share of what the machine has."""
+        """Limit the memory of all queues: by the settings, or by default a share of the host's memory."""
         thresholds = limits.thresholds
         machine = self.broker.table.machine_bytes
         if thresholds is None and machine > 0:
@@ -115,31 +115,31 @@ class Gates:
     # The disk
 
     def set_disk_limit(self, limits: Limits) -> None:
-        """Follow what is said for the broker about the disk."""
+        """Apply the broker's disk limits."""
         self.disk.limit(limits.disk, self.broker.now)
 
     def set_vhost_quota(self, vhost: VirtualHost, limits: DiskLimits | None) -> None:
-        """Follow what is said about what may be stored for a virtual host; None: it is no more."""
+        """Apply a virtual host's disk quota; None if it was deleted."""
         self.disk.limit_vhost(vhost.name, limits, self.broker.now)
 
     def disk_fails(self, reason: str) -> None:
-        """The store cannot be written; those are blocked as well whose confirmations wait for it."""
+        """Handle a failed write of the store; it also blocks producers whose confirms wait for the disk."""
         disk = self.disk
         disk.fails(reason, self.broker.now)
-        self.broker.apply_gate_transitions()  # That it closed is told before the blocks that come of it.
+        self.broker.apply_gate_transitions()  # The closing is emitted before the blocks that result from it.
         for origin in self.connections:
             for producer in origin.producers:
                 if producer.unflushed:
                     producer.mark_withheld(disk.fault.gate)
 
     def disk_works(self) -> None:
-        """The store has been written."""
+        """Handle a successful write of the store."""
         self.disk.works(self.broker.now)
 
-    # Pools
+    # Shared limits
 
     def set_memory_capacity(self, thresholds: Thresholds | None, reserve: int) -> None:
-        """Bound what all queues hold, in bytes; None: no bound. `reserve` is what sheltered queues may fill beyond."""
+        """Limit the bytes of all queues; None: no limit. `reserve` bytes beyond are for guaranteed shares."""
         now = self.broker.now
         if thresholds is not None and self.memory is not None:
             self.memory.reserve = reserve
@@ -157,11 +157,11 @@ class Gates:
             _open_for_good(gone.gate, self.broker)
 
     def count_besides(self, by: i64) -> None:
-        """Count memory that is in use besides messages in queues, or (negative) that is not any more."""
+        """Count memory used besides messages in queues, or (negative) freed."""
         self.besides.count(self.memory, by, self.broker.now)
 
     def set_vhost_limit(self, vhost: VirtualHost, thresholds: Thresholds | None) -> None:
-        """Bound what the queues of a virtual host hold together; None: no bound."""
+        """Limit the contents of a virtual host's queues; None: no limit."""
         pool = self.vhosts.get(vhost.name)
         if thresholds is not None and pool is not None:
             pool.set_thresholds(thresholds, self.broker.now)
@@ -174,10 +174,10 @@ class Gates:
         if pool is not None and thresholds is None:
             _open_for_good(pool.gate, self.broker)
 
-    # The operator's
+    # Operator gates
 
     def block(self, scope: str, vhost: str, name: str, reason: str) -> OperatorGate:
-        """Close the operator's gate for something; doing so again changes only the reason.
+        """Close the operator gate of an object; if it is closed already, only the reason changes.
 
         Raises ResourceError (506) as `Journal.check_writable` does.
         """
@@ -196,7 +196,7 @@ class Gates:
         return gate
 
     def unblock(self, scope: str, vhost: str, name: str) -> OperatorGate:
-        """Open it again. Raises NotFound (404) where it is not closed."""
+        """Open an operator gate. Raises NotFound (404) if it is not closed."""
         gate = self.operator_gates.get((scope, vhost, name))
         if gate is None or gate.gate.open:
             raise NotFound(f"{scope} '{name}' is not blocked by the operator; nothing to unblock")
@@ -208,13 +208,13 @@ class Gates:
         return gate
 
     def unblock_vhost(self, vhost: str) -> None:
-        """Lift what the operator blocked in a virtual host: it is being deleted, and one of that name is another."""
+        """Open the operator gates of a virtual host that is being deleted."""
         for gate in list(self.operator_gates.values()):
             if gate.vhost == vhost and not gate.gate.open:
                 self.unblock(gate.scope, vhost, gate.name)
 
     def clear_lifted(self) -> None:
-        """Take those off the roads that are open again and have nobody waiting."""
+        """Remove opened operator gates without waiters from the roads."""
         if not self._lifted:
             return
         still: list[OperatorGate] = []
@@ -228,10 +228,10 @@ class Gates:
                 still.append(gate)
         self._lifted = still
 
-    # Who stands on whose road
+    # Assignment to roads
 
     def attach_queue(self, queue: Queue) -> None:
-        """Find the gates of a queue."""
+        """Assign the gates of a queue."""
         gates: list[Gate] = []
         pools: list[SharedLimit] = []
         for scope, name in ((QUEUE, queue.name), (VHOST, queue.vhost)):
@@ -247,7 +247,7 @@ class Gates:
         queue.set_gates(gates, pools, self.broker.now)
 
     def attach_address(self, vhost: VirtualHost, name: str) -> None:
-        """Find the gates of an address: an exchange of a virtual host."""
+        """Assign the gates of an address: an exchange of a virtual host."""
         exchange = vhost.exchanges.get(name)
         if exchange is None:
             return
@@ -268,7 +268,7 @@ class Gates:
         vhost.epoch += 1
 
     def forget_address(self, vhost: VirtualHost, name: str) -> None:
-        """An exchange was deleted: who waits at its gates looks at the rest of its road."""
+        """Open the gates of a deleted exchange: their waiters check the rest of their road."""
         key = _address(vhost, name)
         self._rate(self.address_rates.pop(key, None), "", Limits())
         depth = self.depths.pop(key, None)
@@ -276,7 +276,7 @@ class Gates:
             _open_for_good(depth.gate, self.broker)
 
     def attach_connection(self, origin: ConnectionGates) -> None:
-        """Find the gates of a connection and of its producers, and their share of the turns."""
+        """Assign the gates of a connection and of its producers, and their share of the turns."""
         table = self.broker.table
         gates: list[Gate] = []
         for scope, name in ((CONNECTION, origin.name), (USER, origin.user)):
@@ -297,7 +297,7 @@ class Gates:
             self._attach_producer(origin, producer)
 
     def add_producer(self, origin: ConnectionGates, producer: Producer) -> None:
-        """A connection has one producer more."""
+        """Add a producer to a connection."""
         origin.producers.append(producer)
         self._attach_producer(origin, producer)
 
@@ -308,7 +308,7 @@ class Gates:
         producer.set_gates(origin.gates if producer.rate is None else [*origin.gates, producer.rate.gate])
 
     def _rate(self, before: RateGate | None, name: str, limits: Limits) -> RateGate | None:
-        """Return the gate of a rate as the limits want it: the one there was, a new one, or none."""
+        """Return the rate gate for these limits: the present one, a new one, or None."""
         if not rated(limits):
             if before is not None:
                 before.drop()
@@ -332,13 +332,13 @@ class Gates:
         return depth
 
     def add_connection(self, origin: ConnectionGates) -> None:
-        """A connection came."""
+        """Add an opened connection."""
         self.connections[origin] = None
         self._of_user[origin.user] = self._of_user.get(origin.user, 0) + 1
         self.attach_connection(origin)
 
     def remove_connection(self, origin: ConnectionGates) -> None:
-        """A connection went."""
+        """Remove a closed connection."""
         if origin not in self.connections:
             return
         del self.connections[origin]
@@ -357,7 +357,7 @@ class Gates:
             self.attach_queue(queue)
 
     def _attach(self, gate: OperatorGate) -> None:
-        """Find the gates of everybody whom an operator's gate concerns."""
+        """Assign an operator gate to all roads that it concerns."""
         vhost = self.broker.vhosts.get(gate.vhost)
         if gate.scope == VHOST and vhost is not None:
             self._attach_queues(vhost)
@@ -376,7 +376,7 @@ def _address(vhost: VirtualHost, name: str) -> str:
 
 
 def _open_for_good(gate: Gate, broker: Broker) -> None:
-    """A gate is taken off the roads: whoever waits at it looks at the rest of its road."""
+    """Remove a gate from the roads: its waiters check the rest of their road."""
     gate.owner = None
     gate.reopen(0, 0, broker.now)
     if gate.waiters:

@@ -1,8 +1,8 @@
-"""Held publishes whose session has ended in good order, and the loss of those that go in no more.
+"""Held publishes of closed sessions: they stay in line, or are dropped and reported as lost.
 
-A publisher without confirms that closes its channel or its connection, or whose process ends, has done all that it
-can: what it sent and is held stays in line (`Lingering`) until it has passed or its deadline has. In confirm mode it is
-dropped: the publisher has not been told that it is safe, and publishes it again, so that letting it in would double it.
+A publisher without confirms that closes its channel or connection, or whose process ends, has done all it can. Its held
+publishes stay in line (`Lingering`) until they pass or reach their deadline. In confirm mode they are dropped: the
+publisher has no confirm and publishes again, so that keeping them would duplicate messages.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 LINGERING_BYTES: Final = 64 * 1024 * 1024
 LINGERING_SESSIONS: Final = 4096
-"""Most that is kept in line for sessions that have ended: bytes (charges), and sessions (about 10 KiB each besides)."""
+"""Limits of the publishes held for closed sessions: bytes (charges), and sessions (about 10 KiB each besides)."""
 
 ENDED: Final = "ended"
-"""The broker closed the channel or the connection, or gave the peer up: its publisher is told, or can know."""
+"""The broker closed the channel or the connection: its publisher is notified, or can know."""
 RESET: Final = "reset"
-"""The peer reset the socket, which says that it wants nothing more of the connection."""
+"""The client reset the socket."""
 LINGER_BOUND: Final = "linger-bound"
 """No room is left in `Lingering`."""
 UNCONFIRMED: Final = "unconfirmed"
-"""The session ended in good order, in confirm mode."""
+"""The session closed normally, in confirm mode."""
 DEADLINE: Final = "deadline"
-"""It has waited for its hold deadline."""
+"""Its hold deadline has passed."""
 
 
 class Loss:
-    """Publishes of one producer that were held when its session ended, and never went in."""
+    """Publishes of one producer that were held when its session closed, and were dropped later."""
 
     __slots__ = ("messages", "bytes", "cause", "why")
 
@@ -41,46 +41,46 @@ class Loss:
         self.messages: i64 = 0
         self.bytes: i64 = 0
         self.cause = cause
-        """Why the first of them did not."""
+        """Cause of the first loss."""
         self.why: str = ""
-        """The same in a sentence that names the gate, for those whose deadline passed; empty for others."""
+        """The cause as a sentence that names the gate, for those whose deadline passed; otherwise empty."""
 
 
 class Lingering(HoldBudget):
-    """The held publishes of all sessions that have ended in good order; counted apart from their connections."""
+    """The held publishes of all sessions that closed normally; counted apart from their connections."""
 
     __slots__ = ("producers", "sessions")
 
     def __init__(self) -> None:
         super().__init__(LINGERING_BYTES)
         self.sessions: i64 = LINGERING_SESSIONS
-        """Most producers."""
+        """Number of sessions left."""
         self.producers: dict[int, Producer] = {}
         """Their producers, by identity."""
 
     def adopt(self, producer: Producer) -> bool:
-        """Keep what a producer holds, in order, as far as there is room; returns whether there was any."""
-        kept: i64 = 0
+        """Keep a producer's held publishes, in order, as far as there is room; returns whether there was any."""
+        keep: i64 = 0
         if len(self.producers) < self.sessions:
             for held in producer.outbox:
                 if self.bytes + held.charge > self.bound:
                     break
                 producer.hold_budget.release(held.charge, held.messages)
                 self.take(held.charge, held.messages)
-                kept += 1
-        drop_held(producer, kept, LINGER_BOUND)
-        if kept == 0:
+                keep += 1
+        drop_held(producer, keep, LINGER_BOUND)
+        if keep == 0:
             return False
         self.producers[id(producer)] = producer
         producer.hold_budget = self
         return True
 
 
-def drop_held(producer: Producer, kept: i64, cause: str) -> None:
-    """Drop what a producer holds but for the first `kept`, and count it as refused."""
+def drop_held(producer: Producer, keep: i64, cause: str) -> None:
+    """Drop the held publishes of a producer except the first `keep`, and count them as refused."""
     outbox = producer.outbox
     dropped: list[Held] = []
-    while len(outbox) > kept:
+    while len(outbox) > keep:
         dropped.append(outbox.pop())
     for held in reversed(dropped):
         producer.hold_budget.release(held.charge, held.messages)
@@ -88,7 +88,7 @@ def drop_held(producer: Producer, kept: i64, cause: str) -> None:
 
 
 def count_lost(producer: Producer, held: Held, cause: str, why: str = "") -> None:
-    """Count a held publish as refused, and as lost unless its publisher is there and is told."""
+    """Count a held publish as refused, and as lost unless its publisher is connected and notified."""
     for queue in held.queues:
         queue.counters.count_refusal(False)
         producer.count_refused(queue.gate, cause, held.charge, why)

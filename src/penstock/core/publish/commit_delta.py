@@ -1,4 +1,4 @@
-"""What a commit brings, and what it frees: by queue, by route, by gate."""
+"""Changes by a commit of class tx, summed by queue, by route and by gate."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from penstock.flow.gate import Gate
 ACKNOWLEDGE: Final = 0
 DISCARD: Final = 1
 REQUEUE: Final = 2
-"""What a settlement does: the message is done with, refused, or put back where it was."""
+"""Kinds of settlement: acknowledge, reject, requeue."""
 
 
 class Settlement:
-    """A delivery that is settled when its transaction is committed."""
+    """A delivery that is settled by a commit."""
 
     __slots__ = ("tag", "queue", "message", "how")
 
@@ -32,12 +32,12 @@ class Settlement:
         self.how = how
 
     def frees(self) -> bool:
-        """Return whether its message leaves the queue at once: one that is put back does not, nor a dead letter."""
+        """Return whether its message leaves the queue at once, unlike a requeued one or a dead letter."""
         return self.how == ACKNOWLEDGE or (self.how == DISCARD and self.queue.dead_letters is None)
 
 
 class QueueDelta:
-    """What a commit brings to one queue, and takes from it."""
+    """Messages that a commit adds to one queue, and removes from it."""
 
     __slots__ = ("queue", "messages", "bytes", "bodies", "largest", "freed", "freed_bytes", "back", "back_bytes")
 
@@ -45,17 +45,17 @@ class QueueDelta:
         self.queue = queue
         self.messages: i64 = 0
         self.bytes: i64 = 0
-        """What it publishes there."""
+        """Bytes published to the queue."""
         self.bodies: i64 = 0
-        """Octets of the bodies of that, where the length of the queue bounds them."""
+        """Octets of the published bodies, if the queue's length limit counts them."""
         self.largest: i64 = 0
-        """The largest charge among that."""
+        """Largest charge among the publishes."""
         self.freed: i64 = 0
         self.freed_bytes: i64 = 0
-        """What leaves the queue by its acknowledgements."""
+        """Bytes of the messages removed by settlement."""
         self.back: i64 = 0
         self.back_bytes: i64 = 0
-        """What is no longer with a consumer afterwards: that, and what is put back."""
+        """Bytes no longer unacknowledged afterwards: removed and requeued ones."""
 
     def bring(self, charge: i64, content: bytes) -> None:
         """Count a publish."""
@@ -74,30 +74,30 @@ class QueueDelta:
             self.freed += 1
             self.freed_bytes += charge
 
-    def add_to(self, stop: GateDelta) -> None:
-        """Count it at its queue's gate; nothing goes into a queue that was deleted."""
+    def add_to(self, at_gate: GateDelta) -> None:
+        """Add it to the change at its queue's gate; a deleted queue takes no publishes."""
         if not self.overflows_to_disk():
-            stop.free(self.freed, self.freed_bytes)
+            at_gate.free(self.freed, self.freed_bytes)
         if not self.queue.deleted:
-            stop.bring(self.messages, self.bytes)
+            at_gate.bring(self.messages, self.bytes)
 
     def overflows_to_disk(self) -> bool:
-        """Return whether the queue sends to the disk what has no room: what it frees in memory is none for that."""
+        """Return whether the queue pages what does not fit: memory freed by the commit is no room then."""
         return self.queue.pager is not None and self.queue.overflow.pages
 
-    def add_to_sum(self, stop: GateDelta) -> None:
-        """Count it at the gate of a sum of what is in memory."""
+    def add_to_sum(self, at_gate: GateDelta) -> None:
+        """Add it to the change at the gate of a sum over memory."""
         if self.overflows_to_disk():
-            stop.free(self.freed, self.freed_bytes)
+            at_gate.free(self.freed, self.freed_bytes)
         else:
-            self.add_to(stop)
+            self.add_to(at_gate)
 
     def enters(self) -> bool:
-        """Return whether anything goes in there."""
+        """Return whether the commit publishes to the queue."""
         return self.messages > 0 and not self.queue.deleted
 
     def refused(self, now: float) -> bool:
-        """Return whether the queue's overflow policy refuses any of it, once the commit's settlements are done."""
+        """Return whether the queue's overflow policy refuses any publish, once the settlements are done."""
         queue = self.queue
         if self.enters() and queue.length is not None:
             ready = self.messages + self.back - self.freed
@@ -109,14 +109,14 @@ class QueueDelta:
             size -= self.freed_bytes
         if queue.covers(messages, size) or not self.enters():
             return False
-        queue.unacked(-self.back, -self.back_bytes)  # The policy is asked as if they were done already.
+        queue.unacked(-self.back, -self.back_bytes)  # The policy sees the settlements as done.
         verdict = queue.overflow.judge(queue, messages, size, self.largest)
         queue.unacked(self.back, self.back_bytes)
         return verdict == REFUSE
 
 
 class RouteDelta:
-    """What a commit publishes by one route."""
+    """Publishes of a commit by one route."""
 
     __slots__ = ("route", "messages", "bytes")
 
@@ -127,7 +127,7 @@ class RouteDelta:
 
 
 class GateDelta:
-    """A gate that a commit must pass, and what it does to the amount that the gate guards."""
+    """The change by a commit of the amount that one gate guards."""
 
     __slots__ = ("gate", "messages", "bytes", "more_messages", "more_bytes")
 
@@ -135,33 +135,33 @@ class GateDelta:
         self.gate = gate
         self.messages: i64 = 0
         self.bytes: i64 = 0
-        """What it brings."""
+        """Bytes added."""
         self.more_messages: i64 = 0
         self.more_bytes: i64 = 0
-        """By how much the amount grows: that, less what it frees."""
+        """Net growth in bytes: added less freed."""
 
     def bring(self, messages: i64, bytes: i64) -> None:
-        """Count what it brings."""
+        """Count additions."""
         self.messages += messages
         self.bytes += bytes
         self.more_messages += messages
         self.more_bytes += bytes
 
     def free(self, messages: i64, bytes: i64) -> None:
-        """Count what it frees."""
+        """Count removals."""
         self.more_messages -= messages
         self.more_bytes -= bytes
 
     def limits_increase(self) -> bool:
-        """Return whether it must pass there at all."""
+        """Return whether the gate applies to the commit."""
         return self.gate.grows(self.more_messages, self.more_bytes)
 
     def has_room(self, now: float) -> bool:
-        """Return whether it has room there, be the gate open or closed."""
+        """Return whether the commit has room there, whether the gate is open or closed."""
         return self.gate.has_room(self.more_messages, self.more_bytes, now)
 
     def never_fits(self) -> str:
-        """Return what it can never fit into, in words; empty if it can."""
+        """Return the limit that the commit can never fit, as a clause; empty if it can fit."""
         gate = self.gate
         measured = None if gate.could_ever_take(self.messages, self.bytes) else gate.measure()
         if measured is None:
@@ -169,7 +169,7 @@ class GateDelta:
         return f"{gate.kind} '{gate.name}' with its capacity of {measured.thresholds.capacity.describe()}"
 
     def describe(self) -> str:
-        """Say what stops it there, in a clause."""
+        """Return the reason why it does not pass there, as a clause."""
         gate = self.gate
         if gate.kind == "disk":
             return gate.describe_refusal()
@@ -183,17 +183,17 @@ class GateDelta:
         return f"{gate.kind} '{gate.name}' holds {depth}, of a capacity of {capacity}; {more}"
 
 
-def delta_of(loads: dict[int, QueueDelta], queue: Queue) -> QueueDelta:
-    """Return the load of a queue, made at first use."""
-    load = loads.get(id(queue))
-    if load is None:
-        load = QueueDelta(queue)
-        loads[id(queue)] = load
-    return load
+def delta_of(deltas: dict[int, QueueDelta], queue: Queue) -> QueueDelta:
+    """Return the change of a queue; creates it at first use."""
+    delta = deltas.get(id(queue))
+    if delta is None:
+        delta = QueueDelta(queue)
+        deltas[id(queue)] = delta
+    return delta
 
 
 def route_deltas_of(publishes: list[HeldPublish]) -> list[RouteDelta]:
-    """Add up what goes by each route; one that is found anew for each message (by headers) only where gates stand."""
+    """Sum the publishes by route; routes that depend on headers only matter where gates exist."""
     passages: dict[int, RouteDelta] = {}
     for held in publishes:
         route = held.route
@@ -207,27 +207,27 @@ def route_deltas_of(publishes: list[HeldPublish]) -> list[RouteDelta]:
     return list(passages.values())
 
 
-def gate_delta_at(stops: dict[int, GateDelta], gate: Gate) -> GateDelta:
-    """Return the stop at a gate, made at first use."""
-    stop = stops.get(id(gate))
-    if stop is None:
-        stop = GateDelta(gate)
-        stops[id(gate)] = stop
-    return stop
+def gate_delta_at(at_gates: dict[int, GateDelta], gate: Gate) -> GateDelta:
+    """Return the change at a gate; creates it at first use."""
+    at_gate = at_gates.get(id(gate))
+    if at_gate is None:
+        at_gate = GateDelta(gate)
+        at_gates[id(gate)] = at_gate
+    return at_gate
 
 
-def add_queue(stops: dict[int, GateDelta], load: QueueDelta, pools: dict[int, GateDelta]) -> None:
-    """Add the gates of a queue that messages go into."""
-    for gate in load.queue.gates:
+def add_queue(at_gates: dict[int, GateDelta], delta: QueueDelta, pools: dict[int, GateDelta]) -> None:
+    """Add the gates of a queue that the commit publishes to."""
+    for gate in delta.queue.gates:
         pool = pools.get(id(gate))
         if pool is None:
-            load.add_to(gate_delta_at(stops, gate))
-        elif load.queue.bytes + pool.more_bytes > gate.guaranteed_bytes:
-            stops[id(gate)] = pool
+            delta.add_to(gate_delta_at(at_gates, gate))
+        elif delta.queue.bytes + pool.more_bytes > gate.guaranteed_bytes:
+            at_gates[id(gate)] = pool
 
 
 def shares_of(settlements: list[Settlement]) -> list[tuple[AddressShare, int]]:
-    """Return the parts in addresses that are freed, each with how many copies of its message leave."""
+    """Return the address shares that are freed, each with the number of removed copies."""
     shares: dict[int, tuple[AddressShare, int]] = {}
     for settlement in settlements:
         message = settlement.message
@@ -239,5 +239,5 @@ def shares_of(settlements: list[Settlement]) -> list[tuple[AddressShare, int]]:
 
 
 def adds(messages: i64, bytes: i64) -> str:
-    """Say by how much a commit makes something grow."""
+    """Return the growth by a commit as a clause."""
     return f"the transaction adds {int(messages):,} message{'' if messages == 1 else 's'}, {int(bytes):,} bytes"

@@ -1,17 +1,17 @@
-"""What a queue does with the messages that die in it: they are published again, to its dead-letter exchange.
+"""Dead-lettering: messages that die in a queue are published to its dead-letter exchange.
 
-Theory of operation. A message that was rejected or is too old keeps its place: it counts in its queue until it is in
-the queues it goes to, so no bound is passed by dying, and a full dead-letter queue holds back whoever fills it. It
-waits in line like a publish, until the shortest hold deadline of where it goes (or LETTER_DEADLINE_S, for who waits
-only for room that dead letters have taken would wait for ever); then it is lost, which is counted and logged. A message
-that had to make room, or was refused for want of it, has no place to keep: it goes in at once or is lost.
+Theory of operation. A rejected or expired message counts in its queue until it is in its target queues. So dead letters
+pass no limit, and a full dead-letter queue blocks the producers of its source. A dead letter waits in line like a
+publish, until the shortest hold deadline of its targets. Without one the limit is LETTER_DEADLINE_S, since targets
+filled by dead letters alone may never have room. After that it is lost; losses are counted and logged. A message
+dropped or refused at the capacity no longer counts anywhere: it is published at once or lost.
 
-A message that leaves a queue makes room there: a letter never waits for its own queue, nor for a sum in which it counts
-already. Going round in a circle without ever being rejected ends where it began (as in RabbitMQ): the letter is dropped
-for that queue.
+A dead letter that leaves a queue makes room there. So it never waits for its own queue, nor for a sum in which it
+counts already. A cycle of dead-lettering without any rejection is broken where it began (as in RabbitMQ): the letter is
+dropped for that queue.
 
-Deaths happen in the middle of other things and are only noted then; the broker buries them afterwards, a bounded number
-at a time.
+Deaths occur in the middle of other operations and are only recorded then; the broker publishes the dead letters later,
+a limited number at a time.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from penstock.core.broker import Broker
 
 LETTER_DEADLINE_S: Final = 30.0
-"""Most that a dead letter waits where publishes may wait for ever."""
+"""Longest wait of a dead letter if its targets have no hold deadline."""
 LETTER_UNITS: Final = 35
 TARGET_UNITS: Final = 5
-"""Units of work that it takes to write a dead letter, and to put it into each queue (see Chores)."""
+"""Units of work to write a dead letter, and to put it into each queue (see Chores)."""
 LOOSE_MAX: Final = 1000
-"""Dead letters of a queue without a place, not seen to yet, at which what would make more of them waits."""
+"""Unpublished dead letters, counted in no queue, at which operations that would add more must wait."""
 
 
 class DeadLetter(Held):
@@ -71,14 +71,14 @@ class DeadLetter(Held):
         self.content = content
         self.message = message
         self.counts_in_source = placed
-        """Whether it counts in the queue that it died in."""
+        """True while it counts in the queue that it died in."""
 
     def first_closed_gate(self, own: list[Gate], now: float) -> Gate | None:
         """See `Held.first_closed_gate`."""
         return self._obstacle(False, now)
 
     def gate_for_new_publish(self) -> Gate | None:
-        """Return where it must stand in line as it comes; see `road.gate_for_new_publish`."""
+        """Return the gate where a new one must wait; see `admission.gate_for_new_publish`."""
         return self._obstacle(True, self.sender.broker.now)
 
     def turn_gate(self) -> Gate | None:
@@ -137,39 +137,40 @@ def _lets_pass(gate: Gate, newcomer: bool, has_room: bool) -> bool:
 
 
 class DeadLetterPublisher(WaitingPublisher):
-    """The dead letters of one queue; made when the queue first has a dead-letter exchange."""
+    """The publisher of one queue's dead letters; created with its first dead-letter exchange."""
 
     def __init__(self, broker: Broker, queue: Queue) -> None:
         super().__init__(broker, f"vh({queue.vhost})/qu({queue.name})/dead-letters", HoldBudget(UNLIMITED))
         self.queue = queue
         self.loose: i64 = 0
-        """How many have died that have no place, and are not seen to yet."""
+        """Dead letters that count in no queue and are not published yet."""
         self._route: Route | None = None
-        """The route that was taken last."""
+        """The last route used."""
 
     def dead_letter(self, message: Message, reason: str, placed: bool) -> None:
-        """Note a death; `placed`: the message counts in the queue still, among what is with consumers."""
+        """Record a death; `placed`: the message still counts in the queue, as unacknowledged."""
         self.broker.dead_letters.add(self, message, reason, placed)
 
     def crowded(self) -> bool:
-        """Return whether so many wait to be seen to, in no queue any more, that no message may displace another."""
+        """Return whether so many uncounted dead letters wait that no message may displace another."""
         return self.loose >= LOOSE_MAX
 
     def on_published(self, now: float) -> None:
-        """One that had no place has been seen to; whoever waits for that may go on."""
+        """Handle that an uncounted one was published; waiters for that may continue."""
         self.loose -= 1
         if self.loose == LOOSE_MAX - 1:
             self.queue.update_gate(now)
 
     def publish(self, message: Message, reason: str, placed: bool) -> i64:
-        """Send a message on its way, have it wait, or lose it; returns to how many queues it was to go."""
+        """Publish a dead letter, hold it, or lose it; returns the number of its target queues."""
         writer = self.broker.dead_letters.writer
         address = message.envelope
         rerouted = self.queue.settings.dead_letter_routing_key is not None
         death = DeathRecord(self.queue.name, reason, address.exchange, address.routing_key, self.broker.now, rerouted)
         content = writer.write(message.content, death)
         if content is None and reason == REJECTED:
-            content = message.content  # A consumer takes part in every round: without its deaths it cannot run wild.
+            # A consumer takes part in every round: a cycle without earlier deaths is bounded by it.
+            content = message.content
         route = self._find_route(message)
         queues = [] if route is None or content is None else self._without_circles(route, content, reason)
         if route is None or content is None or not queues:
@@ -189,7 +190,7 @@ class DeadLetterPublisher(WaitingPublisher):
         return len(queues)
 
     def forget_message(self, message: Message) -> None:
-        """A message that has kept its place leaves the queue that it died in."""
+        """Remove a message that still counts from the queue that it died in."""
         queue = self.queue
         queue.unacked(-1, -message.charge)
         if queue.tracks_removals:
@@ -197,11 +198,11 @@ class DeadLetterPublisher(WaitingPublisher):
         queue.settle(1, message.charge, self.broker.now)
 
     def count_lost(self) -> None:
-        """Count a letter that went nowhere, and have it told."""
+        """Count a lost dead letter, and schedule the report."""
         self.queue.count_lost_dead_letter()
 
     def expire(self, now: float) -> float:
-        """See `WaitingPublisher.expire`: letters that are due are lost. They leave the queue that they died in."""
+        """Lose dead letters whose deadline has passed. They leave the queue that they died in."""
         first = self.outbox[0] if self.outbox else None
         kept = [held for held in self.outbox if held.deadline > now]
         due = [held for held in self.outbox if held.deadline <= now]
@@ -220,7 +221,7 @@ class DeadLetterPublisher(WaitingPublisher):
         return self.earliest()
 
     def _find_route(self, message: Message) -> Route | None:
-        """Return where it goes; None where the exchange does not exist (then it is dropped, as in RabbitMQ)."""
+        """Return the route; None if the exchange does not exist (the letter is dropped, as in RabbitMQ)."""
         settings = self.queue.settings
         exchange = settings.dead_letter_exchange
         if exchange is None:
@@ -230,7 +231,7 @@ class DeadLetterPublisher(WaitingPublisher):
         key = settings.dead_letter_routing_key
         route = _with_copies(exchange, message, writer) if key is None else None
         if route is None:
-            route = self._kept(exchange, message.envelope.routing_key if key is None else key)
+            route = self._cached_route(exchange, message.envelope.routing_key if key is None else key)
         try:
             vhost.refresh_route(route, from_within=True)
             if route.by_headers:
@@ -245,8 +246,8 @@ class DeadLetterPublisher(WaitingPublisher):
             route = route.persistent()
         return route.variant(message.envelope.priority, NEVER)
 
-    def _kept(self, exchange: str, key: str) -> Route:
-        """Return the route that was taken last, if it is this one; else make it."""
+    def _cached_route(self, exchange: str, key: str) -> Route:
+        """Return the cached route if it matches; otherwise create it."""
         route = self._route
         if route is None or route.envelope.exchange != exchange or route.envelope.routing_key != key:
             route = Route(Envelope(exchange, key), False)
@@ -254,7 +255,7 @@ class DeadLetterPublisher(WaitingPublisher):
         return route
 
     def _without_circles(self, route: Route, content: bytes, reason: str) -> list[Queue]:
-        """Return the queues of a route but those that the message has been through without having been rejected since.
+        """Return the queues of a route except those that the message has passed without a rejection since.
 
         As RabbitMQ's rabbit_dead_letter:detect_cycles; a message that a consumer has just rejected may go anywhere.
         """
@@ -265,18 +266,18 @@ class DeadLetterPublisher(WaitingPublisher):
 
 
 class PendingDeadLetters(Chore):
-    """What died since the broker last looked, of all queues."""
+    """Deaths in all queues that are not handled yet."""
 
     def __init__(self, chores: Chores) -> None:
         super().__init__()
         self.writer = DeathHeaderCodec()
-        """Writes on dead letters what befell them."""
+        """Writes the death record on dead letters."""
         self._chores = chores
         self._noted: deque[tuple[DeadLetterPublisher, Message, str, bool]] = deque()
-        """Whose, what, why, and whether it keeps its place."""
+        """Publisher, message, reason, and whether the message still counts in its queue."""
 
     def add(self, letters: DeadLetterPublisher, message: Message, reason: str, placed: bool) -> None:
-        """Note a message that died in a queue with a dead-letter exchange; it is seen to in a turn that comes."""
+        """Record a death in a queue with a dead-letter exchange; it is handled in a later turn."""
         if not placed:
             letters.loose += 1
         self._noted.append((letters, message, reason, placed))
@@ -287,7 +288,7 @@ class PendingDeadLetters(Chore):
         return len(self._noted) > 0
 
     def work(self, most: i64, now: float) -> i64:
-        """See `Chore.work`: bury the dead that there are now; what dies of that is seen to the next time."""
+        """Publish the dead letters recorded until now; further deaths follow in the next call."""
         left = len(self._noted)
         spent: i64 = 0
         while left > 0 and spent < most:
@@ -300,7 +301,7 @@ class PendingDeadLetters(Chore):
 
 
 def _with_copies(exchange: str, message: Message, writer: DeathHeaderCodec) -> Route | None:
-    """Return the route of a letter that keeps further routing keys (CC, BCC), not resolved yet; None without any."""
+    """Return the unresolved route of a letter with further routing keys (CC, BCC); None without any."""
     address = message.envelope
     copies = writer.copies(message.content)
     if isinstance(address, BccEnvelope):

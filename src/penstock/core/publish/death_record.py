@@ -1,4 +1,4 @@
-"""Dead letters: what is written on a message that died, and by whom."""
+"""Death records: the reason and origin written on a dead letter."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ REJECTED: Final = "rejected"
 EXPIRED: Final = "expired"
 MAXLEN: Final = "maxlen"
 DELIVERY_LIMIT: Final = "delivery_limit"
-"""Reasons, as RabbitMQ writes them: a consumer refused it, it was too old, its queue had no room, it came back from
-consumers too often."""
+"""Reasons, as RabbitMQ writes them: rejected, expired, maxlen, delivery_limit."""
 
 
 class DeathRecord:
-    """How a message died."""
+    """The circumstances of a message's death."""
 
     __slots__ = ("queue", "reason", "exchange", "routing_key", "now", "rerouted")
 
@@ -25,34 +24,34 @@ class DeathRecord:
         self.queue = queue
         self.reason = reason
         self.exchange = exchange
-        """What it had been published to, with which routing key."""
+        """Exchange and routing keys of its publish."""
         self.routing_key = routing_key
         self.now = now
-        """When: seconds of the broker's monotonic clock."""
+        """Time of death: seconds of the broker's monotonic clock."""
         self.rerouted = rerouted
-        """Whether the queue has a routing key for its dead: further ones in the message (CC) are taken off."""
+        """True if the queue sets a routing key for dead letters: further ones in the message (CC) are removed."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class DeathHeaderCodec:
-    """Reads contents in their publisher's protocol, and writes deaths on them; without one, nothing is written."""
+    """Reads contents in their publisher's protocol, and writes death records on them; this default writes nothing."""
 
     def body_bytes(self, content: bytes) -> i64:
-        """Return how many octets of a content are the body."""
+        """Return the octets of a content's body."""
         return len(content)
 
     def write(self, content: bytes, death: DeathRecord) -> bytes | None:
-        """Return the content with a death written on it; None where nothing can be written on it."""
+        """Return the content with a death record; None if the format cannot carry one."""
         return content
 
     def deaths(self, content: bytes) -> list[tuple[str, str]]:
-        """Return the deaths that are written on a message, the last one first: queue and reason, each pair once."""
+        """Return the death records of a message, the last one first: queue and reason, each pair once."""
         return []
 
     def copies(self, content: bytes) -> list[str]:
-        """Return the routing keys that a message names besides that of its address (CC)."""
+        """Return the additional routing keys of a message (CC)."""
         return []
 
     def headers(self, content: bytes) -> dict[str, object]:
-        """Return the headers by which an exchange may route it."""
+        """Return the headers that exchanges route by."""
         return {}

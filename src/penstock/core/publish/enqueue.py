@@ -1,4 +1,4 @@
-"""How a message goes into its queues, once it may."""
+"""Enqueueing of an admitted message into all its queues."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penstock.core.broker import Broker
 
 QUEUE_WORK: Final = 1
-"""Units of work that each queue of a message costs."""
+"""Units of work of each queue of a message."""
 
 
 def enqueue_all(
@@ -30,10 +30,10 @@ def enqueue_all(
     closed: list[Gate],
     decided: bool = False,
 ) -> Queue | None:
-    """Put a message into its queues; gates that are closed behind it are added to `closed`.
+    """Put a message into its queues; adds the gates that closed behind it to `closed`.
 
-    `own` are its producer's gates; `decided`: all its queues take it, which the caller has found out. Returns a queue
-    whose overflow policy refused it, or that is gone; None if all took it.
+    `own` are its producer's gates; `decided`: all queues accept it, as the caller has checked. Returns a queue that is
+    deleted or whose overflow policy refused it; None if all accepted.
     """
     now = broker.now
     broker.work.done += QUEUE_WORK * len(queues)

@@ -1,4 +1,4 @@
-"""What waits outside, and how much of it a connection may have."""
+"""Held publishes and commits, and the hold budget of a connection."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Held:
-    """What waits outside and passes in one turn: a publish, or a whole commit."""
+    """An entry of the outbox that passes in one turn: a publish, or a whole commit."""
 
     __slots__ = ("queues", "charge", "messages", "pending", "deadline")
 
@@ -26,35 +26,35 @@ class Held:
         self, queues: list[Queue], charge: i64, messages: i64, pending: PendingConfirm | None, deadline: float
     ) -> None:
         self.queues = queues
-        """Where it goes. A route may lead elsewhere by the time that it passes; what was published does not."""
+        """Its queues. The route may change before it passes, but a publish keeps its queues."""
         self.charge: i64 = charge
         self.messages: i64 = messages
-        """Publishes in it."""
+        """Number of publishes."""
         self.pending = pending
         self.deadline = deadline
 
     def first_closed_gate(self, own: list[Gate], now: float) -> Gate | None:
-        """Return the first gate that stops it now that it is its turn; `own` are its producer's gates."""
+        """Return the first gate that stops it in its turn; `own` are its producer's gates."""
         raise NotImplementedError
 
     def turn_gate(self) -> Gate | None:
-        """Return the gate to wait at for its turn when nothing stops it; None: it need not wait."""
+        """Return the gate to wait at when no gate stops it; None: it need not wait."""
         raise NotImplementedError
 
     def admit(self) -> None:
-        """Pass: what it is goes into the queues, and its confirmation is seen to."""
+        """Pass: enqueue the messages and handle the confirm."""
         raise NotImplementedError
 
     def come_back(self, own: list[Gate], now: float) -> None:
-        """Go back to who published it, refused at its deadline; what cannot go back does nothing."""
+        """Return a mandatory publish that was refused at its deadline; other entries do nothing."""
 
     def deadline_message(self, own: list[Gate], now: float) -> str:
-        """Say that it was refused at its deadline, and what stopped it."""
+        """Return the text of its refusal at the deadline, with the gate that stopped it."""
         raise NotImplementedError
 
 
 class HeldPublish(Held):
-    """A publish that waits outside."""
+    """A held publish."""
 
     __slots__ = ("producer", "route", "content")
 
@@ -81,7 +81,7 @@ class HeldPublish(Held):
         return self.queues[0].gate if self.queues else None
 
     def admit(self) -> None:
-        """See `Held.admit`. Of several queues those that are left take it: one that was deleted refuses nothing."""
+        """Enqueue it in those of its queues that still exist; a deleted one refuses nothing."""
         queues = self.queues
         if len(queues) > 1:
             queues = [queue for queue in queues if not queue.deleted] or queues
@@ -97,13 +97,13 @@ class HeldPublish(Held):
         return f"publish to {admission.describe_target(self.route)} {self.reason(own, now)}"
 
     def reason(self, own: list[Gate], now: float) -> str:
-        """Say that it is refused at its deadline, and what stopped it, without where it was addressed to."""
+        """Return the reason of its refusal at the deadline, without its target."""
         reason = admission.refusal_reason(self.queues, self.first_closed_gate(own, now))
         return f"refused after {admission.describe_deadline(self.queues)}; {reason}"
 
 
 class HoldBudget:
-    """What a connection holds for its producers, all together: the bound is per connection."""
+    """The limit of held publishes of one connection, shared by its producers."""
 
     __slots__ = ("bytes", "messages", "bound")
 
@@ -111,7 +111,7 @@ class HoldBudget:
         self.bytes: i64 = 0
         self.messages: i64 = 0
         self.bound: i64 = bound
-        """Bytes (charges) at which the next publish is refused; one message may always be held."""
+        """Bytes (charges) at which the next publish is refused; a single message may always be held."""
 
     def fits(self, charge: i64) -> bool:
         """Return whether one more publish may be held."""
@@ -125,11 +125,11 @@ class HoldBudget:
         return self.bytes + total <= self.bound
 
     def take(self, charge: i64, messages: i64) -> None:
-        """Count publishes that are held."""
+        """Count held publishes."""
         self.messages += messages
         self.bytes += charge
 
     def release(self, charge: i64, messages: i64) -> None:
-        """Count publishes that are held no longer."""
+        """Count publishes that are no longer held."""
         self.messages -= messages
         self.bytes -= charge

@@ -1,15 +1,14 @@
-"""A producer: the road of its messages, what it holds outside, and what it is told.
+"""A producer: admission of its publishes, its outbox of held ones, and its confirms.
 
-Theory of operation. A publish meets one of four fates:
+Theory of operation. A publish has one of four outcomes:
 
-- *accepted*: it fits and nobody waits before it; it is in its queues. If a gate on its road is closed (this very
-  message may have closed it) the producer is blocked and the confirmation is withheld.
-- *held*: it would take a queue past its capacity, others wait before it, or its producer is stopped: it has waited a
-  whole hold deadline at a gate that is closed still. It stays in the outbox, in order, with a deadline, and passes in
-  turn.
-- *refused*: a policy says so, the hold bound is reached, or its deadline has passed. Nothing of it is in any queue,
-  except that a queue with another policy may have taken its copy (as in RabbitMQ).
-- *unroutable*: it reaches no queue; it is confirmed, for there is nothing to wait for.
+- *accepted*: it fits, no waiter comes before it, and it is in its queues. If a gate on its road is closed (perhaps by
+this message) the producer is blocked and the confirm is withheld.
+- *held*: it would take a queue past its capacity, or waiters come before it, or its producer has waited a whole hold
+deadline at a gate that is still closed. It stays in the outbox, in order, with a deadline, and passes in turn.
+- *refused*: by a policy, at the hold limit, or at its deadline. It is in no queue, except that a queue with another
+policy may have its copy (as in RabbitMQ).
+- *unroutable*: it reaches no queue and is confirmed, for there is nothing to wait for.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class UnflushedConfirm:
-    """From which of a producer's publishes on confirmations wait for a group to be on the disk."""
+    """The first publish whose confirm waits for a journal group, and that group."""
 
     __slots__ = ("number", "group")
 
@@ -59,31 +58,31 @@ class Producer(WaitingPublisher, DurabilityListener):
     def __init__(self, broker: Broker, name: str, holding: HoldBudget, origin: ConnectionGates | None = None) -> None:
         super().__init__(broker, name, holding)
         self.origin = origin
-        """The connection and user that it publishes for; None where nobody asks who it is."""
+        """Gates of its connection and user; None for producers without a connection."""
         self.confirming: bool = False
-        """Whether its publishes are confirmed (confirm mode)."""
+        """True in confirm mode."""
         self.confirms = Confirms()
         self.fast_path: bool = True
-        """Nothing is held and no confirmation is out of the ordinary: the hot path may be taken."""
+        """True if nothing is held and all confirms are in the ordinary state: the hot path applies."""
         self.withheld_run: WithheldRun | None = None
-        """What its last publish found out behind a closed gate, for the next ones of this turn."""
+        """State of the last publish behind a closed gate, for further ones of this turn."""
         self.scheduled: bool = False
-        """Whether the broker knows that there are confirmations to be told."""
+        """True if the broker has it in the list of producers with confirms to send."""
         self.leaving: bool = False
-        """Its session was closed in good order; what it holds still goes in, in turn, and then it departs."""
+        """True after a normal close with held publishes, which still pass in turn; then it departs."""
         self.loss: Loss | None = None
-        """What it held and never goes in, for its session has ended; None for nothing."""
+        """Held publishes lost since its session closed; None for none."""
         self.transaction: Transaction | None = None
-        """What keeps its publishes until they are committed; None where they go in one by one."""
+        """The open transaction, which collects publishes until the commit; None outside of class tx."""
         self.rate: RateGate | None = None
-        """Its own rate; None is no bound."""
+        """Its own rate limit; None for none."""
         self.unflushed: deque[UnflushedConfirm] = deque()
-        """What its confirmations wait for, oldest first; each group once."""
+        """Journal groups that its confirms wait for, oldest first; each group once."""
         if origin is not None:
             broker.gates.add_producer(origin, self)
 
     def set_gates(self, own: list[Gate]) -> None:
-        """Let these gates stand on the road of all its messages from now on."""
+        """Set the gates on the road of all its messages."""
         self.own = own
         self._update_fast_path()
 
@@ -95,14 +94,14 @@ class Producer(WaitingPublisher, DurabilityListener):
         return self.closing is None and self.transaction is None and not self.own and not self.outbox
 
     def disable_fast_path(self) -> None:
-        """Take the careful way until it is found out anew whether another will do."""
+        """Take the slow path until `_update_fast_path` permits the fast one again."""
         self.fast_path = False
         self.withheld_run = None
 
     # Publishing
 
     def publish(self, route: Route, content: bytes, charge: i64) -> None:
-        """Take a publish from the peer. See the class's module for what may become of it."""
+        """Handle a publish of the client; the module's docstring lists the outcomes."""
         queue = route.single_queue
         broker = self.broker
         if queue is not None and self.fast_path and not broker.turns.pending:
@@ -124,7 +123,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         self._publish_slow_path(route, content, charge)
 
     def publish_stored(self, route: Route, content: bytes, charge: i64) -> None:
-        """Take a persistent publish on its way to one durable queue; the same, but the store must have it as well."""
+        """Handle a persistent publish to a single durable queue: as `publish`, and record it in the journal."""
         queue = route.is_durable
         broker = self.broker
         if queue is not None and self.fast_path and not broker.turns.pending:
@@ -207,13 +206,13 @@ class Producer(WaitingPublisher, DurabilityListener):
     def accept(
         self, route: Route, queues: list[Queue], content: bytes, charge: i64, pending: PendingConfirm | None
     ) -> None:
-        """Put a message into its queues and see to its confirmation."""
+        """Enqueue a message and handle its confirm."""
         closed: list[Gate] = []
         promises = self.broker.durable_changes.durable_ops
         refused = enqueue_all(self.broker, self.own, route, queues, content, charge, closed)
         if self.confirming and self.broker.durable_changes.durable_ops != promises:
             self.await_disk(self.confirms.published + 1 if pending is None else pending.number)
-        self.broker.apply_gate_transitions()  # The gate's closing is told before the blocks that come of it.
+        self.broker.apply_gate_transitions()  # The gate's closing is emitted before the blocks that result from it.
         for gate in closed:
             self.mark_withheld(gate)
             self.entry(gate).patience_s = admission.hold_deadline_s(route.queues)
@@ -226,12 +225,12 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.confirm(pending, closed, refused, route.queues, charge)
 
     def _refused(self, queue: Queue, route: Route, content: bytes, charge: i64) -> None:
-        """A queue's overflow policy refused a message, or its capacity was lowered so that it can never fit."""
+        """Handle a message that a queue's overflow policy refused, or that a lowered capacity can never fit."""
         policy = queue.overflow
         if not self.confirming and admission.must_wait(queue, charge):
             never = admission.never_fits_error(f"queue '{queue.name}'", charge, queue.thresholds.capacity.describe())
             if self.leaving:
-                self.broker.emit_close_session(self, never)  # Nobody is there to be told; the log is.
+                self.broker.emit_close_session(self, never)  # The log gets the error, though no client is connected.
             else:
                 self.close(never)
         if policy.returns_refused and route.mandatory and not self.confirming and not queue.deleted:
@@ -247,7 +246,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         queues: list[Queue],
         charge: i64,
     ) -> None:
-        """See to the confirmation of what has gone in, behind the `closed` gates; or of what a queue has refused."""
+        """Handle the confirm of a message enqueued behind the `closed` gates, or refused by a queue."""
         withheld = self.confirms
         if refused is not None:
             withheld.refuse(withheld.hold(NEVER) if pending is None else pending)
@@ -267,7 +266,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         self.schedule_confirms()
 
     def _begin_withheld_run(self, queue: Queue) -> None:
-        """The next publishes may do as the last one did, which went into a queue behind its closed gate."""
+        """Begin a run: further publishes this turn may skip the checks of the last one."""
         last = self.confirms.pending[-1] if self.confirms.pending else None
         if last is not None and last.state == WITHHELD and self._is_ordinary():
             self.withheld_run = WithheldRun(queue, last, self.entry(queue.gate), self.broker.now)
@@ -275,7 +274,7 @@ class Producer(WaitingPublisher, DurabilityListener):
     # The store
 
     def await_disk(self, number: i64) -> None:
-        """Let the confirmation of a publish, and of those after it, wait for what is in the open group."""
+        """Delay the confirms from a publish on until the open journal group is on disk."""
         journal = self.broker.journal
         unwritten = self.unflushed
         if journal is None or (unwritten and unwritten[len(unwritten) - 1].group is journal.open):
@@ -294,19 +293,19 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.schedule_confirms()
 
     def deadline_of(self, queues: list[Queue]) -> float:
-        """Return until when something may wait that goes into these queues: monotonic seconds."""
+        """Return the deadline of a publish held for these queues: monotonic seconds."""
         if not queues and self.outbox:
-            return self.outbox[len(self.outbox) - 1].deadline  # It only waits because of those before it.
+            return self.outbox[len(self.outbox) - 1].deadline  # It waits only for those before it.
         return self.broker.now + admission.hold_deadline_s(queues)
 
     # Waiting (Waiter)
 
     def will_return_soon(self) -> bool:
-        """See `Waiter.will_return_soon`: with confirms, and all of them on their way."""
+        """Return whether all its publishes wait for confirms."""
         return self.confirming and self.closing is None and not self.confirms.pending
 
     def expire(self, now: float) -> float:
-        """Confirm what is withheld and due, refuse what is held and due; returns the next deadline."""
+        """Confirm withheld publishes and refuse held ones at their deadline; returns the next deadline."""
         soon = now + CLOSE_ENOUGH_S
         self.count_late(self.confirms.expire(soon))
         due = [held for held in self.outbox if held.deadline <= soon]
@@ -318,10 +317,10 @@ class Producer(WaitingPublisher, DurabilityListener):
         return earliest if earliest < due_by else due_by
 
     def after_release(self, now: float) -> None:
-        """After anything was let go: tell what may be told, and find out whether it is still blocked."""
+        """Schedule confirms after a release, and update whether it is still blocked."""
         obstacle = self.confirms.release()
         if obstacle is not None:
-            self.mark_withheld(obstacle)  # It may have opened and closed again since the message went in.
+            self.mark_withheld(obstacle)  # The gate may have opened and closed again since the message went in.
         super().after_release(now)
         self._update_fast_path()
         self.schedule_confirms()
@@ -343,7 +342,7 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.close(ResourceError(f"publish to {admission.describe_target(route)} refused: {why}"))
 
     def _refuse_held(self, due: list[Held], now: float) -> None:
-        """Refuse what is due; without confirms the session ends, and everything that it holds with it."""
+        """Refuse publishes at their deadline; without confirms the session closes, and all held ones are dropped."""
         why = due[0].deadline_message(self.own, now)
         late = {id(held) for held in due}
         kept: deque[Held] = deque()
@@ -367,32 +366,32 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.close(ResourceError(why))
 
     def give_back(self, route: Route, content: bytes, why: str) -> None:
-        """Let a mandatory message go back, with the reason that its nack cannot carry."""
+        """Return a mandatory message to the client, with the reason that a nack cannot carry."""
         if route.mandatory:
             self.broker.emit_returned(self, route, content, ResourceError(why))
 
     def close(self, error: BrokerError) -> None:
-        """Want nothing more of it; its peer is told why."""
+        """Close it with an error for the client."""
         self.closing = error
         self.disable_fast_path()
         self.broker.emit_close_session(self, error)
 
     def fail(self, error: BrokerError) -> None:
-        """Close it, and let nothing of what it holds go in any more."""
+        """Close it and drop everything that it holds."""
         while self.outbox:
             self.pop_held()
         self.rejoin_line(self.broker.now)
         self.close(error)
 
     def schedule_confirms(self) -> None:
-        """Let the broker know if there are confirmations to be told."""
+        """Add it to the broker's list if it has confirms to send."""
         if not self.scheduled and self.confirms.ready():
             self.broker.schedule_confirms(self)
 
     # Going away
 
     def close_gracefully(self) -> None:
-        """End a session that was closed in good order or whose peer ended; closed_sessions.py has what it holds."""
+        """Close it after a normal close of the session; closed_sessions.py keeps its held publishes."""
         if self.transaction is not None:
             self.transaction.end()
         if self.outbox and self.confirming:
@@ -403,7 +402,7 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.abort()
 
     def abort(self, cause: str = ENDED) -> None:
-        """Leave no trace in any gate: what is held is dropped for this cause; what is in the queues stays."""
+        """Remove it from all gates: held publishes are dropped for this cause; enqueued ones stay."""
         now = self.broker.now
         self.leaving = False
         self.confirming = False

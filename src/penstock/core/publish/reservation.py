@@ -1,8 +1,8 @@
-"""Room in a queue that is set aside for credit: what was granted to a sender and has not come yet.
+"""Reservation of queue room for the credit granted to a sender.
 
-`depth + reserved <= capacity`, always: who spends credit that it was granted finds room, whatever others did meanwhile.
-Grants come from free room only, a part of it at a time, so that several senders share what is left; a closed gate, or
-one at which others wait, grants nothing. For protocols with credit; AMQP 0-9-1 has none for publishers.
+`depth + reserved <= capacity`, always: granted credit finds room, whatever other senders do. Grants come from free
+room, a part of it at a time, so that several senders share it. A closed gate, or one with waiters, grants nothing. For
+protocols with sender credit; AMQP 0-9-1 has none.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from mypy_extensions import i64
 from penstock.core.queue.queue import Queue
 
 SHARE: Final = 4
-"""A grant takes at most this part of the free room: the less there is, the smaller the grants."""
+"""A grant takes at most this part (a quarter) of the free room: the less there is, the smaller the grants."""
 
 
 class Reservation:
-    """What one sender has been granted for one queue."""
+    """Credit of one sender for one queue."""
 
     def __init__(self, queue: Queue, charge: i64) -> None:
         self.queue = queue
         self.charge: i64 = charge
-        """Bytes that are set aside for each message: the largest charge that the sender may use."""
+        """Bytes reserved for each message: the largest charge that the sender may use."""
         self.messages: i64 = 0
-        """Granted and not used up."""
+        """Messages granted and not used."""
 
     def grant(self, wanted: i64, now: float) -> i64:
-        """Set room aside for up to so many messages; returns for how many. 0: ask again when the depth has fallen."""
+        """Reserve room for up to `wanted` messages; returns the number granted, 0 if none has room."""
         queue = self.queue
         if queue.deleted or not queue.gate.open or queue.gate.waiters or wanted <= 0:
             return 0
@@ -46,13 +46,13 @@ class Reservation:
         return granted
 
     def use(self, now: float) -> None:
-        """A message came on granted credit: its room is free for it, and the caller puts it in right away."""
+        """Use one message of credit: its room is free, and the caller enqueues the message at once."""
         assert self.messages > 0, "credit was used that was never granted"
         self.messages -= 1
         self.queue.reserve(-1, -self.charge, now)
 
     def give_back(self, now: float) -> None:
-        """The sender went away or gave its credit back: the room is everybody's again."""
+        """Release the unused room."""
         if self.messages:
             self.queue.reserve(-self.messages, -self.messages * self.charge, now)
             self.messages = 0

@@ -1,12 +1,12 @@
-"""A transaction of AMQP 0-9-1 (class tx, section 1.9): what a session has published and settled since its last commit.
+"""Transactions of AMQP 0-9-1 (class tx, section 1.9): publishes and settlements of a session until the commit.
 
-Theory of operation. Nothing of it is done before the commit. Publishes are kept, with the queues that they were routed
-to, and count in what their connection may have held. Settlements are checked at once and noted: the deliveries stay
-unsettled, so they go on counting in the depth of their queue and in the prefetch, and a rollback has nothing to undo.
+Theory of operation. Nothing takes effect before the commit. Publishes are stored with the queues that they were routed
+to, and count in the hold budget of their connection. Settlements are checked at once and recorded. Their deliveries
+stay unsettled: they still count in the depth of their queue and in the prefetch, and a rollback has nothing to undo.
 
-A commit is one thing that passes in one turn (core/publish/tx_commit.py). While it is held the session goes on: what it
-publishes and settles meanwhile belongs to the next transaction, whose commit stands behind. Commits and rollbacks are
-answered in their order; the answers are numbered as a producer's confirmations are.
+A commit passes as a whole in one turn (core/publish/tx_commit.py). While it is held, the session continues: later
+publishes and settlements belong to the next transaction, whose commit waits behind. Commits and rollbacks are answered
+in order; the answers are numbered like a producer's confirms.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ALL: Final = 0
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Transaction:
-    """The transactional mode of one session and its producer: the open transaction, and those whose commit is held."""
+    """The transactional mode of a session and its producer: the open transaction, and held commits."""
 
     def __init__(self, session: Session, producer: Producer) -> None:
         self.session = session
@@ -39,18 +39,18 @@ class Transaction:
         self.publishes: list[HeldPublish] = []
         self.settlements: list[Settlement] = []
         self.settled_tags: set[int] = set()
-        """Deliveries that are settled here and not yet in their queues, those of held commits included."""
+        """Deliveries settled here and not yet in their queues, those of held commits included."""
         self._settled_upto: i64 = 0
-        """Every delivery up to this tag is settled, here or for good."""
+        """All deliveries up to this tag are settled, here or finally."""
         producer.transaction = self
         producer.disable_fast_path()
 
-    # What is kept
+    # Operations
 
     def add_publish(self, route: Route, content: bytes, charge: i64) -> None:
-        """Keep a publish until the commit; one that can never fit, or is past the bound, ends the session."""
+        """Store a publish until the commit; one that can never fit, or is past the limit, closes the session."""
         if route.control:
-            return  # A request to the broker is no part of a transaction: it has been acted on.
+            return  # A request to the broker is not part of a transaction and was handled at once.
         producer = self.producer
         holding = producer.hold_budget
         never = admission.too_large_error(route, route.queues, charge, producer.broker.now)
@@ -70,8 +70,8 @@ class Transaction:
     def settle(self, tag: i64, multiple: bool, how: int) -> None:
         """Settle one delivery, or all up to and including `tag` (0: all), when the transaction is committed.
 
-        `how` is one of load.ACKNOWLEDGE, DISCARD, REQUEUE. Raises PreconditionFailed (406) for an unknown tag, which
-        one that this transaction has settled already is.
+        `how` is one of ACKNOWLEDGE, DISCARD, REQUEUE in `commit_delta`. Raises PreconditionFailed (406) for a tag that
+        is unknown or was settled in this transaction.
         """
         first, last = tag, tag
         if multiple:
@@ -88,19 +88,18 @@ class Transaction:
             self._settled_upto = last
 
     def recover(self) -> None:
-        """Put back at once every delivery that no transaction of the session has settled (basic.recover)."""
+        """Requeue at once every delivery that no transaction of the session has settled (basic.recover)."""
         for number, _, _ in self.session.deliveries(1, self.session.next_tag - 1):
             if number not in self.settled_tags:
                 for queue in self.session.requeue(number, False, self.producer.broker.now):
                     self.producer.broker.schedule_delivery(queue)
 
-    # How it ends
+    # Commit and rollback
 
     def commit(self) -> None:
-        """Apply all of it, or hold it until there is room for all of it; or end the session, with nothing applied.
+        """Apply the transaction, or hold it until all of it has room; or close the session, with nothing applied.
 
-        The answer is one more confirmation of the producer.
-        """
+        The answer is one more confirm of the producer."""
         producer = self.producer
         broker = producer.broker
         broker.run_waiting()
@@ -113,7 +112,7 @@ class Transaction:
         obstacle = commit.gate_for_new_publish(producer.own, broker.now, broker.turns.pending)
         if obstacle is None and commit.never_fits() is None:
             obstacle = commit.stopping_gate(producer)
-        # Acknowledgements alone wait for nothing but an earlier commit.
+        # Acknowledgements alone wait only for an earlier commit.
         behind = bool(outbox) and (commit.messages > 0 or isinstance(outbox[len(outbox) - 1], TxCommit))
         if commit.never_fits() is None and (behind or obstacle is not None):
             commit.deadline = producer.deadline_of(commit.queues)
@@ -124,13 +123,13 @@ class Transaction:
             commit.admit()
 
     def rollback(self) -> None:
-        """Drop the publishes and forget the settlements; the deliveries stay as they are (as in RabbitMQ)."""
+        """Drop the publishes and settlements; the deliveries stay as they are (as in RabbitMQ)."""
         if self.producer.closing is None:
             self._forget()
             self.answer()
 
     def answer(self) -> None:
-        """Number an answer that depends on nothing but those before it."""
+        """Number an answer that only waits for earlier ones."""
         withheld = self.producer.confirms
         if withheld.pending:
             withheld.withhold([], NEVER)
@@ -139,7 +138,7 @@ class Transaction:
         self.producer.schedule_confirms()
 
     def end(self) -> None:
-        """The session ends: whatever is not committed is rolled back, held commits included."""
+        """Roll back everything uncommitted when the session closes, held commits included."""
         self._forget()
         producer = self.producer
         outbox = producer.outbox

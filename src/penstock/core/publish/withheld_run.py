@@ -1,9 +1,9 @@
-"""Publishes in a row behind one closed gate: what the first of them found out holds for the next.
+"""Run of publishes behind one closed gate: the checks of the first one apply to the next ones.
 
-Between stop and capacity a message is taken and its confirmation withheld. A producer with a large window brings
-hundreds of such in one turn of the broker; all of them join the first one's `PendingConfirm`, and the rest of the road
-is not looked at again. What could change the answer ends the row: the queue says how far it may go
-(`Queue.withheld_max_messages`), and whatever else becomes of its producer takes the careful way, which begins another.
+Between stop and capacity a message is accepted and its confirm withheld. A producer with a large window sends hundreds
+of those in one broker turn. All of them join the first one's `PendingConfirm`, and their road is not checked again. The
+run ends at the limit that the queue sets (`Queue.withheld_max_messages`), and with any other operation of the producer,
+which takes the slow path.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class WithheldRun:
-    """One row, of one producer; it ends with the broker's turn, for those after it have a later deadline."""
+    """One run of one producer; it ends with the broker's turn, since later publishes have a later deadline."""
 
     __slots__ = ("queue", "pending", "entry", "now")
 
@@ -29,12 +29,12 @@ class WithheldRun:
         self.queue = queue
         self.pending = pending
         self.entry = entry
-        """What the gate's book says about the producer."""
+        """The producer's statistics at the gate."""
         self.now = now
-        """The broker's time (monotonic seconds) for which it holds."""
+        """The broker's time (monotonic seconds) of the run."""
 
     def takes(self, queue: Queue | None, charge: i64, broker: Broker) -> bool:
-        """Return whether one more may join that is on its way to this queue alone, with this charge in bytes."""
+        """Return whether one more publish to this queue alone, with this charge in bytes, may join."""
         return (
             queue is self.queue
             and self.queue.messages < self.queue.withheld_max_messages

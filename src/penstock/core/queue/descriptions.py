@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def describe_overflow(queue: Queue) -> str:
-    """Return the depth, the capacity and the policy that a publish was refused by."""
+    """Return the depth, the capacity and the policy that refused a publish."""
     paged = ""
     if queue.pager is not None:
         pages = queue.pager
@@ -28,7 +28,7 @@ def describe_overflow(queue: Queue) -> str:
 
 
 def describe_paging(queue: Queue, pages: QueuePager) -> str:
-    """Return the cause that holds publishes of a queue whose gate is open and that has messages on the disk."""
+    """Return the paging condition that holds publishes of a queue whose gate is open."""
     if not queue.overflow.pages:
         return f"{amount(pages.messages)} messages are read back from the disk first, for it pages no more"
     if pages.unwritten_bytes > 0 and pages.within_limit(1, 1):

@@ -1,7 +1,7 @@
-"""The table of settings by pattern: what was said about names, by command and by the settings file.
+"""The table of settings by pattern, set by command and by the settings file.
 
-One mechanism for all scopes. Setting by setting the most specific pattern that says something wins; of the same
-pattern a command beats the file, and stays when the file is read again.
+One mechanism for all scopes. Each setting comes from the most specific pattern that has it. For the same pattern a
+command takes precedence over the file, and stays when the file is read again.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ FILE: Final = "file"
 PATTERNS_MAX: Final = 10_000
 """Patterns of all scopes; each holds some 250 B and 400 B a setting."""
 FOR_QUEUES: Final = ("stop-percent", "resume-percent", "hold-deadline", "consumer-timeout")
-"""What a virtual host's settings also mean for its queues, as their defaults."""
+"""Settings of a virtual host that are also the defaults of its queues."""
 
 
 class SettingsEntry:
-    """What was said for one pattern."""
+    """The settings of one pattern."""
 
     __slots__ = ("scope", "pattern", "command", "file")
 
@@ -36,31 +36,31 @@ class SettingsEntry:
         self.file: dict[str, SettingValue] = {}
 
     def values(self, by: str) -> dict[str, SettingValue]:
-        """Return what was said by command, or by the file."""
+        """Return the settings set by command, or by the file."""
         return self.command if by == COMMAND else self.file
 
 
 class SettingsTable:
-    """All settings of one broker but the arguments of its queues."""
+    """All settings of one broker except the arguments of its queues."""
 
     def __init__(self, defaults: Defaults) -> None:
         self._defaults = defaults
         self.machine_bytes: int = 0
-        """Memory of this machine, which shares of it are shares of; 0 where it is not known."""
+        """Memory of this host, for percentages of it; 0 if unknown."""
         self._entries: dict[str, dict[str, SettingsEntry]] = {}
         self._patterns: dict[str, Patterns] = {}
         self._common: dict[str, Settings] = {}
-        """What queues share of which nothing in particular is said, by virtual host."""
+        """Settings shared by the queues without settings of their own, by virtual host."""
         for scope in SCOPES:
             self._entries[scope] = {}
             self._patterns[scope] = Patterns()
 
-    # Changing (core/settings/changes.py does so for a broker, all or nothing)
+    # Changes (core/settings/changes.py makes them for a broker, all or nothing)
 
     def set(self, scope: str, pattern: str, by: str, words: dict[str, SettingValue]) -> dict[str, SettingValue]:
-        """Let these be all that is said for a pattern by somebody; returns what was said before.
+        """Replace the settings of a pattern by one source; returns the former ones.
 
-        Raises ResourceError (506) at the bound.
+        Raises ResourceError (506) at the limit.
         """
         entries = self._entries[scope]
         entry = entries.get(pattern)
@@ -87,12 +87,12 @@ class SettingsTable:
         return before
 
     def entries_of(self, scope: str, pattern: str, by: str) -> dict[str, SettingValue]:
-        """Return what was said for exactly this pattern by somebody."""
+        """Return the settings of exactly this pattern by one source."""
         entry = self._entries[scope].get(pattern)
         return {} if entry is None else entry.values(by)
 
     def entry(self, scope: str, pattern: str) -> SettingsEntry | None:
-        """Return what was said for exactly this pattern; None where nothing was."""
+        """Return the entry of exactly this pattern; None if there is none."""
         return self._entries[scope].get(pattern)
 
     def entries(self) -> list[SettingsEntry]:
@@ -115,10 +115,10 @@ class SettingsTable:
             count += len(entries)
         return count
 
-    # Resolving
+    # Resolution
 
     def resolve(self, scope: str, name: str) -> dict[str, SettingValue]:
-        """Return what is said about a name, each setting by its most specific pattern."""
+        """Return the settings of a name, each by its most specific pattern."""
         found: dict[str, SettingValue] = {}
         entries = self._entries[scope]
         rank = 1
@@ -132,7 +132,7 @@ class SettingsTable:
         return found
 
     def resolve_queue(self, vhost: str, queue: str, given: dict[str, SettingValue]) -> dict[str, SettingValue]:
-        """Return all that is said about a queue, the strongest word for each setting; `given` are its arguments."""
+        """Return all settings of a queue, each from its strongest source; `given` are its arguments."""
         found = dict(given)
         for setting, word in self.resolve("queue", queue).items():
             if setting not in found:
@@ -146,7 +146,7 @@ class SettingsTable:
         return found
 
     def queue(self, vhost: str, queue: str, given: dict[str, SettingValue]) -> Settings:
-        """Resolve a queue. Raises PreconditionFailed (406) for what two sources say and cannot both be meant."""
+        """Resolve a queue. Raises PreconditionFailed (406) for sources that contradict each other."""
         if not given and not self.resolve("queue", queue):
             common = self._common.get(vhost)
             if common is None:
@@ -158,11 +158,14 @@ class SettingsTable:
         return found
 
     def limits(self, scope: str, name: str) -> Limits:
-        """Resolve a thing of another scope by its name: an address, a virtual host; a user's name for users,
-        connections and producers; "" for the broker. Raises PreconditionFailed (406) as `queue` does."""
+        """Resolve the limits of an address, virtual host, user, connection, producer, or of the broker.
+
+        `name` is the user's name for users, connections and producers; "" for the broker. Raises PreconditionFailed
+        (406) as `queue` does.
+        """
         words = self.resolve(scope, name)
         if scope == BROKER:
-            words.pop("capacity-bytes", None)  # It is the default of queues, and no limit of the broker's own.
+            words.pop("capacity-bytes", None)  # The default of queues, and not a limit of the broker itself.
         else:
             for setting, word in self.resolve(BROKER, "").items():
                 if setting in ("stop-percent", "resume-percent") and setting not in words:
@@ -171,7 +174,7 @@ class SettingsTable:
         return limits(thing, words, self._defaults, self.machine_bytes)
 
     def defaults(self) -> Defaults:
-        """Return the broker's own values as they are now."""
+        """Return the broker's present default settings."""
         words = self.resolve(BROKER, "")
         found = Defaults(
             self._defaults.capacity_bytes,

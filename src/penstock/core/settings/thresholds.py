@@ -1,9 +1,9 @@
-"""Capacity, stop and resume in one unit, from what was said about them by whom.
+"""Resolution of capacity, stop and resume thresholds in one unit, from all sources of settings.
 
-Only a capacity given: stop 80 %, resume 70 % of it (Qpid C++'s published defaults), stop rounding half up, resume
-truncating. 20 % of a small capacity would leave no room for what a publisher has under way when the gate closes, so the
-stop is lower there (decision 32). What somebody said beats what follows from a default, and a default gives way to it:
-no declaration fails for a default. What two people said and cannot both be meant is refused.
+With a capacity alone, stop is 80 % and resume 70 % of it (Qpid C++'s published defaults), stop rounded half up, resume
+truncated. 20 % of a small capacity would leave no room for the messages in flight when the gate closes, so the stop is
+lower there (decision 32). Explicit settings take precedence over defaults, and a default is adjusted to them: no
+declaration fails because of a default. Explicit settings that contradict each other are refused.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ DEFAULT_CAPACITY_BYTES: Final = 100 * 1024 * 1024
 DEFAULT_STOP_PERCENT: Final = 80.0
 DEFAULT_RESUME_PERCENT: Final = 70.0
 WINDOW: Final[dict[str, int]] = {"messages": 10, "bytes": 16 * 1024}
-"""What a publisher has under way: so much room is left above a stop that nobody gave, within half of the capacity."""
+"""Messages in flight of a publisher: room left above a default stop, within half of the capacity."""
 DEFAULT_HOLD_DEADLINE_S: Final = 30.0
 DEFAULT_RANK: Final = 1 << 20
-"""Words of this rank and above are somebody's defaults (the virtual host's, the broker's) for many queues."""
+"""Values of this rank and above are defaults (the virtual host's, the broker's) for many queues."""
 
 
 class Defaults:
-    """The broker's own values for what a declaration leaves out."""
+    """The broker's default settings."""
 
     def __init__(
         self,
@@ -39,11 +39,11 @@ class Defaults:
         self.stop_percent = stop_percent
         self.resume_percent = resume_percent
         self.hold_deadline_s = hold_deadline_s
-        """Seconds that a publish may be held; 0 is for ever (Qpid and Artemis)."""
+        """Seconds that a publish may be held; 0 for no deadline (Qpid and Artemis)."""
 
 
 class UnitThresholds:
-    """In one unit; UNLIMITED is none."""
+    """Thresholds in one unit; UNLIMITED is no limit."""
 
     def __init__(self, capacity: int, stop: int, resume: int) -> None:
         self.capacity = capacity
@@ -52,22 +52,21 @@ class UnitThresholds:
 
 
 def is_explicit(word: SettingValue | None) -> bool:
-    """Return whether somebody said so for this very thing, or a pattern of it: it is no default."""
+    """Return whether the value was set for this object, or a pattern of it: it is not a default."""
     return word is not None and word.rank < DEFAULT_RANK
 
 
 def number_or_none(word: SettingValue | None) -> int | None:
-    """Return the number of a word; None where there is none, or where it is `none`."""
+    """Return the number of a value; None if it is absent or `none`."""
     return None if word is None or word.none else word.number
 
 
 def resolve_unit(
-    thing: str, words: dict[str, SettingValue], unit: str, capacity: int | None, defaults: Defaults, wanted: bool
+    subject: str, words: dict[str, SettingValue], unit: str, capacity: int | None, defaults: Defaults, wanted: bool
 ) -> UnitThresholds:
-    """Resolve one unit. `wanted`: thresholds follow from the capacity where none are given.
+    """Resolve one unit. `wanted`: thresholds follow from the capacity if none are given.
 
-    Raises PreconditionFailed (406) with one sentence that names the thing, the values, where they come from and the
-    rule.
+    Raises PreconditionFailed (406) with one sentence that names the object, the values, their sources and the rule.
     """
     stop_word = absolute(words, "stop", unit, capacity)
     resume_word = absolute(words, "resume", unit, capacity)
@@ -82,7 +81,7 @@ def resolve_unit(
         resume = resume_word.number
         if stop == UNLIMITED:
             raise PreconditionFailed(
-                f"{thing}: {resume_word.describe()} has no stop threshold to go with; "
+                f"{subject}: {resume_word.describe()} has no stop threshold to go with; "
                 f"give stop-{unit} or capacity-{unit} as well"
             )
     elif stop != UNLIMITED:
@@ -93,40 +92,40 @@ def resolve_unit(
             resume = min(resume, stop * 7 // 8)  # As 70 % is of 80 %.
     if resume > stop:
         raise PreconditionFailed(
-            f"{thing}: {_describe(resume_word, f'resume-{unit}', resume)} is above "
+            f"{subject}: {_describe(resume_word, f'resume-{unit}', resume)} is above "
             f"{_describe(stop_word or words.get('stop-percent'), f'stop-{unit}', stop)}; "
             "resume must be at or below stop, or producers stay blocked for ever"
         )
     if capacity is not None and stop != UNLIMITED and stop > capacity:
         raise PreconditionFailed(
-            f"{thing}: {_describe(stop_word, f'stop-{unit}', stop)} is above the capacity of {capacity} {unit}"
-            f"{_whose(words.get(f'capacity-{unit}'), stop_word)}; stop must be at or below capacity"
+            f"{subject}: {_describe(stop_word, f'stop-{unit}', stop)} is above the capacity of {capacity} {unit}"
+            f"{_other_source(words.get(f'capacity-{unit}'), stop_word)}; stop must be at or below capacity"
         )
     return UnitThresholds(UNLIMITED if capacity is None else capacity, stop, resume)
 
 
 def percent(word: SettingValue | None, default: float) -> float | None:
-    """Return a percentage; None for none at all."""
+    """Return a percentage; None for none."""
     if word is None:
         return default
     return None if word.none else word.real
 
 
-def check_percents(thing: str, words: dict[str, SettingValue]) -> None:
-    """Raise PreconditionFailed (406) if a resume percentage is above the stop's; a default of others gives way."""
+def check_percents(subject: str, words: dict[str, SettingValue]) -> None:
+    """Raise PreconditionFailed (406) if a resume percentage is above the stop's; a default is adjusted instead."""
     stop, resume = words.get("stop-percent"), words.get("resume-percent")
     if not is_explicit(stop) or not is_explicit(resume) or stop is None or resume is None:
         return
     if not stop.none and not resume.none and resume.real > stop.real:
         raise PreconditionFailed(
-            f"{thing}: {resume.describe()} is above {stop.describe()}; "
+            f"{subject}: {resume.describe()} is above {stop.describe()}; "
             "resume must be at or below stop, or producers stay blocked for ever"
         )
 
 
-def absolute(words: dict[str, SettingValue], mark: str, unit: str, capacity: int | None) -> SettingValue | None:
-    """Return the threshold given as a number, unless a stronger word gives it as a percentage."""
-    word, share = words.get(f"{mark}-{unit}"), words.get(f"{mark}-percent")
+def absolute(words: dict[str, SettingValue], threshold: str, unit: str, capacity: int | None) -> SettingValue | None:
+    """Return the threshold given as a number, unless a stronger source gives a percentage."""
+    word, share = words.get(f"{threshold}-{unit}"), words.get(f"{threshold}-percent")
     if word is not None and share is not None and capacity is not None and share.rank < word.rank:
         return None
     return word
@@ -137,7 +136,7 @@ def _stop_by_percent(words: dict[str, SettingValue], capacity: int, resume: int 
     share = percent(word, defaults.stop_percent)
     if share is None:
         return UNLIMITED
-    # Half up, as Qpid C++; and below the capacity even where that is 1 or 2, or flow control could never engage.
+    # Half up, as Qpid C++; and below the capacity even if that is 1 or 2, or flow control could never engage.
     below = max(capacity - 1, 0)
     stop = min((capacity * _hundredths(share) * 2 + 10_000) // 20_000, below)
     if not is_explicit(word):
@@ -149,9 +148,9 @@ def _stop_by_percent(words: dict[str, SettingValue], capacity: int, resume: int 
 
 
 def _below_a_window(words: dict[str, SettingValue], unit: str, capacity: int, stop: int, resume: int | None) -> int:
-    """Return the stop that leaves room for a window, where nobody has said what it is; at least half of the capacity.
+    """Return a default stop that leaves room for a window; at least half of the capacity.
 
-    The percentages of Qpid C++ count for every size where the capacity goes by its name (decision 11).
+    Qpid C++'s percentages apply at every size if the capacity was set by its name (decision 11).
     """
     word, share = words.get("capacity-" + unit), words.get("resume-percent")
     if "stop-percent" in words or (word is not None and word.alias.startswith("qpid.")):
@@ -166,7 +165,7 @@ def _cut(capacity: int, share: float) -> int:
 
 
 def _hundredths(share: float) -> int:
-    """Percentages count to two decimals, as Broker-J writes them, and whole numbers keep large capacities exact."""
+    """Return a percentage in hundredths of a percent, as Broker-J has it; large capacities stay exact."""
     return round(share * 100)
 
 
@@ -178,8 +177,8 @@ def _describe(word: SettingValue | None, name: str, value: int) -> str:
     )
 
 
-def _whose(capacity: SettingValue | None, stop: SettingValue | None) -> str:
-    """Return who said what the capacity is, unless it is who said what the stop is."""
+def _other_source(capacity: SettingValue | None, stop: SettingValue | None) -> str:
+    """Return the source of the capacity, unless it is also the source of the stop."""
     if capacity is None or stop is None:
         return " (by default)"
     same = capacity.origin == stop.origin and capacity.pattern == stop.pattern and capacity.by == stop.by

@@ -1,11 +1,11 @@
-"""Reading single fields: integers, strings and the typed values of field tables (section 4.2.5).
+"""Decoding of single fields: integers, strings and the typed values of field tables (section 4.2.5).
 
-Field tables follow what RabbitMQ and its clients put on the wire, which is not quite the specification's grammar
+Field tables follow the practice of RabbitMQ and its clients, which differs from the specification's grammar
 (https://www.rabbitmq.com/amqp-0-9-1-errata, section 3): `s` is a signed 16-bit integer, `l` and `L` are both signed
 64-bit integers, and `x` is a byte array.
 
-Every read is bounded by the end of the data and, inside a table or an array, by the end of that: what is malformed
-raises `CodecError` and nothing else. Tables and arrays nest at most 32 deep, so that no input can exhaust the stack.
+Every read is bounded by the end of the data and, inside a table or an array, by its end: malformed data raises
+`CodecError` and nothing else. Tables and arrays nest at most 32 deep, so that no input can exhaust the stack.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from penstock.wire.amqp091.malformed import CodecError
 from penstock.wire.amqp091.spec import ReplyCode
 
 NESTING_MAX: Final = 32
-"""How deep tables and arrays may lie within one another; a table in no other is at depth 1."""
+"""Largest nesting of tables and arrays; a table at the top is at depth 1."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMESTAMP_MAX: Final = 253_402_300_799
-"""9999-12-31T23:59:59Z in seconds since the epoch, the last that a datetime can say."""
+"""9999-12-31T23:59:59Z in seconds since the epoch, the last value of a datetime."""
 
 
 class FieldReader:
-    """Reads fields of `data` one after the other, from `pos` to the end."""
+    """Decoder of consecutive fields of `data`, from `pos` to the end."""
 
     __slots__ = ("_end", "data", "pos")
 
@@ -39,7 +39,7 @@ class FieldReader:
         self._end = len(data)
 
     def remaining(self) -> int:
-        """Octets not read yet."""
+        """Octets left."""
         return self._end - self.pos
 
     def _take(self, size: int, what: str) -> bytes:
@@ -79,7 +79,7 @@ class FieldReader:
         return self._take(self.long(), "a long string")
 
     def table(self, depth: int = 1) -> dict[str, object]:
-        """A field table; of a name that occurs twice the last value is kept."""
+        """A field table; the last value of a repeated name wins."""
         outer = self._enter("a table", depth)
         table: dict[str, object] = {}
         while self.pos < self._end:
@@ -89,7 +89,7 @@ class FieldReader:
         return table
 
     def array(self, depth: int) -> list[object]:
-        """A field array, itself lying `depth` deep."""
+        """A field array at nesting depth `depth`."""
         outer = self._enter("an array", depth)
         values: list[object] = []
         while self.pos < self._end:
@@ -98,7 +98,7 @@ class FieldReader:
         return values
 
     def _enter(self, what: str, depth: int) -> int:
-        """Make the end of a table or array the end of reading; returns the end to put back afterwards."""
+        """Limit reading to a table or array; returns the former end, for the caller to restore."""
         if depth > NESTING_MAX:
             raise CodecError(f"{what} lies more than {NESTING_MAX} deep", ReplyCode.SYNTAX_ERROR)
         size = self.long()
@@ -109,7 +109,7 @@ class FieldReader:
         return outer
 
     def value(self, depth: int) -> object:
-        """A typed value in a table or array that lies `depth` deep."""
+        """A typed value in a table or array at nesting depth `depth`."""
         kind = self.octet()
         if kind == 83:  # S; not always text, though the specification wants UTF-8
             octets = self._take(self.long(), "a long string")
@@ -158,7 +158,7 @@ class FieldReader:
         return int.from_bytes(self._take(size, "an integer"), "big", signed=True)
 
     def _timestamp(self) -> object:
-        """Seconds as a datetime; past the year 9999, which mostly is milliseconds by mistake, the bare number."""
+        """Seconds as a datetime; a value past the year 9999, usually milliseconds by mistake, stays a number."""
         seconds = self.longlong()
         if seconds > _TIMESTAMP_MAX:
             return seconds
