@@ -35,21 +35,21 @@ class ConsumerList:
         self.first: Consumer | None = None
         self.size: i64 = 0
 
-    def insert(self, consumer: Consumer, before: Consumer | None) -> None:
+    def insert(self, consumer: Consumer, successor: Consumer | None) -> None:
         """Insert a consumer right before another one; before the first is at the end."""
         consumer.list = self
         self.size += 1
-        if before is None:
+        if successor is None:
             self.first = consumer
             consumer.before = consumer
             consumer.after = consumer
             return
-        before = before.before
+        before = successor.before
         assert before is not None
         before.after = consumer
         consumer.before = before
-        consumer.after = before
-        before.before = consumer
+        consumer.after = successor
+        successor.before = consumer
 
     def append(self, consumer: Consumer) -> None:
         """Append a consumer."""
