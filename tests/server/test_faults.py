@@ -14,7 +14,9 @@ from penstock.errors import StoreError
 PATIENCE_S = 20.0
 
 
-async def test_a_broker_that_cannot_put_together_what_is_to_be_kept_confirms_nothing_and_ends(tmp_path: Path) -> None:
+async def test_an_internal_error_while_encoding_a_transaction_confirms_nothing_and_ends_the_broker(
+    tmp_path: Path,
+) -> None:
     kept = aio_pika.Message(b"kept", delivery_mode=aio_pika.DeliveryMode.PERSISTENT)
     async with penstock.Broker(listen="127.0.0.1:0", data=tmp_path / "data") as broker:
         connection = await aio_pika.connect(broker.url)
@@ -27,7 +29,7 @@ async def test_a_broker_that_cannot_put_together_what_is_to_be_kept_confirms_not
         confirmation = asyncio.ensure_future(channel.default_exchange.publish(kept, "q"))
         failure = await asyncio.wait_for(broker.wait_lost(), PATIENCE_S)
         assert type(failure) is StoreError
-        assert str(failure).startswith("what is to be kept could not be put together (KeyError: ")
+        assert str(failure).startswith("internal error while encoding a store transaction (KeyError: ")
         assert not confirmation.done()
     with pytest.raises(aio_pika.exceptions.AMQPError):
         await confirmation

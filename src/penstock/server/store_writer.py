@@ -229,7 +229,12 @@ class StoreWriter:
         assert self._event_loop is not None
         driver = self._event_loop.driver
         self._wall_offset = driver.control.wall_offset
-        self._encoding = encode_steps(self.journal, self.journal.take(), self._wall_offset, driver.broker.work)
+        try:
+            group = self.journal.take()
+        except Exception as error:
+            self._fail_internally(error)
+            return
+        self._encoding = encode_steps(self.journal, group, self._wall_offset, driver.broker.work)
         self._encode()
 
     def _encode(self) -> None:
@@ -244,16 +249,21 @@ class StoreWriter:
         except StopIteration as end:
             self._encoding = None
             self._give(end.value)
-        except Exception as error:  # An internal error. To continue might confirm unwritten messages.
-            log.exception("what is to be kept could not be put together")
-            self._fail_permanently(
-                StoreError(
-                    f"what is to be kept could not be put together ({type(error).__name__}: {error}), so nothing is "
-                    "confirmed any more and the broker ends; what was confirmed is in the store: start it again"
-                )
-            )
+        except Exception as error:
+            self._fail_internally(error)
         finally:
             work.limit = UNLIMITED_WORK
+
+    def _fail_internally(self, error: Exception) -> None:
+        """End the broker after an internal error: to continue might confirm what is not written."""
+        log.exception("internal error while encoding a store transaction")
+        self._fail_permanently(
+            StoreError(
+                f"internal error while encoding a store transaction ({type(error).__name__}: {error}). "
+                "The broker stops so that nothing unwritten is confirmed. All confirmed messages are in the store: "
+                "restart the broker, and please report this"
+            )
+        )
 
     def _give(self, commit: StoreTransaction) -> None:
         """Hand a transaction to the thread."""
