@@ -29,7 +29,7 @@ class Walker(Waiter):
         gate.block(self)
         gate.expect(self)
 
-    def obstacle(self) -> Gate | None:
+    def obstacle(self, finishing: Gate | None = None) -> Gate | None:
         for gate in self.roads[0]:
             if not gate.open or gate.name in self.too_big_for:
                 return gate

@@ -41,8 +41,11 @@ class Waiter:
         """Handle that it was put in the line of a gate."""
         raise NotImplementedError
 
-    def obstacle(self) -> Gate | None:
-        """Return the first gate that does not let its next message pass, or None."""
+    def obstacle(self, finishing: Gate | None = None) -> Gate | None:
+        """Return the first gate that does not let its next message pass, or None.
+
+        A closed gate whose round is being finished (`finishing`) stops it only for want of room.
+        """
         raise NotImplementedError
 
     def take_turn(self, now: float) -> i64:
@@ -179,8 +182,6 @@ class Gate:
         """A heap of waiters that will return soon: ticket, and the time until which the gate waits for them."""
         self.closed_at_ticket: i64 = 0
         """Ticket of the turn that closed it: waiters up to it have not had a turn in that round."""
-        self.finishing_round: bool = False
-        """True while one of those waiters checks its road: it passes if there is room."""
         self.timer: TimerHandler | None = None
         """Schedules the gate again when the wait for a returning producer ends."""
         self.blocked: dict[int, Waiter] = {}
@@ -248,9 +249,13 @@ class Gate:
         if self.owner is not None:
             self.owner.passed(charge, now)
 
-    def lets_pass(self, charge: i64, copies: i64, now: float) -> bool:
-        """Return whether the message of the present turn may pass: open or finishing its round, with room for it."""
-        return (self.open or self.finishing_round) and self.admits(charge, copies, now)
+    def takes_turn(self, finishing: Gate | None) -> bool:
+        """Return whether the message of the present turn is not stopped: the gate is open, or finishes its round."""
+        return self.open or self is finishing
+
+    def lets_pass(self, charge: i64, copies: i64, now: float, finishing: Gate | None) -> bool:
+        """Return whether the message of the present turn may pass: not stopped, and with room for it."""
+        return self.takes_turn(finishing) and self.admits(charge, copies, now)
 
     def enter(self, waiter: Waiter) -> None:
         """Put a waiter in the line by its ticket."""

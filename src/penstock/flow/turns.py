@@ -118,9 +118,7 @@ class Turns:
         if gate.returning and self._is_expected(gate, now):
             return False
         waiter = gate.first()
-        gate.finishing_round = not gate.open
-        obstacle = waiter.obstacle()
-        gate.finishing_round = False
+        obstacle = waiter.obstacle(None if gate.open else gate)
         if obstacle is gate:
             return False  # No room for the first yet; its owner schedules the gate again when there is more.
         others: i64 = len(gate.waiters)

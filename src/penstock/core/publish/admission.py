@@ -43,22 +43,29 @@ def gates_of(queue: Queue) -> list[Gate]:
     return queue.gates if kept is None or queue.deleted else [*queue.gates, *kept.vhost_usage.gates]
 
 
-def first_closed_gate(own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float) -> Gate | None:
+def first_closed_gate(
+    own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float, finishing: Gate | None
+) -> Gate | None:
     """Return the first gate that stops a publish whose turn it is: closed, or without room for it.
 
     `own` are its producer's gates, which do not stop a request to the broker; `queues` is where the message is to go.
+    `finishing` is the closed gate whose round is being finished, if any.
     """
     for gate in own:
-        if not route.control and not gate.lets_pass(charge, 1, now):
+        if not route.control and not gate.lets_pass(charge, 1, now, finishing):
             return gate
     for gate in route.gates:
-        if not gate.lets_pass(charge, 1, now):
+        if not gate.lets_pass(charge, 1, now, finishing):
             return gate
     copies = len(queues)
     for queue in queues:
         size = queue.bytes + charge
         for gate in queue.gates:
-            if size > gate.guaranteed_bytes and not queue.deleted and not gate.lets_pass(charge, copies, now):
+            if (
+                size > gate.guaranteed_bytes
+                and not queue.deleted
+                and not gate.lets_pass(charge, copies, now, finishing)
+            ):
                 return gate
         for gate in disk_gates(route, queue, charge):
             if not gate.open:

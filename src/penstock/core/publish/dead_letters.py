@@ -73,13 +73,13 @@ class DeadLetter(Held):
         self.counts_in_source = placed
         """True while it counts in the queue that it died in."""
 
-    def first_closed_gate(self, own: list[Gate], now: float) -> Gate | None:
+    def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
         """See `Held.first_closed_gate`."""
-        return self._obstacle(False, now)
+        return self._obstacle(False, now, finishing)
 
     def gate_for_new_publish(self) -> Gate | None:
         """Return the gate where a new one must wait; see `admission.gate_for_new_publish`."""
-        return self._obstacle(True, self.sender.broker.now)
+        return self._obstacle(True, self.sender.broker.now, None)
 
     def turn_gate(self) -> Gate | None:
         """See `Held.describe_target`."""
@@ -105,10 +105,10 @@ class DeadLetter(Held):
         reason = admission.refusal_reason(self.queues)
         return f"dead letter to {admission.describe_target(self.route)} lost after its deadline; {reason}"
 
-    def _obstacle(self, newcomer: bool, now: float) -> Gate | None:
+    def _obstacle(self, newcomer: bool, now: float, finishing: Gate | None) -> Gate | None:
         died_in = self.sender.queue
         for gate in self.route.gates:
-            if not _lets_pass(gate, newcomer, gate.admits(self.charge, 1, now)):
+            if not _lets_pass(gate, newcomer, gate.admits(self.charge, 1, now), finishing):
                 return gate
         copies = len(self.queues)
         freed: i64 = self.message.charge if self.counts_in_source else 0
@@ -126,14 +126,14 @@ class DeadLetter(Held):
                     has_room = False
                 else:
                     has_room = gate.admits(self.charge, copies, now)
-                if not _lets_pass(gate, newcomer, has_room):
+                if not _lets_pass(gate, newcomer, has_room, finishing):
                     return gate
         return None
 
 
-def _lets_pass(gate: Gate, newcomer: bool, has_room: bool) -> bool:
+def _lets_pass(gate: Gate, newcomer: bool, has_room: bool, finishing: Gate | None) -> bool:
     """Return whether a dead letter may pass: a new one if none waits, one in its turn if the gate is open."""
-    return has_room and (not gate.waiters if newcomer else gate.open or gate.finishing_round)
+    return has_room and (not gate.waiters if newcomer else gate.takes_turn(finishing))
 
 
 class DeadLetterPublisher(WaitingPublisher):

@@ -33,8 +33,11 @@ class Held:
         self.pending = pending
         self.deadline = deadline
 
-    def first_closed_gate(self, own: list[Gate], now: float) -> Gate | None:
-        """Return the first gate that stops it in its turn; `own` are its producer's gates."""
+    def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
+        """Return the first gate that stops it in its turn; `own` are its producer's gates.
+
+        A closed gate whose round is being finished (`finishing`) stops it only for want of room.
+        """
         raise NotImplementedError
 
     def turn_gate(self) -> Gate | None:
@@ -72,9 +75,9 @@ class HeldPublish(Held):
         self.route = route
         self.content = content
 
-    def first_closed_gate(self, own: list[Gate], now: float) -> Gate | None:
+    def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
         """See `Held.first_closed_gate`."""
-        return admission.first_closed_gate(own, self.route, self.queues, self.charge, now)
+        return admission.first_closed_gate(own, self.route, self.queues, self.charge, now, finishing)
 
     def turn_gate(self) -> Gate | None:
         """See `Held.describe_target`."""

@@ -66,11 +66,11 @@ class TxCommit(Held):
 
     # Admission
 
-    def first_closed_gate(self, own: list[Gate], now: float) -> Gate | None:
+    def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
         """Return the first gate that stops it; a capacity lowered below its size does not."""
         if self.never_fits() is not None:
             return None
-        at_gate = self._obstructed(own, now)
+        at_gate = self._obstructed(own, now, finishing)
         return None if at_gate is None else at_gate.gate
 
     def gate_for_new_publish(self, own: list[Gate], now: float, others_go: bool) -> Gate | None:
@@ -113,13 +113,13 @@ class TxCommit(Held):
 
     def deadline_message(self, own: list[Gate], now: float) -> str:
         """See `Held.deadline_message`."""
-        at_gate = self._obstructed(own, now)
+        at_gate = self._obstructed(own, now, None)
         why = "others wait before it" if at_gate is None else at_gate.describe()
         return f"commit refused after {admission.describe_deadline(self.queues)} and rolled back; {why}"
 
-    def _obstructed(self, own: list[Gate], now: float) -> GateDelta | None:
+    def _obstructed(self, own: list[Gate], now: float, finishing: Gate | None) -> GateDelta | None:
         for at_gate in self._road(own) + self._disk():
-            if not ((at_gate.gate.open or at_gate.gate.finishing_round) and at_gate.has_room(now)):
+            if not (at_gate.gate.takes_turn(finishing) and at_gate.has_room(now)):
                 return at_gate
         return None
 

@@ -79,9 +79,9 @@ class WaitingPublisher(Waiter):
         """See `Waiter.waits_at`."""
         self.mark_blocked(gate)
 
-    def obstacle(self) -> Gate | None:
+    def obstacle(self, finishing: Gate | None = None) -> Gate | None:
         """See `Waiter.obstacle`."""
-        return self.outbox[0].first_closed_gate(self.own, self.broker.now)
+        return self.outbox[0].first_closed_gate(self.own, self.broker.now, finishing)
 
     def next_gate(self) -> Gate | None:
         """See `Waiter.next_gate`."""
