@@ -7,17 +7,19 @@ pass.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.overflow import HOLD
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.errors import ContentTooLarge, ResourceError
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
+
+if TYPE_CHECKING:
+    from penstock.core.publish.waiting_publisher import WaitingPublisher
 
 NO_GATES: Final[list[Gate]] = []
 

@@ -13,6 +13,7 @@ from penstock.core.queue.overflow import REFUSE
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.flow.gate import Gate
+from penstock.flow.level import Level
 
 ACKNOWLEDGE: Final = 0
 DISCARD: Final = 1
@@ -109,10 +110,8 @@ class QueueDelta:
             size -= self.freed_bytes
         if queue.covers(messages, size) or not self.enters():
             return False
-        queue.unacked(-self.back, -self.back_bytes)  # The policy sees the settlements as done.
-        verdict = queue.overflow.judge(queue, messages, size, self.largest)
-        queue.unacked(self.back, self.back_bytes)
-        return verdict == REFUSE
+        unacked = Level(queue.unacked_messages - self.back, queue.unacked_bytes - self.back_bytes)
+        return queue.overflow.judge(queue, messages, size, self.largest, unacked) == REFUSE
 
 
 class RouteDelta:

@@ -29,7 +29,7 @@ from penstock.core.queue.ready_queue import ReadyQueue
 from penstock.core.queue.room_making import Clearing
 from penstock.core.settings.queue_settings import NOT_SET, Settings
 from penstock.flow.gate import Gate, GateOwner
-from penstock.flow.level import UNLIMITED
+from penstock.flow.level import UNLIMITED, Level
 from penstock.flow.measure import Measure
 from penstock.flow.shared_limit import SharedLimit
 from penstock.flow.timers import NEVER, TimerHandler
@@ -227,7 +227,9 @@ class Queue(GateOwner):
 
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
         """Return whether a commit has room; false only if it must wait for room."""
-        return self.deleted or self.covers(messages, bytes) or self.overflow.judge(self, messages, bytes, bytes) != HOLD
+        if self.deleted or self.covers(messages, bytes):
+            return True
+        return self.overflow.judge(self, messages, bytes, bytes, self.unacked_level()) != HOLD
 
     def measure(self) -> Measure:
         """See `GateOwner.measure`: the depth, with the part that is on the disk."""
@@ -239,7 +241,7 @@ class Queue(GateOwner):
 
     def could_ever_take(self, messages: i64, bytes: i64) -> bool:
         """See `GateOwner.could_ever_take`."""
-        if self.overflow.judge(self, messages, bytes, bytes) != HOLD:
+        if self.overflow.judge(self, messages, bytes, bytes, self.unacked_level()) != HOLD:
             return True
         if self.pager is not None and self.pager.could_cover(messages, bytes):
             return True
@@ -288,10 +290,20 @@ class Queue(GateOwner):
         self.update_gate(now)
 
     def could_make_room(self, charge: i64) -> bool:
-        """Return whether it would fit if all ready messages were dropped."""
+        """Return whether the message would fit if all ready messages were dropped."""
         return self.thresholds.capacity.covers(
             self.unacked_messages + self.reserved_messages + 1, self.unacked_bytes + self.reserved_bytes + charge
         )
+
+    def could_make_room_beside(self, charge: i64, unacked: Level) -> bool:
+        """Return the same for another amount of unacknowledged messages."""
+        return self.thresholds.capacity.covers(
+            unacked.messages + self.reserved_messages + 1, unacked.bytes + self.reserved_bytes + charge
+        )
+
+    def unacked_level(self) -> Level:
+        """Return the unacknowledged messages and their bytes."""
+        return Level(self.unacked_messages, self.unacked_bytes)
 
     def can_ever_fit(self, charge: i64) -> bool:
         """Return whether it would fit into the empty queue."""

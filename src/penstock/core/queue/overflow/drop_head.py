@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 
 from penstock.core.queue.overflow.policy import ACCEPT, REFUSE, OverflowPolicy
+from penstock.flow.level import Level
 
 if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
@@ -25,6 +26,10 @@ class DropHead(OverflowPolicy):
     def verdict(self, queue: Queue, charge: i64) -> int:
         """See `OverflowPolicy.verdict`."""
         return ACCEPT if queue.could_make_room(charge) else REFUSE
+
+    def judge(self, queue: Queue, messages: i64, bytes: i64, largest: i64, unacked: Level) -> int:
+        """See `OverflowPolicy.judge`."""
+        return ACCEPT if queue.could_make_room_beside(largest, unacked) else REFUSE
 
     def make_room(self, queue: Queue, charge: i64, now: float) -> None:
         """See `OverflowPolicy.make_room`."""

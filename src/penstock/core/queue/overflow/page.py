@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 
 from penstock.core.queue.overflow.policy import HOLD, OverflowPolicy
+from penstock.flow.level import Level
 
 if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
@@ -28,14 +29,15 @@ class PagePolicy(OverflowPolicy):
 
     def verdict(self, queue: Queue, charge: i64) -> int:
         """See `OverflowPolicy.verdict`."""
-        return self.judge(queue, 1, charge, charge)
+        pages = queue.pager
+        return HOLD if pages is None or pages.within_limit(1, charge) else self.full.verdict(queue, charge)
 
-    def judge(self, queue: Queue, messages: i64, bytes: i64, largest: i64) -> int:
+    def judge(self, queue: Queue, messages: i64, bytes: i64, largest: i64, unacked: Level) -> int:
         """See `OverflowPolicy.judge`."""
         pages = queue.pager
         if pages is None or pages.within_limit(messages, bytes):
             return HOLD
-        return self.full.judge(queue, messages, bytes, largest)
+        return self.full.judge(queue, messages, bytes, largest, unacked)
 
 
 class ReadBack(OverflowPolicy):

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.flow.level import Level
+
 if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
 
@@ -40,8 +42,11 @@ class OverflowPolicy:
         """Return ACCEPT, HOLD or REFUSE for a message with this charge; changes nothing."""
         raise NotImplementedError
 
-    def judge(self, queue: Queue, messages: i64, bytes: i64, largest: i64) -> int:
-        """Return the verdict for several messages at once (a commit); `largest` is the largest charge among them."""
+    def judge(self, queue: Queue, messages: i64, bytes: i64, largest: i64, unacked: Level) -> int:
+        """Return the verdict for a commit of several messages; `largest` is the charge of the largest.
+
+        `unacked` is what is unacknowledged when the commit's settlements are done. Changes nothing.
+        """
         return self.verdict(queue, largest)
 
     def make_room(self, queue: Queue, charge: i64, now: float) -> None:

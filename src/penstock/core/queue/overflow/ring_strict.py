@@ -8,6 +8,7 @@ from mypy_extensions import i64
 
 from penstock.core.queue.overflow.drop_head import DropHead
 from penstock.core.queue.overflow.policy import ACCEPT, REFUSE
+from penstock.flow.level import Level
 
 if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
@@ -23,3 +24,7 @@ class RingStrict(DropHead):
     def verdict(self, queue: Queue, charge: i64) -> int:
         """See `OverflowPolicy.verdict`."""
         return ACCEPT if queue.unacked_messages == 0 and queue.could_make_room(charge) else REFUSE
+
+    def judge(self, queue: Queue, messages: i64, bytes: i64, largest: i64, unacked: Level) -> int:
+        """See `OverflowPolicy.judge`."""
+        return super().judge(queue, messages, bytes, largest, unacked) if unacked.messages == 0 else REFUSE
