@@ -1,4 +1,4 @@
-"""The documents: links lead somewhere, and decisions that are named exist."""
+"""The documents: links lead somewhere, decisions that are named exist, and sentences are short."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ ROOT = Path(__file__).resolve().parents[2]
 DECISIONS = ROOT / "docs" / "decisions"
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 SOURCES = [path for folder in ("src", "tests", "scripts", "bench") for path in sorted((ROOT / folder).rglob("*.py"))]
+LONGEST_SENTENCE = 40
 FENCE = re.compile(r"^```.*?^```[^\n]*$", re.DOTALL | re.MULTILINE)
 PACKAGE = ROOT / "src" / "penstock"
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 NAMED = re.compile(r"\bdecisions? (\d+)(?: and (\d+))?", re.IGNORECASE)
+SENTENCE_END = re.compile(r"(?<=[.!?])[*)\"]*\s+")
 FILE_NAMED = re.compile(r"decisions/(\d{4}[\w-]*)")
 
 
@@ -43,6 +45,29 @@ def is_dead(document: Path, link: str) -> bool:
     path, _, fragment = link.partition("#")
     target = (document.parent / path).resolve() if path else document
     return not target.exists() or bool(fragment and fragment not in anchors(target))
+
+
+def blocks(text: str) -> Iterator[str]:
+    """Yield the paragraphs, list items, headings and table cells of a document."""
+    block: list[str] = []
+    for line in [*without_code(text).splitlines(), ""]:
+        stripped = line.strip()
+        if not stripped or stripped.startswith(("|", "#", "- ", "* ")) or re.match(r"\d+\. ", stripped):
+            yield " ".join(block)
+            block = []
+        if stripped.startswith("|"):
+            yield from stripped.strip("|").split("|")
+        elif stripped.startswith("#"):
+            yield stripped
+        elif stripped:
+            block.append(stripped)
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Yield the sentences of a document; code in line and a link's text count as what they show."""
+    for block in blocks(text):
+        shown = LINK.sub(lambda found: found[0].partition("](")[0], re.sub(r"`[^`]*`", "CODE", block))
+        yield from SENTENCE_END.split(shown)
 
 
 def dead_decisions(text: str) -> list[str]:
@@ -136,3 +161,10 @@ def test_the_glossary_is_alphabetical_and_names_files_that_exist() -> None:
     assert len(terms) > 100
     assert [term for term, _ in terms] == sorted((term for term, _ in terms), key=str.lower)
     assert [path for _, path in terms if not (PACKAGE / path).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_no_sentence_of_a_document_has_more_than_40_words(document: Path) -> None:
+    found = list(sentences(document.read_text()))
+    assert found
+    assert [sentence for sentence in found if len(sentence.split()) > LONGEST_SENTENCE] == []
