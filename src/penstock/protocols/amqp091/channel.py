@@ -123,7 +123,7 @@ class Channel(Session):
         self._content_route: Route | None = None
         self._content_size: i64 = 0
         self.arriving: i64 = 0
-        """Charge of the part of a message received so far; see `ChannelReceiver`."""
+        """Charge of the part of a message received so far; see `PartialMessages`."""
         self._loose = BytesWriter()
         self._passes_over: bool = False
         """True while the body of an oversized control request is discarded."""

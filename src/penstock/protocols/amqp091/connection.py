@@ -78,7 +78,7 @@ class Connection(FrameReader):
         self.origin: ConnectionGates | None = None
         """The connection in the gates of the core; None until it is open."""
         self.arriving: i64 = 0
-        """Charge of messages that are arriving in pieces; see `ChannelReceiver`."""
+        """Charge of messages that are arriving in pieces; see `PartialMessages`."""
         self.paused_at: float = 0.0
         self.losses = Losses()
         self.asked: int = 0
