@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from penstock.core.consume.bulk_requeue import SORTED_A_UNIT, Returning, requeue_all
+from penstock.core.consume.bulk_requeue import SORTED_A_UNIT, BulkRequeue, requeue_all
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.cursor import Cursor
 from penstock.core.consume.session import Session
@@ -236,7 +236,7 @@ def test_thousands_of_queues_get_theirs_back_one_after_the_other_a_batch_a_step(
             ward.fill(name, 1)
             assert gone.get(ward.of(name), False, ward.broker.now) is not None
     before = ward.broker.work.done
-    returning = Returning(ward.broker, gone.hand_over())
+    returning = BulkRequeue(ward.broker, gone.hand_over())
     assert ward.broker.work.done - before == 2 * len(names) // SORTED_A_UNIT
     assert {pending(ward.of(name)) for name in names} == {(2, 2, 1)}
     for step in range(2 * len(names)):
@@ -395,7 +395,7 @@ class AtOnce(RuleBasedStateMachine):
         out = self.out[id(session)]
         if out:
             tag = out[which % len(out)][0]
-            self.broker.turns.chores.add(Returning(self.broker, session.detach(tag)))
+            self.broker.turns.chores.add(BulkRequeue(self.broker, session.detach(tag)))
             self.back([each for each in out if each[0] <= tag])
             self.out[id(session)] = [each for each in out if each[0] > tag]
 

@@ -16,7 +16,7 @@ from penstock.core.effects import Cancelled
 from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
 from penstock.core.settings.queue_settings import Defaults
-from penstock.core.teardown import CONSUMER_COST, TOLD_COST
+from penstock.core.teardown import CONSUMER_COST, NOTIFY_WORK
 from penstock.errors import ResourceError
 from penstock.flow.chores import UNITS_A_TURN
 from penstock.flow.work import ENDS_A_TURN, SHARE
@@ -407,7 +407,7 @@ def test_all_consumers_of_a_deleted_queue_are_told_once_a_part_in_each_turn() ->
     told: list[tuple[Session, str]] = []
     while True:
         found = [effect.consumer for effect in bench.broker.effects() if isinstance(effect, Cancelled)]
-        assert len(found) <= UNITS_A_TURN // TOLD_COST + 1
+        assert len(found) <= UNITS_A_TURN // NOTIFY_WORK + 1
         told += [(consumer.session, consumer.tag) for consumer in found]
         if not bench.going_on():
             break
@@ -481,7 +481,7 @@ def test_when_nothing_more_is_delivered_nobody_is_left_who_has_room(
             bench.broker.schedule_delivery(queue)
         elif what == "stop":
             peer.stops = not peer.stops
-            peer.look_again()
+            peer.wake_waiting()
         elif what == "full":
             full = not peer.full
             for each in peers:
@@ -490,7 +490,7 @@ def test_when_nothing_more_is_delivered_nobody_is_left_who_has_room(
             peer.outlet.schedule_wake()
         elif what == "qos":
             peer.credit.window = much % 3
-            peer.look_again()
+            peer.wake_waiting()
         elif what == "purge":
             queue.purge(0.0)
         if what == "deliver" or number % 3 == 0:

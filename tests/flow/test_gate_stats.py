@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.flow.gate_stats import DEPARTED_KEPT, GateStats
+from penstock.flow.gate_stats import DEPARTED_MAX, GateStats
 
 
 def test_a_block_counts_once_until_it_ends_and_its_times_add_up() -> None:
@@ -25,13 +25,13 @@ def test_an_entry_is_made_once_for_each_producer() -> None:
 
 def test_a_producer_that_goes_away_leaves_a_summary_among_the_last() -> None:
     book = GateStats()
-    for number in range(DEPARTED_KEPT + 5):
+    for number in range(DEPARTED_MAX + 5):
         book.entry(number, f"p{number}").begin(0.0)
         book.depart(number, 1.0)
     book.depart(4711, 1.0)
     assert not book.blocks
     assert book.departed[0].producer == "p5"
-    assert len(book.departed) == DEPARTED_KEPT
+    assert len(book.departed) == DEPARTED_MAX
     assert all(block.since is None and block.total_s == 1.0 for block in book.departed)
 
 

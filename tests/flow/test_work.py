@@ -84,7 +84,7 @@ def test_what_was_used_before_counts_no_more_when_nobody_wanted_anything() -> No
     serve(line, heavy)
     line.begin_turn()
     heavy.costs = [1]
-    assert line.may_go(heavy)
+    assert line.may_start(heavy)
 
 
 def test_new_input_waits_when_somebody_stands_before_it_or_the_turn_is_used_up() -> None:
@@ -92,12 +92,12 @@ def test_new_input_waits_when_somebody_stands_before_it_or_the_turn_is_used_up()
     waiting, heavy, fresh = Client(1), Client(3 * SHARE), Client(1)
     serve(line, heavy)
     line.enter(waiting)
-    assert not line.may_go(heavy)
-    assert line.may_go(fresh)
+    assert not line.may_start(heavy)
+    assert line.may_start(fresh)
     line.meter.done += TURN
-    assert not line.may_go(fresh)
+    assert not line.may_start(fresh)
     line.begin_turn()
-    assert line.may_go(fresh)
+    assert line.may_start(fresh)
 
 
 def test_a_client_has_one_share_in_a_turn_also_when_nobody_else_wants_anything() -> None:

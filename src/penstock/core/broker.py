@@ -46,7 +46,7 @@ from penstock.core.publish.admission import gates_of
 from penstock.core.publish.closed_sessions import Lingering
 from penstock.core.publish.dead_letters import PendingDeadLetters
 from penstock.core.publish.producer import Producer
-from penstock.core.publish.waiting_publisher import WaitingPublisher, look_again
+from penstock.core.publish.waiting_publisher import WaitingPublisher, recheck_roads
 from penstock.core.queue.expiry import EXPIRED_A_TURN, QueueExpiry
 from penstock.core.queue.length_limit import limit
 from penstock.core.queue.paging_setup import apply_queue_settings
@@ -56,7 +56,7 @@ from penstock.core.settings.hold_deadlines import renew, waiting_at
 from penstock.core.settings.limits import Limits
 from penstock.core.settings.queue_settings import Defaults
 from penstock.core.settings.table import SettingsTable
-from penstock.core.teardown import ConsumersEnd, Endings, SessionEnd
+from penstock.core.teardown import ConsumersTeardown, SessionTeardown, Teardowns
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, BrokerError, NotAllowed, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.gate import Gate
@@ -105,7 +105,7 @@ class Broker(Dispatcher):
         self.stopping: bool = False
         """True while the broker stops: auto-delete queues survive the loss of their consumers, which will reconnect."""
         self._ran: float = 0.0
-        self.endings = Endings(self)
+        self.endings = Teardowns(self)
         self._confirming: list[Producer] = []
         self._reopened: dict[int, Gate] = {}
         """Opened gates whose blocked producers are not all released yet."""
@@ -283,7 +283,7 @@ class Broker(Dispatcher):
 
         Work beyond this turn's share follows in later turns.
         """
-        self.endings.begin(SessionEnd(self, session))
+        self.endings.begin(SessionTeardown(self, session))
 
     def delete_queue(self, queue: Queue, if_unused: bool = False, if_empty: bool = False) -> int:
         """Delete a queue; returns the number of ready messages deleted with it (as RabbitMQ).
@@ -297,11 +297,11 @@ class Broker(Dispatcher):
         gates = gates_of(queue)
         count = self.vhosts[queue.vhost].delete_queue(queue, self.now)
         for gate in gates:
-            look_again(gate, queue, self.now)
+            recheck_roads(gate, queue, self.now)
         if queue.queue_expiry is not None:
             self.timers.drop(queue.queue_expiry)
         if queue.consumers:
-            self.endings.begin(ConsumersEnd(self, take_consumers(queue)))
+            self.endings.begin(ConsumersTeardown(self, take_consumers(queue)))
         for cursor in queue.cursors:
             if cursor.polling:
                 self._effects.append(QueueChanged(queue))

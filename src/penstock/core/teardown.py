@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
-from penstock.core.consume.bulk_requeue import Returning
+from penstock.core.consume.bulk_requeue import BulkRequeue
 from penstock.flow.chores import Chore
 from penstock.flow.work import ENDS_A_TURN, SHARE
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from penstock.core.vhost import VirtualHost
 
 CONSUMER_COST: Final = 3
-TOLD_COST: Final = 8
+NOTIFY_WORK: Final = 8
 """Units of work to remove a consumer, and to notify a cancelled one."""
 BINDING_COST: Final = 3
 QUEUE_COST: Final = 20
 CHANNEL_COST: Final = 10
 
 
-class Ending(Chore):
+class Teardown(Chore):
     """A teardown in progress."""
 
     def has_more(self) -> bool:
@@ -42,15 +42,15 @@ class Ending(Chore):
         raise NotImplementedError
 
 
-class Endings:
+class Teardowns:
     """The teardowns in progress: each begins at once, as far as a turn allows; the rest is a chore."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self._left: i64 = ENDS_A_TURN
-        self._under_way: deque[Ending] = deque()
+        self._under_way: deque[Teardown] = deque()
 
-    def begin(self, ending: Ending) -> None:
+    def begin(self, ending: Teardown) -> None:
         """Do this turn's part, usually all of it; the rest follows in later turns."""
         broker = self.broker
         if self._left > 0:
@@ -73,7 +73,7 @@ class Endings:
         self._left = ENDS_A_TURN
 
 
-class SessionEnd(Ending):
+class SessionTeardown(Teardown):
     """Teardown of a session's consuming side.
 
     It requeues the unsettled messages (see `bulk_requeue`), then removes the consumers. Its queues
@@ -86,7 +86,7 @@ class SessionEnd(Ending):
         self.session = session
         session.delivering = False
         if session.has_unsettled():
-            session.returning = Returning(broker, session.hand_over())
+            session.returning = BulkRequeue(broker, session.hand_over())
         self._tags: list[str] = []
 
     def work(self, most: i64, now: float) -> i64:
@@ -106,11 +106,11 @@ class SessionEnd(Ending):
         return done
 
     def is_over(self) -> bool:
-        """See `Ending.is_over`."""
+        """See `Teardown.is_over`."""
         return not self.session.consumers and self.session.returning is None
 
 
-class BindingsEnd(Ending):
+class BindingsTeardown(Teardown):
     """Removal of the bindings of a deleted queue or exchange, whose name stays reserved until they are gone."""
 
     def __init__(self, vhost: VirtualHost, kind: str, name: str, bindings: list[Binding]) -> None:
@@ -137,11 +137,11 @@ class BindingsEnd(Ending):
         return len(self._left)
 
     def is_over(self) -> bool:
-        """See `Ending.is_over`."""
+        """See `Teardown.is_over`."""
         return not self._left
 
 
-class ConsumersEnd(Ending):
+class ConsumersTeardown(Teardown):
     """Cancellation of the consumers of a deleted queue, with a notification to each."""
 
     def __init__(self, broker: Broker, consumers: dict[Consumer, None]) -> None:
@@ -159,9 +159,9 @@ class ConsumersEnd(Ending):
             if consumer.session.consumers.get(consumer.tag) is consumer:
                 del consumer.session.consumers[consumer.tag]
                 self.broker.emit_cancelled(consumer)
-            done += TOLD_COST
+            done += NOTIFY_WORK
         return done
 
     def is_over(self) -> bool:
-        """See `Ending.is_over`."""
+        """See `Teardown.is_over`."""
         return not self._left

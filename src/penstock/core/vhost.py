@@ -19,7 +19,7 @@ from penstock.core.routing.exchange import Exchange, alternate_of, make_exchange
 from penstock.core.routing.route import Route
 from penstock.core.routing.route_lookup import CONTROL_EXCHANGE, RouteLookup
 from penstock.core.settings.table import SettingsTable
-from penstock.core.teardown import BindingsEnd
+from penstock.core.teardown import BindingsTeardown
 from penstock.errors import AccessRefused, NotFound, PreconditionFailed, ResourceError, ResourceLocked
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import AT_ONCE
@@ -80,7 +80,7 @@ class VirtualHost:
         self.era: i64 = 0
         """Counts created and deleted exchanges, a part of those changes."""
         self.bindings = Bindings()
-        self.ending: dict[tuple[str, str], BindingsEnd] = {}
+        self.ending: dict[tuple[str, str], BindingsTeardown] = {}
         """Deleted queues and exchanges, by kind and name, that still have bindings."""
         for exchange, kind in PREDECLARED:
             self.exchanges[exchange] = make_exchange(kind, name, exchange)
@@ -323,10 +323,10 @@ class VirtualHost:
         if not from_store:
             kind, target = binding.binding_key[0], binding.binding_key[1]
             thing = f"binding from exchange '{source}' to {kind} '{target}' in vhost '{self.name}'"
-            self.gates.metadata.admit(thing, self.name, arguments, times_kept(origin))
+            self.gates.metadata.admit(thing, self.name, arguments, argument_copies(origin))
         check_writable(self.gates.broker.journal, is_durable(binding))
         self.bindings.add(binding)
-        binding.arguments_charge = self.gates.metadata.add(self.name, arguments, times_kept(origin))
+        binding.arguments_charge = self.gates.metadata.add(self.name, arguments, argument_copies(origin))
         self.epoch += 1
         persist(self.gates.broker.journal, binding)
         return binding
@@ -352,7 +352,7 @@ class VirtualHost:
 
         Very many take several turns; the name stays reserved meanwhile.
         """
-        ending = BindingsEnd(self, kind, name, [*bindings, *self.bindings.take(kind, name)])
+        ending = BindingsTeardown(self, kind, name, [*bindings, *self.bindings.take(kind, name)])
         self.ending[(kind, name)] = ending
         if ending.left() <= BINDINGS_AT_ONCE:
             ending.work(UNLIMITED, 0.0)
@@ -432,6 +432,6 @@ class VirtualHost:
         return Route(Envelope(exchange, routing_key), mandatory)
 
 
-def times_kept(source: Exchange) -> int:
+def argument_copies(source: Exchange) -> int:
     """Return the number of copies of a binding's arguments that the exchange holds."""
     return COMPARED if source.by_headers else 1

@@ -39,7 +39,7 @@ class Scheduler:
 
     def receive(self, connection: Connection, data: bytes) -> None:
         """Take input of a connection; it is handled at once, or when its share of a turn comes."""
-        if not connection.busy and self.line.may_go(connection):
+        if not connection.busy and self.line.may_start(connection):
             self._serve(connection, data)
         else:
             connection.receive_later(data)

@@ -2,7 +2,7 @@
 
 One `BlockStats` for each pair of a producer and a gate that was closed for it, one `GateStats` for each gate. The
 deciding code writes them; the log, `connection.blocked`, `penstock why` and the metrics read them. Bounded: entries of
-a producer end with it, and a summary stays among the last `DEPARTED_KEPT`.
+a producer end with it, and a summary stays among the last `DEPARTED_MAX`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Final
 
 from penstock.flow.timers import CLOSE_ENOUGH_S, NEVER
 
-PRODUCERS_TOLD: Final = 100
+PRODUCERS_LISTED: Final = 100
 """Producers listed for one gate, longest blocked first; the others are only counted."""
-DEPARTED_KEPT: Final = 100
+DEPARTED_MAX: Final = 100
 """Summaries of closed producers for each gate: enough for one screen of a post-mortem, about 20 KiB."""
 
 
@@ -23,7 +23,7 @@ class BlockStats:
 
     __slots__ = (
         "producer", "since", "times", "total_s", "withheld", "withheld_bytes", "held", "held_bytes", "refused",
-        "refused_bytes", "late", "came", "renewed", "patience_s", "stops", "stopped_in",
+        "refused_bytes", "late", "created_at", "renewed", "patience_s", "stops", "stopped_in",
     )  # fmt: skip
 
     def __init__(self, producer: str) -> None:
@@ -44,7 +44,7 @@ class BlockStats:
         self.refused_bytes: int = 0
         self.late: int = 0
         """Confirms sent because their deadline passed, in total; their messages are in the queue."""
-        self.came: float = -NEVER
+        self.created_at: float = -NEVER
         """Time of the producer's first publish to the gate."""
         self.renewed: float = -NEVER
         """Time of the last change of its hold deadline: the wait counts from then."""
@@ -64,7 +64,7 @@ class BlockStats:
         """
         if self.since is None or closed_since is None:
             return False
-        begun = closed_since if self.came > closed_since else max(self.since, closed_since)
+        begun = closed_since if self.created_at > closed_since else max(self.since, closed_since)
         return max(begun, self.renewed) + patience_s <= now + CLOSE_ENOUGH_S
 
     def begin(self, now: float) -> bool:
@@ -149,7 +149,7 @@ class GateStats:
         if block is not None:
             block.end(now)
             if self.departed is None:
-                self.departed = deque(maxlen=DEPARTED_KEPT)
+                self.departed = deque(maxlen=DEPARTED_MAX)
             self.departed.append(block)
 
     def blocked(self) -> dict[int, BlockStats]:
@@ -175,8 +175,8 @@ class GateStats:
         producers = [*blocked.values(), *others]
         return {
             **self.summary(now),
-            "producers": [block.as_dict(now, self.since) for block in producers[:PRODUCERS_TOLD]],
-            "more_producers": max(len(producers) - PRODUCERS_TOLD, 0),
+            "producers": [block.as_dict(now, self.since) for block in producers[:PRODUCERS_LISTED]],
+            "more_producers": max(len(producers) - PRODUCERS_LISTED, 0),
             "departed": [block.as_dict(now, None) for block in self.departed or ()],
         }
 

@@ -109,7 +109,7 @@ class Turns:
             turns -= 1
             gate = heapq.heappop(self._scheduled)[2]
             gate.scheduled = False
-            if self._goes_on(gate) and self._turn(gate, now):
+            if self._has_turn(gate) and self._turn(gate, now):
                 passed += 1
         self.pending = bool(self._scheduled)
         return passed
@@ -128,11 +128,11 @@ class Turns:
             self._pass(waiter, gate, others, now)
         else:
             self.wait(waiter, obstacle, now)
-        if self._goes_on(gate):
+        if self._has_turn(gate):
             self.schedule(gate)
         return obstacle is None
 
-    def _goes_on(self, gate: Gate) -> bool:
+    def _has_turn(self, gate: Gate) -> bool:
         """Return whether a waiter of the gate may have a turn: the gate is open, or its round is not finished."""
         return len(gate.waiters) > 0 and (gate.open or gate.waiters[0][0] <= gate.closed_at_ticket)
 

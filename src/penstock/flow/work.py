@@ -110,7 +110,7 @@ class WorkQueue:
         """Return whether the present turn has units left."""
         return self.meter.done < self._turn_ends
 
-    def may_go(self, worker: Worker) -> bool:
+    def may_start(self, worker: Worker) -> bool:
         """Return whether a client's new input is handled at once.
 
         It must have no share in this turn yet, and no queued client may come before it.

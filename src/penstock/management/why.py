@@ -21,7 +21,7 @@ from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.queue.queue import Queue, queue_of
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.gate import Gate
-from penstock.flow.gate_stats import PRODUCERS_TOLD, BlockStats
+from penstock.flow.gate_stats import PRODUCERS_LISTED, BlockStats
 from penstock.flow.measure import amount
 from penstock.management import views
 from penstock.management.gate_descriptions import because, key_of, text_of
@@ -107,7 +107,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
     view["gate"] = {**views.gate_state(queue.gate, now), **queue.gate.stats.as_dict(now)}
     gates = gates_of(queue)
     view["gates"] = [views.gate_view(gate, now) for gate in gates[1:]]
-    view["blocked"] = [block.as_dict(now, queue.gate.stats.since) for block in list(blocks.values())[:PRODUCERS_TOLD]]
+    view["blocked"] = [block.as_dict(now, queue.gate.stats.since) for block in list(blocks.values())[:PRODUCERS_LISTED]]
     view["waits_for"] = waits_for(queue, now)
     sentences: list[str] = []
     for gate in gates:

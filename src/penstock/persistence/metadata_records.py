@@ -40,7 +40,7 @@ def encode_metadata(change: MetadataChange) -> MetadataRecord:
     if isinstance(thing, MetadataRecord):  # It exists in the store only and has no meaning any more.
         return MetadataRecord(thing.kind, thing.key, None)
     kind, key = name_of(thing)
-    return MetadataRecord(kind, key, None if change.gone else pack(_fields_of(thing)))
+    return MetadataRecord(kind, key, None if change.deleted else pack(_fields_of(thing)))
 
 
 def name_of(thing: object) -> tuple[str, str]:

@@ -135,7 +135,7 @@ class Recovery(RowContext):
                 group.settlement_records.append(note)
                 note.rows += 1
         for run in group.runs:
-            self._found[int(run.kept.number)] += [message for message in run.messages if message.group is not None]
+            self._found[int(run.storage.number)] += [message for message in run.messages if message.group is not None]
             run.messages = []
         self.journal.restore(group)
         self.messages += int(group.live)

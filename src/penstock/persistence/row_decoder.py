@@ -70,7 +70,7 @@ def storage_of(queue: Queue) -> QueueStorage:
     if queue.storage is not None:
         return queue.storage
     assert queue.pager is not None
-    return queue.pager.kept
+    return queue.pager.storage
 
 
 class RowDecoder:

@@ -42,7 +42,7 @@ def encode_row(group: JournalGroup, wall_offset: float) -> bytes:
         for message in run.messages:
             if message.sequence != following:
                 out.append(QUEUE)
-                write_i64_be(out, run.kept.number)
+                write_i64_be(out, run.storage.number)
                 write_i64_be(out, message.sequence)
             following = message.sequence + 1
             if message.envelope is not address:

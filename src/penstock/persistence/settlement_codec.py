@@ -7,7 +7,7 @@ from mypy_extensions import i16, i32, i64
 
 from penstock.core.journal.group import JournalGroup, SettledRange
 from penstock.core.journal.group import SettlementRecord as Reference
-from penstock.core.journal.journal import PLACE_BITS, Journal
+from penstock.core.journal.journal import INDEX_BITS, Journal
 from penstock.core.message import StoredMessage
 from penstock.errors import StoreError
 from penstock.persistence.row_encoder import FORMAT
@@ -26,7 +26,7 @@ def encode_settlement(journal: Journal, group: JournalGroup) -> bytes:
     out.append(FORMAT)
     write_i32_be(out, i32(len(numbers)))
     for number in numbers:
-        journal.noted(reference, number)
+        journal.add_settlement_record(reference, number)
         write_i64_be(out, number)
         found = ranges.get(number, [])
         write_i32_be(out, i32(len(found) // 2))
@@ -68,9 +68,9 @@ def _where(settled: SettledRange) -> tuple[int, int]:
 def _returned(journal: Journal, returned: set[int]) -> dict[int, list[StoredMessage]]:
     """Return the redelivered messages of each remaining row that are still unsettled."""
     found: dict[int, list[StoredMessage]] = {}
-    mask = (1 << PLACE_BITS) - 1
+    mask = (1 << INDEX_BITS) - 1
     for code in sorted(returned):
-        number = code >> PLACE_BITS
+        number = code >> INDEX_BITS
         group = journal.rows.get(number)
         message = None if group is None or group.live == 0 else group.messages[code & mask]
         if message is not None:

@@ -114,7 +114,7 @@ class StoreScanner(RowContext):
             fate.apply(group)
         for run in group.runs:
             left = [message for message in run.messages if message.group is not None]
-            self.account.find(int(run.kept.number), len(left))
+            self.account.find(int(run.storage.number), len(left))
 
 
 def _damage_of(record: MetadataRecord | QueuePosition | SettlementRecord | MessageRow, why: str) -> Damage:

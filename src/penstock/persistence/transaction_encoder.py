@@ -41,7 +41,7 @@ def encode_steps(
             thing = encode_metadata(change)
             commit.metadata.append(thing)
             work.done += CHANGE_WORK + (0 if thing.data is None else len(thing.data) // OCTETS_A_UNIT)
-            if change.gone and isinstance(change.subject, Queue) and change.subject.storage is not None:
+            if change.deleted and isinstance(change.subject, Queue) and change.subject.storage is not None:
                 commit.positions_gone.append(int(change.subject.storage.number))
     return commit
 
@@ -56,13 +56,13 @@ def _encode_messages(commit: StoreTransaction, journal: Journal, group: JournalG
             MessageRow(
                 int(page.group.number),
                 encode_row(page.group, wall_offset),
-                int(page.pages.kept.number),
+                int(page.pages.storage.number),
                 int(page.first),
                 int(page.lasting),
                 int(page.lasting_bytes),
             )
         )
-    commit.pages_gone += group.pages_gone
+    commit.pages_gone += group.purged_pages
     note = encode_settlement(journal, group)
     if note:
         commit.settlements.append(SettlementRecord(number, note))

@@ -27,7 +27,7 @@ SORTED_A_UNIT: Final = 8
 """Batches sorted by queue with one unit of work; all batches of a session are sorted at once."""
 
 
-class Returning(Chore):
+class BulkRequeue(Chore):
     """Requeueing of batches of one session."""
 
     def __init__(self, broker: Broker, batches: list[Batch]) -> None:
@@ -107,7 +107,7 @@ class Returning(Chore):
         del queue.returning[self]
 
 
-class Refusing(Chore):
+class BulkReject(Chore):
     """Rejection of batches of deliveries: dead-letter or drop them."""
 
     def __init__(self, batches: list[Batch]) -> None:
@@ -143,7 +143,7 @@ def requeue_all(broker: Broker, session: Session, tag: i64) -> None:
         for queue in session.requeue(tag, True, broker.now):
             broker.schedule_delivery(queue)
         return
-    returning = Returning(broker, session.detach(tag))
+    returning = BulkRequeue(broker, session.detach(tag))
     returning.work(AT_ONCE, broker.now)
     broker.turns.chores.add(returning)
 
@@ -156,6 +156,6 @@ def refuse_all(broker: Broker, session: Session, tag: i64) -> None:
     if session.span(tag) <= AT_ONCE:
         session.reject(tag, True, broker.now)
         return
-    refusing = Refusing(session.detach(tag))
+    refusing = BulkReject(session.detach(tag))
     refusing.work(AT_ONCE, broker.now)
     broker.turns.chores.add(refusing)

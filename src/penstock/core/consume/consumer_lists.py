@@ -101,7 +101,7 @@ class WaitList(ConsumerList):
 
     def __init__(self) -> None:
         super().__init__()
-        self.noted: bool = False
+        self.wake_scheduled: bool = False
         """True if the broker will wake some of it."""
 
     def is_open(self) -> bool:
@@ -111,8 +111,8 @@ class WaitList(ConsumerList):
     def schedule_wake(self) -> None:
         """Schedule a wake-up by the broker, after the consumers that need not wait."""
         first = self.first
-        if first is not None and not self.noted:
+        if first is not None and not self.wake_scheduled:
             broker: Broker | None = first.broker
             assert broker is not None
-            self.noted = True
+            self.wake_scheduled = True
             broker.waiting.append(self)

@@ -269,7 +269,7 @@ def drop_settled(queue: Queue, most: i64, now: float) -> i64:
     while messages < most and ready and ready[0].sequence <= passed:
         message = ready.popleft()
         if queue.length is not None:
-            queue.length.left(message)
+            queue.length.on_removed(message)
         if queue.tracks_removals:
             queue.release([message], now)
         messages += 1

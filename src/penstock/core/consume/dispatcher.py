@@ -87,7 +87,7 @@ class Dispatcher:
                 if self._dirty:
                     return True
             else:
-                first.noted = False
+                first.wake_scheduled = False
                 waiting.popleft()
         return False
 

@@ -179,7 +179,7 @@ def next_consumer(queue: Queue, available: i64, now: float) -> ConsumerSlot | No
         if consumer is rank.first or rank.share == 0:
             rank.share = available // rank.size if available > rank.size else 1
         room = consumer.credit_left(now)
-        if room > 0 and (consumer.woken or not _stands_behind(consumer)):
+        if room > 0 and (consumer.woken or not _yields_to_waiting(consumer)):
             consumer.woken = False
             rank.next = consumer.after
             return ConsumerSlot(consumer, room if room < rank.share else rank.share)
@@ -229,7 +229,7 @@ def waits_behind(consumer: Consumer) -> str:
     return ""
 
 
-def _stands_behind(consumer: Consumer) -> bool:
+def _yields_to_waiting(consumer: Consumer) -> bool:
     """Return whether other consumers have waited for the credit that it would take."""
     session = consumer.session
     return session.outlet.size > 0 or (session.line.size > 0 and consumer.shared is session.credit)

@@ -24,7 +24,7 @@ from penstock.flow.timers import NEVER
 from penstock.flow.work import AT_ONCE
 
 if TYPE_CHECKING:
-    from penstock.core.consume.bulk_requeue import Returning
+    from penstock.core.consume.bulk_requeue import BulkRequeue
 
 
 class Outlet(WaitList):
@@ -64,7 +64,7 @@ class Session:
         """Number of its consumers that wait for shared credit, or for the byte window."""
         self.next_tag: i64 = 1
         self._batches: list[Batch] = []
-        self.returning: Returning | None = None
+        self.returning: BulkRequeue | None = None
         """The requeueing of its unsettled deliveries after it closed."""
         self._front: i64 = 0
         """Index of the first batch in use; earlier ones are settled."""
@@ -111,7 +111,7 @@ class Session:
             room -= 1
         batch = Batch(consumer, self.next_tag, messages, charge, now)
         if queue.length is not None:
-            queue.length.left_all(messages)
+            queue.length.on_delivered(messages)
         if queue.storage is not None:
             batch.waits_for_disk = record_delivery(queue.storage, messages)
         count = batch.left
@@ -345,9 +345,9 @@ class Session:
         if consumer.state == ALONE:
             wake(consumer)
         if self.held > 0:
-            self.look_again()
+            self.wake_waiting()
 
-    def look_again(self) -> None:
+    def wake_waiting(self) -> None:
         """Wake the consumers that wait for credit of the session, after it changed."""
         if self.line.size > 0 and self.line.is_open():
             self.line.schedule_wake()

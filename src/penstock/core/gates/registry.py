@@ -37,7 +37,7 @@ MEMORY_PERCENT: Final = 40
 """Default share of the host's memory for messages: 40, for long RabbitMQ's default."""
 RESERVE_PERCENT: Final = 10
 """Part of that reserved for queues below their guaranteed share, when others use all the rest."""
-PLACE_WORK: Final = 5
+ATTACH_WORK: Final = 5
 """Units of work to assign the gates of an address, or of a producer."""
 NO_BOUND: Final = Thresholds(Level(), Level(), Level())
 
@@ -81,13 +81,13 @@ class Gates:
             self.set_vhost_limit(vhost, limits.thresholds)
             self.set_vhost_quota(vhost, limits.disk)
         for vhost, exchange, _ in plan.addresses:
-            work.done += PLACE_WORK
+            work.done += ATTACH_WORK
             if work.used_up():
                 yield
             self.attach_address(vhost, exchange.name)
         if USER in plan.scopes or CONNECTION in plan.scopes or "producer" in plan.scopes:
             for origin in list(self.connections):
-                work.done += PLACE_WORK * (1 + len(origin.producers))
+                work.done += ATTACH_WORK * (1 + len(origin.producers))
                 if work.used_up():
                     yield
                 if origin in self.connections:

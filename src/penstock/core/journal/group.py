@@ -139,10 +139,10 @@ class QueueStorage:
 class MessageRun:
     """Consecutive messages of one queue."""
 
-    __slots__ = ("kept", "start", "messages", "lasting")
+    __slots__ = ("storage", "start", "messages", "lasting")
 
     def __init__(self, kept: QueueStorage, start: i64) -> None:
-        self.kept = kept
+        self.storage = kept
         self.start: i64 = start
         """Index of the first one."""
         self.messages: list[StoredMessage] = []
@@ -166,11 +166,11 @@ class SettledRange:
 class MetadataChange:
     """A declaration, a change or a deletion."""
 
-    __slots__ = ("subject", "gone")
+    __slots__ = ("subject", "deleted")
 
     def __init__(self, thing: object, gone: bool) -> None:
         self.subject = thing
-        self.gone = gone
+        self.deleted = gone
 
 
 class JournalGroup:
@@ -185,7 +185,7 @@ class JournalGroup:
         "size",
         "pages",
         "paged",
-        "pages_gone",
+        "purged_pages",
         "settled",
         "returned",
         "dead",
@@ -217,7 +217,7 @@ class JournalGroup:
         """Paged messages: each page becomes a row of its own."""
         self.paged: i64 = 0
         """Charges of the paged messages."""
-        self.pages_gone: list[tuple[int, int, int]] = []
+        self.purged_pages: list[tuple[int, int, int]] = []
         """Purged pages: number of the queue, first and last sequence."""
         self.settled: list[SettledRange] = []
         """Settled messages of other groups."""
@@ -282,22 +282,22 @@ class JournalGroup:
         """Return whether there is nothing to write and no listener."""
         if self.messages or self.settled or self.returned or self.dead:
             return False
-        if self.pages or self.pages_gone:
+        if self.pages or self.purged_pages:
             return False
         return not (self.progressed or self.changes or self.listeners or self.stale)
 
     def seal(self) -> None:
         """Fix the content: fill the runs, assign final indexes, count the messages of queues."""
-        self.settle_places()
+        self.assign_indexes()
         for run in self.runs:
-            run.kept.rows += run.lasting
+            run.storage.rows += run.lasting
         for page in self.pages:
-            page.group.settle_places()
+            page.group.assign_indexes()
             page.pages.lasting += page.lasting
         for kept in self.progressed:
             self.stored.append(int(kept.has_stored()))
 
-    def settle_places(self) -> None:
+    def assign_indexes(self) -> None:
         """Fill the runs and assign final indexes."""
         kept: list[StoredMessage | None] = []
         runs = self.runs
@@ -328,7 +328,7 @@ class JournalGroup:
             run.messages = []
         pages = self.pages
         self.pages = []
-        self.pages_gone = []
+        self.purged_pages = []
         for page in pages:
             for run in page.group.runs:
                 run.messages = []

@@ -40,9 +40,9 @@ GROUP_BYTES: Final = 1024 * 1024
 """Bytes (charges) at which a group is closed: about the size of a row in the store."""
 TAKEN_BYTES: Final = 8 * 1024 * 1024
 """Bytes of groups in one store transaction, unless a single one is larger."""
-PLACE_BITS: Final = 24
+INDEX_BITS: Final = 24
 """Bits of an index in a group."""
-GROUP_MESSAGES: Final = 1 << (PLACE_BITS - 1)
+GROUP_MESSAGES: Final = 1 << (INDEX_BITS - 1)
 """Messages at which a group is closed; charges close it far earlier."""
 SPARSE_SHARE: Final = 4
 """A group with less than this part (a quarter) of its bytes left is sparse."""
@@ -126,7 +126,7 @@ class Journal:
         group.urgent = True
         self.durable_changes.durable_ops += 1
         runs = group.runs
-        if not runs or runs[len(runs) - 1].kept is not kept:
+        if not runs or runs[len(runs) - 1].storage is not kept:
             runs.append(MessageRun(kept, message.index))
             self.mark_progress(kept)
 
@@ -156,7 +156,7 @@ class Journal:
         """Record a requeued message; it carries its own redelivery count."""
         group = message.group
         if group is not None and group.sealed:
-            self.open.returned.add(int(group.number) << PLACE_BITS | int(message.index))
+            self.open.returned.add(int(group.number) << INDEX_BITS | int(message.index))
 
     def mark_progress(self, kept: QueueStorage) -> None:
         """Record a queue's progress: last sequence, last delivered sequence, number of messages left."""
@@ -181,7 +181,7 @@ class Journal:
             return
         waiting: i64 = 0
         for group in [self.open, *self._closed, *self.writing]:
-            waiting += len(group.changes) + len(group.pages_gone)
+            waiting += len(group.changes) + len(group.purged_pages)
         if waiting >= CHANGES_MAX:
             raise ResourceError(
                 f"{int(waiting):,} changes wait for a store that cannot be written, and no more than {CHANGES_MAX:,} "
@@ -258,7 +258,7 @@ class Journal:
         group = self.open
         group.compact()
         group.settled = [each for each in group.settled if self._has_left(int(each.row))]
-        group.returned = {code for code in group.returned if self._has_left(code >> PLACE_BITS)}
+        group.returned = {code for code in group.returned if self._has_left(code >> INDEX_BITS)}
         latest: dict[object, MetadataChange] = {}
         for change in group.changes:
             latest.pop(change.subject, None)
@@ -313,7 +313,7 @@ class Journal:
 
     # Sparse groups
 
-    def noted(self, note: SettlementRecord, number: int) -> None:
+    def add_settlement_record(self, note: SettlementRecord, number: int) -> None:
         """Register a settlement record about a row."""
         group = self.rows[number]
         group.settlement_records.append(note)
@@ -346,8 +346,8 @@ class Journal:
             for message in group.messages[runs[at].start : end]:
                 if message is not None:
                     if message.envelope.persistent:
-                        runs[at].kept.rows -= 1
-                    self.add(runs[at].kept, message)
+                        runs[at].storage.rows -= 1
+                    self.add(runs[at].storage, message)
         group.live = 0
         group.bytes = 0
         self.delete_row(group)

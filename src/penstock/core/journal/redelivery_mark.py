@@ -38,7 +38,7 @@ def record_delivery(kept: QueueStorage, messages: list[Message | None]) -> bool:
         if message is not None:
             if message.sequence > delivered:
                 delivered = message.sequence
-            if message.sequence > on_disk and _comes_back(message):
+            if message.sequence > on_disk and _survives_crash(message):
                 on_disk = message.sequence
     if delivered == kept.delivered and on_disk == kept.redelivery_mark:
         return False
@@ -53,7 +53,7 @@ def record_delivery(kept: QueueStorage, messages: list[Message | None]) -> bool:
     return False
 
 
-def _comes_back(message: Message) -> bool:
+def _survives_crash(message: Message) -> bool:
     """Return whether a message survives a crash: it is on disk or being written, and durable."""
     if not isinstance(message, StoredMessage) or not message.envelope.persistent:
         return False

@@ -34,14 +34,14 @@ def disk_gates(route: Route, queue: Queue, charge: i64) -> list[Gate]:
         return NO_GATES
     if kept is not None and route.envelope.persistent:
         return kept.vhost_usage.gates
-    return NO_GATES if pages is None or not pages.pages_next(charge) else pages.kept.vhost_usage.gates
+    return NO_GATES if pages is None or not pages.pages_next(charge) else pages.storage.vhost_usage.gates
 
 
 def gates_of(queue: Queue) -> list[Gate]:
     """Return all gates before a queue, those of the disk included that not everything must pass."""
     kept = queue.storage
     if kept is None and queue.pager is not None:
-        kept = queue.pager.kept
+        kept = queue.pager.storage
     return queue.gates if kept is None or queue.deleted else [*queue.gates, *kept.vhost_usage.gates]
 
 

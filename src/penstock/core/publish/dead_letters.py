@@ -119,7 +119,7 @@ class DeadLetter(Held):
                 if gate is queue.gate:
                     if queue is died_in and self.counts_in_source:
                         continue
-                    has_room = queue.has_place(self.charge)
+                    has_room = queue.admits_at_once(self.charge)
                 elif self.counts_in_source and gate in died_in.gates:
                     if gate.has_room(copies - 1, copies * self.charge - freed, now):
                         continue
@@ -273,26 +273,26 @@ class PendingDeadLetters(Chore):
         self.writer = DeathHeaderCodec()
         """Writes the death record on dead letters."""
         self._chores = chores
-        self._noted: deque[tuple[DeadLetterPublisher, Message, str, bool]] = deque()
+        self._deaths: deque[tuple[DeadLetterPublisher, Message, str, bool]] = deque()
         """Publisher, message, reason, and whether the message still counts in its queue."""
 
     def add(self, letters: DeadLetterPublisher, message: Message, reason: str, placed: bool) -> None:
         """Record a death in a queue with a dead-letter exchange; it is handled in a later turn."""
         if not placed:
             letters.loose += 1
-        self._noted.append((letters, message, reason, placed))
+        self._deaths.append((letters, message, reason, placed))
         self._chores.add(self)
 
     def has_more(self) -> bool:
         """See `Chore.has_more`."""
-        return len(self._noted) > 0
+        return len(self._deaths) > 0
 
     def work(self, most: i64, now: float) -> i64:
         """Publish the dead letters recorded until now; further deaths follow in the next call."""
-        left = len(self._noted)
+        left = len(self._deaths)
         spent: i64 = 0
         while left > 0 and spent < most:
-            letters, message, reason, placed = self._noted.popleft()
+            letters, message, reason, placed = self._deaths.popleft()
             spent += LETTER_UNITS + TARGET_UNITS * letters.publish(message, reason, placed)
             left -= 1
             if not placed:

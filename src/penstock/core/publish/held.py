@@ -48,7 +48,7 @@ class Held:
         """Pass: enqueue the messages and handle the confirm."""
         raise NotImplementedError
 
-    def come_back(self, own: list[Gate], now: float) -> None:
+    def return_to_publisher(self, own: list[Gate], now: float) -> None:
         """Return a mandatory publish that was refused at its deadline; other entries do nothing."""
 
     def deadline_message(self, own: list[Gate], now: float) -> str:
@@ -90,8 +90,8 @@ class HeldPublish(Held):
             queues = [queue for queue in queues if not queue.deleted] or queues
         self.producer.accept(self.route, queues, self.content, self.charge, self.pending)
 
-    def come_back(self, own: list[Gate], now: float) -> None:
-        """See `Held.come_back`."""
+    def return_to_publisher(self, own: list[Gate], now: float) -> None:
+        """See `Held.return_to_publisher`."""
         if self.route.mandatory:
             self.producer.give_back(self.route, self.content, self.reason(own, now))
 

@@ -353,7 +353,7 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.hold_budget.release(held.charge, held.messages)
             count_lost(self, held, DEADLINE, why)
             if self.confirming:
-                held.come_back(self.own, now)
+                held.return_to_publisher(self.own, now)
             if held.pending is not None:
                 self.confirms.refuse(held.pending)
         changed = not kept or kept[0] is not self.outbox[0]

@@ -43,7 +43,7 @@ class WaitingPublisher(Waiter):
         self.broker = broker
         self.name = name
         """Who it is, for people: connection, channel and client."""
-        self.came: float = broker.now
+        self.created_at: float = broker.now
         """When it came: monotonic seconds."""
         self.gates: dict[int, Gate] = {}
         """The gates that it is blocked by, by identity."""
@@ -196,7 +196,7 @@ class WaitingPublisher(Waiter):
             return False
         if id(gate) in self.gates:
             return self.entry(gate).is_stopped(closed_since, patience_s, self.broker.now)
-        return self.came > closed_since and closed_since + patience_s <= self.broker.now + CLOSE_ENOUGH_S
+        return self.created_at > closed_since and closed_since + patience_s <= self.broker.now + CLOSE_ENOUGH_S
 
     def mark_stops(self) -> None:
         """Have it told by which gates it is stopped now; once for each time that the gate closes."""
@@ -213,7 +213,7 @@ class WaitingPublisher(Waiter):
         if entry is None or gate is not self._entry_of:
             self._books[id(gate)] = gate
             entry = gate.stats.entry(id(self), self.name)
-            entry.came = self.came
+            entry.created_at = self.created_at
             self._entry_of = gate
             self._entry = entry
         return entry
@@ -273,7 +273,7 @@ class WaitingPublisher(Waiter):
         self.gates.clear()
 
 
-def look_again(gate: Gate, queue: Queue, now: float) -> None:
+def recheck_roads(gate: Gate, queue: Queue, now: float) -> None:
     """Whoever waits at a gate because of a queue looks at its road again: the gate stands on it no more."""
     for _, _, waiter in list(gate.waiters):
         if isinstance(waiter, WaitingPublisher):

@@ -40,7 +40,7 @@ def expire(queue: Queue, now: float, offered: float, most: i64 = UNLIMITED) -> b
         left -= 1
         queue.counters.count_expiry()
         if queue.length is not None:
-            queue.length.left(message)
+            queue.length.on_removed(message)
         if queue.dead_letters is not None:
             queue.dead_letter(message, EXPIRED, now)
         else:

@@ -106,31 +106,31 @@ class Length:
                 left -= 1
         return False
 
-    def came(self, content: bytes, now: float) -> None:
+    def on_enqueued(self, content: bytes, now: float) -> None:
         """Count a new message; the oldest are dropped at once unless a consumer is about to take some."""
         if self._weighs:
             self.bodies += self._writer.body_bytes(content)
         if self.drops and self.over() and not self.wanted(1, now):
             self.trim_some(now)
 
-    def came_back(self, message: Message, now: float) -> None:
+    def on_requeued(self, message: Message, now: float) -> None:
         """Count a requeued message, whatever credit consumers have (as in RabbitMQ)."""
         if self._weighs:
             self.bodies += self._writer.body_bytes(message.content)
         if self.drops:
             self.trim_some(now)
 
-    def left(self, message: Message) -> None:
+    def on_removed(self, message: Message) -> None:
         """Count a message out of the ready ones."""
         if self._weighs:
             self.bodies -= self._writer.body_bytes(message.content)
 
-    def left_all(self, messages: list[Message | None]) -> None:
+    def on_delivered(self, messages: list[Message | None]) -> None:
         """Count delivered messages out of the ready ones."""
         if self._weighs:
             for message in messages:
                 if message is not None:
-                    self.left(message)
+                    self.on_removed(message)
 
     def trim_some(self, now: float) -> None:
         """Drop the oldest messages above the limit: a bounded number now, the others in later turns."""

@@ -52,7 +52,7 @@ class QueuePager:
         self.broker = broker
         self.queue = queue
         self.journal = journal
-        self.kept = kept
+        self.storage = kept
         """The stored queue; for a queue that is not durable only its number."""
         self.messages: i64 = 0
         self.bytes: i64 = 0
@@ -143,11 +143,11 @@ class QueuePager:
         journal.open.paged += charge
         self.messages += 1
         self.bytes += charge
-        self.kept.vhost_usage.add(charge, now)
+        self.storage.vhost_usage.add(charge, now)
         self.unwritten_messages += 1
         self.unwritten_bytes += charge
         if queue.storage is not None:
-            journal.mark_progress(self.kept)
+            journal.mark_progress(self.storage)
             if address.persistent:
                 page.lasting += 1
                 page.lasting_bytes += charge
@@ -179,7 +179,7 @@ class QueuePager:
 
     def written(self, page: PageWrite) -> None:
         """Handle a written page: its content leaves the memory, unless consumers need it at once."""
-        if page.gone:
+        if page.purged:
             return
         self._unwritten.popleft()
         group = page.group
@@ -211,7 +211,7 @@ class QueuePager:
             if self.is_wanted(page.messages, page.bytes):
                 most = _less(room.bytes - ready.bytes, self._charge_of(room.messages - ready.messages))
                 most = _less(most * self._data // self._charges, READ_BYTES)
-                self.reading = PageRead(self, int(self.kept.number), int(self.next), int(most) if most > 0 else 1)
+                self.reading = PageRead(self, int(self.storage.number), int(self.next), int(most) if most > 0 else 1)
                 self.journal.reads.append(self.reading)
 
     def _charge_of(self, messages: i64) -> i64:
@@ -247,7 +247,7 @@ class QueuePager:
     def take_in(self, group: JournalGroup, messages: list[StoredMessage], following: i64) -> None:
         """Take a page's messages into memory, as a row of the journal; `following` is the sequence after its last."""
         queue = self.queue
-        self.lasting -= self.kept.take_in(messages)
+        self.lasting -= self.storage.take_in(messages)
         queue.ready_queue.extend(messages)
         for run in group.runs:
             run.messages = []
@@ -275,10 +275,10 @@ class QueuePager:
     def drop_missing(self) -> i64:
         """Drop pages that are missing from the store; returns the number of their messages."""
         lost = self.messages - self.unwritten_messages
-        self.kept.vhost_usage.take(self.bytes - self.unwritten_bytes, self.broker.now)
+        self.storage.vhost_usage.take(self.bytes - self.unwritten_bytes, self.broker.now)
         self._forget(lost, self.bytes - self.unwritten_bytes)
         self.lasting = sum([page.lasting for page in self._unwritten if page.group.sealed])
-        self.journal.mark_progress(self.kept)
+        self.journal.mark_progress(self.storage)
         if self._unwritten:
             self._begin_at(self._unwritten[0].first)
         self.finish_if_empty()
@@ -309,17 +309,17 @@ class QueuePager:
         if count > 0:
             group = self.journal.open
             for page in self._unwritten:
-                page.gone = True
+                page.purged = True
                 if not page.group.sealed:
                     group.paged -= page.group.bytes
-            group.pages = [page for page in group.pages if not page.gone]
-            group.pages_gone.append((int(self.kept.number), int(self.next), int(self.queue.tail)))
+            group.pages = [page for page in group.pages if not page.purged]
+            group.purged_pages.append((int(self.storage.number), int(self.next), int(self.queue.tail)))
             self._unwritten.clear()
             self.lasting = 0
-            self.journal.mark_progress(self.kept)
+            self.journal.mark_progress(self.storage)
             self.unwritten_messages = 0
             self.unwritten_bytes = 0
-            self.kept.vhost_usage.take(self.bytes, self.broker.now)
+            self.storage.vhost_usage.take(self.bytes, self.broker.now)
             self._forget(count, self.bytes)
         self._notify_waiters()
         return count
@@ -331,7 +331,7 @@ class QueuePager:
         self.lasting = messages
         self.next = first
         self.finish_reported = True
-        self.kept.vhost_usage.add(bytes, self.broker.now)
+        self.storage.vhost_usage.add(bytes, self.broker.now)
         self.broker.emit_paging(self.queue, True)
 
     def _begin_at(self, sequence: i64) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.core.journal.durability import take_number
 from penstock.core.journal.group import QueueStorage
-from penstock.core.publish.waiting_publisher import look_again
+from penstock.core.publish.waiting_publisher import recheck_roads
 from penstock.core.queue.pager import QueuePager
 from penstock.errors import PreconditionFailed
 
@@ -59,4 +59,4 @@ def apply_queue_settings(broker: Broker, queue: Queue, settings: Settings) -> No
     queue.apply_settings(settings, broker.now)
     for gate in before:
         if gate not in queue.gates:
-            look_again(gate, queue, broker.now)
+            recheck_roads(gate, queue, broker.now)

@@ -38,7 +38,7 @@ from penstock.flow.work import AT_ONCE
 from penstock.setting_names import QUORUM_DELIVERY_LIMIT, Features
 
 if TYPE_CHECKING:
-    from penstock.core.consume.bulk_requeue import Returning
+    from penstock.core.consume.bulk_requeue import BulkRequeue
     from penstock.core.consume.cursor import Cursor
     from penstock.core.consume.rotation import Rotation
     from penstock.core.journal.group import QueueStorage
@@ -88,7 +88,7 @@ class Queue(GateOwner):
         self.pager: QueuePager | None = None
         """The pager of its messages on disk; None if it has none there and its policy is not `page`."""
         self.counters = QueueCounters()
-        self.returning: dict[Returning, None] = {}
+        self.returning: dict[BulkRequeue, None] = {}
         """Requeue operations in progress, a slice a turn; nothing is delivered meanwhile."""
         self.settling: Chore | None = None
         """Removal of very many messages that all cursors have settled."""
@@ -157,7 +157,7 @@ class Queue(GateOwner):
             self.messages += 1
             self.bytes += charge
         if self.length is not None:
-            self.length.came(content, now)
+            self.length.on_enqueued(content, now)
         self.update_gate(now)
 
     def append(self, address: Envelope, content: bytes, charge: i64, now: float) -> None:
@@ -179,7 +179,7 @@ class Queue(GateOwner):
         """
         if self.crowded(charge) or (self.overflow.drops and self._clears(charge)):
             return False
-        return self.has_place(charge)
+        return self.admits_at_once(charge)
 
     def _clears(self, charge: i64) -> bool:
         """Return whether a message must wait because it displaces many others, and begin to drop those in slices.
@@ -197,7 +197,7 @@ class Queue(GateOwner):
         self.clearing.begin(charge)
         return True
 
-    def has_place(self, charge: i64) -> bool:
+    def admits_at_once(self, charge: i64) -> bool:
         """Return whether a message need not wait for room here."""
         if self.deleted or self.fits(charge) or not self.can_ever_fit(charge):
             return True
@@ -352,12 +352,12 @@ class Queue(GateOwner):
             self.storage.journal.on_requeued(message)
         self.ready_queue.put_back(message)
         if self.length is not None:
-            self.length.came_back(message, now)
+            self.length.on_requeued(message, now)
 
     def finish_returning(self, now: float) -> None:
         """Finish the requeueing of the oldest messages before a basic.get."""
         while self.returning:
-            first: Returning | None = None
+            first: BulkRequeue | None = None
             oldest: i64 = UNLIMITED
             for returning in self.returning:
                 sequence = returning.oldest(self)
@@ -390,7 +390,7 @@ class Queue(GateOwner):
         """Remove messages from their address's sum and from the store, if `tracks_removals`."""
         kept = self.storage
         if kept is None and self.pager is not None:
-            kept = self.pager.kept
+            kept = self.pager.storage
         if kept is not None:
             kept.forget(messages, now)
         for message in messages:
@@ -401,7 +401,7 @@ class Queue(GateOwner):
         """Drop the oldest ready message (drop-head); the caller updates the gate."""
         message = self.ready_queue.pull()
         if self.length is not None:
-            self.length.left(message)
+            self.length.on_removed(message)
         if self.tracks_removals:
             self.release([message], now)
         self.messages -= 1

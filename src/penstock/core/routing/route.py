@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NOWHERE: Final[deque[Message]] = deque(maxlen=0)
 """The waiting line of a route without a single queue."""
-VARIANTS_KEPT: Final = 1024
+VARIANTS_MAX: Final = 1024
 """Variants of one route by time to live that are cached; at the limit all are dropped and created again."""
 
 
@@ -39,7 +39,7 @@ class Route:
         "variants",
         "is_durable",
         "checks_delivery_mode",
-        "_kept",
+        "_persistent",
         "_through",
         "_versions",
         "_era",
@@ -72,7 +72,7 @@ class Route:
         """As `single_queue`, if that queue stores its messages."""
         self.checks_delivery_mode: bool = False
         """True if a store exists, so that the delivery mode of a message matters."""
-        self._kept: Route | None = None
+        self._persistent: Route | None = None
         """The same route for persistent messages."""
         self._through: list[Exchange] = []
         """The exchanges that took part in the lookup."""
@@ -89,7 +89,7 @@ class Route:
         self._era = era
         self.by_priority.clear()
         self.variants.clear()
-        self._kept = None
+        self._persistent = None
         self.single_queue = None
         self.is_durable = None
         self.lane = NOWHERE
@@ -117,11 +117,11 @@ class Route:
 
     def persistent(self) -> Route:
         """Return the same route for persistent messages."""
-        found = self._kept
+        found = self._persistent
         if found is None:
             address = self.envelope
             found = self if address.persistent else self._made_for(address.priority, address.ttl_s, True)
-            self._kept = found
+            self._persistent = found
         return found
 
     def with_priority(self, priority: i64) -> Route:
@@ -141,7 +141,7 @@ class Route:
         key = (int(priority), ttl_s)
         found = self.variants.get(key)
         if found is None:
-            if len(self.variants) >= VARIANTS_KEPT:
+            if len(self.variants) >= VARIANTS_MAX:
                 self.variants.clear()
             found = self._made_for(priority, ttl_s, self.envelope.persistent)
             self.variants[key] = found

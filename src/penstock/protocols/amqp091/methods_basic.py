@@ -29,7 +29,7 @@ def channel_flow(channel: Channel, args: dict[str, object]) -> None:
         channel.connection.driver.log(log_messages.deliveries(channel.producer.name, active))
     channel.delivering = active
     if channel.delivering:
-        channel.look_again()
+        channel.wake_waiting()
     channel.send(spec.CHANNEL_FLOW_OK, {"active": channel.delivering})
 
 
@@ -43,14 +43,14 @@ def qos(channel: Channel, args: dict[str, object]) -> None:
     if arg.flag(args, "global"):
         channel.credit.window = count
         channel.credit.window_bytes = size or UNBOUNDED
-        channel.look_again()
+        channel.wake_waiting()
     else:
         channel.prefetch = count
         channel.prefetch_bytes = size
         if channel.credit.bounded():
             channel.credit.window = 0  # RabbitMQ: a consumer window set later replaces that of the channel.
             channel.credit.window_bytes = UNBOUNDED
-            channel.look_again()
+            channel.wake_waiting()
     channel.send(spec.BASIC_QOS_OK, {})
 
 

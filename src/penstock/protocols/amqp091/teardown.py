@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64
 
 from penstock.core.consume.session import Outlet
-from penstock.core.teardown import CHANNEL_COST, QUEUE_COST, Ending, SessionEnd
+from penstock.core.teardown import CHANNEL_COST, QUEUE_COST, SessionTeardown, Teardown
 from penstock.protocols.amqp091.connection_state import CLOSED
 from penstock.wire.amqp091 import spec
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.protocols.amqp091.connection import Connection
 
 
-class ChannelEnd(SessionEnd):
+class ChannelEnd(SessionTeardown):
     """Teardown of one channel. A client that closed it is answered at the end."""
 
     def __init__(self, channel: Channel) -> None:
@@ -36,7 +36,7 @@ class ChannelEnd(SessionEnd):
         return done + CHANNEL_COST
 
     def is_over(self) -> bool:
-        """See `Ending.is_over`."""
+        """See `Teardown.is_over`."""
         return self._answered
 
 
@@ -78,7 +78,7 @@ def settle_end(connection: Connection) -> None:
         connection.end()
 
 
-class ConnectionEnd(Ending):
+class ConnectionEnd(Teardown):
     """Teardown of a connection: its channels in turn, then its exclusive queues."""
 
     def __init__(self, connection: Connection, graceful: bool) -> None:
@@ -86,9 +86,9 @@ class ConnectionEnd(Ending):
         self.connection = connection
         self.graceful = graceful
         channels = reversed(connection.channels.values())
-        self._channels = [(channel, SessionEnd(connection.broker, channel)) for channel in channels]
+        self._channels = [(channel, SessionTeardown(connection.broker, channel)) for channel in channels]
         """Remaining channels with their teardowns; all their deliveries are being requeued."""
-        self._session: SessionEnd | None = None
+        self._session: SessionTeardown | None = None
 
     def work(self, most: i64, now: float) -> i64:
         """See `Chore.work`."""
@@ -98,7 +98,7 @@ class ConnectionEnd(Ending):
         return done
 
     def is_over(self) -> bool:
-        """See `Ending.is_over`."""
+        """See `Teardown.is_over`."""
         return self.connection.over
 
     def _go_on(self, most: i64, now: float) -> i64:
