@@ -159,6 +159,18 @@ def test_unsetting_what_was_not_set_says_so(bench: Bench) -> None:
     assert len(bench.broker.table) == 2
 
 
+def test_entries_are_in_the_order_of_scopes_and_patterns_whatever_the_order_of_changes(bench: Bench) -> None:
+    for pattern in ("m", "b", "z", "a"):
+        bench.set("queue", pattern, capacity_messages=10)
+    bench.set("vhost", "#", capacity_bytes=1000)
+    changes.remove(bench.broker, "queue", "b", [])
+    bench.set("queue", "c", capacity_messages=10)
+    bench.set("queue", "z", capacity_messages=20)
+    in_order = [(entry.scope, entry.pattern) for entry in bench.broker.table.entries()]
+    assert sorted(in_order[:-1]) == in_order[:-1] == [("queue", each) for each in ("a", "c", "m", "z")]
+    assert in_order[-1] == ("vhost", "#")
+
+
 def test_patterns_have_a_bound(bench: Bench) -> None:
     bench.file(*[("user", f"user-{number}", {"weight": 2}) for number in range(PATTERNS_MAX)])
     with pytest.raises(ResourceError, match="the most that there may be"):

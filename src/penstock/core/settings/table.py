@@ -6,6 +6,7 @@ command takes precedence over the file, and stays when the file is read again.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from typing import Final
 
 from penstock.core.settings.limits import Limits, limits
@@ -48,11 +49,14 @@ class SettingsTable:
         self.machine_bytes: int = 0
         """Memory of this host, for percentages of it; 0 if unknown."""
         self._entries: dict[str, dict[str, SettingsEntry]] = {}
+        self._sorted: dict[str, list[str]] = {}
+        """The patterns of each scope in order: to sort 10,000 whenever somebody asks takes milliseconds."""
         self._patterns: dict[str, Patterns] = {}
         self._common: dict[str, Settings] = {}
         """Settings shared by the queues without settings of their own, by virtual host."""
         for scope in SCOPES:
             self._entries[scope] = {}
+            self._sorted[scope] = []
             self._patterns[scope] = Patterns()
 
     # Changes (core/settings/changes.py makes them for a broker, all or nothing)
@@ -74,6 +78,7 @@ class SettingsTable:
                 )
             entry = SettingsEntry(scope, pattern)
             entries[pattern] = entry
+            insort(self._sorted[scope], pattern)
             self._patterns[scope].add(pattern)
         self._common.clear()
         before = entry.values(by)
@@ -83,6 +88,7 @@ class SettingsTable:
             entry.file = words
         if not entry.command and not entry.file:
             del entries[pattern]
+            del self._sorted[scope][bisect_left(self._sorted[scope], pattern)]
             self._patterns[scope].discard(pattern)
         return before
 
@@ -99,7 +105,7 @@ class SettingsTable:
         """Return all entries, by scope and pattern."""
         found: list[SettingsEntry] = []
         for scope in SCOPES:
-            found += [self._entries[scope][pattern] for pattern in sorted(self._entries[scope])]
+            found += [self._entries[scope][pattern] for pattern in self._sorted[scope]]
         return found
 
     def has_commands(self) -> bool:
