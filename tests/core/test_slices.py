@@ -10,14 +10,16 @@ from penstock.core.broker import Broker
 from penstock.core.consume.bulk_requeue import refuse_all, requeue_all
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.cursor import SETTLED_A_UNIT, Cursor
+from penstock.core.gates.address_depth import AddressDepth, AddressShare
 from penstock.core.message import Envelope
 from penstock.core.publish.dead_letters import LETTER_UNITS, LOOSE_MAX, TARGET_UNITS
-from penstock.core.queue.deferred_free import FREED_A_UNIT, Leftovers
+from penstock.core.queue.deferred_free import FREED_A_UNIT, RELEASED_A_UNIT, Leftovers
 from penstock.core.queue.expiry import EXPIRED_A_TURN
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.room_making import DROPPED_A_UNIT
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.chores import UNITS_A_TURN
+from penstock.flow.level import Level, Thresholds
 from penstock.flow.work import AT_ONCE
 from tests.support.broker_fixture import House, told
 
@@ -92,6 +94,25 @@ def test_what_a_purge_drops_is_gone_at_once_and_freed_in_slices(how: str, argume
         assert left - leftovers(house.broker) <= UNITS_A_TURN * FREED_A_UNIT
         left = leftovers(house.broker)
     assert left == 0
+
+
+@pytest.mark.parametrize("how", ["purge", "delete"])
+def test_what_a_purge_drops_leaves_its_address_a_slice_a_turn(how: str) -> None:
+    house = Full(0)
+    depth = AddressDepth("a", Thresholds(Level(), Level(), Level()), house.broker.turns)
+    left = 2 * UNITS_A_TURN * RELEASED_A_UNIT
+    for _ in range(left):
+        share = AddressShare(depth, CHARGE)
+        share.enter(house.broker.now)
+        house.q.enqueue(Envelope("a", "q"), b"x", CHARGE, house.broker.now, share)
+    gone = house.vhost.purge_queue if how == "purge" else house.vhost.delete_queue
+    assert gone(house.q, house.broker.now) == depth.messages == left
+    assert house.q.messages == 0
+    while house.broker.pending():
+        house.broker.run(1000)
+        assert left - depth.messages <= UNITS_A_TURN * RELEASED_A_UNIT
+        left = int(depth.messages)
+    assert (depth.messages, depth.bytes) == (0, 0)
 
 
 def test_a_queue_takes_messages_by_the_same_route_while_what_was_purged_is_freed() -> None:

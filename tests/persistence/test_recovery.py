@@ -12,11 +12,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
+from penstock.core.journal.group import DurabilityListener, JournalGroup
 from penstock.core.journal.journal import TAKEN_BYTES, Journal
 from penstock.core.message import Message, StoredMessage
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.transaction import Transaction
+from penstock.core.queue.deferred_free import Leftovers
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.core.settings.queue_settings import Defaults
@@ -75,6 +77,18 @@ class House:
         return (route.persistent() if persistent else route).with_priority(priority)
 
 
+class PurgeAnswer(DurabilityListener):
+    """The answer to a purge."""
+
+    def __init__(self, queue: str, contents: set[bytes]) -> None:
+        self.queue = queue
+        self.contents = contents
+        self.told = False
+
+    def on_durable(self, group: JournalGroup) -> None:
+        self.told = True
+
+
 class Lives(RuleBasedStateMachine):
     """Lives of a broker on one disk, and what should be there: the contents of each queue in order."""
 
@@ -86,6 +100,9 @@ class Lives(RuleBasedStateMachine):
         self.out: list[Out] = []
         self.seen: set[tuple[str, bytes]] = set()
         self.returns: dict[bytes, int] = {}
+        self.purged: dict[str, list[Message]] = {}
+        """What purges have dropped that the store may have still."""
+        self.asked: list[PurgeAnswer] = []
         self.at_close: dict[int, tuple[dict[str, list[bytes]], set[tuple[str, bytes]]]] = {0: self.snapshot()}
         self.on_disk = 0
         self.group_of: dict[int, int] = {}
@@ -166,6 +183,24 @@ class Lives(RuleBasedStateMachine):
         kept = {out.content for out in self.out if out.queue == name}
         self.live[name] = [content for content in self.live[name] if content in kept]
 
+    @rule(name=st.sampled_from(QUEUES))
+    def purge_in_slices(self, name: str) -> None:
+        """A purge of so many that they leave the store in turns that come, and are answered afterwards."""
+        queue = self.house.queues[name]
+        messages = [each for each in queue.ready_queue.messages() if isinstance(each, StoredMessage) and each.group]
+        queue.purge(self.now, at_once=0)
+        self.purged.setdefault(name, []).extend(messages)
+        self.asked.append(PurgeAnswer(name, {message.content for message in messages}))
+        self.house.journal.wait_for_change(self.asked[-1])
+
+    @rule()
+    def slice(self) -> None:
+        """One unit of work for what was purged."""
+        chores = self.house.broker.turns.chores
+        for chore in list(chores._waiting):
+            if isinstance(chore, Leftovers):
+                chore.work(1, self.now)
+
     @rule(publishes=st.integers(0, 3), takes=st.integers(0, 2))
     def transact(self, publishes: int, takes: int) -> None:
         house = self.house
@@ -218,6 +253,10 @@ class Lives(RuleBasedStateMachine):
         self.live, self.seen = self.at_close[self.on_disk]
         self.house = House(self.shelf)
         self.out.clear()
+        self.purged.clear()
+        for answer in self.asked:
+            assert not answer.told or not answer.contents & set(self.live[answer.queue]), "answered, and back again"
+        self.asked.clear()
         self.group_of.clear()
         self.on_disk = int(self.house.journal.open.number) - 1  # Numbers that nothing refers to are used again.
         self.at_close = {self.on_disk: self.snapshot()}
@@ -263,6 +302,11 @@ class Lives(RuleBasedStateMachine):
         assert all(outcome.confirmed for outcome in self.house.producer.confirms.take())
 
     def snapshot(self) -> tuple[dict[str, list[bytes]], set[tuple[str, bytes]]]:
+        for name, messages in self.purged.items():
+            left = {each.content for each in messages if isinstance(each, StoredMessage) and each.group is not None}
+            gone = {message.content for message in messages} - left
+            self.live[name] = [content for content in self.live[name] if content not in gone]
+            self.purged[name] = [message for message in messages if message.content in left]
         return {name: list(contents) for name, contents in self.live.items()}, set(self.seen)
 
     def leaves(self, name: str, content: bytes) -> None:

@@ -211,13 +211,15 @@ class EventLoop:
         if journal is not None:
             known = self.loop.create_future()
             awaiting = DurableCallback(partial(_wake, known))
-            journal.wait(awaiting)
+            journal.wait_for_change(awaiting)
             self.schedule()
             try:
-                async with asyncio.timeout(self.driver.broker.defaults.hold_deadline_s or None):
-                    await known
+                patience_s = self.driver.broker.defaults.hold_deadline_s or None
+                while not (await asyncio.wait({known}, timeout=patience_s))[0]:
+                    if not journal.removals.is_awaited_by(awaiting):
+                        raise TimeoutError
             finally:
-                if known.cancelled() or not known.done():
+                if not known.done():
                     journal.cancel_wait(awaiting)
 
     async def in_memory(self, queue: Queue) -> None:
@@ -356,8 +358,9 @@ class EventLoop:
             self.emptied.set()
 
     async def finish_ends(self) -> None:
-        """Run turns until all teardowns are complete, so that requeued messages are stored."""
-        while self.driver.broker.endings.pending():
+        """Run turns until all teardowns and purges are complete, so that the store has what was requeued or purged."""
+        broker = self.driver.broker
+        while broker.endings.pending() or (broker.journal is not None and broker.journal.removals.pending()):
             self.run_once()
             await asyncio.sleep(0)
 

@@ -30,6 +30,7 @@ from penstock.core.journal.group import (
     QueueStorage,
     SettlementRecord,
 )
+from penstock.core.journal.removals import Removals
 from penstock.errors import ResourceError
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ class Journal:
         """Sealed groups with messages left, and empty ones until their deletion is being written."""
         self.reads: list[PageRead] = []
         """Page reads requested."""
+        self.removals = Removals(self)
         self.since: i64 = 1
         """First row number since the last start: transient messages of earlier rows are gone."""
         self._last: i64 = 1
@@ -204,8 +206,14 @@ class Journal:
         self.open.listeners.append(awaiting)
         self.open.urgent = True
 
+    def wait_for_change(self, awaiting: DurabilityListener) -> None:
+        """Like `wait`, after a change. If that was a large purge, wait for the end of its removal first."""
+        if not self.removals.wait(awaiting):
+            self.wait(awaiting)
+
     def cancel_wait(self, awaiting: DurabilityListener) -> None:
         """Remove a closed listener, so that a failing disk does not retain it."""
+        self.removals.cancel_wait(awaiting)
         for group in [self.open, *self._closed, *self.writing]:
             if group.listeners:
                 group.listeners = [each for each in group.listeners if each is not awaiting]

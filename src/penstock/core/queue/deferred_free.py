@@ -1,24 +1,40 @@
-"""Deferred freeing of removed messages, a slice a turn: freeing a million at once takes 70 ms (compiled)."""
+"""Deferred freeing of removed messages, a slice a turn: freeing a million at once takes 70 ms (compiled).
+
+Messages of a purged or deleted queue are also removed from the store and from address depths here, which takes another
+150 ms for a million. A purge is answered after that (core/journal/removals.py). A deletion need not wait for it:
+without its declaration nothing of a queue is recovered.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
 from penstock.core.message import Expiry, Message
 from penstock.flow.chores import Chore
 
+if TYPE_CHECKING:
+    from penstock.core.journal.removals import Removal
+    from penstock.core.queue.queue import Queue
+
 FREED_A_UNIT: Final = 8
 """Messages freed with one unit of work."""
+RELEASED_A_UNIT: Final = 4
+"""Messages removed from the store and freed with one unit of work."""
 
 
 class Leftovers(Chore):
-    """Removed messages of a queue or session, no longer counted anywhere."""
+    """Removed messages of a queue or session, no longer counted in a queue."""
 
-    def __init__(self) -> None:
+    def __init__(self, queue: Queue | None = None) -> None:
         super().__init__()
+        self.queue = queue
+        """The queue whose store and address depths still count them; None if nothing does."""
+        self.removal: Removal | None = None
+        """The purge that ends with the last of them, if somebody may wait for it."""
+        self._a_unit: i64 = FREED_A_UNIT if queue is None else RELEASED_A_UNIT
         self.lines: deque[deque[Message]] = deque()
         self.heaps: deque[list[tuple[int, Message]]] = deque()
         self.batches: deque[list[Message | None]] = deque()
@@ -30,39 +46,59 @@ class Leftovers(Chore):
 
     def work(self, most: i64, now: float) -> i64:
         """See `Chore.work`."""
-        left: i64 = most * FREED_A_UNIT
+        left: i64 = most * self._a_unit
         while left > 0 and self.has_more():
-            left -= self._free(left)
-        return most - left // FREED_A_UNIT
+            left -= self._free(left, now)
+        if self.removal is not None and not self.has_more():
+            self.removal.finish()
+            self.removal = None
+        return most - left // self._a_unit
 
-    def _free(self, most: i64) -> i64:
+    def _free(self, most: i64, now: float) -> i64:
         """Free messages of the first collection; returns how many, plus one for the collection itself."""
         if self.expiries:
-            entries = self.expiries[0]
-            count = _fewer(len(entries), most)
-            for entry in entries[len(entries) - count :]:
-                entry[2].message = None  # Breaks the reference cycle with the message.
-            del entries[len(entries) - count :]
-            if not entries:
-                self.expiries.popleft()
-            return count + 1
+            return self._free_expiries(self.expiries[0], most)
         if self.lines:
             line = self.lines[0]
             count = _fewer(len(line), most)
-            for _ in range(count):
-                line.pop()
+            self._free_front(line, count, now)
             if not line:
                 self.lines.popleft()
             return count + 1
         if self.heaps:
             heap = self.heaps[0]
             count = _fewer(len(heap), most)
+            if self.queue is not None:
+                self.queue.release([entry[1] for entry in heap[len(heap) - count :]], now)
             del heap[len(heap) - count :]
             if not heap:
                 self.heaps.popleft()
             return count + 1
         batch = self.batches.popleft()
+        if self.queue is not None:
+            self.queue.release(batch, now)
         return len(batch) + 1
+
+    def _free_expiries(self, entries: list[tuple[float, int, Expiry]], most: i64) -> i64:
+        count = _fewer(len(entries), most)
+        for entry in entries[len(entries) - count :]:
+            entry[2].message = None  # Breaks the reference cycle with the message.
+        del entries[len(entries) - count :]
+        if not entries:
+            self.expiries.popleft()
+        return count + 1
+
+    def _free_front(self, line: deque[Message], count: int, now: float) -> None:
+        """Free the oldest messages of a line. In this order the settlements are recorded as few ranges."""
+        queue = self.queue
+        if queue is None:
+            for _ in range(count):
+                line.popleft()
+            return
+        gone: list[Message | None] = []
+        for _ in range(count):
+            gone.append(line.popleft())
+        queue.release(gone, now)
 
 
 def _fewer(count: int, most: i64) -> int:

@@ -442,24 +442,24 @@ class Queue(GateOwner):
             self.dead_letters.dead_letter(Message(address, content, charge, 0, now), MAXLEN, False)
         self.count_refusal()
 
-    def purge(self, now: float, reroute: bool = False) -> int:
+    def purge(self, now: float, reroute: bool = False, at_once: i64 = AT_ONCE) -> int:
         """Drop all ready messages; returns their number.
 
+        More than `at_once` are removed from the store and from address depths in slices (see Leftovers).
         `reroute`: routes to this queue will be looked up again (see VirtualHost.purge_queue).
         """
-        leftovers = Leftovers()
+        leftovers = Leftovers(self if self.tracks_removals else None)
         for returning in list(self.returning):
             for batch in returning.take(self):
-                if self.tracks_removals:
-                    self.release(batch.messages, now)
                 leftovers.batches.append(batch.messages)
         messages = self.messages - self.unacked_messages
         size = self.bytes - self.unacked_bytes
-        if self.tracks_removals:
-            self.release(list(self.ready_queue.messages()), now)
-        self.ready_queue.hand_over(leftovers, reroute)
-        if leftovers.has_more():
-            self.turns.chores.add(leftovers)
+        if self.ready_queue.available() > at_once:
+            self.ready_queue.hand_over(leftovers, reroute)
+        else:
+            if self.tracks_removals:
+                self.release(list(self.ready_queue.messages()), now)
+            self.ready_queue.clear()
         if self.length is not None:
             self.length.bodies = 0
         paged: i64 = 0 if self.pager is None else self.pager.clear()
@@ -469,7 +469,16 @@ class Queue(GateOwner):
             self.update_gate(now)
         if self.storage is not None:
             self.storage.journal.require_flush()
+        self._free(leftovers)
         return int(messages + paged)
+
+    def _free(self, leftovers: Leftovers) -> None:
+        """Free purged messages in later turns. The answer to a purge of a stored queue waits for that; a deletion's
+        does not."""
+        if leftovers.has_more():
+            if self.storage is not None and not self.deleted:
+                leftovers.removal = self.storage.journal.removals.begin()
+            self.turns.chores.add(leftovers)
 
     # Counted
 

@@ -21,7 +21,6 @@ from mypy_extensions import i64, mypyc_attr
 from penstock.core.message import Expiry, Message, StoredMessage, TrackedMessage
 from penstock.core.queue.deferred_free import Leftovers
 from penstock.flow.timers import NEVER
-from penstock.flow.work import AT_ONCE
 
 NOTHING: Final[deque[Message]] = deque(maxlen=0)
 """Shared empty deque of all queues that never had a message: an own one takes 600 octets even when empty."""
@@ -125,14 +124,11 @@ class ReadyQueue:
         self.idle = 0
 
     def hand_over(self, leftovers: Leftovers, reroute: bool) -> None:
-        """Drop all ready messages; many are freed later, in `leftovers`.
+        """Move all ready messages to `leftovers`.
 
         `reroute`: the routes will ask for the deque again (see `ready_for`). Otherwise it must stay, which takes a
         copy.
         """
-        if len(self.ready) + len(self.returned) + len(self.expiring) <= AT_ONCE:
-            self.clear()
-            return
         leftovers.lines.append(self.ready if reroute else self.ready.copy())
         if reroute:
             self.ready = NOTHING

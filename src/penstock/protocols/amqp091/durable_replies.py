@@ -46,7 +46,7 @@ class DurableReplies(TimerHandler, DurabilityListener):
             if patience_s > 0:
                 broker.timers.add(self, broker.now + patience_s)
         self.waiting += 1
-        journal.wait(self)
+        journal.wait_for_change(self)
 
     def on_durable(self, group: JournalGroup) -> None:
         """See `DurabilityListener.on_durable`."""
@@ -60,6 +60,8 @@ class DurableReplies(TimerHandler, DurabilityListener):
     def on_deadline(self, now: float) -> float:
         """See `TimerHandler.on_deadline`."""
         broker = self.connection.broker
+        if self.waiting > 0 and broker.journal is not None and broker.journal.removals.is_awaited_by(self):
+            self._since = now  # A large purge takes its time; the disk has not been asked yet.
         due = self._since + broker.defaults.hold_deadline_s
         if self.waiting == 0 or due > now:
             return due if self.waiting else NEVER

@@ -1,0 +1,80 @@
+"""Purged messages that the store still has, removed a slice a turn.
+
+Theory of operation. To record a million settled messages takes too long for one turn. So a large purge begins a
+*removal*: the messages leave the queue at once, and the journal records them slice by slice
+(core/queue/deferred_free.py). The answer to the purge waits for the end of the removal, and then for the group that is
+open: an answered purge never comes back. After a crash in between, the messages of unwritten slices come back. A row
+that a slice has cut is a partly settled row, as after acknowledgements.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.core.journal.group import DurabilityListener
+
+if TYPE_CHECKING:
+    from penstock.core.journal.journal import Journal
+
+
+class Removal:
+    """The removal of one purge."""
+
+    __slots__ = ("removals", "listeners")
+
+    def __init__(self, removals: Removals) -> None:
+        self.removals = removals
+        self.listeners: list[DurabilityListener] = []
+        """Listeners that wait for its end, and for the disk afterwards."""
+
+    def finish(self) -> None:
+        """Record that all messages are removed."""
+        self.removals.finish(self)
+
+
+class Removals:
+    """The unfinished removals of one journal."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._under_way: dict[Removal, None] = {}
+        self._begun: Removal | None = None
+        """The latest one, until a listener waits for it."""
+
+    def begin(self) -> Removal:
+        """Begin a removal; the next call of `wait` waits for it."""
+        removal = Removal(self)
+        self._under_way[removal] = None
+        self._begun = removal
+        return removal
+
+    def finish(self, removal: Removal) -> None:
+        """Have the listeners of a removal wait for the disk."""
+        del self._under_way[removal]
+        if self._begun is removal:
+            self._begun = None
+        self._journal.open.urgent = True
+        for listener in removal.listeners:
+            self._journal.wait(listener)
+
+    def wait(self, listener: DurabilityListener) -> bool:
+        """Wait for the removal that the present operation has begun; false if it has begun none."""
+        removal = self._begun
+        self._begun = None
+        if removal is None:
+            return False
+        removal.listeners.append(listener)
+        return True
+
+    def is_awaited_by(self, listener: DurabilityListener) -> bool:
+        """Return whether a listener waits for a removal, not yet for the disk."""
+        return any(listener in removal.listeners for removal in self._under_way)
+
+    def cancel_wait(self, listener: DurabilityListener) -> None:
+        """Remove a closed listener."""
+        for removal in self._under_way:
+            removal.listeners = [each for each in removal.listeners if each is not listener]
+
+    def pending(self) -> bool:
+        """Return whether any removal is unfinished."""
+        return len(self._under_way) > 0
