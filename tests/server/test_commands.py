@@ -103,7 +103,7 @@ def test_to_delete_what_is_not_there_is_an_error_unless_it_may_be_missing(
     refused = run(broker, "delete", kind, name, code=1)
     assert refused.startswith("penstock: ")
     assert f"no {kind} '{name}'" in refused
-    assert run(broker, "delete", kind, name, "--if-exists") == f"{kind} {name} is not there\n"
+    assert run(broker, "delete", kind, name, "--if-exists") == f"{kind} {name} does not exist\n"
     assert told(broker, "delete", kind, name, "--if-exists") == {kind: name, "deleted": False}
 
 
@@ -161,7 +161,7 @@ def test_messages_go_in_and_come_out(broker: BrokerProcess, name: str) -> None:
     assert message["properties"] == {"content_type": "text/plain", "headers": {"n": 1}, "delivery_mode": 2}
     assert run(broker, "get", name, "--ack") == "one\n"
     assert run(broker, "consume", name, "--ack", "--timeout", "0.2") == "two\ngrüße\n"
-    assert "has no message that is to be had" in run(broker, "get", name, code=1)
+    assert "has no ready message; `penstock list queues` shows unacknowledged ones" in run(broker, "get", name, code=1)
     run(broker, "publish", name, "again")
     assert run(broker, "purge", name) == f"queue {name} is purged of 1 message\n"
 
@@ -181,7 +181,10 @@ def test_files_and_pipes_are_published_line_by_line_or_whole(broker: BrokerProce
         process.stdin.close()
         assert process.wait(PATIENCE) == 0
     assert "cannot read" in run(broker, "publish", name, "--file", str(tmp_path / "none"), code=1)
-    assert run(broker, "publish", name, "x", "--whole", code=1) == "penstock: give bodies or a file, not both\n"
+    assert (
+        run(broker, "publish", name, "x", "--whole", code=1)
+        == "penstock: BODY and --file (or --whole) exclude each other: give bodies or a file\n"
+    )
 
 
 def test_who_publishes_is_told_what_holds_it_and_what_was_refused(broker: BrokerProcess, name: str) -> None:
@@ -203,9 +206,9 @@ def test_a_publish_with_a_timeout_is_given_up_while_it_is_held(broker: BrokerPro
     assert lines[0].startswith(f"penstock: held by the broker: queue {name}: 2 messages > stop 1")
     refused = lines[-1]
     assert refused.startswith(
-        f"penstock: given up, for the broker confirmed nothing for 2 s: queue {name}: 2 messages > stop 1"
+        f"penstock: gave up: the broker confirmed nothing for 2 s: queue {name}: 2 messages > stop 1"
     )
-    assert refused.endswith("; 1 of 3 messages are confirmed, and those without an answer may go in yet")
+    assert refused.endswith("; 1 of 3 messages are confirmed, and those without an answer may still be accepted")
     assert broker.queue(name)["depth"]["messages"] == 2
 
 
@@ -240,7 +243,7 @@ def test_definitions_go_out_and_come_in(broker: BrokerProcess, name: str, tmp_pa
     assert run(broker, "definitions", "export", str(file), "--here", vhost=name) == f"{file}: 1 vhost, 1 queue\n"
     assert json.loads(run(broker, "definitions", "export", "--here", vhost=name))["queues"][0]["name"] == "q"
     run(broker, "delete", "queue", "q", vhost=name)
-    assert run(broker, "definitions", "import", str(file)) == "1 queue made\n"
+    assert run(broker, "definitions", "import", str(file)) == "1 queue created\n"
     file.write_text(file.read_text().replace('"durable"', '"durabel"'))
     refused = run(broker, "definitions", "import", str(file), code=1)
     assert "queues[0].durabel: unknown key; did you mean durable?; nothing was imported" in refused
@@ -251,8 +254,8 @@ def test_definitions_go_out_and_come_in(broker: BrokerProcess, name: str, tmp_pa
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("declare", "queue", "q", "capacity-bytes"), "capacity-bytes is not NAME=VALUE"),
-        (("declare", "queue", "q", "a=1", "a=2"), "a is given twice"),
+        (("declare", "queue", "q", "capacity-bytes"), "'capacity-bytes' is not NAME=VALUE"),
+        (("declare", "queue", "q", "a=1", "a=2"), "'a' is given twice: give it once"),
         (("declare", "queue", "q", "capacity-bites=1"), "did you mean capacity-bytes?"),
         (("declare", "exchange", "e", "--type", "odd"), "unknown exchange type 'odd'"),
         (("bind", "no-such-exchange", "q"), "404"),

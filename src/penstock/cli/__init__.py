@@ -1,4 +1,4 @@
-"""The command line: arguments in, one call out. Each module has the commands of one kind; importing it adds them."""
+"""Command line: each module has the commands of one kind; importing it registers them."""
 
 from penstock.cli import messages, operator_commands, serve, store_commands, topology  # noqa: F401
 from penstock.cli.common import main

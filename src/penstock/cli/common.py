@@ -1,4 +1,4 @@
-"""What the commands have in common: the group, options, a connection to ask over, tables, one sentence for errors."""
+"""Shared parts of the commands: the main group, options, connections, tables, and error reports."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 DEFAULT_URL = "amqp://guest:guest@127.0.0.1:5672/"
 NUMBER = re.compile(r"-?\d{1,18}")
 OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-"""What the system says when help cannot be written."""
-URL = click.option("--url", default=DEFAULT_URL, show_default=True, help="The broker to ask.")
+"""Error numbers of the system when help cannot be written."""
+URL = click.option("--url", default=DEFAULT_URL, show_default=True, help="Connect to this broker.")
 JSON = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 
 
@@ -34,7 +34,7 @@ def _version() -> str:
 
 
 class OutputError(PenstockError):
-    """Standard output cannot be written: its disk is full, or the program that read it has gone."""
+    """Failed write to standard output: its disk is full, or its reader has exited."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"cannot write the output: {error.strerror}")
@@ -42,20 +42,20 @@ class OutputError(PenstockError):
 
 @contextlib.contextmanager
 def writing() -> Iterator[None]:
-    """Turn a failed write to standard output into an OutputError; what is still buffered is dropped."""
+    """Turn a failed write to standard output into an OutputError; buffered output is dropped."""
     try:
         yield
     except OSError as error:
         with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # The interpreter flushes it at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # The interpreter flushes it at exit.
         raise OutputError(error) from None
 
 
 class Commands(click.Group):
-    """The group of all commands; an output that cannot be written ends any of them with one sentence."""
+    """Main group; a failed write to standard output ends any command with one sentence."""
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """See `click.JournalGroup.main`, which writes help as well."""
+        """See `click.Group.main`, which writes help as well."""
         with report_errors():
             try:
                 return super().main(*args, **options)
@@ -68,24 +68,23 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(message=_version())
 def main() -> None:
-    """Penstock is a message broker that cannot be overrun.
+    """Run and operate Penstock, a message broker that cannot be overrun.
 
-    Start one with `penstock serve`, point any AMQP 0-9-1 client at it, and ask `penstock why QUEUE` who is blocked by
-    what.
+    Start a broker with `penstock serve`, connect any AMQP 0-9-1 client, and see which gates block publishers with
+    `penstock why QUEUE`.
 
-    A command ends with 0 when it is done, with 1 and one sentence when it was refused, with 2 when it cannot be meant,
-    and with 130 when it was interrupted.
+    Exit codes: 0 success; 1 refused, with one sentence on standard error; 2 invalid command line; 130 interrupted.
     """
 
 
 def say(sentence: str, err: bool = False) -> None:
-    """Print a line for people; control characters in names are escaped, so that no name reaches the terminal raw."""
+    """Print a line for people; control characters in names are escaped, so that no name controls the terminal."""
     with contextlib.nullcontext() if err else writing():
         click.echo(printable(sentence), err=err)
 
 
 def say_json(value: object, indent: int | None = None) -> None:
-    """Print a value for programs, escaped likewise."""
+    """Print a JSON value for programs, escaped likewise."""
     with writing():
         click.echo(printable_json(json.dumps(value, indent=indent, ensure_ascii=False, default=str)))
 
@@ -99,7 +98,7 @@ def table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
 
 
 def cell(value: object) -> str:
-    """Return a value as a table has it."""
+    """Return a value as a table cell."""
     if value is None:
         return "-"
     if isinstance(value, bool):
@@ -110,25 +109,25 @@ def cell(value: object) -> str:
 
 
 def counted(count: int, one: str) -> str:
-    """Return so many of something: 1 message, 2 messages."""
+    """Return a number with its noun: 1 message, 2 messages."""
     return f"1 {one}" if count == 1 else f"{count:,} {one}s"
 
 
 def pairs(words: tuple[str, ...]) -> dict[str, object]:
-    """Read NAME=VALUE words: digits are a number, true and false are that, the rest is text. Raises ConfigError."""
+    """Parse NAME=VALUE words: digits are an integer, true and false a boolean, the rest text. Raises ConfigError."""
     found: dict[str, object] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals or not name:
-            raise ConfigError(f"{word} is not NAME=VALUE")
+            raise ConfigError(f"'{word}' is not NAME=VALUE")
         if name in found:
-            raise ConfigError(f"{name} is given twice")
+            raise ConfigError(f"'{name}' is given twice: give it once")
         found[name] = int(value) if NUMBER.fullmatch(value) else {"true": True, "false": False}.get(value, value)
     return found
 
 
 def print_result(as_json: bool, answer: dict[str, object], sentence: str) -> None:
-    """Print what was done: a sentence for people, or the answer for programs."""
+    """Print a result: a sentence for people, or the answer as JSON."""
     if as_json:
         say_json(answer)
     else:
@@ -137,12 +136,12 @@ def print_result(as_json: bool, answer: dict[str, object], sentence: str) -> Non
 
 def limits(level: dict[str, int | None]) -> str:
     """Return a capacity for people: in messages, bytes or both."""
-    said = [f"{value:,} {unit}" for unit, value in level.items() if value is not None]
-    return " and ".join(said) or "no limit"
+    parts = [f"{value:,} {unit}" for unit, value in level.items() if value is not None]
+    return " and ".join(parts) or "no limit"
 
 
 def percent(value: float | None) -> str:
-    """Return a part of a hundred for people."""
+    """Return a percentage for people."""
     return "-" if value is None else f"{value:g} %"
 
 
@@ -165,14 +164,14 @@ def connected(url: str) -> Iterator[Connection]:
         try:
             where = Parameters.from_url(url)
         except ValueError as error:
-            raise ConfigError(f"--url: {error}") from None  # The URL itself may have a password.
+            raise ConfigError(f"--url: {error}") from None  # The URL itself may hold a password.
         with Connection(where) as connection:
             yield connection
 
 
 @contextlib.contextmanager
 def report_errors() -> Iterator[None]:
-    """Turn an error that was foreseen into one sentence and exit code 1."""
+    """Report a Penstock error in one sentence and exit with 1."""
     try:
         yield
     except PenstockError as error:

@@ -1,4 +1,4 @@
-"""Messages: publish, consume and get."""
+"""Commands for messages: publish, consume and get."""
 
 from __future__ import annotations
 
@@ -35,27 +35,35 @@ if TYPE_CHECKING:
     from penstock.wire.amqp091.codec import Properties
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, as in shells."""
 PROGRESS_S = 1.0
-"""Seconds between two lines of progress."""
+"""Seconds between two progress lines."""
 READ_BYTES = 256 * 1024
-"""Octets of a file that are read at once."""
+"""Octets read from a file at once."""
 SHOWN_MOST = 1000
-"""Messages that `consume` shows without --ack: they stay with it until it ends, and count in the queue's depth."""
+"""Most messages that `consume` shows without --ack: they stay unacknowledged until it ends.
+"""
 
 
 @main.command()
 @click.argument("key")
 @click.argument("bodies", metavar="[BODY]...", nargs=-1)
-@click.option("-e", "--exchange", default="", help="The exchange; without it KEY is the name of a queue.")
 @click.option(
-    "-f", "--file", type=click.Path(path_type=Path), help="Read the messages from there; - is standard input."
+    "-e",
+    "--exchange",
+    default="",
+    help="Publish to this exchange; default: the default exchange, where KEY is a queue name.",
 )
-@click.option("--whole", is_flag=True, help="What is read is one message, not one for each line.")
-@click.option("--persistent", is_flag=True, help="With delivery mode 2.")
-@click.option("--content-type", metavar="TYPE", help="What the bodies are, such as application/json.")
-@click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="A header; may be repeated.")
-@click.option("--timeout", metavar="S", type=float, help="Give up when nothing has moved for S seconds.")
+@click.option(
+    "-f", "--file", type=click.Path(path_type=Path), help="Read messages from this file; - is standard input."
+)
+@click.option("--whole", is_flag=True, help="Read one message from the whole input, not one per line.")
+@click.option("--persistent", is_flag=True, help="Set delivery mode 2, so that a durable queue stores the messages.")
+@click.option("--content-type", metavar="TYPE", help="Set the content type, such as application/json.")
+@click.option("--header", "headers", metavar="NAME=VALUE", multiple=True, help="Add a header; may be repeated.")
+@click.option(
+    "--timeout", metavar="S", type=float, help="Give up after S seconds without any confirm; default: wait for ever."
+)
 @JSON
 @URL
 def publish(
@@ -71,11 +79,11 @@ def publish(
     as_json: bool,
     url: str,
 ) -> None:
-    """Publish each BODY with routing key KEY; without one, each line of --file or of standard input.
+    """Publish each BODY with routing key KEY; without BODY, each line of --file or of standard input.
 
-    Waits until the broker has confirmed all of them, and says on standard error what holds them back meanwhile. Ends
-    with 1 if one was refused, or reached no queue. For example: penstock publish orders 'one order', or
-    penstock publish eu.orders --exchange logs --file orders.txt
+    Waits until the broker has confirmed all messages, and reports on standard error which gate withholds confirms. Exit
+    code 1: a message was refused or reached no queue. For example: penstock publish orders 'one order', or penstock
+    publish eu.orders --exchange logs --file orders.txt
     """
     from penstock.client.errors import Timeout
     from penstock.client.publisher import Publisher
@@ -83,7 +91,7 @@ def publish(
 
     with report_errors(), _interruptible():
         if bodies and (file is not None or whole):
-            raise ConfigError("give bodies or a file, not both")
+            raise ConfigError("BODY and --file (or --whole) exclude each other: give bodies or a file")
         properties = Properties(content_type=content_type, headers=pairs(headers) or None)
         if persistent:
             properties.delivery_mode = 2
@@ -130,18 +138,18 @@ def _publish(publisher: Publisher, batches: Iterator[list[bytes]], properties: P
 
 def _given_up(why: str, progress: Progress) -> str:
     went = f"{progress.acked - progress.returned:,} of {progress.published:,} messages are confirmed"
-    return f"given up, for {why}; {went}, and those without an answer may go in yet"
+    return f"gave up: {why}; {went}, and those without an answer may still be accepted"
 
 
 class Reporter:
-    """Says on standard error how it stands: to people all the time, to programs only why nothing moves."""
+    """Reporter of progress on standard error: always on a terminal, else only the reason of a wait."""
 
     def __init__(self) -> None:
         self._reason: str | None = None
         self._told = False
 
     def tell(self, progress: Progress) -> None:
-        """Say how it stands."""
+        """Report the progress."""
         if progress.blocked != self._reason:
             self._reason = progress.blocked
             self.end()
@@ -153,14 +161,14 @@ class Reporter:
             self._told = True
 
     def end(self) -> None:
-        """Begin a new line, if one was begun."""
+        """End an unfinished progress line."""
         if self._told:
             click.echo(err=True)
             self._told = False
 
 
 def _bodies(given: tuple[str, ...], file: Path | None, whole: bool) -> Iterator[list[bytes]]:
-    """Read the bodies, in batches as they come: what a pipe has is published before there is more."""
+    """Read the bodies in batches as they arrive: a pipe's content is published before its end."""
     if given:
         yield [body.encode(errors="surrogateescape") for body in given]
         return
@@ -191,20 +199,20 @@ def _opened(file: Path | None) -> Iterator[BufferedReader]:
         yield source
 
 
-ACK = click.option("--ack", is_flag=True, help="Take the messages out of the queue; without it they go back to it.")
+ACK = click.option("--ack", is_flag=True, help="Acknowledge the messages; default: requeue them.")
 
 
 @main.command()
 @click.argument("queue")
-@click.option("-n", "--count", type=click.IntRange(1), help="End after so many messages.")
+@click.option("-n", "--count", type=click.IntRange(1), help="Stop after this number of messages.")
 @ACK
-@click.option("--timeout", metavar="S", type=float, help="End when no message has come for so long.")
+@click.option("--timeout", metavar="S", type=float, help="Stop after S seconds without a message.")
 @click.option("--json", "as_json", is_flag=True, help="Print each message as a JSON object, with its properties.")
 @URL
 def consume(queue: str, count: int | None, ack: bool, timeout: float | None, as_json: bool, url: str) -> None:
-    """Print the bodies of QUEUE's messages, a line each, as they come, until --count, --timeout or Ctrl-C.
+    """Print the bodies of QUEUE's messages as they arrive, one per line, until --count, --timeout or Ctrl-C.
 
-    Without --ack at most 1,000 are shown: they go back to the queue at the end, marked as redelivered. For example:
+    Without --ack at most 1,000 messages are shown; they are requeued at the end, marked as redelivered. For example:
     penstock consume orders --ack --count 10
     """
     most = count if ack else min(count or SHOWN_MOST, SHOWN_MOST)
@@ -230,19 +238,25 @@ def consume(queue: str, count: int | None, ack: bool, timeout: float | None, as_
             if ack:
                 channel.ack(delivery.delivery_tag)
         if not ack and count is None and seen == SHOWN_MOST:
-            say(f"penstock: {SHOWN_MOST:,} messages are shown; --ack takes them out and goes on", err=True)
+            say(
+                f"penstock: {SHOWN_MOST:,} messages are shown; use --ack to take them out of the queue and continue",
+                err=True,
+            )
 
 
 @main.command()
 @click.argument("queue")
-@click.option("-n", "--count", type=click.IntRange(1), default=1, show_default=True, help="At most so many messages.")
+@click.option(
+    "-n", "--count", type=click.IntRange(1), default=1, show_default=True, help="Print at most this number of messages."
+)
 @ACK
 @click.option("--json", "as_json", is_flag=True, help="Print each message as a JSON object, with its properties.")
 @URL
 def get(queue: str, count: int, ack: bool, as_json: bool, url: str) -> None:
-    """Print the bodies of the first messages of QUEUE, a line each, and do not wait for more.
+    """Print the bodies of the first messages of QUEUE, one per line, without waiting for more.
 
-    Without --ack they go back to the queue. Ends with 1 if there is none. For example: penstock get orders --count 3
+    Without --ack the messages are requeued. Exit code 1: no message was ready. For example: penstock get orders --count
+    3
     """
     with report_errors(), _interruptible(), connected(url) as connection:
         channel = connection.channel()
@@ -256,7 +270,7 @@ def get(queue: str, count: int, ack: bool, as_json: bool, url: str) -> None:
             if ack:
                 channel.ack(delivery.delivery_tag)
         if not found:
-            raise ConfigError(f"queue '{queue}' has no message that is to be had")
+            raise ConfigError(f"queue '{queue}' has no ready message; `penstock list queues` shows unacknowledged ones")
 
 
 def _print(delivery: Delivery, as_json: bool) -> None:
@@ -270,7 +284,7 @@ def _print(delivery: Delivery, as_json: bool) -> None:
         payload, encoding = body.decode(), "string"
     except UnicodeDecodeError:
         payload, encoding = base64.b64encode(body).decode(), "base64"
-    told = {
+    shown = {
         "payload": payload,
         "payload_encoding": encoding,
         "exchange": delivery.exchange,
@@ -278,12 +292,12 @@ def _print(delivery: Delivery, as_json: bool) -> None:
         "redelivered": delivery.redelivered,
         "properties": delivery.properties.as_dict(),
     }
-    say_json(told)
+    say_json(shown)
 
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """End in good order at Ctrl-C, or when told to (SIGTERM): what was acknowledged is, the rest goes back."""
+    """Exit in order on Ctrl-C or SIGTERM: acknowledgements are sent, other messages are requeued."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Questions to a broker and what an operator sets: why, status, block, unblock, set, unset, settings, show."""
+"""Operator commands: why, status, block, unblock, set, unset, settings, show."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from penstock.cli.common import (
 )
 
 CONNECTIONS_LISTED = 100
-"""Connections that `penstock status` names; the others are counted."""
+"""Most connections that `penstock status` lists; the others are counted."""
 
 
 @main.command()
 @click.argument("queue", required=False)
-@click.option("--connection", metavar="N|NAME", help="Ask about a connection: its number or name, as in the log.")
-@click.option("--channel", metavar="CON/CH", help="Ask about a channel, such as 2/1.")
-@click.option("--user", metavar="NAME", help="Ask about all connections of a user.")
+@click.option("--connection", metavar="N|NAME", help="Explain a connection, by its number or name in the log.")
+@click.option("--channel", metavar="CON/CH", help="Explain a channel, such as 2/1.")
+@click.option("--user", metavar="NAME", help="Explain all connections of a user.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole answer, for programs.")
 @URL
 def why(
     queue: str | None, connection: str | None, channel: str | None, user: str | None, as_json: bool, url: str
 ) -> None:
-    """Say why nothing moves: who is blocked by QUEUE, by what and since when, and what the queue waits for.
+    """Explain why nothing moves: the producers that QUEUE blocks, since when and why, and what the queue waits for.
 
-    Or ask about a connection, a channel or a user: what blocks its producers, and what keeps messages from its
-    consumers. Without any of these: everything that is blocked, longest first, with advice. For example: penstock why
+    With an option, explain a connection, a channel or a user: what blocks its producers, and why its consumers get no
+    messages. Without any: everything that is blocked, longest first, with advice. For example: penstock why
     """
     if sum(subject is not None for subject in (queue, connection, channel, user)) > 1:
         raise click.UsageError("give only one of QUEUE, --connection, --channel and --user")
@@ -56,16 +56,17 @@ SCOPES = click.Choice(["queue", "address", "vhost", "user", "connection"])
 @main.command()
 @click.argument("scope", type=SCOPES)
 @click.argument("name")
-@click.option("--reason", default="", help="Told to the clients that are blocked by it.")
+@click.option("--reason", default="", help="Send this reason to blocked clients.")
 @URL
 def block(scope: str, name: str, reason: str, url: str) -> None:
     """Hold all publishes to a queue, address or virtual host, or of a user or connection, until `penstock unblock`.
 
-    Consumers go on. What is held longer than its hold deadline is refused, as with any other gate.
+    Consumers continue. A publish is refused at its hold deadline, as with any other gate. For example: penstock block
+    queue orders --reason 'database upgrade'
     """
     with control_session(url) as control:
         control.block(scope, name, reason)
-        say(f"{scope} {name} is blocked; `penstock unblock {scope} {name}` lets it go on")
+        say(f"{scope} {name} is blocked; `penstock unblock {scope} {name}` releases it")
 
 
 @main.command()
@@ -73,14 +74,17 @@ def block(scope: str, name: str, reason: str, url: str) -> None:
 @click.argument("name")
 @URL
 def unblock(scope: str, name: str, url: str) -> None:
-    """Let go on what `penstock block` holds."""
+    """Release the publishes that `penstock block` holds.
+
+    For example: penstock unblock queue orders
+    """
     with control_session(url) as control:
         control.unblock(scope, name)
         say(f"{scope} {name} is not blocked any more")
 
 
 def _disk(disk: dict[str, Any]) -> str:
-    """Say what the store takes, and which gates before the disk are closed, and why."""
+    """Describe the store's disk usage and its closed gates."""
     closed = [f"{gate['name']} closed: {gate['cause']}" for gate in disk["gates"] if not gate["open"]]
     free = "" if disk["free"] is None else f", {disk['free']:,} bytes free on its disk"
     return f"store: {disk['used']:,} bytes used{free}; {'; '.join(closed) or 'its gates are open'}"
@@ -90,7 +94,7 @@ def _disk(disk: dict[str, Any]) -> str:
 @JSON
 @URL
 def status(as_json: bool, url: str) -> None:
-    """List the queues of a broker (depth, capacity, fill, gate and who is blocked) and its connections.
+    """List the queues of a broker (depth, capacity, fill, gate, blocked producers) and its connections.
 
     For example: penstock status
     """
@@ -132,14 +136,14 @@ def _queue(each: dict[str, Any]) -> str:
 
 
 def _turns(turns: dict[str, Any], slowed: list[str]) -> str:
-    """Return the longest turns as one line, with who is slowed by its own work."""
-    said = []
+    """Return the longest turns, and the connections slowed by their own work, as one line."""
+    longest = []
     for when, key in (("lately", "recent"), ("since the start", "longest")):
         turn = turns[key]
         whose = f" ({turn['connection_work']:,} of {turn['work']:,} units of work for {turn['connection']})"
-        said.append(f"{turn['ms']:.1f} ms {when}{whose if turn['connection'] else ''}")
+        longest.append(f"{turn['ms']:.1f} ms {when}{whose if turn['connection'] else ''}")
     by_work = f"; slowed by their own work: {', '.join(slowed)}" if slowed else ""
-    return f"longest turn: {', '.join(said)}{by_work}"
+    return f"longest turn: {', '.join(longest)}{by_work}"
 
 
 ALL_SCOPES = click.Choice(["queue", "address", "vhost", "user", "connection", "producer", "broker"])
@@ -151,7 +155,7 @@ ALL_SCOPES = click.Choice(["queue", "address", "vhost", "user", "connection", "p
 @JSON
 @URL
 def set_(scope: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
-    """Set what counts for all names that match PATTERN, at once and until `penstock unset`.
+    """Set flow-control settings for all names that match PATTERN, at once and until `penstock unset`.
 
     In a pattern * is one word and # any number of words between dots; the most specific pattern wins. The broker has no
     pattern. For example: penstock set queue 'orders.#' capacity-messages=10000 stop-percent=60
@@ -162,16 +166,16 @@ def set_(scope: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
         pattern, given = ("", words) if scope == "broker" else (words[0], words[1:])
         settings: dict[str, object] = {}
         if not given:
-            raise ConfigError(f"nothing to set for {scope} '{pattern}'; NAME=VALUE comes after the pattern")
+            raise ConfigError(f"no settings for {scope} '{pattern}': give at least one NAME=VALUE after the pattern")
         for word in given:
             name, equals, value = word.partition("=")
             if not equals:
-                raise ConfigError(f"{word} is not NAME=VALUE")
+                raise ConfigError(f"'{word}' is not NAME=VALUE: give a setting such as capacity-messages=10000")
             if name in settings:
-                raise ConfigError(f"{name} is given twice")
+                raise ConfigError(f"setting '{name}' is given twice: give it once")
             settings[name] = value
         with control_session(url) as control:
-            _tell_settings(control.set(scope, pattern, settings), as_json)
+            _print_settings(control.set(scope, pattern, settings), as_json)
 
 
 @main.command()
@@ -180,23 +184,26 @@ def set_(scope: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
 @JSON
 @URL
 def unset(scope: str, words: tuple[str, ...], as_json: bool, url: str) -> None:
-    """Take back what `penstock set` said for PATTERN: the named settings, or all of them."""
+    """Remove settings of PATTERN that `penstock set` has made: the named ones, or all.
+
+    For example: penstock unset queue 'orders.#' stop-percent
+    """
     from penstock.errors import ConfigError
 
     with report_errors():
         if scope != "broker" and not words:
-            raise ConfigError(f"scope {scope} needs the pattern that was set")
+            raise ConfigError(f"scope {scope} needs the pattern to unset: `penstock settings` lists all patterns")
         pattern, names = ("", words) if scope == "broker" else (words[0], words[1:])
         with control_session(url) as control:
-            _tell_settings(control.unset(scope, pattern, names or None), as_json)
+            _print_settings(control.unset(scope, pattern, names or None), as_json)
 
 
-def _tell_settings(answer: dict[str, Any], as_json: bool) -> None:
+def _print_settings(answer: dict[str, Any], as_json: bool) -> None:
     if as_json:
         say_json(answer)
         return
-    said = " ".join(f"{name}={value}" for name, value in answer["settings"].items())
-    say(" ".join(part for part in (answer["scope"], answer["pattern"], said or "nothing set by command") if part))
+    shown = " ".join(f"{name}={value}" for name, value in answer["settings"].items())
+    say(" ".join(part for part in (answer["scope"], answer["pattern"], shown or "nothing set by command") if part))
     for sentence in answer["sentences"]:
         say(sentence)
 
@@ -205,7 +212,7 @@ def _tell_settings(answer: dict[str, Any], as_json: bool) -> None:
 @JSON
 @URL
 def settings(as_json: bool, url: str) -> None:
-    """List what was set, by command and by the settings file, pattern by pattern."""
+    """List all settings by pattern, from commands and from the settings file."""
     with control_session(url) as control:
         found = control.settings()
     if as_json:
@@ -226,7 +233,7 @@ def settings(as_json: bool, url: str) -> None:
 @JSON
 @URL
 def show(scope: str, name: str, as_json: bool, url: str) -> None:
-    """Show what is in effect for a queue (or another thing; the broker has no name), and where each value comes from.
+    """Show the effective settings of a queue or another object, each with its source. The broker has no NAME.
 
     For example: penstock show queue orders, or penstock show broker
     """

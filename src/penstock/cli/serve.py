@@ -1,4 +1,4 @@
-"""`penstock serve`: a broker until it is told to stop."""
+"""`penstock serve`: runs a broker until SIGTERM or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -20,12 +20,16 @@ if TYPE_CHECKING:
     from penstock.config import Settings
 
 SWITCH_S = 0.0005
-"""Seconds that the store's thread waits for the interpreter while the loop is busy, at each of its calls of the disk,
-instead of Python's 0.005: a page is read back with a few such calls."""
+"""Seconds that the store's thread waits for the GIL while the loop is busy, at each of its calls of the disk, instead
+of Python's 0.005: reading a page takes a few such calls.
+"""
 COLLECT_AFTER = (2_000, 5, 2_000)
-"""New objects between two looks at the new ones for cycles, such looks between two at those that outlived one, and
-of those between two at everything. A look at n objects takes up to n/4 microseconds, in which nobody is served: with
-50,000 a burst of declarations or of dead letters had looks of 10 ms and more."""
+"""Thresholds of the garbage collector: new objects between two collections of the youngest generation, and collections
+between two of each older one.
+
+A collection of n objects takes up to n/4 microseconds and blocks the loop. With 50,000 a burst of declarations or of
+dead letters had collections of 10 ms and more.
+"""
 
 
 @main.command()
@@ -33,30 +37,37 @@ of those between two at everything. A look at n objects takes up to n/4 microsec
     "--listen",
     metavar="HOST:PORT",
     multiple=True,
-    help="Where to accept connections; may be repeated; port 0 picks one.",
+    help="Accept connections at this address; may be repeated; port 0 picks a free port.",
 )
 @click.option(
     "--data",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Directory in which durable queues and their persistent messages outlive the broker; default: this user's, "
-    "which the first line says.",
+    help="Store durable queues and persistent messages in this directory; default: the user's data directory, "
+    "printed in the first line.",
 )
 @click.option(
     "--store",
     metavar="URL",
-    help="Keep it in a PostgreSQL database instead: postgresql://HOST/DATABASE (docs/postgres.md).",
+    help="Store them in a PostgreSQL database instead: postgresql://HOST/DATABASE (docs/postgres.md).",
 )
-@click.option("--standby", is_flag=True, help="Wait until the broker that has the store is gone, then take over.")
-@click.option("--memory", is_flag=True, help="Keep nothing: everything is gone when the broker stops.")
-@click.option("--http", metavar="HOST:PORT", help="Serve the HTTP API there (docs/http.md); without it none is served.")
-@click.option("--config", metavar="FILE", type=click.Path(path_type=Path), help="Settings file (TOML).")
+@click.option(
+    "--standby", is_flag=True, help="Wait until the broker with the lease on the store has stopped, then take over."
+)
+@click.option("--memory", is_flag=True, help="Store nothing: all data is lost when the broker stops.")
+@click.option("--http", metavar="HOST:PORT", help="Serve the HTTP API at this address (docs/http.md); default: off.")
+@click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Read settings from this TOML file; SIGHUP reads it again.",
+)
 @click.option(
     "--flow-log",
     metavar="DIR",
-    help="Record what becomes of every gate there (docs/flow-log.md); default: in the data directory; `off`: nowhere.",
+    help="Write the flow log to this directory (docs/flow-log.md); default: in the data directory; `off`: none.",
 )
-@click.option("--quiet", is_flag=True, help="Write no log of gates, blocks and refusals to standard error.")
+@click.option("--quiet", is_flag=True, help="Write no log to standard error.")
 def serve(
     listen: tuple[str, ...],
     data: Path | None,
@@ -68,10 +79,11 @@ def serve(
     flow_log: str | None,
     quiet: bool,
 ) -> None:
-    """Run a broker until it is told to stop (SIGTERM or Ctrl-C).
+    """Run a broker until SIGTERM or Ctrl-C.
 
-    Prints one line when it accepts connections: `ready`, the addresses, and where it keeps what is durable. Without
-    --listen it listens on 127.0.0.1:5672, where guest/guest may log in.
+    Prints one line when it accepts connections: `ready`, the addresses, and the location of durable data. Without
+    --listen it listens on 127.0.0.1:5672, where guest/guest may log in. For example: penstock serve --data ./data
+    --http 127.0.0.1:15672
     """
     from penstock.config import Settings, load
     from penstock.server.logs import logging_to_stderr
@@ -82,13 +94,15 @@ def serve(
         if listen:
             settings = replace(settings, listen=list(listen))
         if memory + (data is not None) + (store is not None) > 1:
-            raise click.UsageError("--data, --store and --memory say where what is durable is kept: give one of them")
+            raise click.UsageError(
+                "--data, --store and --memory exclude each other: each sets the location of durable data"
+            )
         if memory or store is not None:
             settings = replace(settings, data=None, store=store)
         elif data is not None or (settings.data is None and settings.store is None):
             settings = replace(settings, data=str(data or default_directory()), store=None)
         if standby and settings.store is None:
-            raise click.UsageError("--standby waits for a store that brokers share: give --store")
+            raise click.UsageError("--standby needs a store that brokers share: add --store URL")
         if http is not None:
             settings = replace(settings, http=http)
         if flow_log is not None:
@@ -110,15 +124,17 @@ async def _serve(settings: Settings, standby: bool) -> None:
     keep_freed_memory()
     broker = Broker(settings=settings, standby=standby)
     if not await _first(broker.start(), stopped.wait()):
-        return  # It was told to stop while it stood by.
+        return  # Stopped as a standby.
     try:
         loop.add_signal_handler(signal.SIGHUP, broker.reload)
         listeners = [("amqp", *address) for address in broker.addresses]
         listeners += [("http", *address) for address in broker.http_addresses]
         urls = [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}" for scheme, host, port in listeners]
-        kept = f"keeps what is durable in {broker.kept_in}" if broker.kept_in else "keeps nothing that must outlive it"
+        stored = (
+            f"keeps what is durable in {broker.kept_in}" if broker.kept_in else "keeps nothing that must outlive it"
+        )
         with writing():
-            print(f"ready {' '.join(urls)} {kept}", flush=True)
+            print(f"ready {' '.join(urls)} {stored}", flush=True)
         lost = asyncio.ensure_future(broker.wait_lost())
         if await _first(lost, stopped.wait()):
             raise await lost
@@ -127,7 +143,7 @@ async def _serve(settings: Settings, standby: bool) -> None:
 
 
 async def _first(one: Awaitable[object], other: Awaitable[object]) -> bool:
-    """Tell whether the one is done before the other, which is told to end then; raises what it has raised."""
+    """Wait for either and cancel the other; return whether the first is done, and raise its error."""
     both = [asyncio.ensure_future(one), asyncio.ensure_future(other)]
     await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
     done = both[0].done()
@@ -142,9 +158,9 @@ async def _first(one: Awaitable[object], other: Awaitable[object]) -> bool:
 
 
 def _calm_the_collector() -> None:
-    """Look for cycles seldom: a broker makes few, and a look walks over every queued message of the interpreted form.
+    """Run the garbage collector rarely: a broker makes few cycles, and an interpreted one scans every queued message.
 
-    In a program of one's own the collector is that program's business.
+    A program that embeds a broker keeps its own collector settings.
     """
     gc.collect()
     gc.freeze()

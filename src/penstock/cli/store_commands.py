@@ -1,4 +1,4 @@
-"""`penstock backup`, `penstock check`, `penstock repair`: what is in a data directory, or a database."""
+"""Commands for a data directory or database: backup, check and repair."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from penstock.store.store import Damage, Store
 
 LISTED = 20
-"""Queues, and damages, that are told one by one; the rest is counted."""
+"""Most queues, and most damaged records, that are listed; the rest is counted."""
 
 DATA = click.option(
     "--data",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="The broker's data directory; default: this user's, as of `penstock serve`.",
+    help="Use the broker's data directory DIR; default: this user's, as for `penstock serve`.",
 )
-STORE = click.option("--store", metavar="URL", help="The broker's database, as of `penstock serve --store`.")
+STORE = click.option("--store", metavar="URL", help="Use the broker's database URL, as for `penstock serve --store`.")
 TARGET = click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
 
 
@@ -35,10 +35,10 @@ TARGET = click.argument("target", metavar="DIR", type=click.Path(path_type=Path)
 @DATA
 @STORE
 def backup(target: Path, data: Path | None, store: str | None) -> None:
-    """Copy what a broker keeps into the folder DIR, which is made, or empty; the broker may run meanwhile.
+    """Copy a broker's store into DIR, which is new or empty; the broker may keep running.
 
-    The copy is the state of one moment and a data directory of its own: `penstock serve --data DIR` starts from it.
-    Flow-control settings of the settings file and the flow log are not in it.
+    The copy is a consistent snapshot and a data directory of its own: `penstock serve --data DIR` starts from it. It
+    does not contain the settings file and the flow log. For example: penstock backup /backup/monday
     """
     from penstock.store.backup import copy
     from penstock.store.sqlite import FILE
@@ -53,18 +53,19 @@ def backup(target: Path, data: Path | None, store: str | None) -> None:
 @DATA
 @STORE
 def check(data: Path | None, store: str | None) -> None:
-    """Read everything in a data directory, or database, that no broker is using; say what is damaged, and end with 1.
+    """Read everything in the data directory or database of a stopped broker, and report damage.
 
-    Changes nothing that is kept; ends with 0 if all is in order. Of a data directory `penstock repair` saves the rest.
+    Nothing is changed. Exit code 0: no damage; 1: damage. `penstock repair` saves the rest of a damaged data directory.
+    For example: penstock check --data /var/lib/penstock
     """
     from penstock.persistence.message_audit import summed_up
 
     if data is not None and store is not None:
-        raise click.UsageError("--data and --store say what is checked: give one of them")
+        raise click.UsageError("--data and --store exclude each other: give the directory or the database")
     with report_errors():
         place, found, advice = _look_in_folder(_directory(data)) if store is None else _look_in_database(store)
         if found.damaged:
-            _tell(found.damaged, found.losses)
+            _report(found.damaged, found.losses)
             places = counted(len(found.damaged), "place")
             raise StoreError(f"{place} is damaged in {places}: {summed_up(found.losses)}; {advice}")
         say(f"{place} is in order")
@@ -75,10 +76,10 @@ def check(data: Path | None, store: str | None) -> None:
 @DATA
 @STORE
 def repair(target: Path, data: Path | None, store: str | None) -> None:
-    """Save what can be read of a damaged data directory into the folder DIR, which is made, or empty.
+    """Copy everything readable from a damaged data directory into DIR, which is new or empty.
 
-    Nothing is changed in the damaged one. Ends with 0 when something could be saved, and says what could not. A queue
-    of which there are messages and no declaration comes back without its arguments.
+    The damaged directory is not changed. Exit code 0: something was saved; losses are reported. A queue with messages
+    but without a declaration is restored without its arguments. For example: penstock repair /data/new --data /data/old
     """
     from penstock.persistence.message_audit import summed_up
     from penstock.server.store_repair import repair_directory
@@ -86,9 +87,9 @@ def repair(target: Path, data: Path | None, store: str | None) -> None:
     with report_errors():
         _refuse_database(store, "restored from a backup with pg_restore")
         saved, messages, losses, declared = repair_directory(_directory(data), target)
-        _tell(saved.lost, losses)
+        _report(saved.lost, losses)
         for queue in declared:
-            say(f"{queue} had lost its declaration, and is declared anew without its arguments", err=True)
+            say(f"{queue} had lost its declaration and was declared again without its arguments", err=True)
         say(
             f"saved in {target}: {counted(messages, 'message')}, {counted(saved.metadata, 'declaration')}; "
             f"lost: {counted(len(saved.lost), 'record')}, {summed_up(losses)}"
@@ -109,7 +110,7 @@ def _refuse_database(store: str | None, way: str) -> None:
 def _look_in_folder(path: Path) -> tuple[str, CheckReport, str]:
     from penstock.server.store_repair import check_directory
 
-    return str(path), check_directory(path), f"`penstock repair NEW --data {path}` saves the rest in a folder NEW"
+    return str(path), check_directory(path), f"`penstock repair NEW --data {path}` saves the rest in a new folder NEW"
 
 
 def _look_in_database(url: str) -> tuple[str, CheckReport, str]:
@@ -117,13 +118,15 @@ def _look_in_database(url: str) -> tuple[str, CheckReport, str]:
     from penstock.store.postgres import SCHEMES, postgres_store
 
     if not url.startswith(SCHEMES):
-        raise click.UsageError("--store is a database of PostgreSQL, as postgresql://HOST/DATABASE; a folder is --data")
+        raise click.UsageError(
+            "--store takes a PostgreSQL URL such as postgresql://HOST/DATABASE; use --data for a folder"
+        )
     store: Store = postgres_store(url, makes=False)
     return str(store), check_store(store), store.when_damaged
 
 
-def _tell(damaged: list[Damage], losses: list[Loss]) -> None:
-    """Tell all of it: first what it means, then where it is."""
+def _report(damaged: list[Damage], losses: list[Loss]) -> None:
+    """Report losses by queue, then the damaged records."""
     for loss in losses[:LISTED]:
         say(str(loss), err=True)
     if len(losses) > LISTED:
@@ -136,11 +139,11 @@ def _tell(damaged: list[Damage], losses: list[Loss]) -> None:
 
 
 def _progress(what: str) -> Callable[[int, int], None]:
-    """Return who tells on standard error, where that is a terminal, how far something has come."""
+    """Return a progress callback that reports on standard error if that is a terminal."""
     terminal = sys.stderr.isatty()
 
-    def told(left: int, pages: int) -> None:
+    def report(left: int, pages: int) -> None:
         if terminal and pages:
             click.echo(f"\r{what} {100 * (pages - left) // pages} %" + ("" if left else "\n"), nl=False, err=True)
 
-    return told
+    return report

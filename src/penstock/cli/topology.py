@@ -1,4 +1,4 @@
-"""What there is and what is to be: declare, bind, unbind, purge, delete, list, definitions."""
+"""Topology commands: declare, bind, unbind, purge, delete, list, definitions."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from penstock.errors import ConfigError
 from penstock.setting_names.escapes import printable_json
 
 ARGUMENTS = click.argument("words", metavar="[ARG=VALUE]...", nargs=-1)
-DURABLE = click.option("--durable", is_flag=True, help="Declare it durable, as clients then must too.")
-AUTO_DELETE = click.option("--auto-delete", is_flag=True, help="Delete it when its last user has gone.")
+DURABLE = click.option("--durable", is_flag=True, help="Make it durable; clients must declare it so too.")
+AUTO_DELETE = click.option("--auto-delete", is_flag=True, help="Delete it with its last consumer or binding.")
 
 
 @main.group()
@@ -49,7 +49,7 @@ def declare() -> None:
 @JSON
 @URL
 def declare_queue(name: str, words: tuple[str, ...], durable: bool, auto_delete: bool, as_json: bool, url: str) -> None:
-    """Declare queue NAME, or check that it is as said here. docs/settings.md lists the arguments.
+    """Declare queue NAME, or check that it exists with the same attributes. docs/settings.md lists the arguments.
 
     For example: penstock declare queue orders --durable capacity-bytes=64MiB hold-deadline=10
     """
@@ -70,10 +70,12 @@ def declare_queue(name: str, words: tuple[str, ...], durable: bool, auto_delete:
 @declare.command("exchange")
 @click.argument("name")
 @ARGUMENTS
-@click.option("--type", "kind", default="direct", show_default=True, help="direct, fanout, topic or headers.")
+@click.option(
+    "--type", "kind", default="direct", show_default=True, help="Set the type: direct, fanout, topic or headers."
+)
 @DURABLE
 @AUTO_DELETE
-@click.option("--internal", is_flag=True, help="Nobody publishes to it but other exchanges.")
+@click.option("--internal", is_flag=True, help="Accept publishes only from other exchanges.")
 @JSON
 @URL
 def declare_exchange(
@@ -86,7 +88,7 @@ def declare_exchange(
     as_json: bool,
     url: str,
 ) -> None:
-    """Declare exchange NAME, or check that it is as said here.
+    """Declare exchange NAME, or check that it exists with the same attributes.
 
     For example: penstock declare exchange logs --type topic --durable
     """
@@ -104,19 +106,23 @@ def declare_exchange(
 @JSON
 @URL
 def declare_vhost(name: str, as_json: bool, url: str) -> None:
-    """Make virtual host NAME. It outlives the broker, unless that keeps nothing (`penstock serve --memory`).
+    """Create virtual host NAME. It is durable if the broker has a store (not with `penstock serve --memory`).
 
     For example: penstock declare vhost staging
     """
     with control_session(url) as control:
         created = control.declare_vhost(name)
         print_result(
-            as_json, {"vhost": name, "created": created}, f"vhost {name} {'is made' if created else 'was there'}"
+            as_json,
+            {"vhost": name, "created": created},
+            f"vhost {name} {'is created' if created else 'exists already'}",
         )
 
 
-KEY = click.option("--key", default="", help="The binding key; for a topic with * and #.")
-TO_EXCHANGE = click.option("--exchange", "to_exchange", is_flag=True, help="TARGET is an exchange, not a queue.")
+KEY = click.option("--key", default="", help="Set the binding key; topic keys may have * and #.")
+TO_EXCHANGE = click.option(
+    "--exchange", "to_exchange", is_flag=True, help="Bind to an exchange TARGET, not to a queue."
+)
 
 
 @main.command()
@@ -130,7 +136,7 @@ TO_EXCHANGE = click.option("--exchange", "to_exchange", is_flag=True, help="TARG
 def bind(
     source: str, target: str, words: tuple[str, ...], key: str, to_exchange: bool, as_json: bool, url: str
 ) -> None:
-    """Let what is published to exchange SOURCE with a matching key go to queue TARGET.
+    """Bind queue TARGET to exchange SOURCE: publishes with a matching key reach the queue.
 
     For example: penstock bind logs orders --key 'eu.#'. A binding to a headers exchange has arguments: penstock bind
     papers orders x-match=any format=pdf
@@ -159,7 +165,7 @@ def bind(
 def unbind(
     source: str, target: str, words: tuple[str, ...], key: str, to_exchange: bool, as_json: bool, url: str
 ) -> None:
-    """Undo `penstock bind`: SOURCE, TARGET, key and arguments must be the same. What is not bound is no error.
+    """Remove a binding with the same SOURCE, TARGET, key and arguments. A missing binding is no error.
 
     For example: penstock unbind logs orders --key 'eu.#'
     """
@@ -195,7 +201,7 @@ def _by(key: str) -> str:
 @JSON
 @URL
 def purge(queue: str, as_json: bool, url: str) -> None:
-    """Drop all messages of QUEUE that are not with a consumer.
+    """Drop all ready messages of QUEUE; unacknowledged messages stay.
 
     For example: penstock purge orders
     """
@@ -208,15 +214,15 @@ def purge(queue: str, as_json: bool, url: str) -> None:
 
 @main.group()
 def delete() -> None:
-    """Delete a queue, an exchange, a cursor or a virtual host. Ends with 1 if it is not there."""
+    """Delete a queue, an exchange, a cursor or a virtual host. Exit code 1: it does not exist."""
 
 
-IF_EXISTS = click.option("--if-exists", is_flag=True, help="It is no error if it is not there.")
+IF_EXISTS = click.option("--if-exists", is_flag=True, help="Accept that it does not exist.")
 NOT_FOUND = 404
 
 
 def _deleted(as_json: bool, kind: str, name: str, if_exists: bool, act: Callable[[], dict[str, object]]) -> None:
-    """Delete something and tell; what `act` returns is told as well. Ends with 1 where it is not there."""
+    """Delete an object and print the outcome with the result of `act`. Exit with 1 if it does not exist."""
     from penstock.client.errors import ChannelClosed, ControlError
 
     try:
@@ -224,7 +230,7 @@ def _deleted(as_json: bool, kind: str, name: str, if_exists: bool, act: Callable
     except (ChannelClosed, ControlError) as error:
         if error.code != NOT_FOUND or not if_exists:
             raise
-        print_result(as_json, {kind: name, "deleted": False}, f"{kind} {name} is not there")
+        print_result(as_json, {kind: name, "deleted": False}, f"{kind} {name} does not exist")
         return
     messages = answer.get("messages")
     with_them = f" with {counted(messages, 'message')}" if isinstance(messages, int) else ""
@@ -233,8 +239,8 @@ def _deleted(as_json: bool, kind: str, name: str, if_exists: bool, act: Callable
 
 @delete.command("queue")
 @click.argument("name")
-@click.option("--if-unused", is_flag=True, help="Only if nobody consumes from it.")
-@click.option("--if-empty", is_flag=True, help="Only if no message is in it.")
+@click.option("--if-unused", is_flag=True, help="Delete it only if it has no consumers.")
+@click.option("--if-empty", is_flag=True, help="Delete it only if it has no messages.")
 @IF_EXISTS
 @JSON
 @URL
@@ -247,7 +253,7 @@ def delete_queue(name: str, if_unused: bool, if_empty: bool, if_exists: bool, as
         channel = connection.channel()
 
         def act() -> dict[str, object]:
-            channel.queue_declare(name, passive=True)  # queue.delete is silent about what is not there.
+            channel.queue_declare(name, passive=True)  # queue.delete of a missing queue succeeds.
             return {"messages": channel.queue_delete(name, if_unused=if_unused, if_empty=if_empty)}
 
         _deleted(as_json, "queue", name, if_exists, act)
@@ -255,7 +261,7 @@ def delete_queue(name: str, if_unused: bool, if_empty: bool, if_exists: bool, as
 
 @delete.command("exchange")
 @click.argument("name")
-@click.option("--if-unused", is_flag=True, help="Only if nothing is bound to it.")
+@click.option("--if-unused", is_flag=True, help="Delete it only if nothing is bound to it.")
 @IF_EXISTS
 @JSON
 @URL
@@ -281,9 +287,9 @@ def delete_exchange(name: str, if_unused: bool, if_exists: bool, as_json: bool, 
 @JSON
 @URL
 def delete_cursor(name: str, if_exists: bool, as_json: bool, url: str) -> None:
-    """Delete cursor NAME, whose reader is gone for good: its queues go back to ordinary use.
+    """Delete cursor NAME of a reader that is gone for good: its queues become ordinary queues again.
 
-    What it has not settled stays in them. For example: penstock delete cursor billing
+    Unsettled messages stay in them. For example: penstock delete cursor billing
     """
     with control_session(url) as control:
 
@@ -300,7 +306,7 @@ def delete_cursor(name: str, if_exists: bool, as_json: bool, url: str) -> None:
 @JSON
 @URL
 def delete_vhost(name: str, if_exists: bool, as_json: bool, url: str) -> None:
-    """Delete virtual host NAME with all that is in it, and close its connections. --url names another one.
+    """Delete virtual host NAME with all its objects, and close its connections. --url must name another one.
 
     For example: penstock delete vhost staging
     """
@@ -314,7 +320,7 @@ def delete_vhost(name: str, if_exists: bool, as_json: bool, url: str) -> None:
 
 
 POSITIONS_LISTED = 3
-"""Queues of a cursor in a table."""
+"""Most queues of a cursor in a table."""
 COLUMNS: dict[str, tuple[str, ...]] = {
     "queues": (
         *("name", "messages", "bytes", "capacity", "fill", "messages_unacknowledged", "consumers", "gate", "blocked"),
@@ -343,24 +349,24 @@ OWN: dict[tuple[str, str], Callable[[dict[str, Any]], object]] = {
     ("consumers", "channel"): lambda item: item["channel_details"]["name"],
     ("consumers", "waits for"): lambda item: "; ".join(item["penstock"]["obstacles"]) or None,
 }
-"""Columns that are not a field by themselves."""
+"""Columns that are computed from other fields."""
 
 
 def _positions(item: dict[str, Any]) -> str:
-    """Return how far a cursor has come in its queues: settled up to so many of so many."""
-    said = [f"{each['queue']} {each['settled']:,}/{each['tail']:,}" for each in item["queues"][:POSITIONS_LISTED]]
-    more = len(item["queues"]) + item["more_queues"] - len(said)
-    return ", ".join(said) + (f" and {more:,} more" if more else "")
+    """Return a cursor's progress by queue: settled and last sequence number."""
+    parts = [f"{each['queue']} {each['settled']:,}/{each['tail']:,}" for each in item["queues"][:POSITIONS_LISTED]]
+    more = len(item["queues"]) + item["more_queues"] - len(parts)
+    return ", ".join(parts) + (f" and {more:,} more" if more else "")
 
 
 BY_NAME = ("queues", "exchanges", "consumers", "cursors", "vhosts")
-"""What is listed in the order of names; the broker gives them in the order in which they were made."""
+"""Kinds that are listed in the order of names; the broker sends them in the order of creation."""
 
 
 @main.command("list")
 @click.argument("kind", type=click.Choice(list(COLUMNS)))
-@click.option("--everywhere", is_flag=True, help="Of all virtual hosts, not only of the one that --url names.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything that is known of each, one JSON object a line.")
+@click.option("--everywhere", is_flag=True, help="List all virtual hosts, not only the one in --url.")
+@click.option("--json", "as_json", is_flag=True, help="Print all fields, one JSON object per line.")
 @URL
 def list_(kind: str, everywhere: bool, as_json: bool, url: str) -> None:
     """List the queues, exchanges, bindings, connections, channels, consumers, cursors or virtual hosts.
@@ -383,13 +389,13 @@ def list_(kind: str, everywhere: bool, as_json: bool, url: str) -> None:
 
 @main.group()
 def definitions() -> None:
-    """Export what is declared to a file, or import it: virtual hosts, queues, exchanges, bindings and policies.
+    """Export definitions to a file, or import them: virtual hosts, queues, exchanges, bindings and policies.
 
     The format is RabbitMQ's, in both directions.
     """
 
 
-HERE = click.option("--here", is_flag=True, help="Only the virtual host that --url names, not all.")
+HERE = click.option("--here", is_flag=True, help="Export only the virtual host in --url, not all.")
 
 
 @definitions.command("export")
@@ -417,14 +423,14 @@ def export(file: Path, here: bool, url: str) -> None:
 
 @definitions.command("import")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-@click.option("--here", is_flag=True, help="What names no virtual host is for the one that --url names.")
+@click.option("--here", is_flag=True, help="Import entries without a virtual host into the one in --url.")
 @JSON
 @URL
 def import_(file: Path, here: bool, as_json: bool, url: str) -> None:
-    """Declare what FILE (- is standard input) says: everything, or nothing and why, with line and key.
+    """Import the definitions in FILE (- is standard input): all, or none and an error with line and key.
 
-    What is there already stays; where it is not as FILE says, that is an error. Users, permissions and parameters in
-    FILE are passed over. For example: penstock definitions import broker.json
+    Existing objects stay; a difference from FILE is an error. Users, permissions and parameters in FILE are ignored.
+    For example: penstock definitions import broker.json
     """
     with control_session(url) as control:
         try:
@@ -434,7 +440,7 @@ def import_(file: Path, here: bool, as_json: bool, url: str) -> None:
         except UnicodeDecodeError as error:
             raise ConfigError(f"'{file}' is not UTF-8: {error.reason} at octet {error.start}") from None
         answer = control.import_definitions(text, everywhere=not here)
-        sentence = f"{_counted(answer['made'])} made"
+        sentence = f"{_counted(answer['made'])} created"
         if any(answer["not_imported"].values()):
             sentence += f"; {_counted(answer['not_imported'])} not imported"
         print_result(as_json, answer, sentence)
@@ -442,5 +448,5 @@ def import_(file: Path, here: bool, as_json: bool, url: str) -> None:
 
 def _counted(counts: dict[str, int]) -> str:
     one = {name: "policy" if name == "policies" else name.removesuffix("s") for name in counts}
-    told = [f"1 {one[name]}" if count == 1 else f"{count:,} {name}" for name, count in counts.items() if count]
-    return ", ".join(told) or "nothing"
+    parts = [f"1 {one[name]}" if count == 1 else f"{count:,} {name}" for name, count in counts.items() if count]
+    return ", ".join(parts) or "nothing"
