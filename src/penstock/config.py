@@ -140,7 +140,7 @@ class Settings:
     """The file that all this was read from, to be read again at SIGHUP; None where there is none."""
     at_start: dict[str, object] = field(default_factory=dict)
     """What the file says that only counts when a broker is started, to be compared when it is read again."""
-    said: list[tuple[str, str, dict[str, SettingValue]]] = field(default_factory=list)
+    patterns: list[tuple[str, str, dict[str, SettingValue]]] = field(default_factory=list)
     """Settings of the file that may change while the broker runs: scope, pattern ("" for the broker), words."""
 
 
@@ -161,7 +161,7 @@ def load(path: Path) -> Settings:
             raise source.error((name,), f"[{name}] must be a table, not {_kind(table)}")
     tags = {} if users is None else _tags(source, users)
     at_start, tunable = _parted(source, given)
-    said = [("broker", "", source.read("broker", "", ("broker",), tunable))] if tunable else []
+    by_pattern = [("broker", "", source.read("broker", "", ("broker",), tunable))] if tunable else []
     for scope, patterns in parsed.items():
         if scope not in SCOPES:
             raise source.error((scope,), f"unknown table [{scope}]; known are [users], {TABLES}")
@@ -170,8 +170,8 @@ def load(path: Path) -> Settings:
         for pattern, table in patterns.items():
             if not isinstance(table, dict):
                 raise source.error((scope, pattern), f'[{scope}] needs a pattern: [{scope}."..."] before {pattern}')
-            said.append((scope, pattern, source.read(scope, pattern, (scope, pattern), table)))
-    return replace(Settings(users=users, user_tags=tags, file=path, said=said, at_start=at_start), **at_start)
+            by_pattern.append((scope, pattern, source.read(scope, pattern, (scope, pattern), table)))
+    return replace(Settings(users=users, user_tags=tags, file=path, patterns=by_pattern, at_start=at_start), **at_start)
 
 
 def changed_at_start(old: Settings, new: Settings) -> list[str]:

@@ -146,7 +146,7 @@ class Reporter:
 
     def __init__(self) -> None:
         self._reason: str | None = None
-        self._told = False
+        self._reported = False
 
     def tell(self, progress: Progress) -> None:
         """Report the progress."""
@@ -158,13 +158,13 @@ class Reporter:
         if sys.stderr.isatty():
             line = f"{progress.published:,} published, {progress.acked:,} confirmed"
             click.echo(f"\r{line}", nl=False, err=True)
-            self._told = True
+            self._reported = True
 
     def end(self) -> None:
         """End an unfinished progress line."""
-        if self._told:
+        if self._reported:
             click.echo(err=True)
-            self._told = False
+            self._reported = False
 
 
 def _bodies(given: tuple[str, ...], file: Path | None, whole: bool) -> Iterator[list[bytes]]:

@@ -223,8 +223,8 @@ class Connection:
             return self.closed
         try:
             self._read_what_is_there()
-        except ConnectionClosed as told:
-            error = told if told.code is not None else error
+        except ConnectionClosed as closed:
+            error = closed if closed.code is not None else error
         return self._end(error)
 
     def _end(self, error: ConnectionClosed) -> ConnectionClosed:

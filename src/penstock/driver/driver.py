@@ -187,14 +187,14 @@ class BrokerDriver:
 
     def take_log_lines(self, most: int = NOTES_KEPT) -> list[LogLine]:
         """Take log lines, the oldest first, up to a number."""
-        notes = self._log_lines[:most]
+        lines = self._log_lines[:most]
         del self._log_lines[:most]
         if self._log_lines_dropped and not self._log_lines:
             dropped = LogLine(f"{self._log_lines_dropped} log lines were dropped: too many at once", {})
             dropped.now = self.broker.now
-            notes.append(dropped)
+            lines.append(dropped)
             self._log_lines_dropped = 0
-        return notes
+        return lines
 
     def has_log_lines(self) -> bool:
         """Tell whether log lines wait."""
@@ -217,15 +217,15 @@ class BrokerDriver:
             if self.recorder is not None:
                 self.recorder.lost(queue)
             queue.counters.clear_unreported()
-        for told in self.refused.take():
-            self.log(told)
-        self._tell_slowed()
+        for refused in self.refused.take():
+            self.log(refused)
+        self._log_slowed()
         for line in self._refusals.take(self.broker.now):
             self.log(line)
         if self.recorder is not None:
             self.recorder.tick()
 
-    def _tell_slowed(self) -> None:
+    def _log_slowed(self) -> None:
         """Log connections that became slowed by their own work, or ceased to be."""
         began, ceased = self.scheduler.slowed.sample(self.broker.now)
         for wait in began:
@@ -244,10 +244,10 @@ class BrokerDriver:
     def log(self, line: LogLine | str) -> None:
         """Write a log line: a template's, or free text."""
         if len(self._log_lines) < NOTES_KEPT:
-            note = LogLine(line, {}) if isinstance(line, str) else line
-            note.text = printable(note.text[:LINE_MOST])
-            note.now = self.broker.now
-            self._log_lines.append(note)
+            entry = LogLine(line, {}) if isinstance(line, str) else line
+            entry.text = printable(entry.text[:LINE_MOST])
+            entry.now = self.broker.now
+            self._log_lines.append(entry)
         else:
             self._log_lines_dropped += 1
 
@@ -262,11 +262,11 @@ class BrokerDriver:
             self._without_effect.add(argument)
             self.log(f"argument {argument} of a queue is accepted and has no effect: queues are stored in one way")
 
-    def record_setting(self, thing: str, change: str) -> None:
+    def record_setting(self, subject: str, change: str) -> None:
         """Log and record a change of settings at run time: its subject, and the change with its author."""
-        self.log(f"settings of {thing} {change}")
+        self.log(f"settings of {subject} {change}")
         if self.recorder is not None:
-            self.recorder.setting(thing, change)
+            self.recorder.setting(subject, change)
 
     def make_name(self, prefix: str) -> str:
         """Return a name for a queue or consumer without one, in RabbitMQ's form.

@@ -65,21 +65,21 @@ def of_everything_steps(driver: BrokerDriver, vhost: str) -> Steps[dict[str, obj
     """
     broker = driver.broker
     found = yield from _blocked_gates(broker)
-    told = found[:GATES_TOLD]
-    broker.work.done += len(told) * GATE_WORK
+    listed = found[:GATES_TOLD]
+    broker.work.done += len(listed) * GATE_WORK
     sentences: list[str] = []
-    for each in told:
+    for each in listed:
         sentences += _sentences(each, broker, vhost)
-    if len(found) > len(told):
-        sentences.append(f"and {len(found) - len(told):,} more gates block somebody")
+    if len(found) > len(listed):
+        sentences.append(f"and {len(found) - len(listed):,} more gates block somebody")
     slowed = driver.scheduler.slowed.slowed()
     for wait in slowed[:GATES_TOLD]:
         sentences.append(f"{wait.connection.name()} is {wait.clause(broker.now)}")
     if len(slowed) > GATES_TOLD:
         sentences.append(f"and {len(slowed) - GATES_TOLD:,} more connections are slowed by their own work")
     return {
-        "gates": [_plain(each, broker) for each in told],
-        "more_gates": len(found) - len(told),
+        "gates": [_plain(each, broker) for each in listed],
+        "more_gates": len(found) - len(listed),
         "slowed": [wait.connection.name() for wait in slowed[:GATES_TOLD]],
         "sentences": sentences or ["nobody is blocked"],
     }
@@ -136,17 +136,17 @@ def _plain(blocked: Blocked, broker: Broker) -> dict[str, object]:
 
 def _sentences(blocked: Blocked, broker: Broker, vhost: str) -> list[str]:
     gate = blocked.gate
-    told: list[str] = []
+    listed: list[str] = []
     if blocked.first is not None:
-        told.append(why.blocked_by(blocked.first, gate, blocked.first.entry(gate), broker.now))
+        listed.append(why.blocked_by(blocked.first, gate, blocked.first.entry(gate), broker.now))
     more = blocked.senders - 1
     if more > 0:
-        told.append(f"and {more:,} more {'producer is' if more == 1 else 'producers are'} blocked by {_name(gate)}")
-    told += why.waits_of(gate, broker)
-    said = advice(gate)
+        listed.append(f"and {more:,} more {'producer is' if more == 1 else 'producers are'} blocked by {_name(gate)}")
+    listed += why.waits_of(gate, broker)
+    hint = advice(gate)
     of = text_of(gate).vhost(gate)
     elsewhere = f", in vhost {of}" if of is not None and of != vhost else ""
-    return [*told, f"advice{elsewhere}: {said}"] if said else told
+    return [*listed, f"advice{elsewhere}: {hint}"] if hint else listed
 
 
 def _name(gate: Gate) -> str:

@@ -374,9 +374,9 @@ class ControlApi:
             return
         journal.change(cursor)
         for position in cursor.positions.values():
-            kept = position.queue.storage
-            if kept is not None and not position.queue.deleted:
-                journal.mark_progress(kept)
+            storage = position.queue.storage
+            if storage is not None and not position.queue.deleted:
+                journal.mark_progress(storage)
                 position.persisted = position.queue.tail
 
     def _drop(self, cursor: Cursor) -> None:

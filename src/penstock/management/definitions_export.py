@@ -49,14 +49,14 @@ def head(driver: BrokerDriver, everywhere: bool) -> Shape:
 def window(driver: BrokerDriver, section: str, only: VirtualHost | None, after: int, count: int) -> Window:
     """Return a window of a section, for `plainly`; some of its items may not be exported."""
     found = Window(after, count)
-    said = [each for each in driver.broker.table.entries() if each.scope == "queue" and each.command]
+    entries = [each for each in driver.broker.table.entries() if each.scope == "queue" and each.command]
     for vhost in list(driver.broker.vhosts.values()) if only is None else [only]:
         if section == "vhosts":
             found.offer(vhost, [vhost])
         elif section == "queues":
             found.offer(vhost, vhost.queues.values())
         elif section == "policies":
-            found.offer(vhost, said)
+            found.offer(vhost, entries)
         elif section == "exchanges":
             found.offer(vhost, vhost.exchanges.values())
         else:
@@ -74,47 +74,47 @@ def exported(items: list[Item], named: bool) -> list[Shape]:
     ]
 
 
-def _is_exported(thing: object) -> bool:
+def _is_exported(subject: object) -> bool:
     """Tell whether an item is exported: exclusive queues, their bindings and predeclared exchanges are not."""
-    if isinstance(thing, Queue):
-        return thing.owner is None
-    if isinstance(thing, Exchange):
-        return thing.name not in ("", CONTROL_EXCHANGE) and not thing.name.startswith("amq.")
-    return not isinstance(thing, Binding) or _lasts(thing)
+    if isinstance(subject, Queue):
+        return subject.owner is None
+    if isinstance(subject, Exchange):
+        return subject.name not in ("", CONTROL_EXCHANGE) and not subject.name.startswith("amq.")
+    return not isinstance(subject, Binding) or _lasts(subject)
 
 
 def _lasts(binding: Binding) -> bool:
     return binding.queue is None or binding.queue.owner is None
 
 
-def plainly(vhost: VirtualHost, thing: object, named: bool) -> Shape:
+def plainly(vhost: VirtualHost, subject: object, named: bool) -> Shape:
     """Return one item of an export as plain data; `named` adds its virtual host."""
     found: Shape = {"vhost": vhost.name} if named else {}
-    if isinstance(thing, Queue):
-        found |= {"name": thing.name, "durable": thing.durable, "auto_delete": thing.auto_delete}
-        return {**found, "arguments": plain(thing.arguments)}
-    if isinstance(thing, Exchange):
-        found |= {"name": thing.name, "type": thing.kind, "durable": thing.durable}
+    if isinstance(subject, Queue):
+        found |= {"name": subject.name, "durable": subject.durable, "auto_delete": subject.auto_delete}
+        return {**found, "arguments": plain(subject.arguments)}
+    if isinstance(subject, Exchange):
+        found |= {"name": subject.name, "type": subject.kind, "durable": subject.durable}
         return {
             **found,
-            "auto_delete": thing.auto_delete,
-            "internal": thing.internal,
-            "arguments": plain(thing.arguments),
+            "auto_delete": subject.auto_delete,
+            "internal": subject.internal,
+            "arguments": plain(subject.arguments),
         }
-    if isinstance(thing, Binding):
-        target = thing.queue.name if thing.queue is not None else ""
-        if thing.exchange is not None:
-            target = thing.exchange.name
+    if isinstance(subject, Binding):
+        target = subject.queue.name if subject.queue is not None else ""
+        if subject.exchange is not None:
+            target = subject.exchange.name
         return {
             **found,
-            "source": thing.source.name,
+            "source": subject.source.name,
             "destination": target,
-            "destination_type": "queue" if thing.exchange is None else "exchange",
-            "routing_key": thing.key,
-            "arguments": plain(thing.arguments),
+            "destination_type": "queue" if subject.exchange is None else "exchange",
+            "routing_key": subject.key,
+            "arguments": plain(subject.arguments),
         }
-    if isinstance(thing, Said):
-        return {**found, **policy(thing.pattern), "definition": definition(thing.command)}
+    if isinstance(subject, Said):
+        return {**found, **policy(subject.pattern), "definition": definition(subject.command)}
     return {"name": vhost.name}
 
 

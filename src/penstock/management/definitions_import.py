@@ -104,7 +104,7 @@ class Import:
                 yield
         for entry in self._policies():
             yield from self._policy(entry)
-        self._tell()
+        self._log_result()
 
     def take_back(self) -> Steps[None]:
         """Undo everything in reverse order."""
@@ -137,10 +137,10 @@ class Import:
             self._undo.append(undo)
             self.made[entry.section] = self.made.get(entry.section, 0) + 1
 
-    def _tell(self) -> None:
+    def _log_result(self) -> None:
         driver = self.driver
-        told = ", ".join(f"{count} {name}" for name, count in self.made.items()) or "nothing new"
-        driver.log(f"definitions imported: {told}")
+        summary = ", ".join(f"{count} {name}" for name, count in self.made.items()) or "nothing new"
+        driver.log(f"definitions imported: {summary}")
         if any(self.defined.read_over.values()):
             listed = ", ".join(f"{count} {name}" for name, count in self.defined.read_over.items())
             driver.log(f"definitions: not imported were {listed}")
@@ -205,19 +205,19 @@ class Import:
 
     def _policies(self) -> list[Entry]:
         """Return one policy for each pattern. Patterns apply to all virtual hosts, so each must be in all of them."""
-        said: dict[str, tuple[Entry, set[str]]] = {}
+        by_pattern: dict[str, tuple[Entry, set[str]]] = {}
         for entry in self.defined.entries["policies"]:
             vhost_admin.find_vhost(self.driver, entry.text("vhost"))
-            first, vhosts = said.setdefault(entry.text("pattern"), (entry, set()))
+            first, vhosts = by_pattern.setdefault(entry.text("pattern"), (entry, set()))
             if first.table("definition") != entry.table("definition"):
                 raise self._error(entry, "pattern", "the same pattern has another definition elsewhere")
             vhosts.add(entry.text("vhost"))
-        for entry, vhosts in said.values():
+        for entry, vhosts in by_pattern.values():
             if len(vhosts) < len(self.driver.broker.vhosts):
                 lacking = sorted(set(self.driver.broker.vhosts) - vhosts)
                 reason = f"a pattern counts in all virtual hosts, and this one is not said for '{lacking[0]}'"
                 raise self._error(entry, "vhost", reason)
-        return [entry for entry, _ in said.values()]
+        return [entry for entry, _ in by_pattern.values()]
 
     def _policy(self, entry: Entry) -> Steps[None]:
         """Apply the settings of a policy's pattern."""

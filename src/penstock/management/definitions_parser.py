@@ -167,8 +167,8 @@ class ParsedDefinitions:
     def error(self, path: list[str | int], text: str) -> PreconditionFailed:
         """Return the error for the text at a position of the file."""
         where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
-        told = f"line {self._line(path)}" + (f", {where}" if where else "")
-        return PreconditionFailed(f"{told}: {text}{NOTHING_IMPORTED}")
+        location = f"line {self._line(path)}" + (f", {where}" if where else "")
+        return PreconditionFailed(f"{location}: {text}{NOTHING_IMPORTED}")
 
     def _parse(self) -> None:
         reader = self._reader

@@ -80,8 +80,8 @@ def _thresholds(words: dict[str, SettingValue], unit: str, queue: Queue) -> list
     thresholds = queue.thresholds
     capacity_name = "capacity-" + unit
     capacity = words.get(capacity_name)
-    said = number_or_none(words.get("capacity-messages"))
-    if unit == "bytes" and said is not None and not is_explicit(capacity):
+    given = number_or_none(words.get("capacity-messages"))
+    if unit == "bytes" and given is not None and not is_explicit(capacity):
         capacity = None
     number = _level(thresholds.capacity, unit)
     default = "default" if number is not None else "no limit"
@@ -113,12 +113,12 @@ def _row(setting: str, value: object, word: SettingValue | None, otherwise: str)
     """Return one line: a setting's source or, without one, the rule for its default."""
     if word is None:
         return {"setting": setting, "value": value, "origin": DEFAULT, "from": otherwise}
-    said = f"{word.alias}={shown(word.raw)}"
+    given = f"{word.alias}={shown(word.raw)}"
     row: dict[str, object] = {
         "setting": setting,
         "value": value,
         "origin": word.origin,
-        "from": f"argument {said}" if word.origin == ARGUMENT else f"{word.source()}: {said}",
+        "from": f"argument {given}" if word.origin == ARGUMENT else f"{word.source()}: {given}",
         "name": word.alias,
         "given": shown(word.raw),
     }

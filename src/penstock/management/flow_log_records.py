@@ -77,7 +77,7 @@ class Recorder:
         record["id"] = text_of(crossing.gate).log_line(crossing)[0]
         record["messages"] = int(crossing.messages)
         record["bytes"] = int(crossing.bytes)
-        self._keep(record)
+        self._append(record)
 
     def _on_blocked(self, effect: Blocked) -> None:
         if not effect.gate.frequent:
@@ -100,13 +100,13 @@ class Recorder:
         record = self._at("channel-closed", self.broker.now)
         record["producer"] = effect.producer.name
         record["cause"] = str(effect.error)
-        self._keep(record)
+        self._append(record)
 
     def _block(self, event: str, number: str, producer: WaitingPublisher, gate: Gate, now: float) -> None:
         record = self._of_gate(event, gate, now)
         record["id"] = number
         record["producer"] = producer.name
-        self._keep(record)
+        self._append(record)
 
     def _on_paging(self, effect: Paging) -> None:
         event = "paging-started" if effect.started else "paging-stopped"
@@ -114,7 +114,7 @@ class Recorder:
         record["id"] = "PST-1010" if effect.started else "PST-1011"
         record["messages"] = int(effect.messages)
         record["bytes"] = int(effect.bytes)
-        self._keep(record)
+        self._append(record)
 
     def lost(self, queue: Queue) -> None:
         """A queue's overflow policy dropped messages that were in it, or dead letters of it went nowhere."""
@@ -130,11 +130,11 @@ class Recorder:
         record["count"] = count
         record["messages"] = int(queue.depth_messages())
         record["bytes"] = int(queue.depth_bytes())
-        self._keep(record)
+        self._append(record)
 
     def setting(self, name: str, change: str) -> None:
         """A setting changed at run time: its name, and what from, what to and by whom in words."""
-        self._keep({**self._at("setting", self.broker.now), "setting": name, "cause": change})
+        self._append({**self._at("setting", self.broker.now), "setting": name, "cause": change})
 
     def slowed(self, began: list[Wait], ceased: list[Wait]) -> None:
         """Connections began, or ceased, to be slowed by their own work."""
@@ -142,7 +142,7 @@ class Recorder:
             for wait in waits:
                 name = wait.connection.name()
                 record = self._at(event, self.broker.now)
-                self._keep({**record, "id": number, "kind": KIND, "gate": name, "producer": name})
+                self._append({**record, "id": number, "kind": KIND, "gate": name, "producer": name})
 
     # Once a second
 
@@ -151,7 +151,7 @@ class Recorder:
         sums = self._sums
         self._sums = {}
         for record in sums.values():
-            self._keep(record)
+            self._append(record)
         if not self._to_look_at:
             for vhost in self.broker.vhosts.values():
                 self._to_look_at.extend(vhost.queues.values())
@@ -181,7 +181,7 @@ class Recorder:
         record["blocked"] = len(gate.blocked)
         record["waiting"] = len(gate.waiters)
         record["consumers"] = len(queue.consumers)
-        self._keep(record)
+        self._append(record)
 
     # The event loop's
 
@@ -219,7 +219,7 @@ class Recorder:
         record["count"] = count + messages
         record["count_bytes"] = size + bytes
 
-    def _keep(self, record: Record) -> None:
+    def _append(self, record: Record) -> None:
         if len(self._records) < RECORDS_KEPT:
             self._records.append(record)
         else:

@@ -83,14 +83,14 @@ class DepthText(GateText):
 
     def overshoot(self, gate: Gate) -> dict[str, object]:
         """See `GateText.overshoot`."""
-        told = "0 by construction: a message goes in only where the depth, its charge included, is within the capacity"
+        basis = "0 by construction: a message goes in only where the depth, its charge included, is within the capacity"
         shares = 0 if gate.owner is None else int(gate.owner.guaranteed_total())
         if shares == 0:
-            return {"messages": 0, "bytes": 0, "from": told}
-        told = (
+            return {"messages": 0, "bytes": 0, "from": basis}
+        basis = (
             "the reserve from which each queue has a guaranteed share, filled by queues that hold no more than theirs"
         )
-        return {"messages": 0, "bytes": shares, "from": told}
+        return {"messages": 0, "bytes": shares, "from": basis}
 
 
 class QueueText(DepthText):
@@ -162,8 +162,8 @@ class DiskText(GateText):
 
     def overshoot(self, gate: Gate) -> dict[str, object]:
         """See `GateText.overshoot`."""
-        told = "the one publish or transaction that closed it, and what the store writes besides: its log, at most"
-        return {"messages": 0, "bytes": None, "from": told}
+        basis = "the one publish or transaction that closed it, and what the store writes besides: its log, at most"
+        return {"messages": 0, "bytes": None, "from": basis}
 
 
 class QuotaText(DiskText):
@@ -179,8 +179,8 @@ class QuotaText(DiskText):
         """See `GateText.overshoot`."""
         if self.vhost(gate) is None:
             return super().overshoot(gate)
-        told = "the one publish or transaction that closed it, which is taken whole"
-        return {"messages": 0, "bytes": None, "from": told}
+        basis = "the one publish or transaction that closed it, which is taken whole"
+        return {"messages": 0, "bytes": None, "from": basis}
 
 
 class FreeSpaceText(DiskText):

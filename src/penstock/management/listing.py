@@ -42,10 +42,10 @@ class Item:
 
     __slots__ = ("name", "vhost", "subject")
 
-    def __init__(self, name: str, vhost: VirtualHost | None, thing: object) -> None:
+    def __init__(self, name: str, vhost: VirtualHost | None, subject: object) -> None:
         self.name = name
         self.vhost = vhost
-        self.subject = thing
+        self.subject = subject
 
 
 class Window:
@@ -58,14 +58,14 @@ class Window:
         self._after = after
         self._count = count
 
-    def offer(self, vhost: VirtualHost, things: Collection[object]) -> None:
+    def offer(self, vhost: VirtualHost, subjects: Collection[object]) -> None:
         """Take those of these items that fall into the window; they follow the ones offered before."""
         first = max(self._after - self.total, 0)
         room = self._count - len(self.items)
-        if room > 0 and first < len(things):
-            for thing in itertools.islice(things, first, first + room):
-                self.items.append(Item(name_of(thing), vhost, thing))
-        self.total += len(things)
+        if room > 0 and first < len(subjects):
+            for subject in itertools.islice(subjects, first, first + room):
+                self.items.append(Item(name_of(subject), vhost, subject))
+        self.total += len(subjects)
 
     def end(self) -> int | None:
         """Return where the next window begins; None after the last one."""
@@ -73,17 +73,17 @@ class Window:
         return end if end < self.total else None
 
 
-def name_of(thing: object) -> str:
+def name_of(subject: object) -> str:
     """Return an item's sort key."""
-    if isinstance(thing, Queue | Exchange | VirtualHost | Cursor):
-        return thing.name
-    if isinstance(thing, Binding):
-        return thing.source.name
-    if isinstance(thing, Consumer):
-        return thing.queue.name
-    if isinstance(thing, Channel):
-        return thing.producer.name
-    return thing.name() if isinstance(thing, Connection) else ""
+    if isinstance(subject, Queue | Exchange | VirtualHost | Cursor):
+        return subject.name
+    if isinstance(subject, Binding):
+        return subject.source.name
+    if isinstance(subject, Consumer):
+        return subject.queue.name
+    if isinstance(subject, Channel):
+        return subject.producer.name
+    return subject.name() if isinstance(subject, Connection) else ""
 
 
 def consumers_steps(driver: BrokerDriver, vhost: VirtualHost | None, after: int, count: int) -> Steps[Window]:
@@ -154,31 +154,31 @@ def bindings_to(vhost: VirtualHost, queue: Queue | None, target: Exchange | None
 
 def shape(driver: BrokerDriver, item: Item) -> Shape:
     """Return one item of a list as plain data. Among bindings a queue stands for its default binding."""
-    thing = item.subject
+    subject = item.subject
     vhost = item.vhost
     assert vhost is not None
-    if isinstance(thing, Queue):
-        return rabbitmq_json.queue_of(thing, driver)
-    if isinstance(thing, Exchange):
-        return rabbitmq_json.exchange_of(vhost, thing)
-    if isinstance(thing, Binding):
-        return rabbitmq_json.binding_of(vhost, thing)
-    if isinstance(thing, Channel):
-        return rabbitmq_json.channel_of(thing, driver)
-    if isinstance(thing, Consumer):
-        return rabbitmq_json.consumer_of(thing, driver)
-    if isinstance(thing, Cursor):
-        return rabbitmq_json.cursor_of(thing, driver)
-    if isinstance(thing, VirtualHost):
-        return rabbitmq_json.virtual_host(thing, driver)
-    assert isinstance(thing, Connection)
-    return rabbitmq_json.connection_of(thing, driver)
+    if isinstance(subject, Queue):
+        return rabbitmq_json.queue_of(subject, driver)
+    if isinstance(subject, Exchange):
+        return rabbitmq_json.exchange_of(vhost, subject)
+    if isinstance(subject, Binding):
+        return rabbitmq_json.binding_of(vhost, subject)
+    if isinstance(subject, Channel):
+        return rabbitmq_json.channel_of(subject, driver)
+    if isinstance(subject, Consumer):
+        return rabbitmq_json.consumer_of(subject, driver)
+    if isinstance(subject, Cursor):
+        return rabbitmq_json.cursor_of(subject, driver)
+    if isinstance(subject, VirtualHost):
+        return rabbitmq_json.virtual_host(subject, driver)
+    assert isinstance(subject, Connection)
+    return rabbitmq_json.connection_of(subject, driver)
 
 
 def shape_binding(driver: BrokerDriver, item: Item) -> Shape:
     """Return one item of `bindings` as plain data."""
-    thing = item.subject
-    return rabbitmq_json.default_binding(thing) if isinstance(thing, Queue) else shape(driver, item)
+    subject = item.subject
+    return rabbitmq_json.default_binding(subject) if isinstance(subject, Queue) else shape(driver, item)
 
 
 def answer_steps(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
@@ -207,27 +207,27 @@ def answer_steps(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[st
 
 def _work_of(item: Item) -> int:
     """Return the units of work of one item: a virtual host is shown with the sums over its queues."""
-    thing = item.subject
-    return ITEM_WORK + (len(thing.queues) // SUMMED_A_UNIT if isinstance(thing, VirtualHost) else 0)
+    subject = item.subject
+    return ITEM_WORK + (len(subject.queues) // SUMMED_A_UNIT if isinstance(subject, VirtualHost) else 0)
 
 
 def _is_gone(item: Item) -> bool:
     """Tell whether a queue, or the queue of a consumer, was deleted since it was collected."""
-    thing = item.subject
-    queue = thing.queue if isinstance(thing, Consumer) else thing
+    subject = item.subject
+    queue = subject.queue if isinstance(subject, Consumer) else subject
     return isinstance(queue, Queue) and queue.deleted
 
 
 def _of_asker(item: Item, request: ControlRequest) -> bool:
     """Tell whether the item is the requesting connection, its reply queue or its channel."""
     asker = request.connection
-    thing = item.subject
+    subject = item.subject
     if asker is None:
         return False
-    if isinstance(thing, Queue):
-        return thing.owner is asker
-    if isinstance(thing, Channel):
-        return thing.connection is asker
-    if isinstance(thing, Consumer):
-        return thing.queue.owner is asker
-    return thing is asker
+    if isinstance(subject, Queue):
+        return subject.owner is asker
+    if isinstance(subject, Channel):
+        return subject.connection is asker
+    if isinstance(subject, Consumer):
+        return subject.queue.owner is asker
+    return subject is asker

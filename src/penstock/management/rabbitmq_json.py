@@ -173,8 +173,8 @@ def properties_key(key: str, arguments: dict[str, object]) -> str:
     """Return the name of a binding in RabbitMQ's URLs: its key, and a hash of its arguments if it has any."""
     if not arguments:
         return quote_plus(key) or "~"
-    told = json.dumps(plain(arguments), sort_keys=True).encode()
-    return f"{quote_plus(key)}~{binascii.crc32(told):08x}"
+    encoded = json.dumps(plain(arguments), sort_keys=True).encode()
+    return f"{quote_plus(key)}~{binascii.crc32(encoded):08x}"
 
 
 def consumer_of(consumer: Consumer, driver: BrokerDriver) -> Shape:

@@ -100,12 +100,12 @@ class RefusedPublishes:
 
     def take(self) -> list[LogLine]:
         """Take the log lines of this second."""
-        notes = [refusal.log_line() for refusal in self._unreported.values()]
+        lines = [refusal.log_line() for refusal in self._unreported.values()]
         if self._more:
-            notes.append(LogLine(f"{self._more:,} more publishes were refused in this second", {}))
+            lines.append(LogLine(f"{self._more:,} more publishes were refused in this second", {}))
         self._unreported.clear()
         self._more = 0
-        return notes
+        return lines
 
 
 def reason_of(effect: PublishRefused) -> str:

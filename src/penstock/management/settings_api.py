@@ -36,15 +36,17 @@ def set_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[st
     words = read_settings(scope, pattern, given)
     plan = yield from changes.set_settings_steps(driver.broker, scope, pattern, words)
     matched = yield from changes.matching_steps(driver.broker, scope, pattern)
-    said = _whereto(scope, pattern, matched)
+    sentences = _whereto(scope, pattern, matched)
     for unit in ("messages", "bytes"):
         if f"burst-{unit}" in words and not _has_rate(driver.broker, scope, unit):
-            said.append(f"burst-{unit} has no effect until somebody sets rate-{unit} as well")
+            sentences.append(f"burst-{unit} has no effect until somebody sets rate-{unit} as well")
     for name in driver.broker.table.entries_of(scope, pattern, FILE):
         if name in words:
-            said.append(f"{name} beats what the settings file says for {_subject(scope, pattern)}, until it is unset")
+            sentences.append(
+                f"{name} beats what the settings file says for {_subject(scope, pattern)}, until it is unset"
+            )
     driver.record_setting(_subject(scope, pattern), f"set by {request.asker()}: {_listed(words)}")
-    return {**_answer(driver.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": said}
+    return {**_answer(driver.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": sentences}
 
 
 def unset_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:
@@ -58,12 +60,12 @@ def unset_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[
         names = [setting_named(scope, name) for name in request.names("names")]
     plan = yield from changes.remove_steps(driver.broker, scope, pattern, names)
     matched = yield from changes.matching_steps(driver.broker, scope, pattern)
-    said = _whereto(scope, pattern, matched)
+    sentences = _whereto(scope, pattern, matched)
     for name, word in driver.broker.table.entries_of(scope, pattern, FILE).items():
         if not names or name in names:
-            said.append(f"{name}: the settings file's {shown(word.raw)} is in effect again")
+            sentences.append(f"{name}: the settings file's {shown(word.raw)} is in effect again")
     driver.record_setting(_subject(scope, pattern), f"unset by {request.asker()}: {', '.join(names) or 'all'}")
-    return {**_answer(driver.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": said}
+    return {**_answer(driver.broker, scope, pattern, matched), "queues": len(plan.queues), "sentences": sentences}
 
 
 def list_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[str, object]]:

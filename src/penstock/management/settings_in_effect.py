@@ -35,14 +35,14 @@ def settings_in_effect(broker: Broker, scope: str, name: str) -> list[dict[str, 
 
     Raises PreconditionFailed (406) if two sources contradict each other.
     """
-    said: dict[str, dict[str, object]] = {}
+    given: dict[str, dict[str, object]] = {}
     for row in scope_settings(broker, scope, name):
-        said[str(row["setting"])] = row
+        given[str(row["setting"])] = row
     limits = broker.table.limits(scope, name)
     rows: list[dict[str, object]] = []
     for setting in SCOPES[scope]:
-        if setting in said:
-            rows.append(said[setting])
+        if setting in given:
+            rows.append(given[setting])
             continue
         found = _of_broker(broker, setting, limits) if scope == "broker" else _of_other(broker, setting, limits)
         rows.append({"setting": setting, "value": found.value, "origin": DEFAULT, "from": found.source})

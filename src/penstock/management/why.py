@@ -186,17 +186,19 @@ def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
 def _of_gate(gate: Gate, now: float) -> list[str]:
     """Say who is blocked by a gate; or that nobody is, where it is closed."""
     blocks = gate.stats.blocked()
-    told: list[str] = []
+    sentences: list[str] = []
     for key, block in blocks.items():
-        if len(told) == SAID_MOST:
-            told.append(f"and {len(blocks) - SAID_MOST:,} more producers are blocked by {text_of(gate).name(gate)}")
+        if len(sentences) == SAID_MOST:
+            sentences.append(
+                f"and {len(blocks) - SAID_MOST:,} more producers are blocked by {text_of(gate).name(gate)}"
+            )
             break
         producer = gate.blocked.get(key)
         if isinstance(producer, WaitingPublisher):
-            told.append(blocked_by(producer, gate, block, now))
-    if not told and not gate.open:
-        told.append(f"{text_of(gate).reason(gate, now)}; nobody is blocked by it now")
-    return told
+            sentences.append(blocked_by(producer, gate, block, now))
+    if not sentences and not gate.open:
+        sentences.append(f"{text_of(gate).reason(gate, now)}; nobody is blocked by it now")
+    return sentences
 
 
 def _refused_of_gone(gate: Gate) -> list[str]:
@@ -261,10 +263,10 @@ def _of_connections(connections: list[Connection], driver: BrokerDriver) -> list
     channels = [channel for connection in connections for channel in connection.channels.values()]
     waits = [(connection, driver.scheduler.slowed.of(connection)) for connection in connections]
     slowed = [f"{connection.name()} is {wait.clause(broker.now)}" for connection, wait in waits if wait is not None]
-    told = _first(slowed, "connections are slowed by their own work")
-    told += _first(paused, "connections are paused") + _first(unsaid, "connections wait for the disk")
-    told += _of_channels(channels, broker)
-    return told or [f"{connections[0].name()} has no channels: nothing of it waits"]
+    sentences = _first(slowed, "connections are slowed by their own work")
+    sentences += _first(paused, "connections are paused") + _first(unsaid, "connections wait for the disk")
+    sentences += _of_channels(channels, broker)
+    return sentences or [f"{connections[0].name()} has no channels: nothing of it waits"]
 
 
 def _answers(count: int) -> str:
@@ -283,23 +285,23 @@ def _of_channels(channels: list[Channel], broker: Broker) -> list[str]:
                 blocks.append((block.since, index, gate, block))
     blocks.sort(key=_longest)
     gates: list[Gate] = []
-    told: list[str] = []
+    sentences: list[str] = []
     for _, index, gate, block in blocks[:SAID_MOST]:
-        told.append(blocked_by(channels[index].producer, gate, block, now))
+        sentences.append(blocked_by(channels[index].producer, gate, block, now))
         if gate not in gates:
             gates.append(gate)
     if len(blocks) > SAID_MOST:
-        told.append(f"and {len(blocks) - SAID_MOST:,} more blocks")
+        sentences.append(f"and {len(blocks) - SAID_MOST:,} more blocks")
     for gate in gates:
-        told += waits_of(gate, broker)
-    told += [_consumer(consumer) for consumer in consumers[:SAID_MOST]]
+        sentences += waits_of(gate, broker)
+    sentences += [_consumer(consumer) for consumer in consumers[:SAID_MOST]]
     if len(consumers) > SAID_MOST:
-        told.append(f"and {len(consumers) - SAID_MOST:,} more consumers")
+        sentences.append(f"and {len(consumers) - SAID_MOST:,} more consumers")
     idle = [channel.producer for channel in channels if not channel.consumers and not channel.producer.blocked()]
-    if not told:
+    if not sentences:
         lines = [f"{each.name} is not blocked, and consumes nothing{_history(each, now)}" for each in idle[:SAID_MOST]]
-        told = lines + ([f"and {len(idle) - SAID_MOST:,} more channels"] if len(idle) > SAID_MOST else [])
-    return told
+        sentences = lines + ([f"and {len(idle) - SAID_MOST:,} more channels"] if len(idle) > SAID_MOST else [])
+    return sentences
 
 
 def _longest(entry: tuple[float, int, Gate, BlockStats]) -> tuple[float, int]:

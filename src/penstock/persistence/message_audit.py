@@ -34,10 +34,10 @@ class Loss(NamedTuple):
 
     def __str__(self) -> str:
         """Return the loss as a clause."""
-        told = [f"has lost {self._lost()}"] if self.most != 0 else []
+        clauses = [f"has lost {self._lost()}"] if self.most != 0 else []
         if self.back:
-            told.append(f"gets {_counted(self.back)} back that had been settled")
-        return f"{self.queue} {' and '.join(told)}"
+            clauses.append(f"gets {_counted(self.back)} back that had been settled")
+        return f"{self.queue} {' and '.join(clauses)}"
 
     def _lost(self) -> str:
         of = "" if self.had == UNKNOWN else f" of {_counted(self.had)}"
@@ -106,10 +106,10 @@ def summed_up(losses: list[Loss]) -> str:
     """Return a clause about the lost messages by queue; queues beyond `LISTED` are counted."""
     if not losses:
         return "no message is lost"
-    told = [str(loss) for loss in losses[:LISTED]]
+    clauses = [str(loss) for loss in losses[:LISTED]]
     if len(losses) > LISTED:
-        told.append(f"{len(losses) - LISTED:,} more of them have lost messages or get some back")
-    return ", ".join(told)
+        clauses.append(f"{len(losses) - LISTED:,} more of them have lost messages or get some back")
+    return ", ".join(clauses)
 
 
 class _LossEstimator:

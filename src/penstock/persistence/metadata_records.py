@@ -36,64 +36,64 @@ CURSOR: Final = "cursor"
 
 def encode_metadata(change: MetadataChange) -> MetadataRecord:
     """Encode a change for the store: the definition as it is now, or its deletion."""
-    thing = change.subject
-    if isinstance(thing, MetadataRecord):  # It exists in the store only and has no meaning any more.
-        return MetadataRecord(thing.kind, thing.key, None)
-    kind, key = name_of(thing)
-    return MetadataRecord(kind, key, None if change.deleted else pack(_fields_of(thing)))
+    subject = change.subject
+    if isinstance(subject, MetadataRecord):  # It exists in the store only and has no meaning any more.
+        return MetadataRecord(subject.kind, subject.key, None)
+    kind, key = name_of(subject)
+    return MetadataRecord(kind, key, None if change.deleted else pack(_fields_of(subject)))
 
 
-def name_of(thing: object) -> tuple[str, str]:
+def name_of(subject: object) -> tuple[str, str]:
     """Return kind and key of a definition."""
-    if isinstance(thing, Queue):
-        return QUEUE, key_of(thing.vhost, thing.name)
-    if isinstance(thing, Exchange):
-        return EXCHANGE, key_of(thing.vhost, thing.name)
-    if isinstance(thing, Binding):
-        return BINDING, _binding_key(thing)
-    if isinstance(thing, Cursor):
-        return CURSOR, key_of(thing.vhost, thing.name)
-    if isinstance(thing, SettingsEntry):
-        return SETTINGS, key_of(thing.scope, thing.pattern)
-    if isinstance(thing, OperatorGate):
-        return BLOCK, key_of(thing.scope, thing.vhost, thing.name)
-    if isinstance(thing, VirtualHost):
-        return VHOST, key_of(thing.name)
-    assert isinstance(thing, Journal)
+    if isinstance(subject, Queue):
+        return QUEUE, key_of(subject.vhost, subject.name)
+    if isinstance(subject, Exchange):
+        return EXCHANGE, key_of(subject.vhost, subject.name)
+    if isinstance(subject, Binding):
+        return BINDING, _binding_key(subject)
+    if isinstance(subject, Cursor):
+        return CURSOR, key_of(subject.vhost, subject.name)
+    if isinstance(subject, SettingsEntry):
+        return SETTINGS, key_of(subject.scope, subject.pattern)
+    if isinstance(subject, OperatorGate):
+        return BLOCK, key_of(subject.scope, subject.vhost, subject.name)
+    if isinstance(subject, VirtualHost):
+        return VHOST, key_of(subject.name)
+    assert isinstance(subject, Journal)
     return NUMBERS, "queues"
 
 
-def _fields_of(thing: object) -> dict[str, object]:
-    if isinstance(thing, Queue):
+def _fields_of(subject: object) -> dict[str, object]:
+    if isinstance(subject, Queue):
         return {
-            "vhost": thing.vhost,
-            "name": thing.name,
-            "number": number_of(thing),
-            "auto_delete": thing.auto_delete,
-            "arguments": table_as_json(thing.arguments),
+            "vhost": subject.vhost,
+            "name": subject.name,
+            "number": number_of(subject),
+            "auto_delete": subject.auto_delete,
+            "arguments": table_as_json(subject.arguments),
         }
-    if isinstance(thing, Exchange):
+    if isinstance(subject, Exchange):
         return {
-            "vhost": thing.vhost,
-            "name": thing.name,
-            "type": thing.kind,
-            "auto_delete": thing.auto_delete,
-            "internal": thing.internal,
-            "arguments": table_as_json(thing.arguments),
+            "vhost": subject.vhost,
+            "name": subject.name,
+            "type": subject.kind,
+            "auto_delete": subject.auto_delete,
+            "internal": subject.internal,
+            "arguments": table_as_json(subject.arguments),
         }
-    if isinstance(thing, Binding):
-        return _binding(thing)
-    if isinstance(thing, Cursor):
-        return _cursor(thing)
-    if isinstance(thing, SettingsEntry):
-        said = {word.alias: as_json(word.raw) for word in thing.command.values()}
-        return {"scope": thing.scope, "pattern": thing.pattern, "settings": said}
-    if isinstance(thing, OperatorGate):
-        return {"scope": thing.scope, "vhost": thing.vhost, "name": thing.name, "reason": thing.reason}
-    if isinstance(thing, VirtualHost):
-        return {"name": thing.name}
-    assert isinstance(thing, Journal)
-    return {"next": numbers_end(int(thing.next_queue))}
+    if isinstance(subject, Binding):
+        return _binding(subject)
+    if isinstance(subject, Cursor):
+        return _cursor(subject)
+    if isinstance(subject, SettingsEntry):
+        settings = {word.alias: as_json(word.raw) for word in subject.command.values()}
+        return {"scope": subject.scope, "pattern": subject.pattern, "settings": settings}
+    if isinstance(subject, OperatorGate):
+        return {"scope": subject.scope, "vhost": subject.vhost, "name": subject.name, "reason": subject.reason}
+    if isinstance(subject, VirtualHost):
+        return {"name": subject.name}
+    assert isinstance(subject, Journal)
+    return {"next": numbers_end(int(subject.next_queue))}
 
 
 def _binding(binding: Binding) -> dict[str, object]:

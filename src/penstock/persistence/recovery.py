@@ -131,9 +131,9 @@ class Recovery(RowContext):
         if fate is not None:
             if row.data:
                 fate.apply(group)
-            for note in fate.notes:
-                group.settlement_records.append(note)
-                note.rows += 1
+            for reference in fate.references:
+                group.settlement_records.append(reference)
+                reference.rows += 1
         for run in group.runs:
             self._found[int(run.storage.number)] += [message for message in run.messages if message.group is not None]
             run.messages = []
@@ -144,8 +144,8 @@ class Recovery(RowContext):
         """Enqueue all messages in order and update the gates of the queues."""
         self.journal.number_from(self._highest + 1)
         for fate in self._fates.values():
-            self._settlements += fate.notes
-        self.journal.open.stale += [int(note.number) for note in self._settlements if note.rows == 0]
+            self._settlements += fate.references
+        self.journal.open.stale += [int(reference.number) for reference in self._settlements if reference.rows == 0]
         broker = self.broker
         for number, queue in self._queues.items():
             found = self._found[number]

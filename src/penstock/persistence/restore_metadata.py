@@ -31,12 +31,12 @@ RECORDS_A_STEP: Final = 200
 """Most records restored per step."""
 
 
-def restore(driver: BrokerDriver, things: Iterable[MetadataRecord]) -> list[str]:
+def restore(driver: BrokerDriver, records: Iterable[MetadataRecord]) -> list[str]:
     """Run `restore_steps` at once."""
-    return finish(restore_steps(driver, things))
+    return finish(restore_steps(driver, records))
 
 
-def restore_steps(driver: BrokerDriver, things: Iterable[MetadataRecord]) -> Steps[list[str]]:
+def restore_steps(driver: BrokerDriver, records: Iterable[MetadataRecord]) -> Steps[list[str]]:
     """Declare all records again, without journal entries. A step covers up to `RECORDS_A_STEP` records.
 
     The settings file is in effect already, and its virtual hosts exist. Positions and messages follow later. Return a
@@ -47,17 +47,17 @@ def restore_steps(driver: BrokerDriver, things: Iterable[MetadataRecord]) -> Ste
     if journal is not None:
         journal.recovering = True
     try:
-        yield from work.run(things)
+        yield from work.run(records)
     finally:
         if journal is not None:
             journal.recovering = False
     if work.left_behind:
-        told = "1 binding is" if len(work.left_behind) == 1 else f"{len(work.left_behind):,} bindings are"
-        work.told.append(f"{told} removed, whose exchange or queue is not in the store: it was deleted")
+        removed = "1 binding is" if len(work.left_behind) == 1 else f"{len(work.left_behind):,} bindings are"
+        work.remarks.append(f"{removed} removed, whose exchange or queue is not in the store: it was deleted")
         if journal is not None:
-            for thing in work.left_behind:
-                journal.forget(thing)
-    return work.told
+            for record in work.left_behind:
+                journal.forget(record)
+    return work.remarks
 
 
 class LeftBehind(StoreError):
@@ -69,16 +69,16 @@ class MetadataRestorer:
 
     def __init__(self, driver: BrokerDriver) -> None:
         self.broker = driver.broker
-        self.told: list[str] = []
+        self.remarks: list[str] = []
         """A sentence for each definition that differs from before."""
         self.left_behind: list[MetadataRecord] = []
         """Bindings of deleted exchanges and queues; a later declaration of the same name must not revive them."""
         self._recorded: dict[str, set[str]] = {}
         """Keys of the exchanges and queues in the store, restorable or not."""
         self._entries: list[changes.EntryBefore] = []
-        self._hosted = VhostRestorer(driver, self.told)
+        self._hosted = VhostRestorer(driver, self.remarks)
 
-    def run(self, things: Iterable[MetadataRecord]) -> Steps[None]:
+    def run(self, records: Iterable[MetadataRecord]) -> Steps[None]:
         """Declare all definitions."""
         steps: dict[str, Callable[[Fields], None]] = {
             kinds.NUMBERS: self._numbers,
@@ -91,34 +91,34 @@ class MetadataRestorer:
             kinds.CURSOR: lambda fields: self._hosted.cursor(self._host(fields), fields),
         }
         found: dict[str, list[MetadataRecord]] = {kind: [] for kind in steps}
-        for index, thing in enumerate(things):
+        for index, record in enumerate(records):
             if index % RECORDS_A_STEP == 0:
                 yield
-            if thing.kind in found:
-                found[thing.kind].append(thing)
+            if record.kind in found:
+                found[record.kind].append(record)
             else:
-                self.told.append(f"{thing.kind} '{thing.key}' in the store is of a kind that is not known here")
+                self.remarks.append(f"{record.kind} '{record.key}' in the store is of a kind that is not known here")
         for kind in (kinds.EXCHANGE, kinds.QUEUE):
-            self._recorded[kind] = {thing.key for thing in found[kind]}
+            self._recorded[kind] = {record.key for record in found[kind]}
         for kind, step in steps.items():
-            for index, thing in enumerate(found[kind]):
+            for index, record in enumerate(found[kind]):
                 if index % RECORDS_A_STEP == 0:
                     yield
-                self._one(step, thing)
+                self._one(step, record)
             if kind == kinds.SETTINGS:
                 self._say_again()
 
-    def _one(self, step: Callable[[Fields], None], thing: MetadataRecord) -> None:
-        if thing.data is None:
+    def _one(self, step: Callable[[Fields], None], record: MetadataRecord) -> None:
+        if record.data is None:
             return
         try:
-            step(unpack(thing.data))
+            step(unpack(record.data))
         except LeftBehind:
-            self.left_behind.append(thing)
+            self.left_behind.append(record)
         except StoreError as error:
-            self.told.append(f"{thing.kind} '{thing.key}' in the store cannot be read: {error}")
+            self.remarks.append(f"{record.kind} '{record.key}' in the store cannot be read: {error}")
         except BrokerError as error:
-            self.told.append(f"{thing.kind} '{thing.key}' in the store did not come back: {error}")
+            self.remarks.append(f"{record.kind} '{record.key}' in the store did not come back: {error}")
 
     def _numbers(self, fields: Fields) -> None:
         journal = self.broker.journal
@@ -157,7 +157,7 @@ class MetadataRestorer:
         name = fields.text("vhost")
         vhost = self.broker.vhosts.get(name)
         if vhost is None:
-            self.told.append(
+            self.remarks.append(
                 f"vhost '{name}' is not in the settings file any more, and came back for what is kept in it; "
                 "delete it if that is not needed"
             )
@@ -168,7 +168,7 @@ class MetadataRestorer:
         try:
             return self.broker.add_vhost(name)
         except BrokerError as error:
-            self.told.append(f"{error}; vhost '{name}' came back without limits")
+            self.remarks.append(f"{error}; vhost '{name}' came back without limits")
             return self.broker.add_vhost(name, Limits())
 
     # Settings set by command, and closed gates
@@ -181,7 +181,7 @@ class MetadataRestorer:
             try:
                 words.update(read_settings(scope, pattern, {name: value}))
             except BrokerError as error:
-                self.told.append(f"{error}; it was set by command, and is not in effect")
+                self.remarks.append(f"{error}; it was set by command, and is not in effect")
         if words:
             self._entries.append((scope, pattern, words))
 
@@ -189,15 +189,15 @@ class MetadataRestorer:
         """Apply all settings at once, or else pattern by pattern; twice, because one may require another."""
         if not self._put(self._entries):
             return
-        for said in [each for each in self._entries if self._put([each])]:
-            refused = self._put([said])
+        for entry in [each for each in self._entries if self._put([each])]:
+            refused = self._put([entry])
             if refused:
-                self.told.append(f"{refused}; what was set by command for {said[0]} '{said[1]}' is not in effect")
+                self.remarks.append(f"{refused}; what was set by command for {entry[0]} '{entry[1]}' is not in effect")
 
-    def _put(self, said: list[changes.EntryBefore]) -> str:
+    def _put(self, entry: list[changes.EntryBefore]) -> str:
         """Apply settings, all or none; return the reason why they are invalid, or ""."""
         try:
-            changes.set_all(self.broker, said)
+            changes.set_all(self.broker, entry)
         except BrokerError as error:
             return str(error)
         return ""

@@ -27,10 +27,10 @@ class VhostRestorer:
     remarks are appended to a list of sentences.
     """
 
-    def __init__(self, driver: BrokerDriver, told: list[str]) -> None:
+    def __init__(self, driver: BrokerDriver, remarks: list[str]) -> None:
         self.driver = driver
         self.broker = driver.broker
-        self.told = told
+        self.remarks = remarks
 
     def exchange(self, vhost: VirtualHost, fields: Fields) -> None:
         """Restore an exchange; invalid limits are dropped."""
@@ -46,7 +46,7 @@ class VhostRestorer:
         try:
             vhost.add_exchange(exchange)
         except BrokerError as error:
-            self.told.append(f"{error}; exchange '{name}' in vhost '{vhost.name}' came back without limits")
+            self.remarks.append(f"{error}; exchange '{name}' in vhost '{vhost.name}' came back without limits")
 
     def queue(self, vhost: VirtualHost, fields: Fields) -> None:
         """Restore a queue; invalid settings are replaced, and its messages stay.
@@ -62,9 +62,9 @@ class VhostRestorer:
             raise StoreError(f"there is a queue '{name}' in vhost '{vhost.name}' already")
         settings, problem = settings_of(self.broker.table, vhost.name, name, arguments)
         features, other = features_of(name, arguments)
-        for told in (problem, other):
-            if told:
-                self.told.append(f"vhost '{vhost.name}', {told}")
+        for remarks in (problem, other):
+            if remarks:
+                self.remarks.append(f"vhost '{vhost.name}', {remarks}")
         queue = Queue(vhost.name, name, settings, self.broker.turns, features)
         queue.arguments = arguments
         queue.durable = True

@@ -81,14 +81,14 @@ def _returned(journal: Journal, returned: set[int]) -> dict[int, list[StoredMess
 class RowSettlements:
     """Settlements and redeliveries of one row's messages."""
 
-    __slots__ = ("settled", "redeliveries", "notes")
+    __slots__ = ("settled", "redeliveries", "references")
 
     def __init__(self) -> None:
         self.settled: list[int] = []
         """Settled positions: first, count, first, count ..."""
         self.redeliveries: dict[int, int] = {}
         """Number of redeliveries by position in the row."""
-        self.notes: list[Reference] = []
+        self.references: list[Reference] = []
 
     def apply(self, group: JournalGroup) -> None:
         """Remove settled messages from a group, and set the redeliveries of the others."""
@@ -127,7 +127,7 @@ def _decode(reference: Reference, data: bytes, fates: dict[int, RowSettlements])
         if fate is None:
             fate = RowSettlements()
             fates[number] = fate
-        fate.notes.append(reference)
+        fate.references.append(reference)
         ranges: i64 = i64(read_i32_be(data, pos + 8))
         pos += 12
         while ranges > 0:

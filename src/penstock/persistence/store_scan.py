@@ -86,17 +86,17 @@ class StoreScanner(RowContext):
             found.append(MetadataRecord(QUEUE, key_of(vhost, name), pack(fields)))
         return found
 
-    def _metadata(self, thing: MetadataRecord) -> None:
-        if thing.data is None:
+    def _metadata(self, record: MetadataRecord) -> None:
+        if record.data is None:
             return
-        fields = unpack(thing.data)
-        if thing.kind == QUEUE:
+        fields = unpack(record.data)
+        if record.kind == QUEUE:
             vhost, name = fields.text("vhost"), fields.text("name")
             self.account.name(fields.number("number"), vhost, name)
             self._declared.add((vhost, name))
-        elif thing.kind == BINDING and fields.has("queue"):
+        elif record.kind == BINDING and fields.has("queue"):
             self._hints[fields.number("number")] = (fields.text("vhost"), fields.text("queue"))
-        elif thing.kind == CURSOR:
+        elif record.kind == CURSOR:
             self._cursor(fields)
 
     def _cursor(self, fields: Fields) -> None:

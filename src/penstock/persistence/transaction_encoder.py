@@ -38,9 +38,9 @@ def encode_steps(
         for change in group.changes:
             if work.used_up():
                 yield
-            thing = encode_metadata(change)
-            commit.metadata.append(thing)
-            work.done += CHANGE_WORK + (0 if thing.data is None else len(thing.data) // OCTETS_A_UNIT)
+            record = encode_metadata(change)
+            commit.metadata.append(record)
+            work.done += CHANGE_WORK + (0 if record.data is None else len(record.data) // OCTETS_A_UNIT)
             if change.deleted and isinstance(change.subject, Queue) and change.subject.storage is not None:
                 commit.positions_gone.append(int(change.subject.storage.number))
     return commit
@@ -63,9 +63,9 @@ def _encode_messages(commit: StoreTransaction, journal: Journal, group: JournalG
             )
         )
     commit.pages_gone += group.purged_pages
-    note = encode_settlement(journal, group)
-    if note:
-        commit.settlements.append(SettlementRecord(number, note))
+    settlements = encode_settlement(journal, group)
+    if settlements:
+        commit.settlements.append(SettlementRecord(number, settlements))
     for dead in group.dead:
         commit.rows_gone.append(int(dead.number))
         for reference in dead.settlement_records:
@@ -73,7 +73,7 @@ def _encode_messages(commit: StoreTransaction, journal: Journal, group: JournalG
             if reference.rows == 0:
                 commit.settlements_gone.append(int(reference.number))
     commit.settlements_gone += group.stale
-    for kept, messages in zip(group.progressed, group.stored, strict=True):
-        if not kept.queue.deleted:
-            position = QueuePosition(int(kept.number), int(kept.queue.tail), int(kept.announce()), messages)
+    for storage, messages in zip(group.progressed, group.stored, strict=True):
+        if not storage.queue.deleted:
+            position = QueuePosition(int(storage.number), int(storage.queue.tail), int(storage.announce()), messages)
             commit.positions.append(position)

@@ -197,7 +197,7 @@ class Broker:
         """Replace the settings of the previous file by those of the new one, and log the outcome."""
         file = settings.file
         try:
-            plan = yield from replace_file_steps(self.driver.broker, settings.said)
+            plan = yield from replace_file_steps(self.driver.broker, settings.patterns)
             log.info("reload: '%s' is in effect; %d queues were looked at anew", file, len(plan.queues))
             if self.driver.recorder is not None:
                 self.driver.recorder.setting("file", f"'{file}' was read again")
@@ -243,7 +243,7 @@ class Broker:
         for vhost in settings.vhosts:
             core.add_vhost(vhost)
         try:
-            replace_file(core, settings.said)
+            replace_file(core, settings.patterns)
         except BrokerError as error:
             raise ConfigError(f"'{settings.file}': {error}") from None
         policy = ConnectionLimits()

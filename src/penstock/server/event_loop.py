@@ -247,11 +247,11 @@ class EventLoop:
 
     def _log(self) -> None:
         enabled = log.isEnabledFor(logging.INFO)
-        for note in self.driver.take_log_lines(LINES_A_TURN):
+        for line in self.driver.take_log_lines(LINES_A_TURN):
             self._lines += 1
             if enabled:  # Like log.info, with the time of the event.
-                record = log.makeRecord(log.name, logging.INFO, __file__, 0, note.text, (), None, extra=note.fields)
-                record.created = note.now + self._wall_offset
+                record = log.makeRecord(log.name, logging.INFO, __file__, 0, line.text, (), None, extra=line.fields)
+                record.created = line.now + self._wall_offset
                 record.msecs = record.created % 1.0 * 1000
                 log.handle(record)
 

@@ -134,13 +134,13 @@ class FlowLog:
             return
         done = 0
         try:
-            self._tell_losses()
+            self._write_losses()
             while done < len(lines):
                 done += self._append(lines[done:])
         except OSError as error:
             self._note_failure(len(lines) - done, error)
 
-    def _tell_losses(self) -> None:
+    def _write_losses(self) -> None:
         """Write a record with the number of dropped ones; the counts stay until that has succeeded. Raises OSError."""
         overrun = self._overrun
         if overrun > self._overrun_told:

@@ -93,7 +93,7 @@ class Listener:
                 return
             if sock.fileno() >= self._highest > 0:  # The kernel assigns the lowest free descriptor first.
                 sock.close()
-                self._tell(f"{self._highest:,} descriptors are in use, and the others are for files", 1)
+                self._log(f"{self._highest:,} descriptors are in use, and the others are for files", 1)
                 continue
             begun = self._loop.create_task(self._begin(sock))
             self._beginning.add(begun)
@@ -116,11 +116,11 @@ class Listener:
             self._spare = None
             refused = self._hang_up(listening)
             self._keep_spare()
-        self._tell(error.strerror or str(error), refused)
+        self._log(error.strerror or str(error), refused)
         self._loop.remove_reader(listening.fileno())
         self._pauses[listening] = self._loop.call_later(PAUSE_S, self._resume, listening)
 
-    def _tell(self, why: str, closed: int) -> None:
+    def _log(self, why: str, closed: int) -> None:
         self._driver.begin(self._loop.time())
         self._driver.log_refusal(SOCKET, f"no more sockets are accepted: {why}; {closed} that waited were closed")
 

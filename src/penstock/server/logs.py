@@ -101,16 +101,16 @@ def logging_to_stderr() -> Iterator[None]:
 
 def _write(lines: _Lines, descriptor: int) -> None:
     """Write lines until the end. It bypasses `sys.stderr`, whose lock the interpreter takes at exit."""
-    waiting, told = lines.waiting, 0
+    waiting, reported = lines.waiting, 0
     while not lines.ended.is_set() or waiting:
         lines.some.wait()
         lines.some.clear()
         count = len(waiting)
         text = "".join(waiting.popleft() for _ in range(count))
         dropped = lines.dropped
-        if dropped > told:
-            text += f"{dropped - told:,} lines of this log were dropped: it was not read as fast as they came\n"
-            told = dropped
+        if dropped > reported:
+            text += f"{dropped - reported:,} lines of this log were dropped: it was not read as fast as they came\n"
+            reported = dropped
         data = text.encode(errors="backslashreplace")
         with contextlib.suppress(OSError):  # The reader is gone.
             while data:

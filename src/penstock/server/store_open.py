@@ -51,20 +51,20 @@ async def take_hold(store: Store, standby: bool) -> None:
     if not standby:
         await _beside(store, store.open)
         return
-    told = ""
+    reported = ""
     while True:
         try:
             if await _beside(store, partial(store.try_open, ASKED_S)):
                 break
             state = f"the store is held by {store.held_by()}"
         except StoreError as error:
-            if not told:
+            if not reported:
                 raise
             state = f"{error}; it is tried again every second"
             await asyncio.sleep(ASKED_S)
-        if state != told:
+        if state != reported:
             log.info("standing by: %s", state)
-            told = state
+            reported = state
     log.info("the store is ours")
 
 

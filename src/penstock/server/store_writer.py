@@ -127,16 +127,16 @@ class StoreWriter:
         recovery = Recovery(broker, self.journal, driver.control.wall_offset)
         for position in self.store.positions():
             recovery.position(position)
-        for note in self.store.settlements():
-            recovery.settlement(note.number, note.data)
-        told = 0
+        for record in self.store.settlements():
+            recovery.settlement(record.number, record.data)
+        reported = 0
         for index, row in enumerate(self.store.rows()):
             if index % ROWS_A_STEP == 0:
                 await asyncio.sleep(0)
             recovery.row(row)
-            if recovery.messages - told >= TOLD_EVERY:
-                told = recovery.messages
-                log.info("recovering: %s messages", f"{told:,}")
+            if recovery.messages - reported >= TOLD_EVERY:
+                reported = recovery.messages
+                log.info("recovering: %s messages", f"{reported:,}")
         wanted = recovery.wanted()
         while wanted is not None:
             await asyncio.sleep(0)

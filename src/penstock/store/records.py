@@ -94,12 +94,12 @@ class StoreTransaction:
         Only these are written. If a commit is repeated because its outcome is unknown, writing each change (delete a
         definition, declare it and another) could change the order.
         """
-        return list({(thing.kind, thing.key): thing for thing in self.metadata}.values())
+        return list({(record.kind, record.key): record for record in self.metadata}.values())
 
     def size(self) -> int:
         """Return the approximate number of bytes that it writes."""
         return (
             sum(len(row.data) for row in self.rows)
-            + sum(len(note.data) for note in self.settlements)
-            + sum(len(thing.data or b"") for thing in self.metadata)
+            + sum(len(record.data) for record in self.settlements)
+            + sum(len(record.data or b"") for record in self.metadata)
         )

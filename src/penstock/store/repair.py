@@ -98,8 +98,8 @@ class _Repair:
             is_damaged = self._saved[table.name] < len(found)
             self._lost += compare(table, self._sums.get(table.name), len(found), sum(found.values()), is_damaged)
         self._lost += self._missing()
-        kept = self._saved
-        return Saved(kept["rows"], kept["notes"], kept["things"], kept["positions"], self._lost)
+        saved = self._saved
+        return Saved(saved["rows"], saved["notes"], saved["things"], saved["positions"], self._lost)
 
     def _missing(self) -> Iterator[Damage]:
         """Report transactions that the counter file has and the database lacks."""
@@ -121,8 +121,8 @@ class _Repair:
                 self._sums[columns[1].decode()] = Sum(*columns[2:])
             elif table is not None:
                 self._record(table, columns)
-        for _, thing in sorted(self._metadata, key=lambda each: each[0]):
-            self._add(self._commit.metadata, thing, len(thing.data or b""))
+        for _, record in sorted(self._metadata, key=lambda each: each[0]):
+            self._add(self._commit.metadata, record, len(record.data or b""))
         self._store.commit(self._commit)
 
     def _is_sum(self, columns: Columns) -> bool:

@@ -46,7 +46,7 @@ class Reserve:
 
     def missing(self) -> int:
         """Return the number of bytes that it lacks."""
-        return max(0, self.wanted() - self._kept())
+        return max(0, self.wanted() - self._size())
 
     def make(self) -> None:
         """Grow it to its full size if the file system has room for that."""
@@ -58,25 +58,25 @@ class Reserve:
 
     def release(self) -> bool:
         """Free its space; return whether it had any."""
-        kept = self._kept()
+        size = self._size()
         with contextlib.suppress(OSError):
             self.path.unlink()
-        return kept > 0
+        return size > 0
 
-    def _kept(self) -> int:
+    def _size(self) -> int:
         try:
             return self.path.stat().st_size
         except OSError:
             return 0
 
     def _hold(self, size: int) -> None:
-        if self._kept() == size:
+        if self._size() == size:
             return
         try:
             number = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                os.ftruncate(number, min(size, self._kept()))
-                _allocate(number, self._kept(), size)
+                os.ftruncate(number, min(size, self._size()))
+                _allocate(number, self._size(), size)
             finally:
                 os.close(number)
         except OSError:  # No room for all of it, and a part is useless.

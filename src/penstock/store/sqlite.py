@@ -222,9 +222,9 @@ class SqliteStore(Store):
             for table in TABLES:
                 for record in Reading(connection, table, damaged, with_pages=True).records():
                     take(record)
-            for (said,) in connection.execute("PRAGMA integrity_check(10)"):
-                if said != b"ok":
-                    damaged.append(Damage("the file", said.decode(errors="replace")))
+            for (line,) in connection.execute("PRAGMA integrity_check(10)"):
+                if line != b"ok":
+                    damaged.append(Damage("the file", line.decode(errors="replace")))
         except sqlite3.Error as error:
             if not is_damage(error):
                 raise fault(error, self.path, "read") from None
@@ -264,7 +264,7 @@ class SqliteStore(Store):
             self._commit(commit)
 
     def _commit(self, commit: StoreTransaction) -> None:
-        self._keep()
+        self._check_files()
         connection = self._connected()
         count = self._count.plus(commit)
         try:
@@ -283,7 +283,7 @@ class SqliteStore(Store):
             self._counter.write(count)
         except OSError as error:
             raise refused(error, self._counter.path, "write", "the count of transactions") from None
-        if self._keep() and not self._is_ours():
+        if self._check_files() and not self._is_ours():
             raise self._opened_by_another()
 
     def _make_room(self) -> bool:
@@ -322,7 +322,7 @@ class SqliteStore(Store):
             "started where no lock file stopped it; this one must stop"
         )
 
-    def _keep(self) -> bool:
+    def _check_files(self) -> bool:
         """Check that the lock is ours and the open files are still in place. Raises StoreLost or StoreError.
 
         Return whether the lock file was removed and restored: another broker may have used the store meanwhile.
@@ -357,7 +357,7 @@ class SqliteStore(Store):
 
     def reclaim_space(self) -> bool:
         """Return some free pages to the file system; return whether there are more. Raises StoreError, StoreLost."""
-        self._keep()
+        self._check_files()
         try:
             more = self._space.reclaim(self._connected())
         except sqlite3.Error as error:

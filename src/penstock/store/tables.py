@@ -55,9 +55,9 @@ def checksum_row(row: MessageRow, crc: int) -> int:
     return zlib.crc32(ROW.pack(b"row", row.number, row.queue, row.first, row.messages, row.size, crc))
 
 
-def checksum_settlement(note: SettlementRecord) -> int:
+def checksum_settlement(record: SettlementRecord) -> int:
     """Return the checksum of a settlement record."""
-    return zlib.crc32(note.data, zlib.crc32(SETTLEMENT.pack(b"note", note.number)))
+    return zlib.crc32(record.data, zlib.crc32(SETTLEMENT.pack(b"note", record.number)))
 
 
 def checksum_metadata(number: int, kind: bytes, key: bytes, data: bytes) -> int:
@@ -94,9 +94,9 @@ def read_row(columns: tuple[Any, ...]) -> MessageRow:
 def read_settlement(columns: tuple[Any, ...]) -> SettlementRecord:
     """Decode a settlement record. Raises ChecksumError."""
     number, seal, data = columns
-    note = SettlementRecord(number, data)
-    _judge(lambda: checksum_settlement(note) == seal)
-    return note
+    record = SettlementRecord(number, data)
+    _judge(lambda: checksum_settlement(record) == seal)
+    return record
 
 
 def read_metadata(columns: tuple[Any, ...]) -> MetadataRecord:

@@ -43,9 +43,9 @@ def write(connection: sqlite3.Connection, commit: StoreTransaction) -> None:
         sums = ((row, zlib.crc32(row.data)) for row in commit.rows)
         many(INSERT_ROW, ((*row[:1], *row[2:], crc, checksum_row(row, crc), row.data) for row, crc in sums))
     if commit.settlements:
-        many(INSERT_NOTE, ((note.number, checksum_settlement(note), note.data) for note in commit.settlements))
-    for thing in commit.latest():
-        _declare(connection, thing)
+        many(INSERT_NOTE, ((record.number, checksum_settlement(record), record.data) for record in commit.settlements))
+    for record in commit.latest():
+        _declare(connection, record)
     if commit.positions:
         many(INSERT_POSITION, ((*position, checksum_position(position)) for position in commit.positions))
     _delete(connection, ROWS, commit.rows_gone)
@@ -60,14 +60,14 @@ def _delete(connection: sqlite3.Connection, table: Table, keys: Iterable[int]) -
         connection.executemany(f"DELETE FROM {table.name} WHERE {table.key} = ?", ((key,) for key in keys))
 
 
-def _declare(connection: sqlite3.Connection, thing: MetadataRecord) -> None:
+def _declare(connection: sqlite3.Connection, record: MetadataRecord) -> None:
     """Write or delete a definition; an existing one keeps its number in the order of declarations."""
-    kind, key = encoded(thing.kind), encoded(thing.key)
-    if thing.data is None:
+    kind, key = encoded(record.kind), encoded(record.key)
+    if record.data is None:
         connection.execute("DELETE FROM things WHERE kind = ? AND key = ?", (kind, key))
         return
     found = connection.execute("SELECT number FROM things WHERE kind = ? AND key = ?", (kind, key)).fetchone()
     if found is None:
         found = connection.execute("SELECT ifnull(max(number), 0) + 1 FROM things").fetchone()
-    seal = checksum_metadata(found[0], kind, key, thing.data)
-    connection.execute(INSERT_THING, (found[0], kind, key, seal, thing.data))
+    seal = checksum_metadata(found[0], kind, key, record.data)
+    connection.execute(INSERT_THING, (found[0], kind, key, seal, record.data))

@@ -78,8 +78,8 @@ def _answer(channel: Channel, queue: Queue, no_ack: bool) -> bool:
         channel.await_settlement(batch)
     message = batch.messages[0]
     assert message is not None
-    told = with_delivery_count(message) if queue.counts_returns() else message
-    channel.send_content(_get_ok(channel, batch), told.content)
+    counted = with_delivery_count(message) if queue.counts_returns() else message
+    channel.send_content(_get_ok(channel, batch), counted.content)
     if batch.waits_for_disk:
         channel.connection.await_deliveries()
     return True

@@ -15,8 +15,8 @@ def address_tail(address: Envelope, redelivered: bool) -> bytes:
 
     They are cached with the envelope.
     """
-    told = address.encoded
-    tail = told.encoded_redelivered if redelivered else told.encoded
+    address_octets = address.encoded
+    tail = address_octets.encoded_redelivered if redelivered else address_octets.encoded
     if not tail:
         tail = (
             (b"\x01" if redelivered else b"\x00")
@@ -25,9 +25,9 @@ def address_tail(address: Envelope, redelivered: bool) -> bytes:
             + b"\xce"
         )
         if redelivered:
-            told.encoded_redelivered = tail
+            address_octets.encoded_redelivered = tail
         else:
-            told.encoded = tail
+            address_octets.encoded = tail
     return tail
 
 
@@ -59,16 +59,16 @@ def write_deliveries(
     out: BytesWriter, head: DeliveryHead, messages: list[Message | None], tag: i64, frame_max: i64
 ) -> None:
     """Write messages as basic.deliver with consecutive tags."""
-    told = head.encoded
+    address_octets = head.encoded
     start = head.head
     tail = head.tail
     redelivered = head.redelivered
     channel: i64 = head.channel
     for message in messages:
         assert message is not None
-        if message.envelope.encoded is not told or (message.redeliveries > 0) != redelivered:
+        if message.envelope.encoded is not address_octets or (message.redeliveries > 0) != redelivered:
             head.fit(message)
-            told = head.encoded
+            address_octets = head.encoded
             start = head.head
             tail = head.tail
             redelivered = head.redelivered

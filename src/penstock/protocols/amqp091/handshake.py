@@ -93,16 +93,16 @@ def start_ok(connection: Connection, args: dict[str, object]) -> None:
 
 def _keep_properties(connection: Connection, properties: dict[str, object]) -> None:
     """Store the listed properties of a client and drop the others."""
-    kept = connection.peer.properties
+    stored = connection.peer.properties
     for name in KEPT:
         if name in properties:
-            kept[name] = str(properties[name])[:KEPT_LETTERS]
+            stored[name] = str(properties[name])[:KEPT_LETTERS]
     capabilities = properties.get("capabilities")
     if isinstance(capabilities, dict):
         connection.capabilities = {name: capabilities[name] is True for name in CAPABILITIES if name in capabilities}
-        kept["capabilities"] = connection.capabilities
-    connection.product = str(kept.get("product", ""))
-    connection.profile = profile_of(connection.product, str(kept.get("platform", "")), connection.capabilities)
+        stored["capabilities"] = connection.capabilities
+    connection.product = str(stored.get("product", ""))
+    connection.profile = profile_of(connection.product, str(stored.get("platform", "")), connection.capabilities)
 
 
 def _credentials(mechanism: str, response: bytes) -> tuple[str, str]:

@@ -54,9 +54,9 @@ def with_delivery_count(message: Message) -> Message:
         return message
     if content is None:
         return message
-    told = Message(message.envelope, content, message.charge, message.sequence, message.arrived)
-    told.redeliveries = message.redeliveries
-    return told
+    rewritten = Message(message.envelope, content, message.charge, message.sequence, message.arrived)
+    rewritten.redeliveries = message.redeliveries
+    return rewritten
 
 
 def properties_in(payload: bytes) -> list[bytes]:

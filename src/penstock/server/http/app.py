@@ -28,7 +28,7 @@ log = logging.getLogger("penstock")
 def read_only(sentence: str) -> Handler:
     """Return a handler for objects that cannot be changed here (405); it names the place to change them."""
 
-    async def refuse(ask: ApiRequest) -> Response:
+    async def refuse(request: ApiRequest) -> Response:
         raise HttpError(405, "method_not_allowed", sentence)
 
     return refuse
@@ -186,24 +186,24 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
     health = path.startswith(HEALTH_CHECKS)
     for_everybody = FOR_EVERYBODY.get(path, ())
 
-    async def endpoint(request: Request) -> Response:
+    async def endpoint(http_request: Request) -> Response:
         try:
             await service.slices.pause(health)
             event_loop.driver.begin(event_loop.loop.time())
-            method = "GET" if request.method == "HEAD" else request.method
-            user = await login(request, event_loop.driver)
+            method = "GET" if http_request.method == "HEAD" else http_request.method
+            user = await login(http_request, event_loop.driver)
             if method not in for_everybody and not event_loop.driver.users.is_administrator(user):
                 raise forbidden(user)
-            room = request.state.socket.log_in()
+            room = http_request.state.socket.log_in()
             if not room and not health:
                 raise HttpError(503, "service_unavailable", "all connections of users are busy", BUSY)
-            ask = ApiRequest(request, service, user)
+            request = ApiRequest(http_request, service, user)
             promises = event_loop.driver.broker.durable_changes
             declared = promises.durable_declarations
             try:
-                answer = await handlers[method](ask)
+                answer = await handlers[method](request)
             finally:
-                ask.end()
+                request.end()
             if promises.durable_declarations != declared:
                 await _on_disk(event_loop)
             if not room:
@@ -224,14 +224,14 @@ def _endpoint(service: Service, path: str, handlers: Mapping[str, Handler]) -> C
 def _after_login(service: Service, answer: Refusal) -> Refusal:
     """Return a handler for unknown paths and methods: strangers get the same answer as anywhere (401)."""
 
-    async def refuse(request: Request, error: Exception) -> Response:
+    async def refuse(http_request: Request, error: Exception) -> Response:
         try:
             await service.slices.pause()
             service.driver.begin(service.event_loop.loop.time())
-            await login(request, service.driver)
+            await login(http_request, service.driver)
         except HttpError as refusal:
             return refusal.answer()
-        return await answer(request, error)
+        return await answer(http_request, error)
 
     return refuse
 
@@ -245,8 +245,8 @@ async def _on_disk(event_loop: EventLoop) -> None:
         fault = broker.gates.disk.fault
         why = "the disk has not answered" if fault.gate.open else fault.reason
         patience = f"{broker.defaults.hold_deadline_s:g} s"
-        said = f"it is done, but not on the disk after {patience}, and may or may not last: {why}"
-        raise HttpError(503, "not_on_disk", said) from None
+        reason = f"it is done, but not on the disk after {patience}, and may or may not last: {why}"
+        raise HttpError(503, "not_on_disk", reason) from None
 
 
 def refused(error: BrokerError) -> HttpError:
@@ -264,13 +264,13 @@ def forbidden(user: str) -> HttpError:
     return HttpError(403, "not_authorised", reason)
 
 
-async def _unknown(request: Request, error: Exception) -> Response:
+async def _unknown(http_request: Request, error: Exception) -> Response:
     return not_found().answer()
 
 
-async def _wrong_method(request: Request, error: Exception) -> Response:
+async def _wrong_method(http_request: Request, error: Exception) -> Response:
     headers = getattr(error, "headers", None)
-    reason = f"{request.method} is not a method of this; it has {(headers or {}).get('Allow', 'none')}"
+    reason = f"{http_request.method} is not a method of this; it has {(headers or {}).get('Allow', 'none')}"
     return HttpError(405, "method_not_allowed", reason, headers).answer()
 
 

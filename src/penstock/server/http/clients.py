@@ -21,79 +21,79 @@ REASON = "Closed via management plugin"
 """Default of X-Reason: RabbitMQ's text, which programs know."""
 
 
-async def connections(ask: ApiRequest) -> Response:
+async def connections(request: ApiRequest) -> Response:
     """List connections, all or of a virtual host."""
-    return await listed(ask, await collected(ask, "connections", ask.vhost_or_all()))
+    return await listed(request, await collected(request, "connections", request.vhost_or_all()))
 
 
-async def connection(ask: ApiRequest) -> Response:
+async def connection(request: ApiRequest) -> Response:
     """Show a connection."""
-    return one(ask, rabbitmq_json.connection_of(_connection(ask), ask.driver))
+    return one(request, rabbitmq_json.connection_of(_connection(request), request.driver))
 
 
-async def close_connection(ask: ApiRequest) -> Response:
+async def close_connection(request: ApiRequest) -> Response:
     """Close a connection (320); the header X-Reason is sent to its client."""
-    ask.begin()
-    _close(ask, _connection(ask))
+    request.begin()
+    _close(request, _connection(request))
     return no_content()
 
 
-async def connections_of_user(ask: ApiRequest) -> Response:
+async def connections_of_user(request: ApiRequest) -> Response:
     """List the connections of a user."""
-    items = await collected(ask, "connections", None)
-    return await listed(ask, [item for item in items if _of(item).user == ask.part("user")])
+    items = await collected(request, "connections", None)
+    return await listed(request, [item for item in items if _of(item).user == request.part("user")])
 
 
-async def close_connections_of_user(ask: ApiRequest) -> Response:
+async def close_connections_of_user(request: ApiRequest) -> Response:
     """Close all connections of a user."""
-    ask.begin()
-    for each in list(ask.driver.connections.values()):
-        if each.user == ask.part("user"):
-            _close(ask, each)
+    request.begin()
+    for each in list(request.driver.connections.values()):
+        if each.user == request.part("user"):
+            _close(request, each)
     return no_content()
 
 
-async def channels_of_connection(ask: ApiRequest) -> Response:
+async def channels_of_connection(request: ApiRequest) -> Response:
     """List the channels of a connection."""
-    found = _connection(ask)
+    found = _connection(request)
     items = [Item(channel.producer.name, found.vhost, channel) for channel in found.channels.values()]
-    return await listed(ask, items)
+    return await listed(request, items)
 
 
-async def channels(ask: ApiRequest) -> Response:
+async def channels(request: ApiRequest) -> Response:
     """List channels, all or of a virtual host."""
-    return await listed(ask, await collected(ask, "channels", ask.vhost_or_all()))
+    return await listed(request, await collected(request, "channels", request.vhost_or_all()))
 
 
-async def channel(ask: ApiRequest) -> Response:
+async def channel(request: ApiRequest) -> Response:
     """Show a channel."""
-    for item in await collected(ask, "channels", None):
-        if item.name == ask.part("name") and isinstance(item.subject, Channel):
-            return one(ask, rabbitmq_json.channel_in_full(item.subject, ask.driver))
+    for item in await collected(request, "channels", None):
+        if item.name == request.part("name") and isinstance(item.subject, Channel):
+            return one(request, rabbitmq_json.channel_in_full(item.subject, request.driver))
     raise not_found()
 
 
-async def consumers(ask: ApiRequest) -> Response:
+async def consumers(request: ApiRequest) -> Response:
     """List consumers, all or of a virtual host."""
-    return await listed(ask, await collected(ask, "consumers", ask.vhost_or_all()))
+    return await listed(request, await collected(request, "consumers", request.vhost_or_all()))
 
 
-async def why(ask: ApiRequest) -> Response:
+async def why(request: ApiRequest) -> Response:
     """Explain why nothing moves, as `penstock why --json`: for a queue, connection, channel or user, or for all."""
-    subjects: rabbitmq_json.Shape = {name: ask.query[name] for name in SUBJECTS if name in ask.query}
-    request = ask.control(subjects)
-    if is_named(request):
-        return json_response(answer(request, ask.driver))
-    known: asyncio.Future[rabbitmq_json.Shape] = ask.event_loop.loop.create_future()
-    ask.driver.scheduler.start(_tell_everything(ask, request, known))
-    ask.begin()
+    subjects: rabbitmq_json.Shape = {name: request.query[name] for name in SUBJECTS if name in request.query}
+    control_request = request.control(subjects)
+    if is_named(control_request):
+        return json_response(answer(control_request, request.driver))
+    known: asyncio.Future[rabbitmq_json.Shape] = request.event_loop.loop.create_future()
+    request.driver.scheduler.start(_explain_everything(request, control_request, known))
+    request.begin()
     return json_response(await known)
 
 
-def _tell_everything(
-    ask: ApiRequest, request: ControlRequest, known: asyncio.Future[rabbitmq_json.Shape]
+def _explain_everything(
+    request: ApiRequest, control_request: ControlRequest, known: asyncio.Future[rabbitmq_json.Shape]
 ) -> Steps[None]:
-    found = yield from of_everything_steps(ask.driver, request.vhost.name)
+    found = yield from of_everything_steps(request.driver, control_request.vhost.name)
     if not known.done():
         known.set_result(found)
 
@@ -103,12 +103,12 @@ def _of(item: Item) -> Connection:
     return item.subject
 
 
-def _connection(ask: ApiRequest) -> Connection:
-    for found in ask.driver.connections.values():
-        if found.vhost is not None and found.name() == ask.part("name"):
+def _connection(request: ApiRequest) -> Connection:
+    for found in request.driver.connections.values():
+        if found.vhost is not None and found.name() == request.part("name"):
             return found
     raise not_found()
 
 
-def _close(ask: ApiRequest, found: Connection) -> None:
-    found.close(320, f"CONNECTION_FORCED - {ask.request.headers.get('x-reason') or REASON}", 0)
+def _close(request: ApiRequest, found: Connection) -> None:
+    found.close(320, f"CONNECTION_FORCED - {request.http_request.headers.get('x-reason') or REASON}", 0)

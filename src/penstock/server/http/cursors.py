@@ -9,18 +9,21 @@ from penstock.server.http.listing import collected, listed, one
 from penstock.server.http.request import ApiRequest, no_content
 
 
-async def cursors(ask: ApiRequest) -> Response:
+async def cursors(request: ApiRequest) -> Response:
     """List cursors, all or of a virtual host."""
-    return await listed(ask, await collected(ask, "cursors", ask.vhost_or_all()))
+    return await listed(request, await collected(request, "cursors", request.vhost_or_all()))
 
 
-async def cursor(ask: ApiRequest) -> Response:
+async def cursor(request: ApiRequest) -> Response:
     """Show a cursor."""
-    return one(ask, rabbitmq_json.cursor_of(ask.driver.control.cursor(ask.vhost(), ask.part("name")), ask.driver))
+    return one(
+        request,
+        rabbitmq_json.cursor_of(request.driver.control.cursor(request.vhost(), request.part("name")), request.driver),
+    )
 
 
-async def delete_cursor(ask: ApiRequest) -> Response:
+async def delete_cursor(request: ApiRequest) -> Response:
     """Delete a cursor; its reader gets an error at its next request."""
-    ask.begin()
-    ask.driver.control.delete_cursor(ask.vhost(), ask.part("name"))
+    request.begin()
+    request.driver.control.delete_cursor(request.vhost(), request.part("name"))
     return no_content()

@@ -30,9 +30,9 @@ OCTETS_AT_ONCE: Final = 96 * 1024
 """Messages taken, messages settled, and octets of bodies per slice; of octets a multiple of three, for base64."""
 
 
-async def get(ask: ApiRequest) -> Response:
+async def get(request: ApiRequest) -> Response:
     """Take messages from a queue, and requeue or settle them, as `ackmode` says."""
-    fields = await ask.fields("ackmode", "count", "encoding")
+    fields = await request.fields("ackmode", "count", "encoding")
     mode, encoding = text(fields, "ackmode"), text(fields, "encoding")
     if mode not in ACK_MODES:
         raise bad_request(f"ackmode must be one of {', '.join(ACK_MODES)}, not '{mode}'")
@@ -40,11 +40,11 @@ async def get(ask: ApiRequest) -> Response:
         raise bad_request("Unsupported encoding. Please use auto or base64.")
     count = min(whole(fields, "count"), MESSAGES_MOST)
     most = whole(fields, "truncate") if fields.get("truncate") is not None else None
-    queue = ask.vhost().queue(ask.part("name"))
+    queue = request.vhost().queue(request.part("name"))
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}'")
-    await ask.event_loop.in_memory(queue)
-    taking = Taking(ask, queue, encoding == "base64", most)
+    await request.event_loop.in_memory(queue)
+    taking = Taking(request, queue, encoding == "base64", most)
     try:
         await taking.take(count)
         await taking.settle(mode)
@@ -56,8 +56,8 @@ async def get(ask: ApiRequest) -> Response:
 class Taking:
     """One `get` request: the messages taken, and the answer so far."""
 
-    def __init__(self, ask: ApiRequest, queue: Queue, base64_: bool, most: int | None) -> None:
-        self.ask = ask
+    def __init__(self, request: ApiRequest, queue: Queue, base64_: bool, most: int | None) -> None:
+        self.ask = request
         self.queue = queue
         self.parts: list[bytes] = []
         """Parts of the answer, without its brackets."""
@@ -93,7 +93,7 @@ class Taking:
             self._size += len(shown)
             message = self._take_one(oldest)
             left = int(queue.waiting())
-            await self._tell(message, len(body), shown, left)
+            await self._append(message, len(body), shown, left)
             if self._taken % MESSAGES_AT_ONCE == 0:
                 await self._pause()
 
@@ -106,7 +106,7 @@ class Taking:
         self._taken += 1
         return with_delivery_count(oldest) if queue.counts_returns() else oldest
 
-    async def _tell(self, message: Message, size: int, shown: bytes, left: int) -> None:
+    async def _append(self, message: Message, size: int, shown: bytes, left: int) -> None:
         """Add a message to the answer."""
         try:
             properties: object = plain(properties_of(message.content).as_dict()) or []

@@ -36,40 +36,40 @@ Making = Callable[[BrokerDriver, Item], Shape]
 Key = tuple[int, str | float]
 
 
-async def collected(ask: ApiRequest, kind: str, vhost: VirtualHost | None) -> list[Item]:
+async def collected(request: ApiRequest, kind: str, vhost: VirtualHost | None) -> list[Item]:
     """Return all objects of a kind, in slices; objects created or deleted meanwhile may be missed, or appear twice."""
     if kind == "consumers":
-        whole = await ask.in_steps(consumers_steps(ask.driver, vhost, 0, UNLIMITED))
-        return await _by_name(ask, whole.items, False)
+        whole = await request.in_steps(consumers_steps(request.driver, vhost, 0, UNLIMITED))
+        return await _by_name(request, whole.items, False)
     items: list[Item] = []
     after: int | None = 0
     while after is not None:
-        part = window(ask.driver, kind, vhost, after, COLLECTED_AT_ONCE)
+        part = window(request.driver, kind, vhost, after, COLLECTED_AT_ONCE)
         items += part.items
         after = part.end()
         if after is not None:
-            await ask.pause()
-    return await _by_name(ask, items, False) if kind in BY_NAME else items
+            await request.pause()
+    return await _by_name(request, items, False) if kind in BY_NAME else items
 
 
-async def listed(ask: ApiRequest, items: list[Item], making: Making = shape) -> Response:
+async def listed(request: ApiRequest, items: list[Item], making: Making = shape) -> Response:
     """Answer with a list, or with one page of it if the query asks for one."""
     total = len(items)
-    page = _number(ask, "page", 0)
-    if ask.query.get("name") and page:
-        if ask.flag("use_regex"):
+    page = _number(request, "page", 0)
+    if request.query.get("name") and page:
+        if request.flag("use_regex"):
             raise bad_request(
                 "use_regex is not supported: an expression may take for ever; `name` finds a part of the name"
             )
-        wanted = ask.query["name"].lower()
+        wanted = request.query["name"].lower()
         found: list[Item] = []
-        async for part in _slices(ask, items, COLLECTED_AT_ONCE):
+        async for part in _slices(request, items, COLLECTED_AT_ONCE):
             found += [item for item in part if wanted in item.name.lower()]
         items = found
-    items = await _sorted(ask, items, making)
+    items = await _sorted(request, items, making)
     if not page:
-        return StreamingResponse(_stream(ask, items, making), media_type="application/json")
-    size = _number(ask, "page_size", PAGE_DEFAULT)
+        return StreamingResponse(_stream(request, items, making), media_type="application/json")
+    size = _number(request, "page_size", PAGE_DEFAULT)
     if not 1 <= size <= PAGE_MOST:
         raise bad_request(f"page_size must be between 1 and {PAGE_MOST}, not {size}")
     pages = max((len(items) + size - 1) // size, 1)
@@ -80,7 +80,7 @@ async def listed(ask: ApiRequest, items: list[Item], making: Making = shape) -> 
     answer: Shape = {
         "filtered_count": len(items),
         "item_count": len(shown),
-        "items": [chosen(ask, making(ask.driver, item)) for item in shown],
+        "items": [chosen(request, making(request.driver, item)) for item in shown],
         "page": page,
         "page_count": pages,
         "page_size": size,
@@ -89,14 +89,14 @@ async def listed(ask: ApiRequest, items: list[Item], making: Making = shape) -> 
     return json_response(answer)
 
 
-def one(ask: ApiRequest, content: Shape) -> Response:
+def one(request: ApiRequest, content: Shape) -> Response:
     """Answer with one object."""
-    return json_response(chosen(ask, content))
+    return json_response(chosen(request, content))
 
 
-def chosen(ask: ApiRequest, content: Shape) -> Shape:
+def chosen(request: ApiRequest, content: Shape) -> Shape:
     """Return the requested columns, or all: a.b is b of a."""
-    columns = ask.query.get("columns")
+    columns = request.query.get("columns")
     if not columns:
         return content
     found: Shape = {}
@@ -116,37 +116,37 @@ def chosen(ask: ApiRequest, content: Shape) -> Shape:
     return found
 
 
-async def _sorted(ask: ApiRequest, items: list[Item], making: Making) -> list[Item]:
+async def _sorted(request: ApiRequest, items: list[Item], making: Making) -> list[Item]:
     """Return the items in the order of the query."""
-    column = ask.query.get("sort")
-    reverse = ask.flag("sort_reverse")
+    column = request.query.get("sort")
+    reverse = request.flag("sort_reverse")
     if not column:
         return items
     if column == "name":
-        return await _by_name(ask, items, reverse)
+        return await _by_name(request, items, reverse)
     keys: list[Key] = []
-    async for slice_ in _slices(ask, items):
-        keys += [_key(making(ask.driver, item), column) for item in slice_]
-    return await _in_order(ask, items, keys.__getitem__, reverse)
+    async for slice_ in _slices(request, items):
+        keys += [_key(making(request.driver, item), column) for item in slice_]
+    return await _in_order(request, items, keys.__getitem__, reverse)
 
 
-async def _by_name(ask: ApiRequest, items: list[Item], reverse: bool) -> list[Item]:
-    return await _in_order(ask, items, lambda index: (2, items[index].name), reverse)
+async def _by_name(request: ApiRequest, items: list[Item], reverse: bool) -> list[Item]:
+    return await _in_order(request, items, lambda index: (2, items[index].name), reverse)
 
 
-async def _in_order(ask: ApiRequest, items: list[Item], key: Callable[[int], Key], reverse: bool) -> list[Item]:
+async def _in_order(request: ApiRequest, items: list[Item], key: Callable[[int], Key], reverse: bool) -> list[Item]:
     """Return items in the order of their keys, by index: sorted, then merged, in slices."""
     runs: list[list[int]] = []
     for start in range(0, len(items), SORTED_AT_ONCE):
         run = range(start, min(start + SORTED_AT_ONCE, len(items)))
         runs.append(sorted(run, key=key, reverse=reverse))
         if run.stop < len(items):
-            await ask.pause()
+            await request.pause()
     order: list[Item] = []
     for index in heapq.merge(*runs, key=key, reverse=reverse):
         order.append(items[index])
         if len(order) % SORTED_AT_ONCE == 0:
-            await ask.pause()
+            await request.pause()
     return order
 
 
@@ -160,12 +160,12 @@ def _key(content: Shape, column: str) -> Key:
     return (0, "") if value is None else (2, str(value))
 
 
-async def _stream(ask: ApiRequest, items: list[Item], making: Making) -> AsyncIterator[bytes]:
+async def _stream(request: ApiRequest, items: list[Item], making: Making) -> AsyncIterator[bytes]:
     """Stream a list in slices; objects deleted meanwhile are omitted."""
     before = "["
-    async for slice_ in _slices(ask, items):
+    async for slice_ in _slices(request, items):
         texts = [
-            json.dumps(chosen(ask, making(ask.driver, item)), separators=(",", ":"), ensure_ascii=False)
+            json.dumps(chosen(request, making(request.driver, item)), separators=(",", ":"), ensure_ascii=False)
             for item in slice_
             if not (isinstance(item.subject, Queue) and item.subject.deleted)
         ]
@@ -175,15 +175,15 @@ async def _stream(ask: ApiRequest, items: list[Item], making: Making) -> AsyncIt
     yield b"[]" if before == "[" else b"]"
 
 
-async def _slices(ask: ApiRequest, items: list[Item], at_once: int = AT_ONCE) -> AsyncIterator[list[Item]]:
+async def _slices(request: ApiRequest, items: list[Item], at_once: int = AT_ONCE) -> AsyncIterator[list[Item]]:
     for start in range(0, len(items), at_once):
         if start:
-            await ask.pause()
+            await request.pause()
         yield items[start : start + at_once]
 
 
-def _number(ask: ApiRequest, name: str, otherwise: int) -> int:
-    value = ask.query.get(name)
+def _number(request: ApiRequest, name: str, otherwise: int) -> int:
+    value = request.query.get(name)
     if not value:
         return otherwise
     if not value.isdecimal() or len(value) > 9 or int(value) < 1:

@@ -43,21 +43,23 @@ TEXTS: Final = (
 )
 
 
-async def publish(ask: ApiRequest) -> Response:
+async def publish(request: ApiRequest) -> Response:
     """Publish a message; the answer follows its confirm: it may be withheld, or refused (503)."""
-    fields = await ask.fields("properties", "routing_key", "payload", "payload_encoding", most=MESSAGE_MOST)
-    vhost, exchange = ask.vhost(), ask.exchange_name()
+    fields = await request.fields("properties", "routing_key", "payload", "payload_encoding", most=MESSAGE_MOST)
+    vhost, exchange = request.vhost(), request.exchange_name()
     vhost.exchange(exchange)
     key = short(text(fields, "routing_key"), "a routing key")
-    properties, payload = _properties(table(fields, "properties")), await _payload(ask, fields)
-    client = ask.request.client
-    publication = SinglePublish(ask.driver, ask.user, "unknown" if client is None else f"{client.host}:{client.port}")
+    properties, payload = _properties(table(fields, "properties")), await _payload(request, fields)
+    client = request.http_request.client
+    publication = SinglePublish(
+        request.driver, request.user, "unknown" if client is None else f"{client.host}:{client.port}"
+    )
     try:
         publication.send(vhost, exchange, key, properties, payload)
-        ask.end()
-        known = await _answered(ask, publication)
+        request.end()
+        known = await _answered(request, publication)
     finally:
-        ask.begin()
+        request.begin()
         publication.give_up()
     if not known:
         raise HttpError(503, "not_on_disk", "the message is in its queue and not on the disk, and may or may not last")
@@ -68,13 +70,13 @@ async def publish(ask: ApiRequest) -> Response:
     return json_response({"routed": publication.routed})
 
 
-async def _answered(ask: ApiRequest, publication: SinglePublish) -> bool:
+async def _answered(request: ApiRequest, publication: SinglePublish) -> bool:
     """Wait for a message's outcome, until its client disconnects or the time is up.
 
     Return false in the last case.
     """
-    known = ask.event_loop.when_published(publication)
-    gone = asyncio.ensure_future(_gone(ask))
+    known = request.event_loop.when_published(publication)
+    gone = asyncio.ensure_future(_gone(request))
     try:
         timeout = None if publication.patience_s == NEVER else publication.patience_s
         done, _ = await asyncio.wait((known, gone), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -82,15 +84,15 @@ async def _answered(ask: ApiRequest, publication: SinglePublish) -> bool:
     finally:
         known.cancel()
         gone.cancel()
-        ask.event_loop.forget(publication)
+        request.event_loop.forget(publication)
 
 
-async def _gone(ask: ApiRequest) -> None:
-    while (await ask.request.receive())["type"] != "http.disconnect":
+async def _gone(request: ApiRequest) -> None:
+    while (await request.http_request.receive())["type"] != "http.disconnect":
         pass
 
 
-async def _payload(ask: ApiRequest, fields: Shape) -> bytes:
+async def _payload(request: ApiRequest, fields: Shape) -> bytes:
     payload, encoding = text(fields, "payload"), text(fields, "payload_encoding")
     if encoding == "string":
         return payload.encode()
@@ -106,8 +108,8 @@ async def _payload(ask: ApiRequest, fields: Shape) -> bytes:
         if start + BASE64_AT_ONCE < len(payload):
             if part.endswith("="):
                 raise bad_request("the payload is not base64")
-            await ask.pause()
-    ask.begin()
+            await request.pause()
+    request.begin()
     return b"".join(parts)
 
 
@@ -130,13 +132,13 @@ def _properties(given: dict[str, object]) -> Properties:
     return properties
 
 
-async def purge(ask: ApiRequest) -> Response:
+async def purge(request: ApiRequest) -> Response:
     """Drop the ready messages of a queue."""
-    ask.begin()
-    queue = ask.queue()
+    request.begin()
+    queue = request.queue()
     if queue.owner is not None:
         raise ResourceLocked(f"queue '{queue.name}' is exclusive: it belongs to the connection that declared it")
     if queue.cursors:
         raise ResourceLocked(f"queue '{queue.name}' is read by cursor '{queue.cursors[0].name}' and cannot be purged")
-    ask.vhost().purge_queue(queue, ask.driver.broker.now)
+    request.vhost().purge_queue(queue, request.driver.broker.now)
     return no_content()

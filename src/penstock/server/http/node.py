@@ -18,10 +18,10 @@ from penstock.server.http.request import ApiRequest, bad_request, json_response,
 PROTOCOLS = ("amqp091", "amqp0.9.1", "amqp0-9-1", "amqp")
 
 
-async def overview(ask: ApiRequest) -> Response:
+async def overview(request: ApiRequest) -> Response:
     """Return the overview: version, totals and listeners."""
-    driver = ask.driver
-    totals = await ask.in_steps(totals_steps(driver))
+    driver = request.driver
+    totals = await request.in_steps(totals_steps(driver))
     found: Shape = {
         "management_version": API_VERSION,
         "rabbitmq_version": API_VERSION,
@@ -38,35 +38,35 @@ async def overview(ask: ApiRequest) -> Response:
         "statistics_db_event_queue": 0,
         "listeners": [
             {"node": driver.node, "protocol": protocol, "ip_address": host, "port": port, "socket_opts": {}}
-            for protocol, host, port in ask.event_loop.listeners
+            for protocol, host, port in request.event_loop.listeners
         ],
-        "contexts": _contexts(ask),
+        "contexts": _contexts(request),
     }
-    return one(ask, found)
+    return one(request, found)
 
 
-def _contexts(ask: ApiRequest) -> list[Shape]:
+def _contexts(request: ApiRequest) -> list[Shape]:
     return [
-        {"node": ask.driver.node, "description": "Penstock's HTTP API", "path": "/", "ip": host, "port": str(port)}
-        for protocol, host, port in ask.event_loop.listeners
+        {"node": request.driver.node, "description": "Penstock's HTTP API", "path": "/", "ip": host, "port": str(port)}
+        for protocol, host, port in request.event_loop.listeners
         if protocol == "http"
     ]
 
 
-async def nodes(ask: ApiRequest) -> Response:
+async def nodes(request: ApiRequest) -> Response:
     """List the one node."""
-    return json_response([_node(ask)])
+    return json_response([_node(request)])
 
 
-async def node(ask: ApiRequest) -> Response:
+async def node(request: ApiRequest) -> Response:
     """Show the one node."""
-    if ask.part("name") != ask.driver.node:
+    if request.part("name") != request.driver.node:
         raise not_found()
-    return one(ask, _node(ask))
+    return one(request, _node(request))
 
 
-def _node(ask: ApiRequest) -> Shape:
-    driver = ask.driver
+def _node(request: ApiRequest) -> Shape:
+    driver = request.driver
     memory = driver.broker.gates.memory
     limit = UNLIMITED if memory is None else int(memory.thresholds.stop.bytes)
     return {
@@ -74,7 +74,7 @@ def _node(ask: ApiRequest) -> Shape:
         "type": "ram",
         "running": True,
         "os_pid": str(os.getpid()),
-        "uptime": round((ask.event_loop.loop.time() - ask.event_loop.started) * 1000),
+        "uptime": round((request.event_loop.loop.time() - request.event_loop.started) * 1000),
         "processors": os.cpu_count() or 1,
         "mem_used": _resident_bytes(),
         "mem_limit": None if limit >= UNLIMITED else limit,
@@ -83,7 +83,7 @@ def _node(ask: ApiRequest) -> Shape:
         "disk_free_limit": _disk_free_limit(driver),
         "disk_free_alarm": _disk_alarm(driver),
         "fd_total": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
-        "sockets_used": len(ask.event_loop.transports),
+        "sockets_used": len(request.event_loop.transports),
         "rates_mode": "none",
         "partitions": [],
         "exchange_types": exchange_types(),
@@ -92,7 +92,7 @@ def _node(ask: ApiRequest) -> Shape:
             {"name": "AMQPLAIN", "description": "QPid AMQPLAIN mechanism", "enabled": True},
         ],
         "applications": [{"name": "penstock", "description": "Penstock", "version": driver.control.version}],
-        "contexts": [{name: item for name, item in each.items() if name != "node"} for each in _contexts(ask)],
+        "contexts": [{name: item for name, item in each.items() if name != "node"} for each in _contexts(request)],
         "enabled_plugins": [],
     }
 
@@ -122,12 +122,12 @@ def _resident_bytes() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-async def cluster_name(ask: ApiRequest) -> Response:
+async def cluster_name(request: ApiRequest) -> Response:
     """Return the node's name as that of its cluster."""
-    return json_response({"name": ask.driver.node})
+    return json_response({"name": request.driver.node})
 
 
-async def empty(ask: ApiRequest) -> Response:
+async def empty(request: ApiRequest) -> Response:
     """Return an empty list, for features that Penstock lacks."""
     return json_response([])
 
@@ -135,38 +135,38 @@ async def empty(ask: ApiRequest) -> Response:
 # Users
 
 
-async def whoami(ask: ApiRequest) -> Response:
+async def whoami(request: ApiRequest) -> Response:
     """Return the user of the request."""
-    return json_response({"name": ask.user, "tags": ask.driver.users.tags(ask.user)})
+    return json_response({"name": request.user, "tags": request.driver.users.tags(request.user)})
 
 
-async def users(ask: ApiRequest) -> Response:
+async def users(request: ApiRequest) -> Response:
     """List users, without their passwords."""
-    return json_response([_user(ask.driver, name) for name in ask.driver.users.names()])
+    return json_response([_user(request.driver, name) for name in request.driver.users.names()])
 
 
-async def user(ask: ApiRequest) -> Response:
+async def user(request: ApiRequest) -> Response:
     """Show a user."""
-    return json_response(_user(ask.driver, _known(ask)))
+    return json_response(_user(request.driver, _known(request)))
 
 
-async def permissions(ask: ApiRequest) -> Response:
+async def permissions(request: ApiRequest) -> Response:
     """List permissions, all, of a virtual host or of a user: every user has all permissions."""
-    vhost = ask.vhost_or_all()
-    names = [_known(ask)] if "user" in ask.request.path_params else ask.driver.users.names()
-    vhosts = list(ask.driver.broker.vhosts) if vhost is None else [vhost.name]
+    vhost = request.vhost_or_all()
+    names = [_known(request)] if "user" in request.http_request.path_params else request.driver.users.names()
+    vhosts = list(request.driver.broker.vhosts) if vhost is None else [vhost.name]
     return json_response([_permission(name, each) for name in names for each in vhosts])
 
 
-async def permission(ask: ApiRequest) -> Response:
+async def permission(request: ApiRequest) -> Response:
     """Show a user's permissions in a virtual host."""
-    vhost = ask.vhost_or_all()
-    return json_response(_permission(_known(ask), "/" if vhost is None else vhost.name))
+    vhost = request.vhost_or_all()
+    return json_response(_permission(_known(request), "/" if vhost is None else vhost.name))
 
 
-def _known(ask: ApiRequest) -> str:
-    name = ask.part("user")
-    if name not in ask.driver.users.names():
+def _known(request: ApiRequest) -> str:
+    name = request.part("user")
+    if name not in request.driver.users.names():
         raise not_found()
     return name
 
@@ -182,50 +182,50 @@ def _permission(name: str, vhost: str) -> Shape:
 # Health
 
 
-async def healthy(ask: ApiRequest) -> Response:
+async def healthy(request: ApiRequest) -> Response:
     """Report that the node is healthy."""
     return json_response({"status": "ok"})
 
 
-async def alone(ask: ApiRequest) -> Response:
+async def alone(request: ApiRequest) -> Response:
     """Report that no other node depends on this one."""
     return json_response({"status": "ok", "reason": "single node cluster"})
 
 
-async def aliveness(ask: ApiRequest) -> Response:
+async def aliveness(request: ApiRequest) -> Response:
     """Report whether a virtual host exists."""
-    ask.vhost_or_all()
+    request.vhost_or_all()
     return json_response({"status": "ok"})
 
 
-async def alarms(ask: ApiRequest) -> Response:
+async def alarms(request: ApiRequest) -> Response:
     """Report whether the node's memory gate, or a disk gate, is closed: RabbitMQ's alarms."""
-    closed = [("memory", _memory_alarm(ask.driver)), ("disk", _disk_alarm(ask.driver))]
-    found = [{"node": ask.driver.node, "resource": resource} for resource, alarm in closed if alarm]
+    closed = [("memory", _memory_alarm(request.driver)), ("disk", _disk_alarm(request.driver))]
+    found = [{"node": request.driver.node, "resource": resource} for resource, alarm in closed if alarm]
     if not found:
         return json_response({"status": "ok"})
     return json_response({"status": "failed", "reason": "There are alarms in effect", "alarms": found}, 503)
 
 
-async def port_listener(ask: ApiRequest) -> Response:
+async def port_listener(request: ApiRequest) -> Response:
     """Report whether a port has a listener."""
-    said = ask.part("port")
-    if not said.isdecimal() or len(said) > 5:
+    wanted = request.part("port")
+    if not wanted.isdecimal() or len(wanted) > 5:
         raise bad_request("Invalid port")
-    ports = [port for _, _, port in ask.event_loop.listeners]
-    if int(said) in ports:
-        return json_response({"status": "ok", "port": int(said)})
-    answer = {"status": "failed", "reason": "No active listener", "missing": int(said), "ports": ports}
+    ports = [port for _, _, port in request.event_loop.listeners]
+    if int(wanted) in ports:
+        return json_response({"status": "ok", "port": int(wanted)})
+    answer = {"status": "failed", "reason": "No active listener", "missing": int(wanted), "ports": ports}
     return json_response(answer, 503)
 
 
-async def protocol_listener(ask: ApiRequest) -> Response:
+async def protocol_listener(request: ApiRequest) -> Response:
     """Report whether a protocol has a listener."""
-    said = ask.part("protocol")
-    protocol = "amqp" if said.lower() in PROTOCOLS else said
-    spoken = sorted({each for each, _, _ in ask.event_loop.listeners})
+    wanted = request.part("protocol")
+    protocol = "amqp" if wanted.lower() in PROTOCOLS else wanted
+    spoken = sorted({each for each, _, _ in request.event_loop.listeners})
     if protocol in spoken:
         return json_response({"status": "ok", "protocol": protocol})
     return json_response(
-        {"status": "failed", "reason": "No active listener", "missing": said, "protocols": spoken}, 503
+        {"status": "failed", "reason": "No active listener", "missing": wanted, "protocols": spoken}, 503
     )

@@ -107,13 +107,13 @@ def _known_by(steps: Steps[Told], known: asyncio.Future[Told]) -> Steps[None]:
 class ApiRequest:
     """HTTP request of a logged-in user."""
 
-    def __init__(self, request: Request, service: Service, user: str) -> None:
-        self.request = request
+    def __init__(self, http_request: Request, service: Service, user: str) -> None:
+        self.http_request = http_request
         self.service = service
         self.event_loop: EventLoop = service.event_loop
         self.driver: BrokerDriver = service.driver
         self.user = user
-        self.query = request.query_params
+        self.query = http_request.query_params
         self._taken = 0
 
     async def pause(self) -> None:
@@ -153,7 +153,7 @@ class ApiRequest:
 
     def part(self, name: str) -> str:
         """Return a part of the path, decoded: %2F is a slash in a name."""
-        return unquote(self.request.path_params[name])
+        return unquote(self.http_request.path_params[name])
 
     def vhost(self) -> VirtualHost:
         """Return the virtual host named in the path. Raises HttpError (404)."""
@@ -161,7 +161,7 @@ class ApiRequest:
 
     def vhost_or_all(self) -> VirtualHost | None:
         """Return the virtual host named in the path, None without one. Raises HttpError (404)."""
-        if "vhost" not in self.request.path_params:
+        if "vhost" not in self.http_request.path_params:
             return None
         found = self.driver.broker.vhosts.get(self.part("vhost"))
         if found is None or found.deleting:
@@ -209,7 +209,7 @@ class ApiRequest:
         size = 0
         try:
             async with asyncio.timeout(BODY_S):
-                async for part in self.request.stream():
+                async for part in self.http_request.stream():
                     size += len(part)
                     if size > most:
                         reason = f"a request to this path may have {most:,} bytes at most"
@@ -294,17 +294,17 @@ def whole(fields: Shape, name: str) -> int:
     return value
 
 
-def is_forwarded(request: Request) -> bool:
+def is_forwarded(http_request: Request) -> bool:
     """Tell whether a proxy forwarded the request: then it does not count as local."""
-    return any(name in request.headers for name in FORWARDED)
+    return any(name in http_request.headers for name in FORWARDED)
 
 
-async def login(request: Request, driver: BrokerDriver) -> str:
+async def login(http_request: Request, driver: BrokerDriver) -> str:
     """Return the user of the request. Raises HttpError (401) without a reason, which only the log has."""
-    kind, _, coded = request.headers.get("authorization", "").partition(" ")
+    kind, _, coded = http_request.headers.get("authorization", "").partition(" ")
     if kind.lower() == "basic":
-        host = request.client.host if request.client is not None else "unknown"
-        local = is_loopback(host) and not is_forwarded(request)
+        host = http_request.client.host if http_request.client is not None else "unknown"
+        local = is_loopback(host) and not is_forwarded(http_request)
         try:
             user, _, password = base64.b64decode(coded, validate=True).decode().partition(":")
         except ValueError:  # Not ASCII, base64 or UTF-8.

@@ -41,57 +41,57 @@ def arguments_of(fields: rabbitmq_json.Shape) -> dict[str, object]:
 # Queues
 
 
-async def queues(ask: ApiRequest) -> Response:
+async def queues(request: ApiRequest) -> Response:
     """List queues, all or of a virtual host."""
-    return await listed(ask, await collected(ask, "queues", ask.vhost_or_all()))
+    return await listed(request, await collected(request, "queues", request.vhost_or_all()))
 
 
-async def queue(ask: ApiRequest) -> Response:
+async def queue(request: ApiRequest) -> Response:
     """Show a queue."""
-    return one(ask, rabbitmq_json.queue_in_full(ask.queue(), ask.driver))
+    return one(request, rabbitmq_json.queue_in_full(request.queue(), request.driver))
 
 
-async def declare_queue(ask: ApiRequest) -> Response:
+async def declare_queue(request: ApiRequest) -> Response:
     """Declare a queue: 201 if it is new, 204 if an equal one exists."""
-    fields = await ask.fields()
-    vhost, name = ask.vhost(), short(ask.part("name"), "a queue's name")
+    fields = await request.fields()
+    vhost, name = request.vhost(), short(request.part("name"), "a queue's name")
     there = name in vhost.queues
     if name.startswith("amq.") and not there:
         raise AccessRefused(f"queue name '{name}' contains the reserved prefix amq.*")
     found = vhost.declare_queue(
         name, arguments_of(fields), flag(fields, "durable"), flag(fields, "auto_delete"), None, None
     )
-    ask.driver.broker.touch_queue(found)
+    request.driver.broker.touch_queue(found)
     return no_content(204 if there else 201)
 
 
-async def delete_queue(ask: ApiRequest) -> Response:
+async def delete_queue(request: ApiRequest) -> Response:
     """Delete a queue; if-empty=true and if-unused=true are conditions."""
-    ask.begin()
-    found = ask.queue()
+    request.begin()
+    found = request.queue()
     if found.owner is not None:
         raise ResourceLocked(f"queue '{found.name}' is exclusive: it belongs to the connection that declared it")
-    ask.driver.broker.delete_queue(found, ask.flag("if-unused"), ask.flag("if-empty"))
+    request.driver.broker.delete_queue(found, request.flag("if-unused"), request.flag("if-empty"))
     return no_content()
 
 
 # Exchanges
 
 
-async def exchanges(ask: ApiRequest) -> Response:
+async def exchanges(request: ApiRequest) -> Response:
     """List exchanges, all or of a virtual host."""
-    return await listed(ask, await collected(ask, "exchanges", ask.vhost_or_all()))
+    return await listed(request, await collected(request, "exchanges", request.vhost_or_all()))
 
 
-async def exchange(ask: ApiRequest) -> Response:
+async def exchange(request: ApiRequest) -> Response:
     """Show an exchange."""
-    return one(ask, rabbitmq_json.exchange_of(ask.vhost(), ask.exchange()))
+    return one(request, rabbitmq_json.exchange_of(request.vhost(), request.exchange()))
 
 
-async def declare_exchange(ask: ApiRequest) -> Response:
+async def declare_exchange(request: ApiRequest) -> Response:
     """Declare an exchange: 201 if it is new, 204 if an equal one exists."""
-    fields = await ask.fields()
-    vhost, name = ask.vhost(), short(ask.exchange_name(), "an exchange's name")
+    fields = await request.fields()
+    vhost, name = request.vhost(), short(request.exchange_name(), "an exchange's name")
     there = name in vhost.exchanges
     if name == "":
         raise AccessRefused("the default exchange cannot be declared")
@@ -106,70 +106,70 @@ async def declare_exchange(ask: ApiRequest) -> Response:
     return no_content(204 if there else 201)
 
 
-async def delete_exchange(ask: ApiRequest) -> Response:
+async def delete_exchange(request: ApiRequest) -> Response:
     """Delete an exchange; if-unused=true is a condition."""
-    ask.begin()
-    ask.vhost().delete_exchange(ask.exchange().name, ask.flag("if-unused"))
+    request.begin()
+    request.vhost().delete_exchange(request.exchange().name, request.flag("if-unused"))
     return no_content()
 
 
 # Bindings
 
 
-async def all_bindings(ask: ApiRequest) -> Response:
+async def all_bindings(request: ApiRequest) -> Response:
     """List bindings, all or of a virtual host."""
-    return await listed(ask, await collected(ask, "bindings", ask.vhost_or_all()), shape_binding)
+    return await listed(request, await collected(request, "bindings", request.vhost_or_all()), shape_binding)
 
 
-async def bindings_of_queue(ask: ApiRequest) -> Response:
+async def bindings_of_queue(request: ApiRequest) -> Response:
     """List the bindings that lead to a queue."""
-    return await listed(ask, bindings_to(ask.vhost(), ask.queue(), None), shape_binding)
+    return await listed(request, bindings_to(request.vhost(), request.queue(), None), shape_binding)
 
 
-async def bindings_from_exchange(ask: ApiRequest) -> Response:
+async def bindings_from_exchange(request: ApiRequest) -> Response:
     """List the bindings that lead from an exchange."""
-    source, vhost = ask.exchange(), ask.vhost()
+    source, vhost = request.exchange(), request.vhost()
     if source.name == "":
         items = [Item(queue.name, vhost, queue) for queue in vhost.queues.values()]
     else:
         items = [Item(source.name, vhost, binding) for binding in source.bindings.values()]
-    return await listed(ask, items, shape_binding)
+    return await listed(request, items, shape_binding)
 
 
-async def bindings_to_exchange(ask: ApiRequest) -> Response:
+async def bindings_to_exchange(request: ApiRequest) -> Response:
     """List the bindings that lead to an exchange."""
-    return await listed(ask, bindings_to(ask.vhost(), None, ask.exchange()), shape_binding)
+    return await listed(request, bindings_to(request.vhost(), None, request.exchange()), shape_binding)
 
 
-async def bindings_between(ask: ApiRequest) -> Response:
+async def bindings_between(request: ApiRequest) -> Response:
     """List the bindings from an exchange to a queue or exchange."""
-    return await listed(ask, _between(ask), shape_binding)
+    return await listed(request, _between(request), shape_binding)
 
 
-async def binding(ask: ApiRequest) -> Response:
+async def binding(request: ApiRequest) -> Response:
     """Show a binding, by its key."""
-    return one(ask, shape_binding(ask.driver, _named(ask)))
+    return one(request, shape_binding(request.driver, _named(request)))
 
 
-async def bind(ask: ApiRequest) -> Response:
+async def bind(request: ApiRequest) -> Response:
     """Bind a queue or an exchange to an exchange; the header Location has the binding's path."""
-    fields = await ask.fields()
-    vhost, source, name = ask.vhost(), ask.exchange_name("source"), ask.part("destination")
+    fields = await request.fields()
+    vhost, source, name = request.vhost(), request.exchange_name("source"), request.part("destination")
     key, arguments = short(text(fields, "routing_key"), "a routing key"), arguments_of(fields)
-    found, target = _destination(vhost, ask.part("kind"), name)
+    found, target = _destination(vhost, request.part("kind"), name)
     vhost.bind(source, found, target, key, arguments)
     where = quote(rabbitmq_json.properties_key(key, arguments), safe="")
     return no_content(201, {"Location": f"{quote(name, safe='')}/{where}"})
 
 
-async def unbind(ask: ApiRequest) -> Response:
+async def unbind(request: ApiRequest) -> Response:
     """Remove a binding, by its key."""
-    ask.begin()
-    item = _named(ask)
-    thing = item.subject
-    if not isinstance(thing, Binding):
+    request.begin()
+    item = _named(request)
+    subject = item.subject
+    if not isinstance(subject, Binding):
         raise AccessRefused("operation not permitted on the default exchange")
-    ask.vhost().unbind(thing.source.name, thing.queue, thing.exchange, thing.key, thing.arguments)
+    request.vhost().unbind(subject.source.name, subject.queue, subject.exchange, subject.key, subject.arguments)
     return no_content()
 
 
@@ -181,9 +181,9 @@ def _destination(vhost: VirtualHost, kind: str, name: str) -> tuple[Queue | None
     raise not_found()
 
 
-def _between(ask: ApiRequest) -> list[Item]:
-    vhost, source = ask.vhost(), ask.exchange("source")
-    found, target = _destination(vhost, ask.part("kind"), ask.part("destination"))
+def _between(request: ApiRequest) -> list[Item]:
+    vhost, source = request.vhost(), request.exchange("source")
+    found, target = _destination(vhost, request.part("kind"), request.part("destination"))
     if source.name == "":
         return [] if found is None else [Item(found.name, vhost, found)]
     return [
@@ -193,12 +193,12 @@ def _between(ask: ApiRequest) -> list[Item]:
     ]
 
 
-def _named(ask: ApiRequest) -> Item:
-    wanted = ask.part("key")
-    for item in _between(ask):
-        thing = item.subject
-        if isinstance(thing, Binding):
-            key = rabbitmq_json.properties_key(thing.key, thing.arguments)
+def _named(request: ApiRequest) -> Item:
+    wanted = request.part("key")
+    for item in _between(request):
+        subject = item.subject
+        if isinstance(subject, Binding):
+            key = rabbitmq_json.properties_key(subject.key, subject.arguments)
         else:
             key = rabbitmq_json.properties_key(item.name, {})
         if key == wanted:

@@ -22,40 +22,40 @@ EXPORTED_AT_ONCE: Final = 100
 """Items of an export formatted per slice."""
 
 
-async def vhosts(ask: ApiRequest) -> Response:
+async def vhosts(request: ApiRequest) -> Response:
     """List virtual hosts."""
-    return await listed(ask, await collected(ask, "vhosts", None))
+    return await listed(request, await collected(request, "vhosts", None))
 
 
-async def vhost(ask: ApiRequest) -> Response:
+async def vhost(request: ApiRequest) -> Response:
     """Show a virtual host."""
-    found = ask.vhost_or_all()
+    found = request.vhost_or_all()
     assert found is not None
-    return one(ask, rabbitmq_json.virtual_host(found, ask.driver))
+    return one(request, rabbitmq_json.virtual_host(found, request.driver))
 
 
-async def declare_vhost(ask: ApiRequest) -> Response:
+async def declare_vhost(request: ApiRequest) -> Response:
     """Create a virtual host: 201 if it is new, 204 if it exists. Attributes in the body are ignored."""
-    await ask.fields()
-    return no_content(201 if vhost_admin.declare_vhost(ask.driver, ask.part("vhost")) else 204)
+    await request.fields()
+    return no_content(201 if vhost_admin.declare_vhost(request.driver, request.part("vhost")) else 204)
 
 
-async def delete_vhost(ask: ApiRequest) -> Response:
+async def delete_vhost(request: ApiRequest) -> Response:
     """Delete a virtual host with all its objects; its connections are closed."""
-    ask.begin()
-    if ask.part("vhost") not in ask.driver.broker.vhosts:
+    request.begin()
+    if request.part("vhost") not in request.driver.broker.vhosts:
         raise not_found()
-    await ask.in_turn(vhost_admin.delete_vhost_steps(ask.driver, ask.part("vhost")))
+    await request.in_turn(vhost_admin.delete_vhost_steps(request.driver, request.part("vhost")))
     return no_content()
 
 
-async def export(ask: ApiRequest) -> Response:
+async def export(request: ApiRequest) -> Response:
     """Export the definitions of all virtual hosts or of one, in slices."""
-    return StreamingResponse(_export(ask, ask.vhost_or_all()), media_type="application/json")
+    return StreamingResponse(_export(request, request.vhost_or_all()), media_type="application/json")
 
 
-async def _export(ask: ApiRequest, only: VirtualHost | None) -> AsyncIterator[bytes]:
-    head = definitions_export.head(ask.driver, only is None)
+async def _export(request: ApiRequest, only: VirtualHost | None) -> AsyncIterator[bytes]:
+    head = definitions_export.head(request.driver, only is None)
     yield _json(head)[:-1]
     for section in definitions_export.SECTIONS:
         if only is not None and section == "vhosts":
@@ -64,13 +64,13 @@ async def _export(ask: ApiRequest, only: VirtualHost | None) -> AsyncIterator[by
         yield b',"' + section.encode() + b'":['
         after: int | None = 0
         while after is not None:
-            page = definitions_export.window(ask.driver, section, only, after, EXPORTED_AT_ONCE)
+            page = definitions_export.window(request.driver, section, only, after, EXPORTED_AT_ONCE)
             after = page.end()
             part = [_json(each) for each in definitions_export.exported(page.items, only is None)]
             if part:
                 yield before + b",".join(part)
                 before = b","
-            await ask.pause()
+            await request.pause()
         yield b"]"
     yield b"}"
 
@@ -79,42 +79,42 @@ def _json(content: object) -> bytes:
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-async def import_(ask: ApiRequest) -> Response:
+async def import_(request: ApiRequest) -> Response:
     """Import definitions: all or nothing; errors (400) name line and key."""
-    only = ask.vhost_or_all()
-    kind = ask.request.headers.get("content-type", "")
+    only = request.vhost_or_all()
+    kind = request.http_request.headers.get("content-type", "")
     if kind.startswith("multipart/"):
         raise bad_request("definitions are read from a body in JSON, not from a form")
-    await _imported(ask, await ask.body(BYTES_MOST), None if only is None else only.name)
+    await _imported(request, await request.body(BYTES_MOST), None if only is None else only.name)
     return no_content()
 
 
-async def _imported(ask: ApiRequest, body: bytes, vhost: str | None) -> None:
+async def _imported(request: ApiRequest, body: bytes, vhost: str | None) -> None:
     """Wait for an import, which completes even if the client disconnects. Raises BrokerError."""
-    known: asyncio.Future[BrokerError | None] = ask.event_loop.loop.create_future()
-    ask.driver.scheduler.start(_import_steps(ask, body, vhost, known))
-    ask.begin()
+    known: asyncio.Future[BrokerError | None] = request.event_loop.loop.create_future()
+    request.driver.scheduler.start(_import_steps(request, body, vhost, known))
+    request.begin()
     error = await known
     if error is not None:
         raise error
 
 
 def _import_steps(
-    ask: ApiRequest, body: bytes, vhost: str | None, known: asyncio.Future[BrokerError | None]
+    request: ApiRequest, body: bytes, vhost: str | None, known: asyncio.Future[BrokerError | None]
 ) -> Steps[None]:
     refusal: BrokerError | None = None
     try:
-        yield from import_steps(ask.driver, body, vhost)
+        yield from import_steps(request.driver, body, vhost)
     except BrokerError as error:
         refusal = error
     if not known.done():
         known.set_result(refusal)
 
 
-async def policies(ask: ApiRequest) -> Response:
+async def policies(request: ApiRequest) -> Response:
     """List the settings of queues by pattern as policies: those set by command, and those of the file."""
-    only = ask.vhost_or_all()
-    hosts = list(ask.driver.broker.vhosts) if only is None else [only.name]
+    only = request.vhost_or_all()
+    hosts = list(request.driver.broker.vhosts) if only is None else [only.name]
     return json_response(
         [
             {
@@ -124,7 +124,7 @@ async def policies(ask: ApiRequest) -> Response:
                     word.alias: rabbitmq_json.plain(word.raw) for word in {**entry.file, **entry.command}.values()
                 },
             }
-            for entry in ask.driver.broker.table.entries()
+            for entry in request.driver.broker.table.entries()
             if entry.scope == "queue"
             for host in hosts
         ]

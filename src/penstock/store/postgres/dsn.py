@@ -81,10 +81,10 @@ def _understood(url: str) -> dict[str, str | int | None]:
             raise psycopg.ProgrammingError
         return dict(conninfo_to_dict(url))
     except psycopg.Error as error:
-        said = str(error).strip()
+        text = str(error).strip()
         # libpq repeats what it does not understand, often the whole URL; show only the name of a parameter.
-        named = said.startswith("invalid URI query parameter") and "@" not in url.partition("?")[2]
-        reason = said if named else "it is no URL that PostgreSQL understands"
+        named = text.startswith("invalid URI query parameter") and "@" not in url.partition("?")[2]
+        reason = text if named else "it is no URL that PostgreSQL understands"
     raise ConfigError(
         f"the store's URL cannot be used: {reason}; it looks like postgresql://user@host:5432/database?schema={SCHEMA}"
     )

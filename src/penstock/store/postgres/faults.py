@@ -82,9 +82,9 @@ def fault(error: Failure, address: DatabaseAddress, doing: str) -> StoreError:
 
 def unreachable(error: psycopg.Error, address: DatabaseAddress) -> StoreError:
     """Return the exception for a session that could not be made."""
-    said = _line(error)
-    advice = next((f"; {what}" for sign, what in _CONNECTING if re.search(sign, said)), "")
-    return StoreError(f"cannot reach the store in {address}: {said}{advice}")
+    text = _line(error)
+    advice = next((f"; {what}" for sign, what in _CONNECTING if re.search(sign, text)), "")
+    return StoreError(f"cannot reach the store in {address}: {text}{advice}")
 
 
 def _line(error: Failure) -> str:

@@ -43,7 +43,7 @@ class Reading:
     """Passes through tables; damaged records are collected in a list. Raises what the query function raises."""
 
     def __init__(self, ask: Asking, damaged: list[Damage]) -> None:
-        self._ask = ask
+        self._query = ask
         self._damaged = damaged
 
     def records(self, table: Table, with_pages: bool = False) -> Iterator[Any]:
@@ -65,7 +65,7 @@ class Reading:
         found: list[MessageRow] = []
         behind = -1
         while True:
-            listed = self._ask(
+            listed = self._query(
                 "SELECT number, first, octet_length(data) FROM rows WHERE queue = %s AND queue > 0 "
                 f"AND (first, number) > (%s, %s) ORDER BY first, number LIMIT {LISTED_PAGES}",
                 queue, first, behind,
@@ -91,7 +91,7 @@ class Reading:
         size = f"octet_length({data})" if "data" in table.columns else "0"
         counted = f"OVER (ORDER BY {key} ROWS UNBOUNDED PRECEDING)"
         try:
-            return self._ask(
+            return self._query(
                 f"SELECT {_columns(table, data)} FROM "
                 f"(SELECT *, sum({size}) {counted} AS upto, row_number() {counted} AS at "
                 f"FROM (SELECT * FROM {table.name} WHERE {key} > %s ORDER BY {key} LIMIT %s) AS next) AS counted "
@@ -105,7 +105,7 @@ class Reading:
         while not found:
             keys = [
                 number
-                for (number,) in self._ask(
+                for (number,) in self._query(
                     f"SELECT {key} FROM {table.name} WHERE {key} > %s ORDER BY {key} LIMIT %s", low, SPOILT_RECORDS
                 )
             ]
@@ -120,7 +120,7 @@ class Reading:
         if not keys:
             return []
         try:
-            return self._ask(
+            return self._query(
                 f"SELECT {_columns(table, data)} FROM {table.name} WHERE {table.key} = ANY(%s::bigint[]) "
                 f"ORDER BY array_position(%s::bigint[], {table.key})",
                 list(keys), list(keys),
@@ -136,8 +136,8 @@ class Reading:
             head = (key,)
             without = ", ".join(name for name in table.columns if name != "data")
             try:
-                head = self._ask(f"SELECT {without} FROM {table.name} WHERE {table.key} = %s", key)[0]
-                found += self._ask(f"SELECT {_columns(table, data)} FROM {table.name} WHERE {table.key} = %s", key)
+                head = self._query(f"SELECT {without} FROM {table.name} WHERE {table.key} = %s", key)[0]
+                found += self._query(f"SELECT {_columns(table, data)} FROM {table.name} WHERE {table.key} = %s", key)
             except psycopg.Error as error:
                 if state_of(error) not in DAMAGED:
                     raise

@@ -218,5 +218,5 @@ def _refusal(result: pq.abc.PGresult) -> Refusal:
 
 def _last_words(results: list[pq.abc.PGresult]) -> str:
     """Return the error that the server sent when it ended the session."""
-    said = [str(_refusal(result)) for result in results if result.status == pq.ExecStatus.FATAL_ERROR]
-    return said[-1] if said else ""
+    errors = [str(_refusal(result)) for result in results if result.status == pq.ExecStatus.FATAL_ERROR]
+    return errors[-1] if errors else ""

@@ -143,7 +143,7 @@ class PostgresStore(Store):
     def pages(self, queue: int, first: int, most: int) -> list[MessageRow]:
         """Return the pages of a queue whose first sequence is this or a later one, in order."""
         try:
-            return Reading(self._ask, self.damaged).pages(queue, first, most)
+            return Reading(self._query, self.damaged).pages(queue, first, most)
         except (Disconnected, Refusal, psycopg.Error) as error:
             raise self._failure(error, "read") from None
 
@@ -153,14 +153,14 @@ class PostgresStore(Store):
         """Read everything, pages too, and return the damage. Raises StoreError for other errors."""
         damaged: list[Damage] = []
         for table in TABLES:
-            for record in self._told(Reading(self._ask, damaged).records(table, with_pages=True)):
+            for record in self._intact(Reading(self._query, damaged).records(table, with_pages=True)):
                 take(record)
         return damaged
 
     def _read(self, table: Table) -> Iterator[Any]:
-        return self._told(Reading(self._ask, self.damaged).records(table))
+        return self._intact(Reading(self._query, self.damaged).records(table))
 
-    def _told(self, records: Iterator[Any]) -> Iterator[Any]:
+    def _intact(self, records: Iterator[Any]) -> Iterator[Any]:
         try:
             yield from records
         except (Disconnected, Refusal, psycopg.Error) as error:
@@ -227,7 +227,7 @@ class PostgresStore(Store):
             self._session = None
         return True
 
-    def _ask(self, question: str, *parameters: object) -> list[tuple[Any, ...]]:
+    def _query(self, question: str, *parameters: object) -> list[tuple[Any, ...]]:
         return self._twice(lambda: self._connected().ask(question, *parameters))
 
     def _connected(self) -> Session:

@@ -84,9 +84,9 @@ def calls_of(commit: StoreTransaction, epoch: int) -> list[Call]:
     for row in commit.rows:
         crc = zlib.crc32(row.data)
         calls.append((INSERT_ROW, [*map(integer, (row.number, *row[2:], crc, checksum_row(row, crc))), row.data]))
-    for note in commit.settlements:
-        calls.append((INSERT_NOTE, [integer(note.number), integer(checksum_settlement(note)), note.data]))
-    calls += [_declaration(thing) for thing in commit.latest()]
+    for record in commit.settlements:
+        calls.append((INSERT_NOTE, [integer(record.number), integer(checksum_settlement(record)), record.data]))
+    calls += [_declaration(record) for record in commit.latest()]
     for position in commit.positions:
         calls.append((INSERT_POSITION, [*map(integer, position), integer(checksum_position(position))]))
     for statement, keys in (
@@ -119,8 +119,8 @@ def array(numbers: Sequence[int]) -> bytes:
     return head + b"".join([b"\0\0\0\x08" + integer(number) for number in numbers])
 
 
-def _declaration(thing: MetadataRecord) -> Call:
-    kind, key = encoded(thing.kind), encoded(thing.key)
-    if thing.data is None:
+def _declaration(record: MetadataRecord) -> Call:
+    kind, key = encoded(record.kind), encoded(record.key)
+    if record.data is None:
         return DELETE_THING, [kind, key]
-    return INSERT_THING, [kind, key, integer(checksum_metadata(PLACE, kind, key, thing.data)), thing.data]
+    return INSERT_THING, [kind, key, integer(checksum_metadata(PLACE, kind, key, record.data)), record.data]
