@@ -1,9 +1,9 @@
-"""Settings of a broker: each with its default, its unit and its reason; read from a TOML file.
+"""Broker configuration: settings with default, unit and reason, read from a TOML file.
 
-`[broker]` has the names below (hyphens for underscores) and the settings of scope broker, `[users]` name = password, or
-name = { password = "...", tags = ["administrator"] }.
-Settings by pattern have a table each: `[queue."orders.#"]`, `[address."logs.*"]`, `[vhost."/"]`, `[user.alice]`,
-`[connection.alice]`, `[producer.alice]`. All but what a broker is started with may change while it runs (SIGHUP).
+`[broker]` has the names below (hyphens for underscores) and the settings of scope broker. `[users]` has name =
+password, or name = { password = "...", tags = ["administrator"] }. Settings by pattern have a table each:
+`[queue."orders.#"]`, `[address."logs.*"]`, `[vhost."/"]`, `[user.alice]`, `[connection.alice]`, `[producer.alice]`. All
+but start-up settings may change while the broker runs (SIGHUP).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RANGES: Final[dict[str, tuple[int, int]]] = {
     "flow-log-files": (2, 10_000),
     "flow-log-file-bytes": (4096, 2**40),
 }
-"""Settings with a least and a most: what the protocol can carry (AMQP 0-9-1, connection.tune)."""
+"""Settings with a least and a most value: the limits of the protocol (AMQP 0-9-1, connection.tune)."""
 
 
 AT_START: Final = (
@@ -66,82 +66,84 @@ AT_START: Final = (
     "flow_log_files",
     "flow_log_file_bytes",
 )
-"""What `[broker]` says for the start only."""
+"""Start-up settings in `[broker]`."""
 TABLES: Final = ", ".join(f"[{scope}]" if scope == "broker" else f'[{scope}."..."]' for scope in SCOPES)
 
 
 USER_KEYS: Final = frozenset(("password", "tags"))
 """Keys of a user's table."""
 NO_FLOW_LOG: Final = "off"
-"""As the flow log's directory: none, although there is a data directory."""
+"""Value of the flow log's directory that disables it, although there is a data directory."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a broker is started with."""
+    """Start-up settings of a broker, and its settings by pattern."""
 
     listen: list[str] = field(default_factory=lambda: ["127.0.0.1:5672"])
-    """HOST:PORT of each listener; port 0 picks a free one."""
+    """Addresses HOST:PORT of the listeners; port 0 picks a free one."""
     http: str | None = None
-    """HOST:PORT of the HTTP API; None serves none."""
+    """Address HOST:PORT of the HTTP API; None disables it."""
     data: str | None = None
     """Data directory; None keeps everything in memory."""
     store: str | None = None
-    """URL of a store elsewhere: postgresql://HOST/DATABASE; None is the one in the data directory."""
+    """URL of a database for the store: postgresql://HOST/DATABASE; None uses the data directory."""
     vhosts: list[str] = field(default_factory=lambda: ["/"])
     """Virtual hosts."""
     users: dict[str, str] | None = None
     """Names and passwords; None is guest/guest, from this machine only."""
     user_tags: dict[str, list[str]] = field(default_factory=dict)
-    """Tags of users; where nothing is said the first user and guest have the tag administrator."""
+    """Tags of users; without any the first user and guest have the tag administrator."""
     capacity_bytes: int = DEFAULT_CAPACITY_BYTES
-    """Capacity of a queue that was declared without one: bytes of charges."""
+    """Default capacity of a queue: bytes of charges."""
     stop_percent: float = DEFAULT_STOP_PERCENT
-    """Stop threshold of a queue that gives none, in percent of its capacity."""
+    """Default stop threshold of a queue, in percent of its capacity."""
     resume_percent: float = DEFAULT_RESUME_PERCENT
-    """Resume threshold of a queue that gives none, in percent of its capacity."""
+    """Default resume threshold of a queue, in percent of its capacity."""
     hold_deadline_s: float = DEFAULT_HOLD_DEADLINE_S
     """Seconds that a publish may be held; 0 is for ever."""
     hold_bytes: int = 1024 * 1024
     """Bytes that a connection may have held before its reading is paused."""
     transaction_bytes: int = 16 * 1024 * 1024
-    """Bytes that a connection with transactions may have kept for its commits; past that its publishes are refused."""
+    """Bytes of uncommitted publishes of a connection with transactions; further publishes are refused."""
     message_bytes_max: int = 128 * 1024 * 1024
     """Largest body, in octets."""
     arriving_bytes_max: int = 256 * 1024 * 1024
-    """Bytes of messages that arrive in pieces on one connection and are not whole; the largest message always fits."""
+    """Bytes of incomplete messages on one connection; the largest message always fits."""
     arguments_octets_max: int = TABLE_OCTETS_MAX
     """Octets of the arguments of one queue, exchange, binding or consumer."""
     arguments_bytes_max: int = ARGUMENTS_BYTES
     """Memory of the arguments of all of them, in bytes; an eighth of the node's memory at most, and half of it for one
-    virtual host."""
+    virtual host.
+    """
     frame_max: int = 131072
-    """Largest frame offered, in octets (4096 at least, AMQP 0-9-1 section 4.2.3)."""
+    """Largest frame that is proposed, in octets (4096 at least, AMQP 0-9-1 section 4.2.3)."""
     initial_frame_max: int = 4096
-    """Largest frame of a client that has not logged in, in octets."""
+    """Largest frame of a client before login, in octets."""
     channel_max: int = 2047
     """Channels of a connection."""
     heartbeat_s: int = 60
-    """Seconds between heartbeats that are offered; 0 is none."""
+    """Proposed seconds between heartbeats; 0 disables them."""
     handshake_s: int = 10
     """Seconds from connect until the connection must be open."""
     handshakes_max: int = 1000
-    """Connections that have not logged in, of all addresses but this machine's; half of the open files at most."""
+    """Connections that are not logged in, without those of this machine; half of the open files at most."""
     handshakes_address_max: int = 500
-    """Connections that have not logged in, of one address (an IPv6 network of 64 bits), and of this machine; a quarter
-    of the open files at most."""
+    """Connections that are not logged in, of one address (an IPv6 network of 64 bits), and of this machine; a quarter
+    of the open files at most.
+    """
     flow_log: str | None = None
-    """Directory of the flow log; None is flow-log in the data directory where there is one, "off" is none."""
+    """Directory of the flow log; None is flow-log in the data directory if there is one, "off" disables it."""
     flow_log_files: int = 8
-    """Files of the flow log; beyond, the oldest is deleted."""
+    """Most files of the flow log; beyond, the oldest is deleted."""
     flow_log_file_bytes: int = 16 * 1024 * 1024
-    """Largest file of the flow log: with 8 of them, days of a quiet broker and about an hour of a busy one."""
+    """Largest file of the flow log: 8 of them cover days of a quiet broker and about an hour of a busy one."""
     file: Path | None = None
-    """The file that all this was read from, to be read again at SIGHUP; None where there is none."""
+    """Path of the settings file, to be read again at SIGHUP; None without one."""
     at_start: dict[str, object] = field(default_factory=dict)
-    """What the file says that only counts when a broker is started, to be compared when it is read again."""
+    """Start-up settings in the file, for comparison when it is read again."""
     patterns: list[tuple[str, str, dict[str, SettingValue]]] = field(default_factory=list)
-    """Settings of the file that may change while the broker runs: scope, pattern ("" for the broker), words."""
+    """Run-time settings in the file: scope, pattern ("" for the broker), settings."""
 
 
 def load(path: Path) -> Settings:
@@ -175,7 +177,7 @@ def load(path: Path) -> Settings:
 
 
 def changed_at_start(old: Settings, new: Settings) -> list[str]:
-    """Return the names of settings that differ and only count when a broker is started."""
+    """Return the names of changed start-up settings, which need a restart."""
     names = [name for name in AT_START if old.at_start.get(name) != new.at_start.get(name)]
     return [name.replace("_", "-") for name in names] + (["users"] if _users(old) != _users(new) else [])
 
@@ -185,7 +187,10 @@ def _users(settings: Settings) -> tuple[object, object]:
 
 
 def _tags(source: _Source, users: dict[str, Any]) -> dict[str, list[str]]:
-    """Take the tags out of `[users]`: a user is a password, or a table of `password` and `tags`. No error shows one."""
+    """Separate the tags from `[users]`: a user is a password, or a table of `password` and `tags`.
+
+    Errors show no passwords.
+    """
     found: dict[str, list[str]] = {}
     for name, given in users.items():
         if isinstance(given, str):
@@ -208,7 +213,7 @@ def _tags(source: _Source, users: dict[str, Any]) -> dict[str, list[str]]:
 
 
 class _Source:
-    """A settings file, for errors: where each table and each key of it stands."""
+    """Positions of tables and keys in a settings file, for errors."""
 
     def __init__(self, path: Path, lines: dict[tuple[str, ...], int]) -> None:
         self.path = path
@@ -224,7 +229,7 @@ class _Source:
         return ConfigError(f"'{self.path}'{self.place(keys)}: {text}")
 
     def read(self, scope: str, pattern: str, keys: tuple[str, ...], table: dict[str, Any]) -> dict[str, SettingValue]:
-        """Read the settings of a pattern, one by one, so that each error knows its line."""
+        """Read the settings of a pattern one by one, so that each error has its line."""
         words: dict[str, SettingValue] = {}
         so_far: dict[str, object] = {}
         at = keys
@@ -247,7 +252,7 @@ class _Source:
 
 
 def _parted(source: _Source, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Part `[broker]` into what counts at the start, checked, and what may change while the broker runs."""
+    """Split `[broker]` into checked start-up settings and run-time settings."""
     known = {name.replace("_", "-"): name for name in AT_START}
     tunable = {**SCOPES["broker"], **SCOPED_ALIASES["broker"]}
     tunable |= {alias: ours for alias, ours in ALIASES.items() if ours in SCOPES["broker"]}
@@ -274,7 +279,7 @@ def _typed(source: _Source, name: str, value: object, default: object) -> object
     if default is None:
         if isinstance(value, str):
             return value
-        raise source.error(at, f"{name} must be a string, not {_kind(value)}")  # A store's URL may have a password.
+        raise source.error(at, f"{name} must be a string, not {_kind(value)}")  # A store's URL may hold a password.
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise source.error(at, f"{name} must be a number from 0, not {value!r}")
     least, most = RANGES.get(name, (0, math.inf))
@@ -296,7 +301,7 @@ KEY: Final = re.compile(r"""\s*([A-Za-z0-9_-]+|"[^"]*"|'[^']*')\s*=""")
 
 
 def _lines(text: str) -> dict[tuple[str, ...], int]:
-    """Return the line of each table and key that stands on a line of its own, for errors; the parser tells none."""
+    """Return the line of each table and key on a line of its own; the parser reports none."""
     found: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
@@ -307,13 +312,13 @@ def _lines(text: str) -> dict[tuple[str, ...], int]:
             try:
                 table = _path(tomllib.loads(line))
             except tomllib.TOMLDecodeError:
-                continue  # It is part of a longer value.
+                continue  # Part of a longer value.
             found.setdefault(table, number)
     return found
 
 
 def _path(parsed: dict[str, Any]) -> tuple[str, ...]:
-    """Return the keys down to the innermost of tables that hold one each."""
+    """Return the keys down to the innermost of nested tables with one key each."""
     keys: list[str] = []
     while parsed:
         key, parsed = next(iter(parsed.items()))

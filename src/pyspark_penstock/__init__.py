@@ -1,8 +1,8 @@
-"""Penstock as a data source of Spark Structured Streaming.
+"""Spark data source for Penstock queues, for Structured Streaming.
 
-``spark.readStream.format("penstock")`` and ``.writeStream.format("penstock")`` need no registration: Spark looks for
-a ``DefaultSource`` in every package whose name begins with ``pyspark_``. It imports them all for that, in
-every look-up, so this one opens no socket and leaves pyarrow and the client until they are used.
+``spark.readStream.format("penstock")`` and ``.writeStream.format("penstock")`` need no registration: Spark looks for a
+``DefaultSource`` in every package whose name begins with ``pyspark_``. Every look-up imports all of them, so this
+module opens no socket and does not import pyarrow and the client before they are used.
 """
 
 from pyspark_penstock.interpreter import choose_python

@@ -1,9 +1,8 @@
-"""Blocks of messages from the broker as Arrow record batches, without copying a message.
+"""Decoder of message blocks into Arrow record batches, without copying a message.
 
-A block (``application/vnd.penstock.block``) is ``PSB1``, the header's length, a JSON header and buffers in
-Arrow's own layout, each at a multiple of 64 octets. The arrays of the batch point into the block's memory;
-no Python object is made per message. The borders are checked before use: a malformed block must end in a
-sentence, not in memory that is not ours.
+A block (``application/vnd.penstock.block``) is ``PSB1``, the header's length, a JSON header and buffers in Arrow's own
+layout, each at a multiple of 64 octets. The arrays of the batch point into the block's memory; no Python object is made
+per message. All bounds are checked before use: a malformed block raises an error and never reads other memory.
 """
 
 import json
@@ -18,12 +17,12 @@ if TYPE_CHECKING:
 
 CONTENT_TYPE = "application/vnd.penstock.block"
 MAGIC = b"PSB1"
-_PREFIX = 8  # the magic and a little-endian u32, the length of the header
+_PREFIX = 8  # Magic, and a little-endian u32 with the length of the header.
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some messages of one queue, in order; `last` is where the next block begins after."""
+    """Messages of one queue, in order; `last` is the sequence number after which the next block begins."""
 
     rows: int
     last: int
@@ -74,7 +73,7 @@ def _array(whole: "pa.Buffer", kind: "pa.DataType", column: dict[str, Any], rows
         return pa.Array.from_buffers(kind, rows, [valid, _buffer(whole, column["data"], rows * kind.bit_width // 8)])
     offsets, data = _buffer(whole, column["offsets"], 4 * (rows + 1)), _buffer(whole, column["data"], 0)
     array = pa.Array.from_buffers(kind, rows, [valid, offsets, data])
-    # Every offset is checked (and every text, for UTF-8): some 10 ns a row against a crash of the JVM.
+    # Every offset is checked (and every text, for UTF-8): some 10 ns per row against a crash of the JVM.
     array.validate(full=True)
     return array
 

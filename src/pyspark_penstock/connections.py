@@ -1,11 +1,11 @@
-"""Connections to brokers that come back by themselves, kept as long as the process lives.
+"""Broker connections that reconnect by themselves and live as long as the process.
 
-Spark reuses an executor's Python workers, so a connection that is kept in this module serves many tasks. The cache's
-key has the process id in it: a worker is a fork, and two processes must never share a socket. A worker runs one task
-at a time, so nobody else asks while a reply is under way.
+Spark reuses an executor's Python workers, so a connection in this module serves many tasks. The cache's key includes
+the process id: a worker is a fork, and two processes must never share a socket. A worker runs one task at a time, so
+requests never overlap.
 
-Every control operation may be asked again after a lost connection without another effect: plans and settlements are
-monotone, ranges remove nothing, and an attachment that is repeated only gives a newer token.
+Every control operation can be repeated after a lost connection: plans and settlements are monotone, ranges remove
+nothing, and a repeated attachment only gives a newer token.
 """
 
 import os
@@ -27,28 +27,28 @@ from pyspark_penstock.options import Access, Retries
 from pyspark_penstock.parsing import Address
 
 ANSWER_SECONDS = 30.0
-"""How long an answer may take, on top of what the broker was asked to wait."""
+"""Seconds to wait for an answer, beyond the wait requested from the broker."""
 PAUSE_SECONDS_MAX = 10.0
-"""The longest pause between two attempts; the first is the option's, and each is twice the one before."""
+"""Longest pause between two attempts, in seconds; the first is the option's, and each is twice the one before."""
 
 LOST = (ChannelClosed, ConnectError, ConnectionClosed, Timeout)
-"""What a new connection may mend."""
+"""Errors after which a new connection may help."""
 
 Result = TypeVar("Result")
 
 
 class BrokerLink:
-    """Control operations over one connection, which is made when first needed and again whenever it is lost."""
+    """Control operations over one connection, which is opened on first use and after a loss."""
 
     def __init__(self, access: Access, server: Address, retries: Retries) -> None:
-        """Remember where to connect; nothing is connected yet."""
+        """Store the address; nothing is connected yet."""
         self._access, self._server, self._retries = access, server, retries
         self._connection: Connection | None = None
         self._control: ControlClient | None = None
         self._pending: tuple[str, Mapping[str, object], str] | None = None
 
     def ask(self, operation: str, fields: Mapping[str, object]) -> dict[str, Any]:
-        """Ask, and return the answer's object.
+        """Send a request and return the answer's object.
 
         Raises `ControlError` with the broker's reason, `BrokerUnreachable` after every retry.
         """
@@ -59,7 +59,7 @@ class BrokerLink:
         return answer
 
     def send(self, operation: str, fields: Mapping[str, object]) -> None:
-        """Ask without waiting; `receive_block` must follow before the next question."""
+        """Send a request without waiting; `receive_block` must follow before the next request."""
 
         def attempt() -> None:
             self._pending = (operation, fields, self._open().send(operation, fields))
@@ -67,7 +67,7 @@ class BrokerLink:
         self._retried(attempt)
 
     def receive_block(self) -> memoryview:
-        """Return the block that was asked for; after a lost connection it is asked for again.
+        """Return the requested block; request it again after a lost connection.
 
         Raises `ControlError` with the broker's reason, `BrokerUnreachable` after every retry.
         """
@@ -94,11 +94,11 @@ class BrokerLink:
 
     @property
     def waiting(self) -> bool:
-        """Whether an answer is still under way."""
+        """Whether an answer is still awaited."""
         return self._pending is not None
 
     def close(self) -> None:
-        """Close the connection, with it any answer under way; the next question makes a new one."""
+        """Close the connection and drop an awaited answer; the next request connects again."""
         self._pending = None
         self._drop()
 
@@ -126,7 +126,7 @@ def connect(access: Access, server: Address) -> Connection:
 
 
 def retried(attempt: Callable[[], Result], drop: Callable[[], None], server: Address, retries: Retries) -> Result:
-    """Return what `attempt` returns, after `drop` and a pause whenever the connection is lost.
+    """Return what `attempt` returns; call `drop` and pause after each lost connection.
 
     Raises `BrokerUnreachable` when `retries` are used up.
     """
@@ -152,7 +152,7 @@ _connections: dict[tuple[object, ...], Connection] = {}
 
 
 def shared_link(access: Access, server: Address, retries: Retries) -> BrokerLink:
-    """Return this process's link to a broker, made new when there is none yet."""
+    """Return this process's link to a broker, created on first use."""
     key = (server, access, retries, os.getpid())
     if key not in _links:
         _links[key] = BrokerLink(access, server, retries)
@@ -160,10 +160,10 @@ def shared_link(access: Access, server: Address, retries: Retries) -> BrokerLink
 
 
 def shared_connection(access: Access, server: Address) -> Connection:
-    """Return this process's connection for publishing, made new when there is none or it is closed.
+    """Return this process's connection for publishing, opened if there is none or it is closed.
 
-    It is not the one for control operations: a broker that does not read from a producer does not hear it ask.
-    Raises `penstock.client.ConnectError`.
+    Control operations use another one: the broker may pause reading from a producer, and then reads no requests. Raises
+    `penstock.client.ConnectError`.
     """
     key = (server, access, os.getpid())
     connection = _connections.get(key)
@@ -173,7 +173,7 @@ def shared_connection(access: Access, server: Address) -> Connection:
 
 
 def drop_connection(access: Access, server: Address) -> None:
-    """Close this process's connection for publishing, if there is one; the next task makes a new one."""
+    """Close this process's connection for publishing, if any; the next task opens a new one."""
     connection = _connections.pop((server, access, os.getpid()), None)
     if connection is not None:
         connection.close()

@@ -1,4 +1,4 @@
-"""What the data source refuses or gives up on, each as one sentence that names the thing.
+"""Errors of the data source, each one sentence that names its object.
 
 ::
 
@@ -11,36 +11,36 @@
         ├── BrokerUnreachable   no connection after all retries
         └── PublishFailed       messages of a sink task were not confirmed in time
 
-Spark shows the text of these errors inside ``StreamingQueryException``; nothing is retried by Spark in
-the driver's half of a source, so an error here ends the query.
+Spark shows the text of these errors inside ``StreamingQueryException``. Spark retries nothing in the driver's half of a
+source, so an error there ends the query.
 """
 
 from penstock.errors import PenstockError
 
 
 class SparkSourceError(PenstockError):
-    """The data source refuses or gives up; the text says what and why."""
+    """Root of the data source's errors; the text has the reason."""
 
 
 class OptionError(SparkSourceError, ValueError):
-    """An option is unknown, missing, misspelt, or has an impossible value."""
+    """Unknown, missing or misspelt option, or an impossible value."""
 
 
 class SchemaError(SparkSourceError, ValueError):
-    """The columns are not those that the source gives or the sink takes."""
+    """Columns that differ from those of the source or sink."""
 
 
 class CursorError(SparkSourceError):
-    """The broker refuses the cursor, or what the checkpoint asks for is gone."""
+    """Cursor refused by the broker, or a checkpoint whose messages are gone."""
 
 
 class BlockError(SparkSourceError):
-    """A block of messages from the broker is malformed."""
+    """Malformed block of messages from the broker."""
 
 
 class BrokerUnreachable(SparkSourceError):
-    """The broker could not be reached after every retry."""
+    """Broker that could not be reached after every retry."""
 
 
 class PublishFailed(SparkSourceError):
-    """Messages of a sink task were not confirmed in time, or cannot be routed."""
+    """Messages of a sink task that were not confirmed in time, or cannot be routed."""

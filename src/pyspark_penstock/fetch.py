@@ -1,7 +1,7 @@
-"""The executors' half of the source: a frozen range of one queue as a stream of record batches.
+"""Executors' half of the source: a fixed range of one queue as a stream of record batches.
 
-While Spark takes one batch, the broker already prepares the next: one request is always ahead, and never
-more, so that a task holds two blocks at most. Reading removes nothing at the broker, and a range may be read again.
+While Spark processes one batch, the broker prepares the next: one request is always ahead, and never more, so that a
+task holds two blocks at most. Reading removes nothing at the broker, and a range may be read again.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """What one task reads: ``lo < sequence <= hi`` of one queue, with the fencing token of its query."""
+    """Range read by one task: ``lo < sequence <= hi`` of one queue, with the fencing token of its query."""
 
     server: Address
     queue: str
@@ -32,10 +32,10 @@ class Slice:
 
 
 def record_batches(slice_: Slice, options: SourceOptions) -> Iterator["pa.RecordBatch"]:
-    """Yield the messages of a slice in their order, as blocks arrive.
+    """Yield the messages of a slice in order, as blocks arrive.
 
     Raises `CursorError` when the broker refuses (fenced, queue deleted), `BlockError` for a malformed block and
-    `BrokerUnreachable` after all retries; rows already yielded are then read again by the task's next attempt.
+    `BrokerUnreachable` after all retries. The task's next attempt then reads the same rows again.
     """
     link = shared_link(options.access, slice_.server, options.retries)
     lo = slice_.lo
@@ -57,7 +57,7 @@ def record_batches(slice_: Slice, options: SourceOptions) -> Iterator["pa.Record
 
 
 def _tidy(link: BrokerLink) -> None:
-    # Spark may stop reading early (a limit, a killed task): a reply under way must not meet the next question.
+    # Spark may stop early (a limit, a killed task): the next request must not get this one's answer.
     if link.waiting:
         link.close()
 
@@ -76,7 +76,7 @@ def _request(slice_: Slice, options: SourceOptions, lo: int) -> dict[str, object
 
 def _moved(slice_: Slice, lo: int, block: Block) -> int:
     if block.rows == 0:
-        return slice_.hi  # sequences have gaps: nothing is left in the range
+        return slice_.hi  # Sequence numbers have gaps: nothing is left in the range.
     if not lo < block.last <= slice_.hi:
         raise BlockError(
             f"the broker answered ({lo}, {slice_.hi}] of '{slice_.queue}' with a block that ends at {block.last}"

@@ -1,7 +1,8 @@
-"""The Python that Spark runs, for it takes the ``python3`` of the PATH and not that of the driver.
+"""Choice of the Python interpreter that Spark's workers run.
 
-In a virtual environment that is another one, where this package is not installed, and Spark says no more than that
-it does not find the data source. Whoever imports this package before the session is made gets the driver's own.
+Spark starts the ``python3`` of the PATH and not that of the driver. With a virtual environment this package may be
+missing there, and Spark reports only that it cannot find the data source. Importing this package before the session is
+created selects the driver's interpreter.
 """
 
 import os
@@ -13,9 +14,9 @@ VARIABLE = "PYSPARK_PYTHON"
 
 
 def choose_python() -> None:
-    """Have Spark run this Python, where nobody has chosen one; warn if a session runs another one already.
+    """Make Spark run this interpreter if none was chosen; warn if a session already runs another one.
 
-    A program that spark-submit started is left alone: the cluster's settings say there what executors run.
+    Programs started by spark-submit are left alone: the cluster's settings choose the executors' interpreter.
     """
     if VARIABLE in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ or not _differs():
         return

@@ -1,13 +1,13 @@
-"""Offsets and ranges: the arithmetic of a batch. PURE.
+"""Offsets and ranges: the arithmetic of a batch, without I/O.
 
-An offset says, for every subscribed queue, "everything up to this sequence". Spark stores it as JSON and compares
-the *texts* to see whether there is new data, so keys are sorted and values are whole numbers::
+An offset means, for every subscribed queue, "everything up to this sequence number". Spark stores it as JSON and
+compares the *texts* to detect new data, so keys are sorted and values are integers::
 
-    {"v": 1, "q": {"audit": 77, "orders": 12345}}
+{"v": 1, "q": {"audit": 77, "orders": 12345}}
 
-With one server the key is the queue's name, so a broker may move to another address under a checkpoint. With
-several servers the same queue exists on each, with its own numbers: the key is then ``queue@host:port``.
-A queue that is no longer subscribed keeps its key; a key never goes backwards.
+With one server the key is the queue's name, so a broker may move to another address under a checkpoint. With several
+servers the same queue exists on each, with its own numbers: the key is then ``queue@host:port``. A queue that is no
+longer subscribed keeps its key, and positions never go backwards.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ Positions = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The messages of one queue with ``lo < sequence <= hi``."""
+    """Messages of one queue with ``lo < sequence <= hi``."""
 
     key: str
     lo: int
@@ -32,7 +32,7 @@ class Range:
 
 
 def key_of(queue: str, server: str, servers: int) -> str:
-    """Return the key of a queue on a server in an offset, where `servers` counts the servers of the source."""
+    """Return the key of a queue on a server in an offset; `servers` is the number of the source's servers."""
     return queue if servers == 1 else f"{queue}@{server}"
 
 
@@ -57,34 +57,34 @@ def from_spark(offset: Mapping[str, Any]) -> Positions:
 
 
 def advanced(start: Mapping[str, int], reached: Mapping[str, int]) -> Positions:
-    """Return `start` moved on to `reached`: the union of keys, and never backwards."""
+    """Return `start` advanced to `reached`: the union of keys, and never backwards."""
     return {key: max(start.get(key, 0), reached.get(key, 0)) for key in {**start, **reached}}
 
 
 def filled(start: Mapping[str, int], settled: Mapping[str, int]) -> Positions:
-    """Return `start` with every subscribed queue in it, and nothing before what is already settled.
+    """Return `start` with every subscribed queue, and no position before the settled one.
 
-    A queue subscribed after the checkpoint was made begins where its cursor stands. Below the settled
-    position there is nothing left to read; whether that is a loss was decided before (`lost`).
+    A queue subscribed after the checkpoint begins at its cursor's position. Below the settled position there is nothing
+    left to read; `lost` has decided whether that is a loss.
     """
     return advanced(start, settled)
 
 
 def lost(start: Mapping[str, int], settled: Mapping[str, int]) -> list[Range]:
-    """Return what the checkpoint still needs and the cursor has already let go, sorted by key."""
+    """Return the ranges that the checkpoint needs and the cursor has settled, sorted by key."""
     return [Range(key, start[key], settled[key]) for key in sorted(start) if settled.get(key, 0) > start[key]]
 
 
 def ahead(start: Mapping[str, int], tail: Mapping[str, int]) -> list[Range]:
-    """Return where the checkpoint is beyond the last message that the queue ever had, sorted by key."""
+    """Return the positions of the checkpoint beyond the queue's last message, sorted by key."""
     return [Range(key, tail[key], start[key]) for key in sorted(start) if key in tail and start[key] > tail[key]]
 
 
 def split(start: Mapping[str, int], end: Mapping[str, int], least: int, most_rows: int) -> list[Range]:
-    """Return the partitions of a batch: a pure function of its borders and of two options.
+    """Return the partitions of a batch: a pure function of its range and of two options.
 
-    `least` is the wished-for number of partitions, shared out by size; `most_rows` bounds the sequences in
-    one. Every piece holds at least one sequence, and order within a piece is the queue's order.
+    `least` is the desired number of partitions, distributed by size; `most_rows` limits the sequence numbers of one.
+    Every partition has at least one, in the queue's order.
     """
     ranges = [Range(key, start.get(key, 0), end[key]) for key in sorted(end) if end[key] > start.get(key, 0)]
     total = sum(range_.hi - range_.lo for range_ in ranges)

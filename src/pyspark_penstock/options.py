@@ -1,8 +1,8 @@
-"""The options of source and sink, validated once, in the driver. PURE.
+"""Options of source and sink, validated once in the driver, without I/O.
 
-One table names every option, its parser and its default; ``source_options`` and ``sink_options`` turn what
-Spark hands over (texts, with keys in any case) into frozen objects that travel to the executors. An unknown
-option is refused, with a near match: Spark passes everything through, and a misspelt cap is worse than none.
+One table has every option, its parser and its default. ``source_options`` and ``sink_options`` convert Spark's options
+(texts, with keys in any case) into frozen objects that travel to the executors. An unknown option is refused with a
+near match, because Spark passes all options through, and a misspelt limit is worse than none.
 """
 
 import difflib
@@ -40,12 +40,12 @@ _SOURCE = (
     _Option("maxOffsetsPerTrigger", parsing.integer(1), None),
     _Option("maxBytesPerTrigger", parsing.size(1), None),
     _Option("minPartitions", parsing.integer(1, 10_000), 1),
-    # Below some 50,000 rows a second partition costs more than it wins: each adds about 50 ms to a batch.
+    # Below some 50,000 rows a second partition costs more than it gains: each adds about 50 ms to a batch.
     _Option("maxRecordsPerPartition", parsing.integer(1), 50_000),
     _Option("fetchBlockRows", parsing.integer(1, 1_000_000), 10_000),
     # An Arrow binary column has 32-bit offsets, so a block may never reach 2 GiB; 256 MiB is already absurd.
     _Option("fetchBlockBytes", parsing.size(1, 256 << 20), 4 << 20),
-    # Spark cannot stop a query inside a call: a longer wait would delay stop() by as much.
+    # Spark cannot stop a query inside a call: a longer wait would delay stop() by that time.
     _Option("fetchWait", parsing.duration(10_000), 500),
     _Option("fetchOffset.numRetries", parsing.integer(0, 1_000), 5),
     _Option("fetchOffset.retryIntervalMs", parsing.integer(1, 60_000), 500),
@@ -60,14 +60,14 @@ _SINK = (
     _Option("publishWindow", parsing.integer(1, 100_000), 1_000),
 )
 
-# Spark hands a streaming sink its own options too.
+# Spark also passes its own options to a streaming sink.
 _SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
 _ASYNC_PROGRESS = "asyncprogresstrackingenabled"
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where the brokers are, and as whom to log in."""
+    """Addresses and credentials of the brokers."""
 
     servers: tuple[Address, ...]
     vhost: str
@@ -77,7 +77,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a lost connection is made again, and how long the first pause is, in milliseconds."""
+    """Number of reconnections, and the first pause in milliseconds."""
 
     count: int
     interval_ms: int
@@ -85,7 +85,7 @@ class Retries:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a reader must know; ``None`` in a cap means: half of what the subscribed queues hold."""
+    """Options of a reader; ``None`` in a limit means half of the capacity of the subscribed queues."""
 
     access: Access
     queues: tuple[str, ...]
@@ -104,7 +104,7 @@ class SourceOptions:
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """What a writer must know; exactly one of `queue` and `exchange` is set."""
+    """Options of a writer; exactly one of `queue` and `exchange` is set."""
 
     access: Access
     queue: str | None
@@ -115,7 +115,7 @@ class SinkOptions:
 
     @property
     def target(self) -> str:
-        """The queue or exchange in words, for messages to people."""
+        """Description of the queue or exchange, for messages to people."""
         return f"queue '{self.queue}'" if self.queue else f"exchange '{self.exchange}'"
 
 
@@ -174,7 +174,7 @@ def sink_options(given: Mapping[str, object]) -> SinkOptions:
 
 
 def check_names(given: Mapping[str, object]) -> None:
-    """Refuse an option that neither source nor sink has, when it is not yet known which of them is meant."""
+    """Refuse an option unknown to both source and sink, before it is known which of them is meant."""
     known = {option.name.lower() for option in (*_SOURCE, *_SINK)} | _SPARKS_OWN | {_ASYNC_PROGRESS}
     for key in given:
         if key.lower() not in known:

@@ -1,7 +1,7 @@
-"""Values of options: texts in, numbers and addresses out. PURE.
+"""Parsers of option values: texts to numbers and addresses, without I/O.
 
-Every parser takes the text of one option and raises ``ValueError`` with the second half of a sentence
-("must be a whole number of at least 1"); ``options.py`` puts option and value before it.
+Every parser takes the text of one option and raises ``ValueError`` with the second half of a sentence ("must be a whole
+number of at least 1"); ``options.py`` prefixes option and value.
 """
 
 import json
@@ -9,18 +9,18 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-DEFAULT_PORT = 5672  # IANA's port for AMQP, in every version
+DEFAULT_PORT = 5672  # IANA's port for AMQP, in every version.
 
 _SIZE = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 _SIZE_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)")
 _DURATION_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
-_SHORTSTR = 255  # octets in a queue's or exchange's name: AMQP 0-9-1 section 4.2.5.3
+_SHORTSTR = 255  # Octets in a queue's or exchange's name: AMQP 0-9-1 section 4.2.5.3.
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class Address:
-    """Where one broker listens."""
+    """Address of one broker."""
 
     host: str
     port: int
@@ -31,7 +31,7 @@ class Address:
 
 
 def integer(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
-    """Return a parser of whole numbers from `least` to `most`, both included."""
+    """Return a parser of integers from `least` to `most`, both included."""
 
     def parse(text: str) -> int:
         if not re.fullmatch(r"[+-]?\d{1,19}", text) or not least <= int(text) <= most:
@@ -117,7 +117,7 @@ def _address(text: str) -> Address:
 
 
 def starting(text: str) -> str | dict[str, int]:
-    """Return where a new cursor begins: ``earliest``, ``latest``, or ``{"queue": sequence}`` as JSON."""
+    """Return the start of a new cursor: ``earliest``, ``latest``, or ``{"queue": sequence}`` as JSON."""
     if text in ("earliest", "latest"):
         return text
     try:

@@ -1,13 +1,13 @@
-"""The driver's half of the source: one cursor on one or several brokers, attached, planned and settled.
+"""Driver's half of the source: attaches, plans and settles one cursor on one or several brokers.
 
-Theory of operation. Spark calls ``commit(end of N)`` only while it constructs batch N+1, that is, only when
-there is new data already. A bounded queue whose producers wait for room would never have new data: a deadlock.
-But Spark asks for the latest offset *from* a start, and it does so only after the batch that ended there is in
-its commit log. So the start of a question is the proof that everything up to it is durable, and `plan` settles it
-before it asks the broker for more. ``commit`` is a second, idempotent way to the same end.
+Theory of operation. Spark calls ``commit(end of N)`` only while it constructs batch N+1, that is, only when there is
+new data already. A bounded queue whose producers wait for room would never have new data: a deadlock. But Spark
+requests the latest offset *from* a start, and only after the batch that ended there is in its commit log. So the start
+proves that everything up to it is durable, and `plan` settles it before it requests more from the broker. ``commit`` is
+a second, idempotent way to the same end.
 
 Nothing else settles: not stopping, not a time-out, not a new attachment. A planner is used by one thread of one
-process, and connects when it is first asked something.
+process, and connects on first use.
 """
 
 import sys
@@ -23,22 +23,22 @@ from pyspark_penstock.options import SourceOptions
 from pyspark_penstock.parsing import Address
 
 MOST_ROWS = 100_000
-"""Messages in a batch when neither an option nor a queue's capacity says less."""
+"""Most messages in a batch without a lower option or capacity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caps:
-    """The most that one batch may take; ``None`` is no cap."""
+    """Limits of one batch; ``None`` is no limit."""
 
     rows: int | None
     octets: int | None
 
     def least(self, rows: int | None, octets: int | None) -> "Caps":
-        """Return the stricter of both caps in each unit."""
+        """Return the lower limit of both in each unit."""
         return Caps(_least(self.rows, rows), _least(self.octets, octets))
 
     def less(self, rows: int, octets: int) -> "Caps":
-        """Return what is left after `rows` and `octets` were taken."""
+        """Return the rest after `rows` and `octets` were taken."""
         return Caps(self.rows and max(0, self.rows - rows), self.octets and max(0, self.octets - octets))
 
     @property
@@ -53,10 +53,10 @@ def _least(*numbers: int | None) -> int | None:
 
 
 class Planner:
-    """Plans batches for one query; see the module's theory of operation."""
+    """Planner of batches for one query; see the module's theory of operation."""
 
     def __init__(self, options: SourceOptions) -> None:
-        """Remember the options; nothing is connected yet."""
+        """Store the options; nothing is connected yet."""
         self._options = options
         self._places = {
             key_of(queue, str(server), len(options.access.servers)): (server, queue)
@@ -69,7 +69,7 @@ class Planner:
         self._warned: set[Range] = set()
         self.initial: Positions = {}
         self._standing: Positions = {}
-        """Where the cursor stood when it was attached."""
+        """Position of the cursor when it was attached."""
         self._settled: Positions = {}
         self.tail: Positions = {}
 
@@ -84,7 +84,7 @@ class Planner:
         return server, queue, self._tokens[server]
 
     def attach(self) -> None:
-        """Attach the cursor on every server, once; a query that held it before is fenced off.
+        """Attach the cursor on every server, once; an earlier query that held it is fenced off.
 
         Raises `CursorError` when a queue does not exist or has consumers of another kind.
         """
@@ -105,10 +105,10 @@ class Planner:
         self._tokens, self._settled = tokens, dict(self._standing)
 
     def checked(self, start: Positions, end: Positions | None = None) -> Positions:
-        """Return `start` as far as the broker can still serve it, with every subscribed queue in it.
+        """Return `start` as far as the broker can still serve it, with every subscribed queue.
 
-        Raises `CursorError` when the checkpoint asks for messages that the cursor has let go (unless
-        failOnDataLoss is false), or is beyond the end of the queue, as is `end`, where a batch to be read ends.
+        Raises `CursorError` when the checkpoint needs messages that the cursor has settled (unless failOnDataLoss is
+        false), or when it, or the batch's `end`, is beyond the end of the queue.
         """
         self.attach()
         for gap in ahead(advanced(start, end or {}), self.tail):
@@ -127,17 +127,16 @@ class Planner:
         return filled(start, self._standing)
 
     def plan(self, start: Positions, caps: Caps, upto: Positions | None) -> Positions:
-        """Settle everything up to `start`, wait for messages after it, and return where the next batch ends.
+        """Settle everything up to `start`, wait for messages after it, and return the end of the next batch.
 
-        The answer is `start` when there is nothing new within ``fetchWait``; with `upto` (the target of a
-        run that ends) nothing is waited for. With several servers the first question moves on by one each
-        time, so that none of them is served last for ever.
+        The result is `start` when nothing arrives within ``fetchWait``; with `upto` (the target of a run that ends) it
+        does not wait. With several servers the first request goes to the next server each time, so that all are served.
         """
         begin = self.checked(start)
         servers = list(self._options.access.servers)
         self._turn = (self._turn + 1) % len(servers)
         order = servers[self._turn :] + servers[: self._turn]
-        # One server is asked to wait; several are looked at first, and then waited for one after the other.
+        # With one server the request waits; several are polled first, and then waited for in turn.
         waits = [0] if upto is not None or len(servers) > 1 else []
         if upto is None:
             waits.append(self._options.wait_ms)
@@ -158,7 +157,7 @@ class Planner:
         self, server: Address, start: Positions, begin: Positions, caps: Caps, wait_ms: int, upto: Positions | None
     ) -> dict[str, Any]:
         here = self._here(server, begin)
-        # A server whose share the others have taken still learns what is settled.
+        # A server without a share of this batch still learns the settled position.
         target = here if caps.spent else self._here(server, advanced(begin, upto)) if upto is not None else None
         return self._ask(
             server,
@@ -173,7 +172,7 @@ class Planner:
         )
 
     def settle(self, end: Positions) -> None:
-        """Settle everything up to `end`; nothing is sent when that is done already."""
+        """Settle everything up to `end`; nothing is sent if it is settled already."""
         self.attach()
         if all(self._settled.get(key, 0) >= end.get(key, 0) for key in self._places):
             return
@@ -182,7 +181,7 @@ class Planner:
         self._settled = advanced(self._settled, end)
 
     def half_of_capacity(self) -> Caps:
-        """Return half of what the subscribed queues hold: producers refill one half while Spark works on the other.
+        """Return half of the capacity of the subscribed queues, so that producers refill the other half meanwhile.
 
         Raises `CursorError` when a queue has been deleted.
         """
@@ -197,7 +196,7 @@ class Planner:
         return half.least(MOST_ROWS, None)
 
     def close(self) -> None:
-        """Close the connections; nothing is settled, and the cursor keeps its place."""
+        """Close the connections; nothing is settled, and the cursor keeps its position."""
         for link in self._links.values():
             link.close()
         self._links.clear()
@@ -228,7 +227,7 @@ def _half(capacities: list[int | None]) -> int | None:
 
 
 def refused(refusal: ControlError, options: SourceOptions, server: Address) -> CursorError:
-    """Return what a refusal of the broker means to a person who runs a query."""
+    """Return the meaning of a broker's refusal for the user of a query."""
     cursor = f"cursor '{options.cursor}' on {', '.join(options.queues)} at {server}"
     match refusal.name:
         case "fenced":

@@ -1,11 +1,11 @@
-"""A sink task: its rows go to the broker with publisher confirms, and it waits as long as the target has no room.
+"""Sink task: publishes its rows with confirms, and waits while the target has no room.
 
-At least once: a task sends a batch of rows, waits until every message is confirmed, sends those again that the broker
-refused, and takes the next batch. A closed gate withholds confirms, so a full target holds the task, the micro-batch,
-and through the cursor that is not settled the source's own producers: the brake reaches the first of the chain. The
-task waits in slices of two seconds, so that Spark can kill it, and says every ten seconds what it waits for.
+Delivery is at least once. A task sends a batch of rows, waits until every message is confirmed, resends refused ones,
+and takes the next batch. A closed gate withholds confirms, so a full target holds the task and the micro-batch. Through
+the unsettled cursor it also holds the source's own producers, back to the first of the chain. The task waits in slices
+of two seconds, so that Spark can kill it, and logs the reason every ten seconds.
 
-The clock that ends the waiting starts again with every message that is confirmed: a slow target is no failure.
+Every confirmed message restarts the time-out: a slow target is no failure.
 """
 
 import sys
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SLICE = 2.0
-"""The longest wait that nothing can interrupt, in seconds."""
+"""Longest uninterruptible wait, in seconds."""
 SAY_SECONDS = 10.0
-"""How often a waiting task says how it stands."""
+"""Seconds between two log lines of a waiting task."""
 _PAUSE_SECONDS = (0.05, 2.0)
-"""The shortest and the longest pause before what was refused or lost is sent again."""
+"""Shortest and longest pause before refused or lost messages are resent, in seconds."""
 
 
 class _Exhausted(Exception):
-    """Nothing was confirmed for as long as the option allows."""
+    """Error: nothing was confirmed for the time of the option."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
@@ -51,7 +51,7 @@ class _Exhausted(Exception):
 
 
 class _HoldTimer:
-    """How long nothing has been confirmed, and what is said about it."""
+    """Time without a confirm, with its log lines."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._target, self._most = options.target, options.timeout_ms / 1000
@@ -61,22 +61,22 @@ class _HoldTimer:
         """Messages confirmed by earlier publishers of this task."""
 
     def heard(self, progress: Progress) -> None:
-        """Take note of how a publisher stands; raises `_Exhausted`."""
+        """Record the progress of a publisher; raises `_Exhausted`."""
         if progress.acked > self._acked:
             self._acked, self._since = progress.acked, time.monotonic()
         self.check(f"{progress.outstanding} unconfirmed" + (f", {progress.blocked}" if progress.blocked else ""))
 
     def slice(self) -> float:
-        """Return how long to wait before looking again, in seconds."""
+        """Return the seconds to wait before the next check."""
         return min(SLICE, max(0.0, self._since + self._most - time.monotonic()))
 
     def renewed(self) -> None:
-        """Take note that a new publisher counts from zero."""
+        """Record that a new publisher counts from zero."""
         self.confirmed += self._acked
         self._acked = 0
 
     def check(self, standing: str) -> None:
-        """Say how it stands when that is due; raises `_Exhausted`."""
+        """Log the progress when due; raises `_Exhausted`."""
         now = time.monotonic()
         waited = now - self._since
         if waited >= self._most:
@@ -89,20 +89,20 @@ class _HoldTimer:
 
 
 class Sender:
-    """Sends the rows of one task; nothing is connected before the first row."""
+    """Sender of one task's rows; it connects at the first row."""
 
     def __init__(self, options: SinkOptions) -> None:
-        """Remember where to send."""
+        """Store the target."""
         self._options = options
         self._server = options.access.servers[0]
         self._patience = _HoldTimer(options)
         self._publisher: Publisher | None = None
 
     def send(self, batches: Iterator["pa.RecordBatch"]) -> int:
-        """Send every row; returns how many there were, all of them confirmed.
+        """Send every row; return the number of rows, all of them confirmed.
 
-        Raises `PublishFailed` when the target does not exist, routes a message nowhere, or confirms nothing for
-        as long as ``publishTimeout`` says.
+        Raises `PublishFailed` when the target does not exist, routes a message nowhere, or confirms nothing for the
+        time of ``publishTimeout``.
         """
         sent = 0
         try:
@@ -123,14 +123,14 @@ class Sender:
         return f"{self._options.target} at {self._server}"
 
     def _deliver(self, rows: Rows) -> None:
-        """Send rows until each is confirmed, again and again those that are refused or lost with a connection."""
+        """Send rows until each is confirmed; resend those that are refused or lost with a connection."""
         pause = _PAUSE_SECONDS[0]
         while True:
             try:
                 rows = self._attempt(rows)
                 standing = f"{len(rows)} refused"
             except (ConnectError, ConnectionClosed, Timeout) as error:
-                # Which of them were confirmed cannot be known for sure: all go again, and some arrive twice.
+                # It is unknown which of them were confirmed: all are resent, and some arrive twice.
                 self._drop()
                 standing = str(error)
             if not len(rows):
@@ -140,7 +140,7 @@ class Sender:
             pause = min(2 * pause, _PAUSE_SECONDS[1])
 
     def _attempt(self, rows: Rows) -> Rows:
-        """Send rows once and wait for the answers; returns those that the broker refused."""
+        """Send rows once and wait for the answers; return those that the broker refused."""
         publisher = self._open()
         numbers = publisher.publish(rows.bodies, rows.keys, rows.properties, on_wait=self._heard)
         progress = publisher.wait(self._patience.slice())
@@ -172,7 +172,7 @@ class Sender:
         return self._publisher
 
     def _require_target(self, connection: Connection) -> None:
-        """Ask for the target, which also shows whether a kept connection is still alive."""
+        """Check that the target exists, which also shows whether a cached connection is alive."""
         channel: Channel = connection.channel()
         try:
             if self._options.queue is not None:
@@ -184,9 +184,9 @@ class Sender:
                 channel.close()
 
     def _close(self) -> None:
-        """Leave the connection to the next task if it is of use to it: nothing unsent, nothing unanswered."""
+        """Leave the connection to the next task if nothing is unsent or unanswered; else close it."""
         if self._publisher is not None and self._publisher.progress().done:
-            with suppress(ClientError):  # the rows are confirmed, or an error is on its way already
+            with suppress(ClientError):  # The rows are confirmed, or an error is raised already.
                 self._publisher.close()
         else:
             self._drop()
@@ -197,7 +197,7 @@ class Sender:
         self._patience.renewed()
 
     def _why(self, seconds: float) -> str:
-        """Return what a person must know about a target that stays full; asked on a connection of its own."""
+        """Return the reason why a target stays full, requested on a connection of its own."""
         text = (
             f"{self._target} has confirmed nothing for {seconds:.0f} s ({self._options.timeout_ms / 1000:g} s allowed)"
         )
@@ -215,7 +215,7 @@ class Sender:
 
 
 def _level(level: object) -> str:
-    """Return a depth or a threshold in words: messages, octets, or both."""
+    """Return a depth or a threshold for people: messages, octets, or both."""
     if not isinstance(level, dict):
         return str(level)
     words = [f"{level[unit]} {unit}" for unit in ("messages", "bytes") if level.get(unit) is not None]

@@ -1,10 +1,10 @@
-"""The stream reader that Spark drives: it says which messages a batch holds, and tasks read them.
+"""Stream reader for Spark: plans batches in the driver and reads them in tasks.
 
-Where its methods run (PySpark 4.3): everything but ``read`` in one long-lived worker of the driver, in one thread;
-``read`` in executors, on a reader that was pickled before any of the other methods was called. So nothing but
-the options and the partition reaches ``read``, and connections are made when they are first needed.
+With PySpark 4.3, everything but ``read`` runs in one long-lived worker of the driver, in one thread. ``read`` runs in
+executors, on a reader that was pickled before any other method was called. So only the options and the partition reach
+``read``, and connections are opened on first use.
 
-In order, for a fresh query: ``prepareForTriggerAvailableNow`` (if it drains and ends), ``initialOffset``,
+Order of calls for a fresh query: ``prepareForTriggerAvailableNow`` (if it drains and ends), ``initialOffset``,
 ``latestOffset``, ``initialOffset`` again, ``partitions``, reads. A restarted query whose last batch was planned but not
 committed begins with ``partitions`` of that very batch; otherwise with ``latestOffset`` from the last batch's end.
 """
@@ -25,35 +25,35 @@ if TYPE_CHECKING:
 
 
 class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads queues through a cursor; what it has read and not settled counts in the queues' depth."""
+    """Reader of queues through a cursor; unsettled messages count in the queues' depth."""
 
     def __init__(self, options: SourceOptions) -> None:
-        """Remember the options; Spark makes two readers of one query, and only one of them plans."""
+        """Store the options; Spark makes two readers of one query, and only one of them plans."""
         self._options = options
         self._planner = Planner(options)
         self._target: Positions | None = None
         self._caps: Caps | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel as options alone: sockets and fencing tokens belong to the process that made them."""
+        """Pickle only the options: sockets and fencing tokens belong to the process that made them."""
         return PenstockStreamReader, (self._options,)
 
     def initialOffset(self) -> dict[str, Any]:
-        """Return where the cursor began: fixed by the broker once, the same at every call and after every restart."""
+        """Return the cursor's start: fixed by the broker once, the same at every call and after every restart."""
         self._planner.attach()
         return to_spark(self._planner.initial)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Remember where the queues end now: the query reads up to there and ends."""
+        """Record the present ends of the queues: the query reads up to them and ends."""
         self._planner.attach()
         self._target = dict(self._planner.tail)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return the cap in messages; the cap in octets is applied beside it, for Spark passes only one limit on."""
+        """Return the limit in messages; the limit in octets is applied separately."""
         return ReadMaxRows(self._options.max_rows or MOST_ROWS)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Settle everything up to `start`, which is durable by now, and return where the next batch ends.
+        """Settle everything up to `start`, which is durable by now, and return the end of the next batch.
 
         Equal to `start` when nothing arrives within ``fetchWait``.
         """
@@ -62,7 +62,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _caps_under(self, limit: ReadLimit) -> Caps:
         if isinstance(limit, ReadAllAvailable):
-            return Caps(None, None)  # Spark's rule: it overrides every option
+            return Caps(None, None)  # Spark's rule: it overrides every option.
         if self._caps is None:
             options = self._options
             half = Caps(None, None)
@@ -73,7 +73,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._caps.least(getattr(limit, "max_rows", None), getattr(limit, "max_bytes", None))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """Return where the queues end, as last heard; Spark shows the distance to it as lag."""
+        """Return the last known ends of the queues; Spark shows the distance to them as lag."""
         return to_spark(self._planner.tail) if self._planner.tail else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -89,7 +89,7 @@ class PenstockStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return record_batches(partition.value, self._options)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Settle up to `end`; usually done already, by the question for the next batch."""
+        """Settle up to `end`; usually the request for the next batch has done so."""
         self._planner.settle(from_spark(end))
 
     def stop(self) -> None:

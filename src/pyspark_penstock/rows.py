@@ -1,4 +1,4 @@
-"""Rows of a sink as messages: bodies, routing keys and properties, column by column."""
+"""Conversion of sink rows to messages: bodies, routing keys and properties, column by column."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PERSISTENT = 2
-"""delivery_mode of every message: what Spark has committed must outlive a restart of a durable broker."""
+"""delivery_mode of every message: data that Spark has committed must survive a restart of a durable broker."""
 
 _PROPERTIES = ("message_id", "correlation_id", "reply_to", "content_type", "priority")
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Messages to be sent: bodies, and one routing key and one set of properties for each, or for all."""
+    """Messages to send: bodies, and one routing key and one set of properties for each, or for all."""
 
     bodies: list[bytes]
     keys: list[str] | None
     properties: Properties | list[Properties]
 
     def __len__(self) -> int:
-        """Return how many messages there are."""
+        """Return the number of messages."""
         return len(self.bodies)
 
     def only(self, places: Iterable[int]) -> "Rows":
-        """Return the messages at these places, in the order given."""
+        """Return the messages at these indexes, in this order."""
         chosen = list(places)
         return Rows(
             [self.bodies[place] for place in chosen],
@@ -42,8 +42,8 @@ class Rows:
 def rows_of(batch: "pa.RecordBatch", options: SinkOptions) -> Rows:
     """Return the messages of a batch.
 
-    Raises `SchemaError` for a null value, and `PublishFailed` when the rows come from the very queue to which they
-    are to go: such a query feeds itself and waits for itself.
+    Raises `SchemaError` for a null value, and `PublishFailed` when the rows come from the target queue itself: such a
+    query would feed itself and wait for itself.
     """
     _refuse_cycle(batch, options)
     return Rows(_bodies(batch.column("value")), _keys(batch, options), _properties(batch))
@@ -69,7 +69,7 @@ def _bodies(column: "pa.Array") -> list[bytes]:
 
 
 def _keys(batch: "pa.RecordBatch", options: SinkOptions) -> list[str] | None:
-    # As in Spark's Kafka sink the option wins over the column; a queue is reached by its own name.
+    # As in Spark's Kafka sink the option takes precedence over the column; a queue's routing key is its name.
     if options.queue is not None or options.routing_key is not None or "routing_key" not in batch.schema.names:
         return None
     return [key or "" for key in batch.column("routing_key").to_pylist()]

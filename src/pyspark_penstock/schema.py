@@ -1,8 +1,8 @@
-"""The columns: what a source row holds, and what a sink row may hold.
+"""Schemas: the columns of a source row, and the columns that a sink accepts.
 
-The Arrow schema is written out next to Spark's because Spark compares them field by field (name, order,
-type, time zone, nullability) and reports a difference only at run time; a test holds the two together.
-pyarrow is imported where it is used: Spark imports this package in every query's look-up of data sources.
+The Arrow schema is written out next to Spark's because Spark compares them field by field (name, order, type, time
+zone, nullability) and reports a difference only at run time; a test compares the two. pyarrow is imported on use: Spark
+imports this package in every query's look-up of data sources.
 """
 
 import difflib
@@ -20,12 +20,15 @@ SOURCE_DDL = (
     "correlation_id string, reply_to string, content_type string, priority int, redelivered boolean, "
     "expiration timestamp, value binary"
 )
-"""A source row. Message fields as in AMQP 0-9-1's basic class; ``timestamp`` is when the broker took the message."""
+"""Columns of a source row.
+
+Message fields as in AMQP 0-9-1's basic class; ``timestamp`` is the arrival at the broker.
+"""
 
 SINK_COLUMNS = ("value", "routing_key", "message_id", "correlation_id", "reply_to", "content_type", "priority")
-"""What a sink row may hold; ``value`` alone is required."""
+"""Columns that a sink accepts; ``value`` alone is required."""
 
-# A source row can be written to a sink as it is: what says where a message came from is passed over there.
+# A source row can be written to a sink as it is: columns about its origin are ignored there.
 _PASSED_OVER = frozenset({"queue", "sequence", "timestamp", "exchange", "redelivered", "expiration"})
 _SINK_TYPES = {"value": ("binary", "string"), "priority": ("tinyint", "smallint", "int", "bigint")}
 
@@ -56,7 +59,7 @@ def arrow_schema() -> "pa.Schema":
 
 
 def check_source_schema(schema: "StructType") -> None:
-    """Refuse a schema given by the user that is not the source's own: columns are fixed, as in Spark's Kafka source.
+    """Refuse a user's schema that differs from the source's: columns are fixed, as in Spark's Kafka source.
 
     Raises `SchemaError`.
     """

@@ -1,4 +1,4 @@
-"""The data source that Spark finds under the format ``penstock``."""
+"""Data source that Spark finds under the format ``penstock``."""
 
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, NoReturn
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class PenstockDataSource(DataSource):
-    """``readStream``, ``writeStream`` and ``write`` for Penstock's queues; options are checked before anything runs."""
+    """Data source of ``readStream``, ``writeStream`` and ``write``; options are checked before anything runs."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
-        """Refuse what neither side knows; which side is meant, Spark has not said yet."""
+        """Refuse options unknown to both sides; Spark has not said yet which side is meant."""
         super().__init__(options)
         check_names(options)
 
@@ -29,15 +29,15 @@ class PenstockDataSource(DataSource):
         return "penstock"
 
     def schema(self) -> str:
-        """Return the fixed columns of a source; Spark asks only readers, so the source's options are checked here."""
+        """Return the fixed columns of a source; Spark calls it only for readers, so it checks their options."""
         source_options(self.options)
         return SOURCE_DDL
 
     def reader(self, schema: StructType) -> NoReturn:
         """Refuse a batch read.
 
-        Raises `SparkSourceError`: without a checkpoint nothing would ever say that what was read may go, and
-        the queue would stay as full as it is.
+        Raises `SparkSourceError`: without a checkpoint nothing would settle the messages, and the queue would stay
+        full.
         """
         raise SparkSourceError("a queue is drained by readStream with trigger(availableNow=True), not by read")
 

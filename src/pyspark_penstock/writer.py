@@ -1,8 +1,8 @@
-"""The writers that Spark drives: one for micro-batches, one for batch jobs; both send rows and commit nothing.
+"""Writers for Spark: one for micro-batches, one for batch jobs; both send rows and commit nothing.
 
-Spark makes a writer anew for each micro-batch, in the driver, and pickles it to the tasks. A task's messages are in
-their queue when it returns, whatever becomes of the batch: at least once. A batch that is run again, after a
-task failed or a driver died before its commit log, sends its rows again; consumers tell them by ``message_id``.
+Spark makes a writer for each micro-batch in the driver and pickles it to the tasks. A task's messages are in their
+queue when it returns, whatever becomes of the batch: at least once. A batch that is run again, after a task failed or a
+driver died before its commit log, sends its rows again; consumers recognise duplicates by ``message_id``.
 """
 
 from collections.abc import Iterator
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 class Sent(WriterCommitMessage):
-    """What one task tells the driver."""
+    """Result that one task reports to the driver."""
 
     def __init__(self, rows: int) -> None:
-        """Carry how many messages were confirmed."""
+        """Store the number of confirmed messages."""
         self.rows = rows
 
 
 class PenstockStreamWriter(DataSourceStreamArrowWriter):
-    """Sends the rows of one micro-batch."""
+    """Writer of the rows of one micro-batch."""
 
     def __init__(self, options: SinkOptions) -> None:
-        """Remember where to send."""
+        """Store the target."""
         self._options = options
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
@@ -38,10 +38,10 @@ class PenstockStreamWriter(DataSourceStreamArrowWriter):
 
 
 class PenstockBatchWriter(DataSourceArrowWriter):
-    """Sends the rows of one batch job."""
+    """Writer of the rows of one batch job."""
 
     def __init__(self, options: SinkOptions) -> None:
-        """Remember where to send."""
+        """Store the target."""
         self._options = options
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
