@@ -1,4 +1,4 @@
-"""What has happened in the core, told to whom it concerns: clients, the log, the flow log; at the end of each turn."""
+"""Notifier: dispatches the effects of the core to clients, the log and the flow log, at the end of each turn."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 
 class Notifier:
-    """Tells the broker's effects; what could not be told yet waits here."""
+    """Dispatcher of the broker's effects, with those that must wait."""
 
     def __init__(self, driver: BrokerDriver) -> None:
         self.driver = driver
         self.broker = driver.broker
         self._unblocked: list[Connection] = []
         self._losing: dict[int, Connection] = {}
-        """Connections that have lost publishes, which has not been told."""
+        """Connections with lost publishes that are not reported yet."""
         self._blocking: dict[int, Connection] = {}
-        """Connections that more or fewer gates block than at the end of the last turn."""
+        """Connections whose number of blocking gates has changed since the end of the last turn."""
         self._handlers = self._effect_handlers()
 
     def _effect_handlers(self) -> EffectHandlers:
@@ -66,7 +66,7 @@ class Notifier:
         return handlers
 
     def dispatch_effects(self) -> None:
-        """Tell everybody what has happened to them, in order; at the end of a turn, and before a channel's close-ok."""
+        """Dispatch all effects in order, at the end of a turn and before a channel's close-ok."""
         effects = self.broker.effects()
         while effects:
             for effect in effects:
@@ -89,7 +89,7 @@ class Notifier:
                 self._report_losses(connection)
 
     def take_unblocked(self) -> list[Connection]:
-        """Take the connections that nothing blocks any more: reading from them may go on."""
+        """Take the connections that no gate blocks any more, so that reading resumes."""
         unblocked = self._unblocked
         self._unblocked = []
         return unblocked
@@ -129,7 +129,7 @@ class Notifier:
 
     def _on_publish_refused(self, effect: PublishRefused) -> None:
         if effect.cause in LOST_BY:
-            return  # One line for the connection says so.
+            return  # One line for the connection covers it.
         producer = effect.producer
         number: int | None = None
         if isinstance(producer, ChannelProducer) and producer.channel.connection.number in self.driver.connections:
@@ -137,7 +137,7 @@ class Notifier:
         self.driver.refused.add(effect, number, self.broker.now)
 
     def _on_close_session(self, effect: CloseSession) -> None:
-        """Close the channel of a producer, for a publish that cannot be; a single message is answered."""
+        """Close the channel of a producer after an impossible publish; a single message is answered instead."""
         producer = effect.producer
         self.driver.log(f"[{producer.name}] {effect.error.reply_text}")
         if isinstance(producer, SinglePublish):
@@ -149,7 +149,7 @@ class Notifier:
             channel.connection.on_error(int(channel.number), effect.error)
 
     def _on_departed(self, effect: Departed) -> None:
-        """Count what a channel's publisher has lost with its session; single messages are answered."""
+        """Count the lost publishes of a channel with its session; single messages are answered."""
         producer = effect.producer
         if isinstance(producer, ChannelProducer):
             connection = producer.channel.connection
@@ -158,19 +158,19 @@ class Notifier:
             self.schedule_loss_report(connection)
 
     def schedule_loss_report(self, connection: Connection) -> None:
-        """Have it told, at the end of the turn, what a connection has lost, if it has."""
+        """Schedule a report of a connection's lost publishes for the end of the turn."""
         if connection.losses.messages:
             self._losing[connection.number] = connection
 
     def _report_losses(self, connection: Connection) -> None:
-        """Log what a connection has lost, once nothing that it held is left in line; of an open one at once."""
+        """Log a connection's lost publishes when none of its publishes wait in line; for an open one at once."""
         losses = connection.losses
         if connection.state == RUNNING or losses.are_known():
             self.driver.log(log_messages.lost(connection.name(), losses))
             losses.clear()
 
     def _count_blocking(self, producer: WaitingPublisher, gate: Gate, by: int) -> None:
-        if not isinstance(producer, ChannelProducer):  # Dead letters, single messages: nobody but the log is told.
+        if not isinstance(producer, ChannelProducer):  # Dead letters, single messages: log only.
             self.driver.log(log_messages.blocked(producer, gate) if by > 0 else log_messages.unblocked(producer, gate))
             return
         connection = producer.channel.connection
@@ -181,7 +181,7 @@ class Notifier:
         self._blocking[connection.number] = connection
 
     def _log_enforced(self, producer: ChannelProducer, gate: Gate, by: int) -> None:
-        """Log a channel's first gate, and that none is left: once each, however many there are (as Broker-J does)."""
+        """Log a channel's first gate, and the release of its last: once each (as Broker-J does)."""
         if by > 0 and producer.enforced == 0:
             self.driver.log(log_messages.blocked(producer, gate))
             producer.channel.send_flow_stop(gate)
@@ -191,7 +191,7 @@ class Notifier:
             producer.channel.send_flow_start()
 
     def reason(self, connection: Connection) -> str:
-        """Return why a connection is blocked, as its client is told; empty if it is not."""
+        """Return the reason for connection.blocked; empty if the connection is not blocked."""
         for channel in connection.channels.values():
             for gate in channel.producer.gates.values():
                 if not gate.frequent:

@@ -1,10 +1,10 @@
-"""The flow log's records, as plain data, made from the same effects that the log lines come from.
+"""Flow-log records as plain data, made from the same effects as the log lines.
 
-Theory of operation. Crossings and blocks are one record each. What may happen with every message (refusals, losses,
-confirmations at their deadline) is added up, and becomes one record a second for each producer, gate and cause, with
-its count. Depths are sampled once a second, where depth or gate have changed since the last sample. So the records of a
-second are bounded by the producers, queues and crossings there are, not by the messages. The schema is documented in
-docs/flow-log.md and kept in `penstock.flowlog`; whoever writes the records adds its version.
+Theory of operation. Gate transitions and blocks have one record each. Events that may occur with every message
+(refusals, losses, expired confirms) are summed: one record a second for each producer, gate and cause, with its count.
+Depths are sampled once a second if depth or gate has changed since the last sample. So the number of records per second
+is bounded by the producers, queues and transitions, not by the messages. docs/flow-log.md documents the schema,
+`penstock.flowlog` defines it, and the writer of the records adds its version.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from penstock.management.log_messages import gate_fields
 from penstock.protocols.common.slowed_connections import KIND, Wait
 
 RECORDS_KEPT: Final = 10_000
-"""Records kept until the event loop takes them, after each turn; beyond, they are counted instead."""
+"""Most records that wait for the event loop; further ones are counted."""
 LOOKED_AT: Final = 5_000
-"""Queues looked at for a sample each second; where there are more, each has its turn every few seconds."""
+"""Queues examined for a sample each second; with more queues, each is examined every few seconds."""
 
 Record = dict[str, object]
 
 
 class Recorder:
-    """Makes the records of one broker."""
+    """Recorder of one broker's flow log."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.wall_offset: float = 0.0
-        """Added to monotonic seconds it gives seconds since the epoch; kept true by the event loop."""
+        """Offset from monotonic seconds to seconds since the epoch; kept up to date by the event loop."""
         self._records: list[Record] = []
         self._lost: int = 0
         self._sums: dict[str, Record] = {}
-        """What is added up until the next second, by producer, gate and cause."""
+        """Sums for the next second, by producer, gate and cause."""
         self._to_look_at: list[Queue] = []
         self._handlers = self._effect_handlers()
 
@@ -65,10 +65,10 @@ class Recorder:
         handlers.add(CloseSession, self._on_close_session)
         return handlers
 
-    # What happened
+    # Effects
 
     def record(self, effect: Effect) -> None:
-        """Record what there is to record of an effect."""
+        """Record an effect."""
         self._handlers.dispatch(effect)
 
     def _on_gate_changed(self, effect: GateChanged) -> None:
@@ -117,7 +117,7 @@ class Recorder:
         self._append(record)
 
     def lost(self, queue: Queue) -> None:
-        """A queue's overflow policy dropped messages that were in it, or dead letters of it went nowhere."""
+        """Record messages that a queue's overflow policy dropped, or lost dead letters."""
         if queue.counters.unreported_dropped:
             self._dropped(queue, "QUE-1005", queue.overflow.name, int(queue.counters.unreported_dropped))
         if queue.counters.unreported_dead_letters:
@@ -133,11 +133,11 @@ class Recorder:
         self._append(record)
 
     def setting(self, name: str, change: str) -> None:
-        """A setting changed at run time: its name, and what from, what to and by whom in words."""
+        """Record a change of settings at run time: its name, and the old value, new value and author as text."""
         self._append({**self._at("setting", self.broker.now), "setting": name, "cause": change})
 
     def slowed(self, began: list[Wait], ceased: list[Wait]) -> None:
-        """Connections began, or ceased, to be slowed by their own work."""
+        """Record connections that became slowed by their own work, or ceased to be."""
         for event, number, waits in (("blocked", "PST-1016", began), ("unblocked", "PST-1017", ceased)):
             for wait in waits:
                 name = wait.connection.name()
@@ -147,7 +147,7 @@ class Recorder:
     # Once a second
 
     def tick(self) -> None:
-        """Write down what was added up, and the depths that have changed."""
+        """Write the sums, and the depths that have changed."""
         sums = self._sums
         self._sums = {}
         for record in sums.values():
@@ -183,10 +183,10 @@ class Recorder:
         record["consumers"] = len(queue.consumers)
         self._append(record)
 
-    # The event loop's
+    # Calls of the event loop
 
     def take(self) -> list[Record]:
-        """Take the records; whoever takes them may keep them, for nobody else has them any more."""
+        """Take the records; the caller owns them."""
         records = self._records
         if records:
             self._records = []

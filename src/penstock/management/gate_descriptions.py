@@ -1,7 +1,7 @@
-"""How gates are spoken of: the words of each kind in one place, for the log, `connection.blocked`, `why` and errors.
+"""Gate descriptions: the texts of each kind of gate for the log, `connection.blocked`, `why` and errors.
 
-A gate that is measured in messages and bytes (a queue's, an address's, a virtual host's, the node's) speaks in the
-words of Broker-J's queue log; what Broker-J has no gate for is told in the same manner under PST.
+Gates measured in messages and bytes (queue, address, virtual host, node) use the texts of Broker-J's queue log. Gates
+that Broker-J lacks have similar texts under PST.
 """
 
 from __future__ import annotations
@@ -15,42 +15,42 @@ from penstock.flow.measure import amount
 
 
 class GateText:
-    """What can be said of any gate. Ids are without the subject, as Broker-J's templates are."""
+    """Texts of a gate. Ids omit the subject, as Broker-J's templates do."""
 
     shows_cause: bool = False
     """Whether the cause is part of the gate's view."""
 
     def subject(self, gate: Gate) -> str:
-        """Return what a log line is about, as Broker-J writes it."""
+        """Return the subject of a log line, in Broker-J's form."""
         return f"[{gate.kind}({gate.name})]"
 
     def name(self, gate: Gate) -> str:
-        """Return the gate's name in a sentence: queue orders."""
+        """Texts of gates with a depth."""
         return f"{gate.kind} {gate.name}"
 
     def label(self, gate: Gate) -> str:
-        """Return the gate's name in CHN-1005: Queue orders."""
+        """Prefix of the ids: QUE for queues, as in Broker-J."""
         return f"{gate.kind.capitalize()} {gate.name}"
 
     def log_line(self, crossing: GateTransition) -> tuple[str, str]:
-        """Return id and text of the log line of a crossing."""
+        """Return id and text of the log line for a transition."""
         return "PST-1007", "Closed" if crossing.closed else "Opened"
 
     def cause(self, gate: Gate, now: float) -> str:
-        """Return what keeps the gate closed, or its waiters waiting: a clause after its name, or empty."""
+        """Return the cause of a closed gate, or of waits at it: a clause after its name, or empty."""
         return gate.describe_cause(now)
 
     def reason(self, gate: Gate, now: float) -> str:
-        """Return why a gate is closed, in one sentence."""
+        """Return the reason why a gate is closed, in one sentence."""
         cause = self.cause(gate, now)
         return f"{self.name(gate)}{': ' if cause else ''}{cause}{closed_for(gate, now)}"
 
     def overshoot(self, gate: Gate) -> dict[str, object]:
-        """Return the most by which its depth can pass its capacity now, and what that is computed from."""
+        """Return the most by which its depth can exceed its capacity now, and the basis of that figure."""
         return {"messages": 0, "bytes": 0, "from": "nothing is counted at this gate"}
 
     def vhost(self, gate: Gate) -> str | None:
-        """Return the virtual host that the gate belongs to; None for one that belongs to none."""
+        """Return the virtual host of the gate; None without one."""
         return None if gate.owner is None else gate.owner.vhost_name()
 
 
@@ -62,9 +62,9 @@ class DepthText(GateText):
         """Of the ids: QUE for queues, as in Broker-J."""
 
     def log_line(self, crossing: GateTransition) -> tuple[str, str]:
-        """See `GateText.log_line`: QUE-1003 and QUE-1004. What they call capacity is the threshold that was crossed."""
+        """See `GateText.log_line`: QUE-1003 and QUE-1004. Their capacity is the threshold that was crossed."""
         judged = crossing.gate.measure()
-        if judged is None:  # Its bound was lifted, and the gate opened for good.
+        if judged is None:  # Texts of the gate of a queue.
             return f"{self.prefix}-1004", "Underfull : its bound was lifted"
         size, messages = f"Size : {amount(crossing.bytes)} bytes", f"Messages : {amount(crossing.messages)}"
         if crossing.closed:
@@ -102,7 +102,7 @@ class QueueText(DepthText):
 
 
 class VhostText(DepthText):
-    """The sum of a virtual host's queues."""
+    """Texts of the disk quota of the broker, or of a virtual host."""
 
     def subject(self, gate: Gate) -> str:
         """See `GateText.subject`."""
@@ -114,7 +114,7 @@ class VhostText(DepthText):
 
 
 class OperatorText(GateText):
-    """What the operator holds by hand."""
+    """Texts of gates that the operator closes."""
 
     def log_line(self, crossing: GateTransition) -> tuple[str, str]:
         """See `GateText.log_line`."""
@@ -129,26 +129,26 @@ class OperatorText(GateText):
 
 
 class RateText(GateText):
-    """So many a second."""
+    """Texts of rate gates."""
 
     def name(self, gate: Gate) -> str:
         """See `GateText.name`."""
         return f"its rate: {gate.name}"
 
     def reason(self, gate: Gate, now: float) -> str:
-        """See `GateText.reason`: not since when, for it comes and goes with every message."""
+        """See `GateText.reason`; without a time, because the gate changes with every message."""
         if gate.owner is None:
             return self.name(gate)
         return f"{self.name(gate)}, the next message in {max(gate.owner.ready_at(now) - now, 0.0) * 1000:.0f} ms"
 
 
 class DiskText(GateText):
-    """The gates before the disk, in the words of Broker-J's message stores (MST) and virtual hosts (VHT)."""
+    """Texts of the disk gates, after Broker-J's message stores (MST) and virtual hosts (VHT)."""
 
     shows_cause = True
 
     def subject(self, gate: Gate) -> str:
-        """See `GateText.subject`: the store (Broker-J's ms) of a virtual host, or of all."""
+        """Texts by key of `key_of`."""
         vhost = self.vhost(gate)
         return "[ms(store)]" if vhost is None else f"[vh(/{vhost.removeprefix('/')})/ms(store)]"
 
@@ -184,7 +184,7 @@ class QuotaText(DiskText):
 
 
 class FreeSpaceText(DiskText):
-    """The free room of the store's file system."""
+    """Texts of the gate for free space on the store's file system."""
 
     def log_line(self, crossing: GateTransition) -> tuple[str, str]:
         """See `GateText.log_line`: VHT-1006 and VHT-1007."""
@@ -196,7 +196,7 @@ class FreeSpaceText(DiskText):
 
 
 class StoreFailureText(DiskText):
-    """The store that cannot be written."""
+    """Texts of the gate of a store that cannot be written."""
 
     def log_line(self, crossing: GateTransition) -> tuple[str, str]:
         """See `GateText.log_line`."""
@@ -226,17 +226,17 @@ ANY: Final = GateText()
 
 
 def key_of(gate: Gate) -> str:
-    """Return the key of a gate in tables by kind: its kind, or of one before the disk the first word of its name."""
+    """Return the key of a gate in tables by kind: its kind, or for a disk gate the first word of its name."""
     return gate.name.partition(" ")[0] if gate.kind == "disk" else gate.kind
 
 
 def text_of(gate: Gate) -> GateText:
-    """Return the words for a gate, by its kind."""
+    """Return the texts of a gate, by its kind."""
     return TEXTS.get(key_of(gate), ANY)
 
 
 def because(producer: WaitingPublisher, gate: Gate, now: float) -> str:
-    """Return by what a producer is blocked, in one sentence: by a closed gate, by want of room, or by its turn."""
+    """Return why a producer is blocked, in one sentence: a closed gate, no room, or its turn."""
     words = text_of(gate)
     if not gate.open or producer.gate is not gate or not producer.outbox:
         return words.reason(gate, now)
@@ -247,5 +247,5 @@ def because(producer: WaitingPublisher, gate: Gate, now: float) -> str:
 
 
 def closed_for(gate: Gate, now: float) -> str:
-    """Return for how long a gate has been closed, as the end of a sentence; empty for one that is open."""
+    """Return how long a gate has been closed, as the end of a sentence; empty for an open one."""
     return "" if gate.stats.since is None else f", closed for {now - gate.stats.since:.1f} s"

@@ -1,7 +1,7 @@
-"""What people are told, in the words of Broker-J's operational log, so that existing scrapers work.
+"""Log messages in the form of Broker-J's operational log, so that existing scrapers work.
 
-Templates: Queue_logmessages.properties and Channel_logmessages.properties of Broker-J. Each line is told exactly once
-for each crossing, and carries the same as fields, for whoever reads logs by machine.
+Templates: Queue_logmessages.properties and Channel_logmessages.properties of Broker-J. Each transition has exactly one
+line, with the same data as fields for machine readers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.protocols.common.slowed_connections import KIND, Wait
 
 
 class LogLine:
-    """A log line. The fields become attributes of its `logging.LogRecord` (docs/flow-log.md); empty for free text."""
+    """Log line. The fields become attributes of its `logging.LogRecord` (docs/flow-log.md); empty for free text."""
 
     __slots__ = ("text", "fields", "now")
 
@@ -26,11 +26,11 @@ class LogLine:
         self.text = text
         self.fields = fields
         self.now: float = 0.0
-        """When it happened: seconds of the broker's monotonic clock; the driver sets it."""
+        """Time of the event in seconds of the broker's monotonic clock; set by the driver."""
 
 
 def gate_fields(gate: Gate) -> dict[str, object]:
-    """Return which gate it is: its kind and name, and the virtual host and queue where it belongs to one."""
+    """Return a gate's identity: its kind and name, and its virtual host and queue if it has them."""
     fields: dict[str, object] = {"kind": gate.kind, "gate": gate.name}
     vhost = text_of(gate).vhost(gate)
     if vhost is not None:
@@ -41,7 +41,7 @@ def gate_fields(gate: Gate) -> dict[str, object]:
 
 
 def crossed(crossing: GateTransition) -> LogLine:
-    """Return the line of a gate that closed or opened (QUE-1003, QUE-1004; PST-... for gates that are no queue's)."""
+    """Return the line of a gate that closed or opened (QUE-1003, QUE-1004; PST-... for gates other than queues')."""
     gate = crossing.gate
     words = text_of(gate)
     number, text = words.log_line(crossing)
@@ -52,7 +52,7 @@ def crossed(crossing: GateTransition) -> LogLine:
 
 
 def dropped(queue: Queue) -> LogLine:
-    """Return the line of what a queue's overflow policy dropped or refused since the last such line (QUE-1005)."""
+    """Return the line of messages that a queue's overflow policy dropped or refused since the last line (QUE-1005)."""
     count = int(queue.counters.unreported_dropped + queue.counters.unreported_refused)
     capacity = queue.thresholds.capacity
     return LogLine(
@@ -70,7 +70,7 @@ def dropped(queue: Queue) -> LogLine:
 
 
 def paging(effect: Paging) -> LogLine:
-    """Return the line of a queue that begins to send messages to the disk, or has none there any more."""
+    """Return the line of a queue that begins to page messages out, or has none on disk any more."""
     queue = effect.queue
     size = f"Size : {amount(effect.bytes)} bytes, Messages : {amount(effect.messages)}"
     capacity = queue.thresholds.capacity
@@ -85,7 +85,7 @@ def paging(effect: Paging) -> LogLine:
 
 
 def letters_lost(queue: Queue) -> LogLine:
-    """Return the line of dead letters that went nowhere since the last such line."""
+    """Return the line of lost dead letters since the last such line."""
     count = int(queue.counters.unreported_dead_letters)
     exchange = queue.settings.dead_letter_exchange
     return LogLine(
@@ -103,12 +103,12 @@ def blocked(producer: WaitingPublisher, gate: Gate) -> LogLine:
 
 
 def unblocked(producer: WaitingPublisher, gate: Gate) -> LogLine:
-    """Return the line of a producer that a gate does not block any more (CHN-1006)."""
+    """Return the line of a producer that a gate no longer blocks (CHN-1006)."""
     return _channel(producer.name, "CHN-1006", "Flow Control Removed", gate_fields(gate))
 
 
 def stopped(producer: WaitingPublisher, gate: Gate, patience_s: float) -> LogLine:
-    """Return the line of a producer that has waited its whole hold deadline at a gate (PST-1014)."""
+    """Return the line of a producer that has waited for its whole hold deadline at a gate (PST-1014)."""
     text = f"Publisher Stopped ({text_of(gate).label(gate)}) : it has waited its hold deadline of {patience_s:g} s"
     return _channel(producer.name, "PST-1014", text, gate_fields(gate))
 
@@ -119,7 +119,7 @@ def slowed(wait: Wait, now: float) -> LogLine:
 
 
 def slowed_no_more(wait: Wait) -> LogLine:
-    """Return the line of a connection that is not slowed by its own work any more (PST-1017)."""
+    """Return the line of a connection that is no longer slowed by its own work (PST-1017)."""
     return _slowed(wait, "PST-1017", "Slowed By Its Own Work No More")
 
 
@@ -129,31 +129,31 @@ def _slowed(wait: Wait, number: str, text: str) -> LogLine:
 
 
 def deliveries(channel: str, started: bool) -> LogLine:
-    """Return the line of a client that lets its deliveries go on, or stops them, by channel.flow (CHN-1002)."""
+    """Return the line of a client that resumes or stops its deliveries by channel.flow (CHN-1002)."""
     return _channel(channel, "CHN-1002", f"Flow {'Started' if started else 'Stopped'}", {"started": started})
 
 
 def slow(consumer: str, channel: str, rate: float, least: float, cancelled: bool) -> LogLine:
-    """Return the line of a consumer that settles less than its queue asks for (Artemis' slow-consumer-policy)."""
+    """Return the line of a consumer that settles less than its queue's minimum rate (Artemis' slow-consumer-policy)."""
     end = "cancelled" if cancelled else "messages wait for it"
     text = f"Slow Consumer {consumer} : {rate:.3g} messages/s, Least : {least:g}, {end}"
     return _channel(channel, "PST-1008", text, {"consumer": consumer, "rate": rate, "least": least})
 
 
 def ignored(channel: str) -> LogLine:
-    """Return the line of a channel that goes on publishing after it was told to stop by channel.flow (CHN-1012)."""
+    """Return the line of a channel that publishes in spite of channel.flow (CHN-1012)."""
     return _channel(channel, "CHN-1012", "Flow Control Ignored. Channel will be closed.", {})
 
 
 def held_unconfirmed(channel: str, deadline_s: float) -> LogLine:
-    """Return the line of a publisher without confirms that is held: what it risks (PST-1018), once a connection."""
+    """Return the line about the risk of a held publisher without confirms (PST-1018), once a connection."""
     until = "as long as it takes" if deadline_s == NEVER else f"up to {deadline_s:g} s"
     text = f"Held Without Confirms : {until}, then lost, and lost if the connection is reset; publisher confirms tell"
     return _channel(channel, "PST-1018", text, {})
 
 
 def lost(connection: str, losses: Losses) -> LogLine:
-    """Return the line of held publishes that never went in, for their connection or channel has ended (PST-1019)."""
+    """Return the line of held publishes that were lost with their connection or channel (PST-1019)."""
     count = int(losses.messages)
     return LogLine(
         f"[{connection}] PST-1019 : Publishes Lost : {count:,} messages, {int(losses.bytes):,} bytes : "

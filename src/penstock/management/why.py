@@ -1,8 +1,8 @@
-"""Why something waits: sentences for people and the same as plain data, from what decides.
+"""Explanations of `penstock why`: why producers and consumers wait, as sentences and as plain data.
 
-Asked of a queue, a connection, a channel or a user; "why does nothing move?" is answered for producers (by which gates
-they are blocked, since when, and what those wait for) and for consumers (what keeps messages from them). Whoever has
-waited longest is named first; an answer has at most `SAID_MOST` sentences of a kind, and says how many there are more.
+The subject is a queue, a connection, a channel or a user. For producers the answer has the blocking gates, the times,
+and the conditions that the gates wait for. For consumers it has the reasons why they get no messages. The longest waits
+come first; an answer has at most `SAID_MOST` sentences of a kind, and the number of the others.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 SAID_MOST: Final = 10
 REFUSALS_SAID: Final = 3
-"""Kinds of refusals of a connection in sentences; all that are kept are in the plain data."""
+"""Most kinds of refusals of a connection in sentences; the plain data has all that are stored."""
 NUMBER_LETTERS: Final = 20
-"""No number of a connection has as many digits."""
+"""Digits beyond any connection number."""
 LARGEST: Final = 3
-"""Queues named as those that fill a sum."""
+"""Most queues named as the largest of a sum."""
 
 
 SUBJECTS: Final = ("queue", "connection", "channel", "user")
@@ -72,8 +72,9 @@ def answer(request: ControlRequest, driver: BrokerDriver) -> dict[str, object]:
 
 
 def _connection(driver: BrokerDriver, name: str) -> Connection:
-    """Find a connection by its number (2 or con:2), its whole name, as the log shows it, what its client calls it
-    (`connection_name` of its properties), or its client's address or port (40312)."""
+    """Find a connection by its number (2 or con:2), its full name in the log, its client's `connection_name` property,
+    or its client's address or port (40312).
+    """
     digits = name.removeprefix("con:")
     if digits.isdecimal() and len(digits) < NUMBER_LETTERS and int(digits) in driver.connections:
         return driver.connections[int(digits)]
@@ -87,7 +88,7 @@ def _connection(driver: BrokerDriver, name: str) -> Connection:
 
 
 def _channel(driver: BrokerDriver, name: str) -> Channel:
-    """Find a channel by connection and number (2/1 or con:2/ch:1) or its whole name, as the log shows it."""
+    """Find a channel by connection and number (2/1 or con:2/ch:1) or by its full name in the log."""
     of, slash, number = name.rpartition("/")
     number = number.removeprefix("ch:")
     if not slash or not number.isdecimal():
@@ -100,7 +101,7 @@ def _channel(driver: BrokerDriver, name: str) -> Channel:
 
 
 def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
-    """Return a queue: who is blocked on the way into it, by what, and what the queue waits for."""
+    """Return the view of a queue: its blocked producers, the blocking gates, and what the queue waits for."""
     now = broker.now
     blocks = queue.gate.stats.blocked()
     view = views.queue_view(queue, now)
@@ -129,7 +130,7 @@ def of_queue(queue: Queue, broker: Broker) -> dict[str, object]:
 
 
 def of_connection(connection: Connection, driver: BrokerDriver) -> dict[str, object]:
-    """Return a connection: what blocks its producers, and what keeps messages from its consumers."""
+    """Return the view of a connection: the gates of its producers, and the obstacles of its consumers."""
     broker = driver.broker
     view = views.connection_view(connection, broker.now)
     refusals = driver.refused.of(connection.number)
@@ -139,7 +140,7 @@ def of_connection(connection: Connection, driver: BrokerDriver) -> dict[str, obj
 
 
 def of_channel(channel: Channel, broker: Broker) -> dict[str, object]:
-    """Return a channel, as `of_connection`."""
+    """Return the view of a channel, as `of_connection`."""
     view = views.channel_view(channel, broker.now)
     connection = channel.connection
     refusals = [
@@ -151,7 +152,7 @@ def of_channel(channel: Channel, broker: Broker) -> dict[str, object]:
 
 
 def of_user(user: str, connections: list[Connection], driver: BrokerDriver) -> dict[str, object]:
-    """Return a user's connections; there is at least one."""
+    """Return the views of a user's connections; there is at least one."""
     shown = connections[: views.CONNECTIONS_SHOWN]
     return {
         "user": user,
@@ -162,7 +163,7 @@ def of_user(user: str, connections: list[Connection], driver: BrokerDriver) -> d
 
 
 def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
-    """Return what a queue's depth waits for, as plain data: its cursors, or the first of its consumers."""
+    """Return what a queue waits for, as plain data: its cursors, or the first of its consumers."""
     found: list[dict[str, object]] = []
     for cursor in queue.cursors[: views.CONSUMERS_SHOWN]:
         position = cursor.positions[queue.name]
@@ -184,7 +185,7 @@ def waits_for(queue: Queue, now: float) -> list[dict[str, object]]:
 
 
 def _of_gate(gate: Gate, now: float) -> list[str]:
-    """Say who is blocked by a gate; or that nobody is, where it is closed."""
+    """Describe the producers that a gate blocks; or that there are none, if it is closed."""
     blocks = gate.stats.blocked()
     sentences: list[str] = []
     for key, block in blocks.items():
@@ -202,7 +203,7 @@ def _of_gate(gate: Gate, now: float) -> list[str]:
 
 
 def _refused_of_gone(gate: Gate) -> list[str]:
-    """Say how many publishes were refused of the publishers that have gone last."""
+    """Describe the refused publishes of the last closed publishers."""
     gone = [block for block in gate.stats.departed or () if block.refused]
     if not gone:
         return []
@@ -211,14 +212,14 @@ def _refused_of_gone(gate: Gate) -> list[str]:
 
 
 def blocked_by(producer: WaitingPublisher, gate: Gate, block: BlockStats, now: float) -> str:
-    """Say by what a producer is blocked, and for how long."""
+    """Describe the gate that blocks a producer, and for how long."""
     since = 0.0 if block.since is None else now - block.since
     stakes = _stakes(producer, gate, block, now)
     return f"{producer.name} is blocked {since:.1f} s by {because(producer, gate, now)}{stakes}"
 
 
 def _stakes(producer: WaitingPublisher, gate: Gate, block: BlockStats, now: float) -> str:
-    """Say what waits of a producer at a gate, and what has come of what waited too long."""
+    """Describe the waiting publishes of a producer at a gate, and the outcome of those past their deadline."""
     parts: list[str] = []
     if block.is_stopped(gate.stats.since, block.patience_s, now):
         parts.append("stopped: it has waited a whole hold deadline, and what it publishes now is held and refused")
@@ -243,7 +244,7 @@ def _of_its(count: int, one: str, many: str) -> str:
 
 
 def _refusals(refusals: list[Refusal], now: float) -> list[str]:
-    """Say what was refused of late, and why; the latest first."""
+    """Describe recent refusals with their reasons; the latest first."""
     return _first([refusal.sentence(now) for refusal in refusals], "kinds of refusals", REFUSALS_SAID)
 
 
@@ -274,7 +275,7 @@ def _answers(count: int) -> str:
 
 
 def _of_channels(channels: list[Channel], broker: Broker) -> list[str]:
-    """Say what blocks producers, then what each of these gates waits for (once), then what consumers wait for."""
+    """Describe what blocks producers, then what each of these gates waits for (once), then what consumers wait for."""
     now = broker.now
     blocks: list[tuple[float, int, Gate, BlockStats]] = []
     consumers: list[Consumer] = []
@@ -328,7 +329,7 @@ def _state(consumer: Consumer) -> str:
 
 
 def waits_of(gate: Gate, broker: Broker) -> list[str]:
-    """Say what must happen for a gate's depth to fall; nothing for an empty queue and for gates without a depth."""
+    """Describe what must happen for a gate's depth to fall; empty for an empty queue and for gates without a depth."""
     found = RELIEF.get(key_of(gate))
     return [] if found is None or gate.owner is None else found(gate, broker)
 
@@ -358,11 +359,11 @@ RELIEF: Final[dict[str, Callable[[Gate, Broker], list[str]]]] = {
     FREE_SPACE: _of_free_space,
     STORE_FAILURE: _of_store_failure,
 }
-"""What must happen for the amount of a gate to fall, by `key_of`; nothing to say of the others."""
+"""Functions that describe how the amount of a gate falls, by `key_of`; other gates have none."""
 
 
 def _readers(queue: Queue, now: float) -> str:
-    """Say by whom a queue is read, and what keeps them from it."""
+    """Describe the consumers of a queue, and their obstacles."""
     if queue.cursors:
         slowest = slowest_cursor(queue)
         position = slowest.positions[queue.name]
@@ -379,12 +380,12 @@ def _readers(queue: Queue, now: float) -> str:
 
 
 def slowest_cursor(queue: Queue) -> Cursor:
-    """Return the cursor that has settled least of a queue that cursors read."""
+    """Return the cursor with the lowest settled position of a queue."""
     return min(queue.cursors, key=lambda cursor: cursor.positions[queue.name].settled)
 
 
 def _largest(gate: Gate, broker: Broker) -> str:
-    """Say which queues hold most of what is counted in a sum."""
+    """Describe the queues with the largest parts of a sum."""
     of_vhost = text_of(gate).vhost(gate)
     queues = [
         queue
