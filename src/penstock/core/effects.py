@@ -1,4 +1,7 @@
-"""What the core asks of the outside, in order. Drained once a turn; nothing here calls back."""
+"""Effects: notifications of the core to the driver, in order.
+
+The driver takes them once a turn; nothing here calls back.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from penstock.flow.gate import Gate, GateTransition
 
 
 class Effect:
-    """One thing to tell somebody."""
+    """Base class of all effects."""
 
 
 EffectKind = TypeVar("EffectKind", bound=Effect)
@@ -58,7 +61,7 @@ class Blocked(Effect):
 
 
 class Unblocked(Effect):
-    """A gate does not block a producer any more (log CHN-1006, connection.unblocked when it was the last)."""
+    """A gate no longer blocks a producer (log CHN-1006, connection.unblocked when it was the last)."""
 
     def __init__(self, producer: WaitingPublisher, gate: Gate, now: float) -> None:
         self.producer = producer
@@ -77,7 +80,7 @@ class Stopped(Effect):
 
 
 class PublishRefused(Effect):
-    """Publishes did not go in and never will; each publisher in confirm mode is told, the others lose their channel."""
+    """Publishes were refused; a publisher in confirm mode gets nacks, any other loses its channel."""
 
     def __init__(self, producer: WaitingPublisher, gate: Gate, cause: str) -> None:
         self.producer = producer
@@ -85,13 +88,13 @@ class PublishRefused(Effect):
         self.cause = cause
         """"deadline", "hold-bound", or the queue's overflow policy."""
         self.why: str = ""
-        """The reason in words, where it is known only now; empty where gate and cause say it."""
+        """The reason as a clause, if it is known only now; empty if gate and cause say it."""
         self.messages: i64 = 0
         self.bytes: i64 = 0
 
 
 class ConfirmedLate(Effect):
-    """Confirmations were sent because their deadline passed, the gate being closed still."""
+    """Confirms were sent at their deadline, with the gate still closed."""
 
     def __init__(self, producer: WaitingPublisher, gate: Gate, messages: int) -> None:
         self.producer = producer
@@ -100,9 +103,9 @@ class ConfirmedLate(Effect):
 
 
 class CloseSession(Effect):
-    """A publish without confirms was refused, or one that can never fit.
+    """A session must be closed with an error.
 
-    The session must be closed with this reason.
+    Its publish without confirms was refused, or can never fit.
     """
 
     def __init__(self, producer: Producer, error: BrokerError) -> None:
@@ -111,32 +114,32 @@ class CloseSession(Effect):
 
 
 class Departed(Effect):
-    """A producer has gone for good that had something held when its session ended; `producer.loss` is what was lost."""
+    """A producer has ended that had held publishes when its session closed; `producer.loss` lists the lost ones."""
 
     def __init__(self, producer: Producer) -> None:
         self.producer = producer
 
 
 class Returned(Effect):
-    """A mandatory message reached no queue, or was refused by one (basic.return)."""
+    """A mandatory message is returned: it reached no queue, or a queue refused it (basic.return)."""
 
     def __init__(self, producer: Producer, route: Route, content: bytes, refused: BrokerError | None = None) -> None:
         self.producer = producer
         self.route = route
         self.content = content
         self.refused = refused
-        """Why a queue refused it; None where there was no queue."""
+        """The error of the queue that refused it; None if there was no queue."""
 
 
 class Cancelled(Effect):
-    """A consumer's queue is gone (consumer cancel notification)."""
+    """A consumer was cancelled with its queue (consumer cancel notification)."""
 
     def __init__(self, consumer: Consumer) -> None:
         self.consumer = consumer
 
 
 class SlowConsumer(Effect):
-    """A consumer settles fewer messages a second than its queue asks for, though some wait for it."""
+    """A consumer settles fewer messages a second than its queue requires, though messages wait for it."""
 
     def __init__(self, consumer: Consumer, rate: float, least: float, cancelled: bool) -> None:
         self.consumer = consumer
@@ -146,19 +149,19 @@ class SlowConsumer(Effect):
 
 
 class Paging(Effect):
-    """A queue begins to send messages to the disk, or has none there any more."""
+    """A queue begins to page messages to disk, or has none left there."""
 
     def __init__(self, queue: Queue, started: bool, now: float) -> None:
         self.queue = queue
         self.started = started
         self.messages: i64 = queue.messages
         self.bytes: i64 = queue.bytes
-        """What it holds in memory."""
+        """Bytes in memory."""
         self.now = now
 
 
 class QueueChanged(Effect):
-    """A queue that a waiting plan of a cursor reads has changed: look again."""
+    """A queue has changed that a waiting plan of a cursor reads."""
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue

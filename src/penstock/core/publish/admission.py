@@ -1,8 +1,8 @@
-"""The road of a publish: the gates that it must pass, in order, and what stops it there.
+"""Admission of a publish: the gates on its road, in order, and the first one that stops it.
 
-First those of its producer (user, connection, rate), then those of its address, then for each queue its own, its
-virtual host's and the node's, and those of the disk where it is kept there. Each is one condition; all must let it
-pass.
+The road has first the gates of the producer (user, connection, rate), then those of the address. Then follow, for each
+queue, its own gate, those of its virtual host and of the node, and the disk gates if it stores the message. Each is one
+condition; all must let the message pass.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ NO_GATES: Final[list[Gate]] = []
 
 
 def disk_gates(route: Route, queue: Queue, charge: i64) -> list[Gate]:
-    """Return the gates before the disk that a message on this route must pass into a queue: none if it is not kept.
+    """Return the disk gates of a message on this route into a queue; none if it is not stored.
 
-    What is not persistent must pass them where it would be paged.
+    A transient message must pass them if it would be paged.
     """
     kept, pages = queue.storage, queue.pager
     if queue.deleted:
@@ -38,7 +38,7 @@ def disk_gates(route: Route, queue: Queue, charge: i64) -> list[Gate]:
 
 
 def gates_of(queue: Queue) -> list[Gate]:
-    """Return all gates before a queue, those of the disk included that not everything must pass."""
+    """Return all gates of a queue, including the disk gates, which apply to some messages only."""
     kept = queue.storage
     if kept is None and queue.pager is not None:
         kept = queue.pager.storage
@@ -48,9 +48,9 @@ def gates_of(queue: Queue) -> list[Gate]:
 def first_closed_gate(
     own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float, finishing: Gate | None
 ) -> Gate | None:
-    """Return the first gate that stops a publish whose turn it is: closed, or without room for it.
+    """Return the first gate that stops a publish in its turn: closed, or without room for it.
 
-    `own` are its producer's gates, which do not stop a request to the broker; `queues` is where the message is to go.
+    `own` are its producer's gates, which do not stop a request to the broker; `queues` are the targets of the message.
     `finishing` is the closed gate whose round is being finished, if any.
     """
     for gate in own:
@@ -78,10 +78,10 @@ def first_closed_gate(
 def gate_for_new_publish(
     own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float, others_go: bool
 ) -> Gate | None:
-    """Return where a new publish must stand in line, or None if it may go in; `others_go`: some still have a turn.
+    """Return the gate where a new publish must wait, or None if it passes; `others_go`: waiters still have turns now.
 
-    A closed gate alone does not stop it: between stop and capacity messages are accepted, and their confirmations
-    withheld. But nobody goes past those who wait, at this gate or for their turn.
+    A closed gate alone does not stop it: between stop and capacity messages are accepted, and their confirms withheld.
+    But it does not pass others that wait, at this gate or for their turn.
     """
     for gate in own:
         if not route.control and (gate.waiters or not gate.admits(charge, 1, now)):
@@ -104,10 +104,10 @@ def gate_for_new_publish(
 
 
 def stopping_gate(producer: WaitingPublisher, route: Route, content: bytes, charge: i64, now: float) -> Gate | None:
-    """Return the gate that stops a producer's new publish although there is room; None: it may go in.
+    """Return the gate that stops a producer's new publish although there is room; None: it passes.
 
-    Between stop and capacity there is room for what was under way when the gate closed. A producer that has waited a
-    whole hold deadline at the gate has had its share. Where a policy refuses the message at once, the policy counts.
+    The room between stop and capacity is for messages in flight when the gate closed. A producer that has waited a
+    whole hold deadline at the gate has had its share. If a policy refuses the message at once, the policy applies.
     """
     for gate in route.gates:
         if not gate.open and producer.is_stopped_at(gate, hold_deadline_s(route.queues)):
@@ -126,7 +126,7 @@ def stopping_gate(producer: WaitingPublisher, route: Route, content: bytes, char
 
 
 def record_blocked(found: list[Gate], route: Route, queue: Queue) -> None:
-    """Add to `found` the closed gates behind which a message has just gone into a queue."""
+    """Add to `found` the closed gates that a message has just passed into a queue."""
     for gate in route.gates:
         if not gate.open and not gate.frequent and gate not in found:
             found.append(gate)
@@ -136,7 +136,7 @@ def record_blocked(found: list[Gate], route: Route, queue: Queue) -> None:
 
 
 def too_large_error(route: Route, queues: list[Queue], charge: i64, now: float) -> ContentTooLarge | None:
-    """Return the error for a publish that would have to wait for room that it can never have, or None."""
+    """Return the error for a publish that would wait for room that it can never have, or None."""
     for gate in route.gates:
         measured = None if gate.could_ever_take(1, charge) else gate.measure()
         if measured is not None:
@@ -154,12 +154,12 @@ def too_large_error(route: Route, queues: list[Queue], charge: i64, now: float) 
 
 
 def must_wait(queue: Queue, charge: i64) -> bool:
-    """Return whether a queue's policy would have a message wait for room, be it that there can never be any."""
+    """Return whether a queue's policy makes a message wait for room, even if there can never be any."""
     return not queue.deleted and not queue.fits(charge) and queue.overflow.verdict(queue, charge) == HOLD
 
 
 def hold_deadline_s(queues: list[Queue]) -> float:
-    """Return how long a publish may be held: the shortest deadline of its queues, in seconds; infinity for ever."""
+    """Return the longest hold of a publish: the shortest deadline of its queues, in seconds; infinity for none."""
     shortest = NEVER
     for queue in queues:
         if queue.settings.hold_deadline_s < shortest:
@@ -167,7 +167,7 @@ def hold_deadline_s(queues: list[Queue]) -> float:
     return shortest
 
 
-# In words
+# Descriptions
 
 
 def never_fits_error(where: str, charge: i64, capacity: str) -> ContentTooLarge:
@@ -179,7 +179,7 @@ def never_fits_error(where: str, charge: i64, capacity: str) -> ContentTooLarge:
 
 
 def describe_target(route: Route) -> str:
-    """Return where a publish was addressed to."""
+    """Return the target of a publish as text."""
     return f"exchange '{route.envelope.exchange}' with routing key '{route.envelope.routing_key}'"
 
 
@@ -189,13 +189,13 @@ def refusal_error(queue: Queue) -> ResourceError:
 
 
 def describe_deadline(queues: list[Queue]) -> str:
-    """Return the hold deadline of a publish to these queues in words."""
+    """Return the hold deadline of a publish to these queues as text."""
     longest_s = hold_deadline_s(queues)
     return "its hold deadline" if longest_s == NEVER else f"its hold deadline of {longest_s:g} s"
 
 
 def refusal_reason(queues: list[Queue], gate: Gate | None = None) -> str:
-    """Return what stops a publish, in one clause; `gate` is the one that stops it, where that is known."""
+    """Return the reason why a publish is stopped, as a clause; `gate` stops it, if that is known."""
     if gate is not None:
         return gate.describe_refusal()
     for queue in queues:

@@ -1,7 +1,7 @@
-"""A party that puts messages into queues and may have to wait for it: its outbox, its place in line, its deadlines.
+"""A publisher that may have to wait: its outbox, its position in line, its deadlines and its gates.
 
-Only the first of the outbox waits at a gate; the others wait behind it, so the order is kept. Who sends is a client's
-channel (Producer), or a queue whose messages died (DeadLetters).
+Only the first entry of the outbox waits at a gate; the others wait behind it, so the order is kept. The publisher is a
+client's channel (Producer), or a queue with dead letters (DeadLetterPublisher).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class _Deadline(TimerHandler):
-    """The sender's entry in the broker's one timer."""
+    """The deadline timer of a publisher."""
 
     def __init__(self, sender: WaitingPublisher) -> None:
         super().__init__()
@@ -36,35 +36,35 @@ class _Deadline(TimerHandler):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class WaitingPublisher(Waiter):
-    """What its kinds have in common; they say what becomes of what passes, and of what is too late."""
+    """Base of publishers with an outbox; subclasses handle passed and expired entries."""
 
     def __init__(self, broker: Broker, name: str, holding: HoldBudget) -> None:
         super().__init__()
         self.broker = broker
         self.name = name
-        """Who it is, for people: connection, channel and client."""
+        """Name for logs: connection, channel and client."""
         self.created_at: float = broker.now
-        """When it came: monotonic seconds."""
+        """Time of its creation: monotonic seconds."""
         self.gates: dict[int, Gate] = {}
-        """The gates that it is blocked by, by identity."""
+        """The gates that block it, by identity."""
         self._books: dict[int, Gate] = {}
-        """The gates that have an entry about it in their books."""
+        """The gates with statistics about it."""
         self._withheld_by: Gate | None = None
-        """The gate that withholds something of it and will release it, if that has just been noted."""
+        """The gate that withholds its last confirm and will release it."""
         self._entry_of: Gate | None = None
-        """The gate whose book was looked into last, and what it says about it: messages meet the same gate in rows."""
+        """The gate of its last entry, and that entry: consecutive messages meet the same gate."""
         self._entry: BlockStats | None = None
         self.hold_budget = holding
-        """What bounds, together with others of its connection, how much waits in the outbox."""
+        """The limit of its outbox, shared with others of its connection."""
         self.outbox: deque[Held] = deque()
         self.own: list[Gate] = []
-        """The gates that all its messages must pass: operator's and rates of its user, its connection and itself."""
+        """The gates on the road of all its messages: of its user, its connection and itself."""
         self.closing: BrokerError | None = None
-        """Set when nothing more of it is wanted: the reason that its peer is told."""
+        """The error that closes its session; None while it is open."""
         self._deadline = _Deadline(self)
 
     def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
-        """Let something stand at the end of its line; `obstacle` is where, if nothing stands before it."""
+        """Append an entry to the outbox; `obstacle` is its gate, if no entry is before it."""
         gate = self.gate if self.outbox else obstacle
         self.outbox.append(held)
         self.broker.timers.add(self._deadline, held.deadline)
@@ -105,17 +105,17 @@ class WaitingPublisher(Waiter):
     def release(self, gate: Gate, now: float) -> None:
         """See `Waiter.release`."""
         self._withheld_by = None
-        if not self.outbox:  # Else it waits for its turn and stays blocked until it has passed.
+        if not self.outbox:  # Otherwise it waits for its turn and stays blocked until it has passed.
             self.mark_unblocked(gate, now)
         self.after_release(now)
 
     def on_queue_deleted(self, queue: Queue, now: float) -> None:
-        """A queue was deleted: if what stands in line was to go there, let it look at its road again."""
+        """Check the road of the waiting entry again, if it was to go to the deleted queue."""
         if self.outbox and queue in self.outbox[0].queues:
             self.rejoin_line(now)
 
     def rejoin_line(self, now: float) -> None:
-        """What stood in line is gone; the next one stands in its place, or nobody."""
+        """Replace a removed entry by the next one in line, if any."""
         place = self.gate
         if place is not None:
             place.leave(self)
@@ -127,15 +127,15 @@ class WaitingPublisher(Waiter):
             self.broker.turns.wait(self, ahead, now)
 
     def expire(self, now: float) -> float:
-        """Do what is due by `now` (monotonic seconds); returns the next deadline."""
+        """Handle everything due by `now` (monotonic seconds); returns the next deadline."""
         raise NotImplementedError
 
     def wake_at(self, when: float) -> None:
-        """Look at the deadlines at this time (monotonic seconds) at the latest."""
+        """Set the deadline timer to this time (monotonic seconds) or earlier."""
         self.broker.timers.add(self._deadline, when)
 
     def earliest(self) -> float:
-        """Return the earliest deadline of what waits in the outbox, infinity for none."""
+        """Return the earliest deadline in the outbox, infinity for none."""
         found = float("inf")
         for held in self.outbox:
             if held.deadline < found:
@@ -143,13 +143,13 @@ class WaitingPublisher(Waiter):
         return found
 
     def pop_held(self) -> Held:
-        """Take the first out of the outbox."""
+        """Remove and return the first entry of the outbox."""
         held = self.outbox.popleft()
         self.hold_budget.release(held.charge, held.messages)
         return held
 
     def after_release(self, now: float) -> None:
-        """After anything was let go: find out whether it is still blocked."""
+        """Update whether it is still blocked, after entries were released."""
         if not self.outbox:
             for gate in list(self.gates.values()):
                 if gate.open:
@@ -164,7 +164,7 @@ class WaitingPublisher(Waiter):
         return bool(self.gates)
 
     def mark_blocked(self, gate: Gate) -> None:
-        """It met a closed gate, or stands in the line of one; told once for as long as that lasts."""
+        """Record that a gate blocks it: closed, or with its entry in line; emitted once for as long as that lasts."""
         gate.block(self)
         if id(gate) not in self.gates:
             self.gates[id(gate)] = gate
@@ -172,14 +172,14 @@ class WaitingPublisher(Waiter):
             self.broker.emit_blocked(self, gate)
 
     def mark_withheld(self, gate: Gate) -> None:
-        """A gate withholds something of it until it opens."""
+        """Record that a gate withholds a confirm until it opens."""
         if gate is not self._withheld_by:
             self.mark_blocked(gate)
             gate.expect(self)
             self._withheld_by = gate
 
     def mark_unblocked(self, gate: Gate, now: float) -> None:
-        """A gate does not block it any more."""
+        """Record that a gate no longer blocks it."""
         self._withheld_by = None
         gate.unblock(self)
         if self.gates.pop(id(gate), None) is not None:
@@ -189,7 +189,7 @@ class WaitingPublisher(Waiter):
     def is_stopped_at(self, gate: Gate, patience_s: float) -> bool:
         """Return whether it has waited a whole hold deadline (seconds) at a gate. See `BlockStats.is_stopped`.
 
-        Rates are left out: their gates close with every message, and hold what comes.
+        Rates do not count: their gates close with every message, and hold the next ones.
         """
         closed_since = gate.stats.since
         if closed_since is None or gate.frequent:
@@ -199,7 +199,7 @@ class WaitingPublisher(Waiter):
         return self.created_at > closed_since and closed_since + patience_s <= self.broker.now + CLOSE_ENOUGH_S
 
     def mark_stops(self) -> None:
-        """Have it told by which gates it is stopped now; once for each time that the gate closes."""
+        """Emit the gates that stop it now; once for each closing of a gate."""
         for gate in self.gates.values():
             entry = self.entry(gate)
             if entry.stopped_in != gate.stats.transitions and self.is_stopped_at(gate, entry.patience_s):
@@ -208,7 +208,7 @@ class WaitingPublisher(Waiter):
                 self.broker.emit_stopped(self, gate, entry.patience_s)
 
     def entry(self, gate: Gate) -> BlockStats:
-        """Return its entry in the book of a gate, made at first use."""
+        """Return its entry in the statistics of a gate; creates it at first use."""
         entry = self._entry
         if entry is None or gate is not self._entry_of:
             self._books[id(gate)] = gate
@@ -219,32 +219,32 @@ class WaitingPublisher(Waiter):
         return entry
 
     def stories(self) -> list[tuple[Gate, BlockStats]]:
-        """Return the gates that have ever blocked it or refused it something, with what their books say about it."""
+        """Return all gates with statistics about it, and its entries there."""
         return [(gate, gate.stats.entry(id(self), self.name)) for gate in self._books.values()]
 
-    # What the books say about it; charges are in bytes
+    # Statistics; charges are in bytes
 
     def count_held(self, gate: Gate, charge: i64, messages: i64) -> None:
-        """Count publishes that have to wait outside."""
+        """Count held publishes."""
         entry = self.entry(gate)
         entry.held += int(messages)
         entry.held_bytes += int(charge)
 
     def count_withheld(self, gate: Gate, charge: i64) -> None:
-        """Count a message that went in behind a closed gate, unconfirmed."""
+        """Count an accepted message whose confirm is withheld."""
         entry = self.entry(gate)
         entry.withheld += 1
         entry.withheld_bytes += int(charge)
 
     def count_refused(self, gate: Gate, cause: str, charge: i64, why: str = "") -> None:
-        """Count a publish that did not go in and never will, and have it told; see `PublishRefused` for the causes."""
+        """Count a refused publish, and emit it; see `PublishRefused` for the causes."""
         entry = self.entry(gate)
         entry.refused += 1
         entry.refused_bytes += int(charge)
         self.broker.emit_publish_refused(self, gate, cause, charge, why)
 
     def count_late(self, late: list[PendingConfirm]) -> None:
-        """Count confirmations that go out at their deadline, each at the first gate that kept it back."""
+        """Count confirms sent at their deadline, each at the first gate that delayed it."""
         counts: dict[int, int] = {}
         gates: list[Gate] = []
         for pending in late:
@@ -258,7 +258,7 @@ class WaitingPublisher(Waiter):
             self.broker.emit_confirmed_late(self, gate, counts[id(gate)])
 
     def leave_gates(self, now: float) -> None:
-        """It goes away: nothing of it stays in any line, its entries become summaries."""
+        """Leave all lines and close its entries, which become summaries."""
         if self.gate is not None:
             self.gate.forget(self)
         for gate in list(self._books.values()):
@@ -274,7 +274,7 @@ class WaitingPublisher(Waiter):
 
 
 def recheck_roads(gate: Gate, queue: Queue, now: float) -> None:
-    """Whoever waits at a gate because of a queue looks at its road again: the gate stands on it no more."""
+    """Check the roads of all waiters at a gate that a queue no longer has on its road."""
     for _, _, waiter in list(gate.waiters):
         if isinstance(waiter, WaitingPublisher):
             waiter.on_queue_deleted(queue, now)
