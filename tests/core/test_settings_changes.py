@@ -28,7 +28,7 @@ def test_a_raised_threshold_lets_blocked_producers_go_at_once(bench: Bench) -> N
     bench.run()
     assert (queue.messages, len(producer.outbox), queue.gate.open) == (6, 0, True)
     assert bench.told(producer) == [(3, 6, True)]
-    assert not producer.blocked()
+    assert not producer.gates
     assert bench.crossings() == [True, False]
 
 

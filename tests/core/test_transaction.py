@@ -153,13 +153,13 @@ def test_a_commit_waits_until_there_is_room_for_all_of_it(house: House, client: 
     client.publish("a", 10, 10, 10)
     assert not client.commit()
     assert (house.depth("a"), house.depth("b")) == (3, 0)
-    assert client.producer.blocked()
+    assert client.producer.gates
     house.take("a")
     assert (house.depth("a"), house.depth("b")) == (5, 2)
     assert client.told() == 0, "the gate is closed: the answer is withheld"
     house.take("a")
     assert client.told() == 1
-    assert not client.producer.blocked()
+    assert not client.producer.gates
 
 
 def test_a_session_that_fills_what_it_empties_is_stopped_by_no_depth(house: House, client: Client) -> None:

@@ -50,7 +50,7 @@ def test_a_deleted_queues_gate_opens_for_good_although_consumers_still_have_mess
     bench.broker.delete_queue(bench.queue)
     assert bench.queue.gate.open
     assert bench.told(producer) == [(1, 1, True)]
-    assert not producer.blocked()
+    assert not producer.gates
     crossings = [each.transition.closed for each in bench.broker.effects() if isinstance(each, GateChanged)]
     assert crossings == [True, False]
 

@@ -298,7 +298,7 @@ def _of_channels(channels: list[Channel], broker: Broker) -> list[str]:
     sentences += [_consumer(consumer) for consumer in consumers[:SAID_MOST]]
     if len(consumers) > SAID_MOST:
         sentences.append(f"and {len(consumers) - SAID_MOST:,} more consumers")
-    idle = [channel.producer for channel in channels if not channel.consumers and not channel.producer.blocked()]
+    idle = [channel.producer for channel in channels if not channel.consumers and not channel.producer.gates]
     if not sentences:
         lines = [f"{each.name} is not blocked, and consumes nothing{_history(each, now)}" for each in idle[:SAID_MOST]]
         sentences = lines + ([f"and {len(idle) - SAID_MOST:,} more channels"] if len(idle) > SAID_MOST else [])

@@ -159,10 +159,6 @@ class WaitingPublisher(Waiter):
 
     # Gates that block it
 
-    def blocked(self) -> bool:
-        """Return whether a gate on its road is closed, or it waits for its turn."""
-        return bool(self.gates)
-
     def mark_blocked(self, gate: Gate) -> None:
         """Record that a gate blocks it: closed, or with its entry in line; emitted once for as long as that lasts."""
         gate.block(self)
