@@ -12,7 +12,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.session import Session
-from penstock.core.journal.group import DurabilityListener, JournalGroup
 from penstock.core.journal.journal import TAKEN_BYTES, Journal
 from penstock.core.message import Message, StoredMessage
 from penstock.core.publish.held import HoldBudget
@@ -24,6 +23,7 @@ from penstock.core.routing.route import Route
 from penstock.core.settings.queue_settings import Defaults
 from penstock.flow.work import SHARE
 from penstock.persistence.transaction_encoder import encode
+from penstock.protocols.common.callbacks import DurableCallback
 from tests.profiles import examples
 from tests.support.memory_store import WALL, Shelf
 
@@ -77,7 +77,7 @@ class House:
         return (route.persistent() if persistent else route).with_priority(priority)
 
 
-class PurgeAnswer(DurabilityListener):
+class PurgeAnswer:
     """The answer to a purge."""
 
     def __init__(self, queue: str, contents: set[bytes]) -> None:
@@ -85,7 +85,7 @@ class PurgeAnswer(DurabilityListener):
         self.contents = contents
         self.told = False
 
-    def on_durable(self, group: JournalGroup) -> None:
+    def tell(self) -> None:
         self.told = True
 
 
@@ -191,7 +191,7 @@ class Lives(RuleBasedStateMachine):
         queue.purge(self.now, at_once=0)
         self.purged.setdefault(name, []).extend(messages)
         self.asked.append(PurgeAnswer(name, {message.content for message in messages}))
-        self.house.journal.wait_for_change(self.asked[-1])
+        self.house.journal.wait_for_change(DurableCallback(self.asked[-1].tell))
 
     @rule()
     def slice(self) -> None:
