@@ -139,7 +139,7 @@ def test_a_sum_is_never_overrun_and_always_found_again(steps: list[tuple[str, in
         assert true <= host.bytes
         assert true <= 900_000
         if memory.exact:
-            assert true + house.broker.gates.besides.bytes == memory.bytes
+            assert true + house.broker.gates.other_memory.bytes == memory.bytes
     for _ in range(200):
         house.broker.run(1000)
         taken = [house.take(f"q{number}") for number in range(4)]
@@ -148,7 +148,7 @@ def test_a_sum_is_never_overrun_and_always_found_again(steps: list[tuple[str, in
     assert not any(producer.outbox or producer.confirms.pending for producer in producers)
     host.update_gate(house.broker.now)
     memory.update_gate(house.broker.now)
-    assert (int(host.bytes), int(memory.bytes)) == (0, int(house.broker.gates.besides.bytes))
+    assert (int(host.bytes), int(memory.bytes)) == (0, int(house.broker.gates.other_memory.bytes))
     assert memory.members == host.members == 4
 
 

@@ -135,7 +135,7 @@ def test_too_many_octets_of_arguments_are_406_with_the_thing_the_size_and_the_bo
     }
     with pytest.raises(PreconditionFailed) as refused:
         make_it[what]()
-    rule = "octets, more than the 16,384 that they may have (arguments-octets-max)"
+    rule = "octets, more than the limit of 16,384 (arguments-octets-max)"
     assert str(refused.value) == f"{named} 20,012 {rule}"
     assert broker.gates.metadata.bytes == 0
     assert list(vhost.queues) == ["q"]
@@ -177,7 +177,7 @@ def test_the_sum_of_all_arguments_is_bounded_and_what_does_not_fit_is_506() -> N
     broker.delete_queue(vhost.queues["q0"])
     declare(vhost, "again", arguments)
     metadata.bytes_max = int(metadata.bytes)
-    with pytest.raises(ResourceError, match="the arguments of all things hold"):
+    with pytest.raises(ResourceError, match="the arguments of all declarations take"):
         declare(moon, "more", arguments)
     assert len(vhost.queues) > 50
 
@@ -262,7 +262,7 @@ def test_what_arguments_are_charged_is_given_back_exactly(steps: list[tuple[str,
         vhost.drop_exchange(exchange)
     assert broker.gates.metadata.bytes == 0
     assert broker.gates.metadata.vhosts == {}
-    assert broker.gates.besides.bytes == 0
+    assert broker.gates.other_memory.bytes == 0
     assert memory_of({}) > 0
 
 

@@ -13,7 +13,7 @@ from penstock.core.consume.cursor import SETTLED_A_UNIT, Cursor
 from penstock.core.gates.address_depth import AddressDepth, AddressShare
 from penstock.core.message import Envelope
 from penstock.core.publish.dead_letters import LETTER_UNITS, LOOSE_MAX, TARGET_UNITS
-from penstock.core.queue.deferred_free import FREED_A_UNIT, RELEASED_A_UNIT, Leftovers
+from penstock.core.queue.deferred_free import FREED_A_UNIT, RELEASED_A_UNIT, DeferredFree
 from penstock.core.queue.expiry import EXPIRED_A_TURN
 from penstock.core.queue.queue import Queue
 from penstock.core.queue.room_making import DROPPED_A_UNIT
@@ -70,7 +70,7 @@ def leftovers(broker: Broker) -> int:
     """How many messages wait to be freed."""
     found = 0
     for chore in broker.turns.chores._waiting:
-        if isinstance(chore, Leftovers):
+        if isinstance(chore, DeferredFree):
             found += sum(len(line) for line in chore.lines) + sum(len(heap) for heap in chore.heaps)
             found += sum(len(batch) for batch in chore.batches)
     return found

@@ -17,7 +17,7 @@ from penstock.core.message import Message, StoredMessage
 from penstock.core.publish.held import HoldBudget
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.transaction import Transaction
-from penstock.core.queue.deferred_free import Leftovers
+from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.core.settings.queue_settings import Defaults
@@ -198,7 +198,7 @@ class Lives(RuleBasedStateMachine):
         """One unit of work for what was purged."""
         chores = self.house.broker.turns.chores
         for chore in list(chores._waiting):
-            if isinstance(chore, Leftovers):
+            if isinstance(chore, DeferredFree):
                 chore.work(1, self.now)
 
     @rule(publishes=st.integers(0, 3), takes=st.integers(0, 2))

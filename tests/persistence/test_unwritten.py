@@ -130,8 +130,8 @@ def test_more_declarations_than_the_bound_are_refused_until_the_store_can_be_wri
     vhost.bind("amq.direct", queue, None, "7", {})  # It is there.
     vhost.declare_queue("passing", {}, False, False, None, None)
     said = (
-        f"{CHANGES_MAX:,} changes wait for a store that cannot be written, and no more than {CHANGES_MAX:,} may; "
-        "try again when it can: no room"
+        f"{CHANGES_MAX:,} changes wait for a store that cannot be written; the limit is {CHANGES_MAX:,}. "
+        "Try again when the store works: no room"
     )
     for refused in (
         lambda: vhost.bind("amq.direct", queue, None, "one more", {}),

@@ -61,7 +61,7 @@ def closes(dialogue: Dialogue, data: bytes = b"") -> list[tuple[int, str]]:
 
 
 def counted(gates: Gates) -> int:
-    return int(gates.besides.bytes)
+    return int(gates.other_memory.bytes)
 
 
 def test_pieces_count_with_their_connection_and_the_nodes_memory_as_they_come() -> None:

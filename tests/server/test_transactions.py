@@ -119,7 +119,7 @@ def test_what_is_kept_has_a_bound_and_past_it_the_channel_is_closed_with_506(pee
     select(peer)
     peer.say(publish_frames(1, "", queue, bytes(MIB)) * 20)
     code, text = peer.refused(1)
-    assert (code, "15 publishes" in text, "kept for this connection already" in text) == (506, True, True), text
+    assert (code, "15 publishes" in text, "held for this connection already" in text) == (506, True, True), text
     peer.channel(2)
     assert depth(peer, queue, 2) == 0
     select(peer, 2)

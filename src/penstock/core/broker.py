@@ -1,14 +1,14 @@
-"""The broker: the owner of all state, and the few calls through which the outside meets it.
+"""The broker: the owner of all virtual hosts, with the calls through which a driver runs it.
 
-    broker.begin(now)            the time of what follows
+    broker.begin(now)            set the time of everything until the next call
     (sessions publish, settle, declare ...)
-    broker.run(turns)            let those go on who may, and do what is due
-    broker.next_batch()          deliveries, one batch at a time
-    broker.effects()             what else to tell, in order
-    broker.take_confirming()     whose confirmations may be told
-    broker.next_deadline()       when to come back at the latest
+    broker.run(turns)            give turns to waiting producers, and handle due timers
+    broker.next_batch()          take deliveries, one batch at a time
+    broker.effects()             take the effects, in order
+    broker.take_confirming()     take the producers with confirms to send
+    broker.next_deadline()       return the latest time of the next call
 
-Nothing in here waits, calls out, reads a clock or draws a random number; one thread owns it.
+Nothing here waits, calls back, reads a clock or draws a random number; one thread owns it.
 """
 
 from __future__ import annotations

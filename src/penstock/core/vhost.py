@@ -322,8 +322,8 @@ class VirtualHost:
         binding = Binding(origin, queue, exchange, key, arguments)
         if not from_store:
             kind, target = binding.binding_key[0], binding.binding_key[1]
-            thing = f"binding from exchange '{source}' to {kind} '{target}' in vhost '{self.name}'"
-            self.gates.metadata.admit(thing, self.name, arguments, argument_copies(origin))
+            subject = f"binding from exchange '{source}' to {kind} '{target}' in vhost '{self.name}'"
+            self.gates.metadata.admit(subject, self.name, arguments, argument_copies(origin))
         check_writable(self.gates.broker.journal, is_durable(binding))
         self.bindings.add(binding)
         binding.arguments_charge = self.gates.metadata.add(self.name, arguments, argument_copies(origin))

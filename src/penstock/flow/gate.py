@@ -44,7 +44,7 @@ class Waiter:
     def obstacle(self, finishing: Gate | None = None) -> Gate | None:
         """Return the first gate that does not let its next message pass, or None.
 
-        A closed gate whose round is being finished (`finishing`) stops it only for want of room.
+        A closed gate whose round is being finished (`finishing`) stops it only if there is no room.
         """
         raise NotImplementedError
 
@@ -272,8 +272,8 @@ class Gate:
         if waiters and waiters[0][2] is waiter:
             heapq.heappop(waiters)
         else:
-            kept = [entry for entry in waiters if entry[2] is not waiter]
-            waiters[:] = kept
+            remaining = [entry for entry in waiters if entry[2] is not waiter]
+            waiters[:] = remaining
             heapq.heapify(waiters)
         waiter.gate = None
 

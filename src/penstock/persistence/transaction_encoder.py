@@ -58,8 +58,8 @@ def _encode_messages(commit: StoreTransaction, journal: Journal, group: JournalG
                 encode_row(page.group, wall_offset),
                 int(page.pages.storage.number),
                 int(page.first),
-                int(page.lasting),
-                int(page.lasting_bytes),
+                int(page.persistent_messages),
+                int(page.persistent_bytes),
             )
         )
     commit.pages_gone += group.purged_pages

@@ -20,7 +20,7 @@ def plain_response(user: str, password: str) -> bytes:
 def parse_plain(response: bytes) -> tuple[str, str]:
     """User and password of a PLAIN response; raises `SaslError`.
 
-    The authorisation identity must be empty or the user itself: nobody may act for another here.
+    The authorisation identity must be empty or the user itself: acting for another user is not supported.
     """
     parts = response.split(b"\0")
     if len(parts) != 3:

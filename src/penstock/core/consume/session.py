@@ -16,7 +16,7 @@ from penstock.core.consume.consumer_lists import ALONE, READY, UNFIT, WaitList
 from penstock.core.consume.rotation import wake
 from penstock.core.journal.redelivery_mark import record_delivery
 from penstock.core.message import Message
-from penstock.core.queue.deferred_free import Leftovers
+from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed
 from penstock.flow.credit import Credit
@@ -286,7 +286,7 @@ class Session:
     def _settle_range(self, last: i64, now: float) -> None:
         batches = self._batches
         settled: i64 = 0
-        leftovers: Leftovers | None = None
+        leftovers: DeferredFree | None = None
         while self._front < len(batches):
             batch = batches[self._front]
             if batch.first > last:
@@ -303,7 +303,7 @@ class Session:
             settled += len(batch.messages)
             if settled > AT_ONCE:  # Freeing these takes longer than everything else.
                 if leftovers is None:
-                    leftovers = Leftovers()
+                    leftovers = DeferredFree()
                     queue.turns.chores.add(leftovers)
                 leftovers.batches.append(batch.messages)
                 batch.messages = []

@@ -89,7 +89,7 @@ class QuotaGate(DiskGate):
         return self.vhost or None
 
     def limits_increase(self, messages: i64, bytes: i64) -> bool:
-        """See `GateOwner.limits_increase`: who brings no more than he frees passes."""
+        """Return whether the commit adds bytes; one that frees as much passes."""
         return bytes > 0
 
     def describe_cause(self, now: float) -> str:

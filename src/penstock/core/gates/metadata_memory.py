@@ -43,7 +43,7 @@ COMPARED: Final = 2
 """Copies of the arguments that a binding of a headers exchange stores: one more, for comparison."""
 
 
-class Besides(LimitMember):
+class OtherMemory(LimitMember):
     """Amounts in the node's memory besides messages in queues."""
 
     def __init__(self) -> None:
@@ -81,21 +81,21 @@ class Metadata:
         octets = octets_of(arguments)
         if octets > self.table_octets_max:
             raise PreconditionFailed(
-                f"the arguments of {subject} have {octets:,} octets, more than the {self.table_octets_max:,} that they "
-                "may have (arguments-octets-max)"
+                f"the arguments of {subject} have {octets:,} octets, more than the limit of {self.table_octets_max:,} "
+                "(arguments-octets-max)"
             )
         charge = times * memory_of(arguments)
         most = self.most()
         if self.bytes + charge > most:
             raise ResourceError(
-                f"the arguments of all things hold {int(self.bytes):,} bytes of at most {most:,} "
-                f"(arguments-bytes-max); {subject} was not made"
+                f"the arguments of all declarations take {int(self.bytes):,} bytes of at most {most:,} "
+                f"(arguments-bytes-max); {subject} was not created"
             )
         held = self.vhosts.get(vhost, 0)
         if held + charge > most // SHARE_OF_VHOST:
             raise ResourceError(
                 f"the arguments of vhost '{vhost}' hold {held:,} bytes of at most {most // SHARE_OF_VHOST:,}, its "
-                f"share of arguments-bytes-max; {subject} was not made"
+                f"share of arguments-bytes-max; {subject} was not created"
             )
 
     def most(self) -> int:
@@ -130,7 +130,7 @@ class Metadata:
             self.vhosts[vhost] = held
         else:
             del self.vhosts[vhost]
-        self._gates.count_besides(by)
+        self._gates.count_other_memory(by)
 
 
 def memory_of(value: object) -> int:

@@ -15,7 +15,7 @@ from mypy_extensions import i64
 from penstock.core.gates.address_depth import AddressDepth
 from penstock.core.gates.connection_gates import ConnectionGates
 from penstock.core.gates.disk import Disk
-from penstock.core.gates.metadata_memory import Besides, Metadata
+from penstock.core.gates.metadata_memory import Metadata, OtherMemory
 from penstock.core.gates.operator import ADDRESS, CONNECTION, QUEUE, USER, VHOST, OperatorGate
 from penstock.core.gates.rate_gate import RateGate, rated
 from penstock.core.queue.queue import Queue
@@ -51,7 +51,7 @@ class Gates:
         """The disk gates; without a store they stay open."""
         self.memory: SharedLimit | None = None
         """The limit of all queues' memory; None for no limit."""
-        self.besides = Besides()
+        self.other_memory = OtherMemory()
         """Amounts in `memory` besides messages in queues."""
         self.metadata = Metadata(self)
         self.vhosts: dict[str, SharedLimit] = {}
@@ -150,15 +150,15 @@ class Gates:
         if thresholds is not None:
             self.memory = SharedLimit("memory", "of the node", thresholds, self.broker.turns)
             self.memory.reserve = reserve
-            self.memory.count(self.besides, 0, self.besides.bytes, False, now)
+            self.memory.count(self.other_memory, 0, self.other_memory.bytes, False, now)
         for vhost in self.broker.vhosts.values():
             self._attach_queues(vhost)
         if gone is not None:
             _open_for_good(gone.gate, self.broker)
 
-    def count_besides(self, by: i64) -> None:
+    def count_other_memory(self, by: i64) -> None:
         """Count memory used besides messages in queues, or (negative) freed."""
-        self.besides.count(self.memory, by, self.broker.now)
+        self.other_memory.count(self.memory, by, self.broker.now)
 
     def set_vhost_limit(self, vhost: VirtualHost, thresholds: Thresholds | None) -> None:
         """Limit the contents of a virtual host's queues; None: no limit."""

@@ -62,7 +62,7 @@ class QueueStorage:
         "waited",
         "waits",
         "progress_marked",
-        "lasting",
+        "durable",
         "rows",
     )
 
@@ -86,7 +86,7 @@ class QueueStorage:
         """Consecutive deliveries that had to wait."""
         self.progress_marked: JournalGroup | None = None
         """The last group with its progress."""
-        self.lasting: bool = True
+        self.durable: bool = True
         """True if the queue is durable; otherwise only its pages are stored, until a restart."""
         self.rows: i64 = 0
         """Its unsettled persistent messages in rows, without the open group."""
@@ -94,7 +94,7 @@ class QueueStorage:
     def has_stored(self) -> i64:
         """Return the number of its messages in the store once everything settled now is written."""
         pages = self.queue.pager
-        return self.rows if pages is None else self.rows + pages.lasting
+        return self.rows if pages is None else self.rows + pages.persistent_messages
 
     def take_in(self, messages: list[StoredMessage]) -> i64:
         """Take a loaded page as a row; returns the number of its persistent messages."""
@@ -139,15 +139,15 @@ class QueueStorage:
 class MessageRun:
     """Consecutive messages of one queue."""
 
-    __slots__ = ("storage", "start", "messages", "lasting")
+    __slots__ = ("storage", "start", "messages", "persistent_messages")
 
-    def __init__(self, kept: QueueStorage, start: i64) -> None:
-        self.storage = kept
+    def __init__(self, storage: QueueStorage, start: i64) -> None:
+        self.storage = storage
         self.start: i64 = start
         """Index of the first one."""
         self.messages: list[StoredMessage] = []
         """Messages that are written; filled when the group is sealed."""
-        self.lasting: i64 = 0
+        self.persistent_messages: i64 = 0
         """Number of persistent messages; the others were paged."""
 
 
@@ -168,8 +168,8 @@ class MetadataChange:
 
     __slots__ = ("subject", "deleted")
 
-    def __init__(self, thing: object, gone: bool) -> None:
-        self.subject = thing
+    def __init__(self, subject: object, gone: bool) -> None:
+        self.subject = subject
         self.deleted = gone
 
 
@@ -290,40 +290,40 @@ class JournalGroup:
         """Fix the content: fill the runs, assign final indexes, count the messages of queues."""
         self.assign_indexes()
         for run in self.runs:
-            run.storage.rows += run.lasting
+            run.storage.rows += run.persistent_messages
         for page in self.pages:
             page.group.assign_indexes()
-            page.pages.lasting += page.lasting
-        for kept in self.progressed:
-            self.stored.append(int(kept.has_stored()))
+            page.pages.persistent_messages += page.persistent_messages
+        for storage in self.progressed:
+            self.stored.append(int(storage.has_stored()))
 
     def assign_indexes(self) -> None:
         """Fill the runs and assign final indexes."""
-        kept: list[StoredMessage | None] = []
+        remaining: list[StoredMessage | None] = []
         runs = self.runs
         for at in range(len(runs)):
             run = runs[at]
             end: i64 = runs[at + 1].start if at + 1 < len(runs) else len(self.messages)
             place = run.start
-            run.start = len(kept)
+            run.start = len(remaining)
             while place < end:
                 message = self.messages[place]
                 if message is not None:
-                    message.index = len(kept)
-                    kept.append(message)
+                    message.index = len(remaining)
+                    remaining.append(message)
                     run.messages.append(message)
                     if message.envelope.persistent:
-                        run.lasting += 1
+                        run.persistent_messages += 1
                 place += 1
-        self.messages = kept
+        self.messages = remaining
         self.size = self.bytes
         self.sealed = True
 
     def on_written(self) -> None:
         """Handle that the group is on disk: free everything that its remaining messages do not need."""
         self.written = True
-        for kept in self.progressed:
-            kept.redelivery_mark = kept.announcing
+        for storage in self.progressed:
+            storage.redelivery_mark = storage.announcing
         for run in self.runs:
             run.messages = []
         pages = self.pages

@@ -117,7 +117,7 @@ class Journal:
 
     # Operations
 
-    def add(self, kept: QueueStorage, message: StoredMessage) -> None:
+    def add(self, storage: QueueStorage, message: StoredMessage) -> None:
         """Record a new message of a queue."""
         group = self.open
         message.group = group
@@ -128,11 +128,11 @@ class Journal:
         group.urgent = True
         self.durable_changes.durable_ops += 1
         runs = group.runs
-        if not runs or runs[len(runs) - 1].storage is not kept:
-            runs.append(MessageRun(kept, message.index))
-            self.mark_progress(kept)
+        if not runs or runs[len(runs) - 1].storage is not storage:
+            runs.append(MessageRun(storage, message.index))
+            self.mark_progress(storage)
 
-    def drop(self, kept: QueueStorage, message: StoredMessage) -> None:
+    def drop(self, storage: QueueStorage, message: StoredMessage) -> None:
         """Record that a message has left its queue for good."""
         group = message.group
         if group is None:
@@ -145,8 +145,8 @@ class Journal:
         if not group.sealed:
             return
         if message.envelope.persistent:
-            kept.rows -= 1
-            self.mark_progress(kept)
+            storage.rows -= 1
+            self.mark_progress(storage)
         if group.live > 0:
             self.open.record_settled(group.number, message.index)
             if group.compact_at == 0 and group.bytes * SPARSE_SHARE < group.size:
@@ -160,19 +160,19 @@ class Journal:
         if group is not None and group.sealed:
             self.open.returned.add(int(group.number) << INDEX_BITS | int(message.index))
 
-    def mark_progress(self, kept: QueueStorage) -> None:
+    def mark_progress(self, storage: QueueStorage) -> None:
         """Record a queue's progress: last sequence, last delivered sequence, number of messages left."""
-        if kept.progress_marked is not self.open and kept.lasting:
-            kept.progress_marked = self.open
-            self.open.progressed.append(kept)
+        if storage.progress_marked is not self.open and storage.durable:
+            storage.progress_marked = self.open
+            self.open.progressed.append(storage)
 
-    def change(self, thing: object) -> None:
+    def change(self, subject: object) -> None:
         """Record a durable object that was declared or changed."""
-        self._change(thing, False)
+        self._change(subject, False)
 
-    def forget(self, thing: object) -> None:
+    def forget(self, subject: object) -> None:
         """Record the deletion of a durable object."""
-        self._change(thing, True)
+        self._change(subject, True)
 
     def check_writable(self) -> None:
         """Check that a durable declaration or change is possible; deletions need no check.
@@ -186,13 +186,13 @@ class Journal:
             waiting += len(group.changes) + len(group.purged_pages)
         if waiting >= CHANGES_MAX:
             raise ResourceError(
-                f"{int(waiting):,} changes wait for a store that cannot be written, and no more than {CHANGES_MAX:,} "
-                f"may; try again when it can: {self.disk.fault.reason}"
+                f"{int(waiting):,} changes wait for a store that cannot be written; the limit is {CHANGES_MAX:,}. "
+                f"Try again when the store works: {self.disk.fault.reason}"
             )
 
-    def _change(self, thing: object, gone: bool) -> None:
+    def _change(self, subject: object, gone: bool) -> None:
         if not self.recovering:
-            self.open.changes.append(MetadataChange(thing, gone))
+            self.open.changes.append(MetadataChange(subject, gone))
             self.require_flush()
 
     def require_flush(self) -> None:
@@ -321,11 +321,11 @@ class Journal:
 
     # Sparse groups
 
-    def add_settlement_record(self, note: SettlementRecord, number: int) -> None:
+    def add_settlement_record(self, record: SettlementRecord, number: int) -> None:
         """Register a settlement record about a row."""
         group = self.rows[number]
-        group.settlement_records.append(note)
-        note.rows += 1
+        group.settlement_records.append(record)
+        record.rows += 1
         if group.compact_at == 0 and len(group.settlement_records) > SETTLEMENT_RECORDS_MAX:
             self._grows_sparse(group)
 

@@ -30,25 +30,25 @@ WAITS: Final = 16
 """Deliveries that wait, each within AGAIN groups of the one before, until the mark moves ahead."""
 
 
-def record_delivery(kept: QueueStorage, messages: list[Message | None]) -> bool:
+def record_delivery(storage: QueueStorage, messages: list[Message | None]) -> bool:
     """Record a delivery; returns whether it must wait until the open group is written."""
-    delivered = kept.delivered
-    on_disk = kept.redelivery_mark
+    delivered = storage.delivered
+    on_disk = storage.redelivery_mark
     for message in messages:
         if message is not None:
             if message.sequence > delivered:
                 delivered = message.sequence
             if message.sequence > on_disk and _survives_crash(message):
                 on_disk = message.sequence
-    if delivered == kept.delivered and on_disk == kept.redelivery_mark:
+    if delivered == storage.delivered and on_disk == storage.redelivery_mark:
         return False
-    kept.delivered = delivered
-    journal = kept.journal
-    journal.mark_progress(kept)
-    if on_disk > kept.redelivery_mark:
-        _wait_less(kept, len(messages))
+    storage.delivered = delivered
+    journal = storage.journal
+    journal.mark_progress(storage)
+    if on_disk > storage.redelivery_mark:
+        _wait_less(storage, len(messages))
         return not journal.disk.is_failing()
-    if kept.lookahead > 0 and kept.redelivery_mark - delivered < kept.lookahead // 2:
+    if storage.lookahead > 0 and storage.redelivery_mark - delivered < storage.lookahead // 2:
         journal.open.urgent = True  # In time for deliveries that wait.
     return False
 
@@ -60,22 +60,22 @@ def _survives_crash(message: Message) -> bool:
     return message.group is not None and message.group.sealed
 
 
-def _wait_less(kept: QueueStorage, messages: i64) -> None:
+def _wait_less(storage: QueueStorage, messages: i64) -> None:
     """Move the mark further ahead if deliveries of so many messages keep waiting."""
-    group = kept.journal.open
+    group = storage.journal.open
     group.urgent = True
-    kept.waits = kept.waits + 1 if group.number - kept.waited <= AGAIN else 1
-    kept.waited = group.number
-    kept.lookahead = min(2 * kept.lookahead + messages, LOOKAHEAD_MAX) if kept.waits > WAITS else 0
+    storage.waits = storage.waits + 1 if group.number - storage.waited <= AGAIN else 1
+    storage.waited = group.number
+    storage.lookahead = min(2 * storage.lookahead + messages, LOOKAHEAD_MAX) if storage.waits > WAITS else 0
 
 
 def reset_lookahead(queues: list[Queue]) -> None:
     """Reset the marks to the last delivery when the broker stops."""
     for queue in queues:
-        kept = queue.storage
-        if kept is not None and kept.redelivery_mark != kept.delivered:
-            kept.lookahead = 0
-            kept.journal.mark_progress(kept)
+        storage = queue.storage
+        if storage is not None and storage.redelivery_mark != storage.delivered:
+            storage.lookahead = 0
+            storage.journal.mark_progress(storage)
 
 
 def restore(queue: Queue, messages: list[StoredMessage], now: float) -> None:

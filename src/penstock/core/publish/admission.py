@@ -76,12 +76,13 @@ def first_closed_gate(
 
 
 def gate_for_new_publish(
-    own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float, others_go: bool
+    own: list[Gate], route: Route, queues: list[Queue], charge: i64, now: float, others_have_turns: bool
 ) -> Gate | None:
-    """Return the gate where a new publish must wait, or None if it passes; `others_go`: waiters still have turns now.
+    """Return the gate where a new publish must wait, or None if it passes.
 
-    A closed gate alone does not stop it: between stop and capacity messages are accepted, and their confirms withheld.
-    But it does not pass others that wait, at this gate or for their turn.
+    `others_have_turns`: waiters still have turns now. A closed gate alone does not stop it: between stop and capacity
+    messages are accepted, and their confirms withheld. But it does not pass others that wait, at this gate or for
+    their turn.
     """
     for gate in own:
         if not route.control and (gate.waiters or not gate.admits(charge, 1, now)):
@@ -91,7 +92,7 @@ def gate_for_new_publish(
             return gate
     copies = len(queues)
     for queue in queues:
-        if others_go:
+        if others_have_turns:
             return queue.gate
         size = queue.bytes + charge
         for gate in queue.gates:

@@ -36,7 +36,7 @@ class Held:
     def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
         """Return the first gate that stops it in its turn; `own` are its producer's gates.
 
-        A closed gate whose round is being finished (`finishing`) stops it only for want of room.
+        A closed gate whose round is being finished (`finishing`) stops it only if there is no room.
         """
         raise NotImplementedError
 

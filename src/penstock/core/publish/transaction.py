@@ -60,7 +60,7 @@ class Transaction:
             producer.close(
                 ResourceError(
                     f"publish in a transaction refused: {holding.messages:,} publishes ({holding.bytes:,} bytes) are "
-                    f"kept for this connection already, and {holding.bound:,} bytes may be; nothing of it was applied"
+                    f"held for this connection already, the limit is {holding.bound:,} bytes; nothing was applied"
                 )
             )
         else:

@@ -73,14 +73,14 @@ class TxCommit(Held):
         at_gate = self._obstructed(own, now, finishing)
         return None if at_gate is None else at_gate.gate
 
-    def gate_for_new_publish(self, own: list[Gate], now: float, others_go: bool) -> Gate | None:
+    def gate_for_new_publish(self, own: list[Gate], now: float, others_have_turns: bool) -> Gate | None:
         """Return the gate where a new commit must wait; None: none. See `admission.gate_for_new_publish`."""
         if self.never_fits() is not None:
             return None
         for at_gate in self._road(own) + self._disk():
             if at_gate.gate.waiters or not at_gate.has_room(now):
                 return at_gate.gate
-        return self.turn_gate() if others_go else None
+        return self.turn_gate() if others_have_turns else None
 
     def stopping_gate(self, producer: Producer) -> Gate | None:
         """Return the gate that stops it although there is room, or None. See `admission.stopping_gate`.

@@ -44,7 +44,7 @@ class QueueCounters:
         self.unreported_dropped += 1
 
     def count_refusal(self, reported: bool) -> None:
-        """Count a message that was refused; `reported` is false where the publisher alone is told."""
+        """Count a refused message; `reported` is false if only the publisher is notified."""
         self.refused += 1
         if reported:
             self.unreported_refused += 1
@@ -67,7 +67,7 @@ class QueueCounters:
         return self.unreported_dropped > 0 or self.unreported_refused > 0 or self.unreported_dead_letters > 0
 
     def clear_unreported(self) -> None:
-        """Begin to count losses anew, after a report."""
+        """Reset the losses after a report."""
         self.unreported_dropped = 0
         self.unreported_refused = 0
         self.unreported_dead_letters = 0

@@ -25,7 +25,7 @@ RELEASED_A_UNIT: Final = 4
 """Messages removed from the store and freed with one unit of work."""
 
 
-class Leftovers(Chore):
+class DeferredFree(Chore):
     """Removed messages of a queue or session, no longer counted in a queue."""
 
     def __init__(self, queue: Queue | None = None) -> None:
@@ -33,7 +33,7 @@ class Leftovers(Chore):
         self.queue = queue
         """The queue whose store and address depths still count them; None if nothing does."""
         self.removal: Removal | None = None
-        """The purge that ends with the last of them, if somebody may wait for it."""
+        """The purge that ends with the last of them, if a client may wait for it."""
         self._a_unit: i64 = FREED_A_UNIT if queue is None else RELEASED_A_UNIT
         self.lines: deque[deque[Message]] = deque()
         self.heaps: deque[list[tuple[int, Message]]] = deque()

@@ -30,7 +30,7 @@ def describe_overflow(queue: Queue) -> str:
 def describe_paging(queue: Queue, pages: QueuePager) -> str:
     """Return the paging condition that holds publishes of a queue whose gate is open."""
     if not queue.overflow.pages:
-        return f"{amount(pages.messages)} messages are read back from the disk first, for it pages no more"
+        return f"{amount(pages.messages)} messages are read back from disk first: the queue no longer pages"
     if pages.unwritten_bytes > 0 and pages.within_limit(1, 1):
         return f"{amount(pages.unwritten_bytes)} bytes wait to be written to the disk"
     return Measure(Thresholds(queue.settings.page_limit, Level(), Level()), pages.messages, pages.bytes).describe_full()

@@ -39,15 +39,15 @@ class PageRead:
 class PageWrite:
     """A page being written to disk."""
 
-    __slots__ = ("pages", "group", "first", "lasting", "lasting_bytes", "purged")
+    __slots__ = ("pages", "group", "first", "persistent_messages", "persistent_bytes", "purged")
 
     def __init__(self, pages: QueuePager, number: i64, first: i64) -> None:
         self.pages = pages
         self.group = JournalGroup(number)
         self.group.runs.append(MessageRun(pages.storage, 0))
         self.first: i64 = first
-        self.lasting: i64 = 0
-        self.lasting_bytes: i64 = 0
+        self.persistent_messages: i64 = 0
+        self.persistent_bytes: i64 = 0
         """Messages in it that survive a restart: persistent ones of a durable queue."""
         self.purged: bool = False
         """True if it was purged."""

@@ -48,16 +48,16 @@ STOPPED_PERCENT: Final = 70
 class QueuePager:
     """The pages of one queue: on disk, being written and being read."""
 
-    def __init__(self, broker: Broker, queue: Queue, journal: Journal, kept: QueueStorage) -> None:
+    def __init__(self, broker: Broker, queue: Queue, journal: Journal, storage: QueueStorage) -> None:
         self.broker = broker
         self.queue = queue
         self.journal = journal
-        self.storage = kept
+        self.storage = storage
         """The stored queue; for a queue that is not durable only its number."""
         self.messages: i64 = 0
         self.bytes: i64 = 0
         """Bytes on disk or being written."""
-        self.lasting: i64 = 0
+        self.persistent_messages: i64 = 0
         """Messages on disk that survive a restart, without those of the open group."""
         self.unwritten_messages: i64 = 0
         self.unwritten_bytes: i64 = 0
@@ -149,8 +149,8 @@ class QueuePager:
         if queue.storage is not None:
             journal.mark_progress(self.storage)
             if address.persistent:
-                page.lasting += 1
-                page.lasting_bytes += charge
+                page.persistent_messages += 1
+                page.persistent_bytes += charge
                 journal.durable_changes.durable_ops += 1
                 journal.open.urgent = True
         if self.unwritten_bytes * 2 > UNWRITTEN_BYTES:
@@ -247,7 +247,7 @@ class QueuePager:
     def take_in(self, group: JournalGroup, messages: list[StoredMessage], following: i64) -> None:
         """Take a page's messages into memory, as a row of the journal; `following` is the sequence after its last."""
         queue = self.queue
-        self.lasting -= self.storage.take_in(messages)
+        self.persistent_messages -= self.storage.take_in(messages)
         queue.ready_queue.extend(messages)
         for run in group.runs:
             run.messages = []
@@ -277,7 +277,7 @@ class QueuePager:
         lost = self.messages - self.unwritten_messages
         self.storage.vhost_usage.take(self.bytes - self.unwritten_bytes, self.broker.now)
         self._forget(lost, self.bytes - self.unwritten_bytes)
-        self.lasting = sum([page.lasting for page in self._unwritten if page.group.sealed])
+        self.persistent_messages = sum([page.persistent_messages for page in self._unwritten if page.group.sealed])
         self.journal.mark_progress(self.storage)
         if self._unwritten:
             self._begin_at(self._unwritten[0].first)
@@ -315,7 +315,7 @@ class QueuePager:
             group.pages = [page for page in group.pages if not page.purged]
             group.purged_pages.append((int(self.storage.number), int(self.next), int(self.queue.tail)))
             self._unwritten.clear()
-            self.lasting = 0
+            self.persistent_messages = 0
             self.journal.mark_progress(self.storage)
             self.unwritten_messages = 0
             self.unwritten_bytes = 0
@@ -328,7 +328,7 @@ class QueuePager:
         """Restore the counts of pages written before a restart."""
         self.messages = messages
         self.bytes = bytes
-        self.lasting = messages
+        self.persistent_messages = messages
         self.next = first
         self.finish_reported = True
         self.storage.vhost_usage.add(bytes, self.broker.now)

@@ -44,11 +44,11 @@ def enable_paging(broker: Broker, queue: Queue) -> None:
     journal = broker.journal
     if queue.pager is not None or journal is None:
         return
-    kept = queue.storage
-    if kept is None:
-        kept = QueueStorage(journal, queue, take_number(journal))
-        kept.lasting = False
-    queue.enable_paging(QueuePager(broker, queue, journal, kept))
+    storage = queue.storage
+    if storage is None:
+        storage = QueueStorage(journal, queue, take_number(journal))
+        storage.durable = False
+    queue.enable_paging(QueuePager(broker, queue, journal, storage))
 
 
 def apply_queue_settings(broker: Broker, queue: Queue, settings: Settings) -> None:

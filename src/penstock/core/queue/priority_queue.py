@@ -7,7 +7,7 @@ from collections import deque
 from mypy_extensions import i64
 
 from penstock.core.message import Message, StoredMessage
-from penstock.core.queue.deferred_free import Leftovers
+from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.ready_queue import NOTHING, ReadyQueue
 from penstock.flow.timers import NEVER
 
@@ -90,10 +90,10 @@ class Priorities(ReadyQueue):
         for line in self.lines:
             line.clear()
 
-    def hand_over(self, leftovers: Leftovers, anew: bool) -> None:
+    def hand_over(self, leftovers: DeferredFree, reroute: bool) -> None:
         """See `ReadyQueue.hand_over`."""
         for line in self.lines:
-            line.hand_over(leftovers, anew)
+            line.hand_over(leftovers, reroute)
 
     def due(self, ttl_s: float) -> float:
         """See `ReadyQueue.due`."""

@@ -22,7 +22,7 @@ from penstock.core.message import OVERHEAD, REDELIVERIES_MAX, Envelope, Message,
 from penstock.core.publish.death_record import DELIVERY_LIMIT, MAXLEN, REJECTED
 from penstock.core.queue import descriptions
 from penstock.core.queue.counters import QueueCounters
-from penstock.core.queue.deferred_free import Leftovers
+from penstock.core.queue.deferred_free import DeferredFree
 from penstock.core.queue.overflow import ACCEPT, HOLD, READ_BACK
 from penstock.core.queue.priority_queue import Priorities
 from penstock.core.queue.ready_queue import ReadyQueue
@@ -370,9 +370,9 @@ class Queue(GateOwner):
             if self.features.max_priority and self.available():
                 return  # With priorities the next message need not be the oldest, so this might never end.
 
-    def set_storage(self, kept: QueueStorage) -> None:
+    def set_storage(self, storage: QueueStorage) -> None:
         """Store the queue, with the persistent messages from now on."""
-        self.storage = kept
+        self.storage = storage
         self.tracks_removals = True
 
     def enable_paging(self, pages: QueuePager) -> None:
@@ -388,11 +388,11 @@ class Queue(GateOwner):
 
     def release(self, messages: list[Message | None], now: float) -> None:
         """Remove messages from their address's sum and from the store, if `tracks_removals`."""
-        kept = self.storage
-        if kept is None and self.pager is not None:
-            kept = self.pager.storage
-        if kept is not None:
-            kept.forget(messages, now)
+        storage = self.storage
+        if storage is None and self.pager is not None:
+            storage = self.pager.storage
+        if storage is not None:
+            storage.forget(messages, now)
         for message in messages:
             if isinstance(message, TrackedMessage) and message.share is not None:
                 message.share.leave(now)
@@ -448,7 +448,7 @@ class Queue(GateOwner):
         More than `at_once` are removed from the store and from address depths in slices (see Leftovers).
         `reroute`: routes to this queue will be looked up again (see VirtualHost.purge_queue).
         """
-        leftovers = Leftovers(self if self.tracks_removals else None)
+        leftovers = DeferredFree(self if self.tracks_removals else None)
         for returning in list(self.returning):
             for batch in returning.take(self):
                 leftovers.batches.append(batch.messages)
@@ -472,7 +472,7 @@ class Queue(GateOwner):
         self._free(leftovers)
         return int(messages + paged)
 
-    def _free(self, leftovers: Leftovers) -> None:
+    def _free(self, leftovers: DeferredFree) -> None:
         """Free purged messages in later turns. The answer to a purge of a stored queue waits for that; a deletion's
         does not."""
         if leftovers.has_more():
@@ -595,6 +595,6 @@ class Queue(GateOwner):
 
 
 def queue_of(gate: Gate) -> Queue | None:
-    """Return the queue that a gate guards, for those who describe its consumers; None for any other gate."""
+    """Return the queue that a gate guards, to describe its consumers; None for any other gate."""
     owner = gate.owner
     return owner if isinstance(owner, Queue) else None

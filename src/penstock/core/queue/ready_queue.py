@@ -19,7 +19,7 @@ from typing import Final
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.core.message import Expiry, Message, StoredMessage, TrackedMessage
-from penstock.core.queue.deferred_free import Leftovers
+from penstock.core.queue.deferred_free import DeferredFree
 from penstock.flow.timers import NEVER
 
 NOTHING: Final[deque[Message]] = deque(maxlen=0)
@@ -123,7 +123,7 @@ class ReadyQueue:
         self.tombstones = 0
         self.idle = 0
 
-    def hand_over(self, leftovers: Leftovers, reroute: bool) -> None:
+    def hand_over(self, leftovers: DeferredFree, reroute: bool) -> None:
         """Move all ready messages to `leftovers`.
 
         `reroute`: the routes will ask for the deque again (see `ready_for`). Otherwise it must stay, which takes a
@@ -157,8 +157,8 @@ class ReadyQueue:
         """Return the next expiry time, with a queue's message TTL (infinity: none); infinity for never."""
         message = self.next()
         when = NEVER if message is None else message.arrived + ttl_s
-        mortal = self._first_expiring()
-        return mortal.expires if mortal is not None and mortal.expires < when else when
+        expiring = self._first_expiring()
+        return expiring.expires if expiring is not None and expiring.expires < when else when
 
     def take_due(self, now: float, ttl_s: float, offered: float) -> Message | None:
         """Take a message that has expired by `now`; None if there is none.
@@ -171,25 +171,25 @@ class ReadyQueue:
             return None
         if message.arrived + ttl_s <= now and message.arrived <= offered:
             return self.pull()
-        mortal = self._first_expiring()
-        if mortal is None or mortal.expires > now or mortal.arrived > offered:
+        expiring = self._first_expiring()
+        if expiring is None or expiring.expires > now or expiring.arrived > offered:
             return None
-        if mortal is message:
+        if expiring is message:
             return self.pull()
         heapq.heappop(self.expiring)
         self.tombstones += 1
-        dead = mortal.leave_tombstone()
+        dead = expiring.leave_tombstone()
         self._sweep_tombstones()
         return dead
 
     def _first_expiring(self) -> TrackedMessage | None:
         """Return the message with the earliest expiry of its own; drops entries of messages that have left."""
-        mortal = self.expiring
-        while mortal:
-            message = mortal[0][2].message
+        expiring = self.expiring
+        while expiring:
+            message = expiring[0][2].message
             if message is not None:
                 return message
-            heapq.heappop(mortal)
+            heapq.heappop(expiring)
             self.idle -= 1
         return None
 
@@ -206,18 +206,18 @@ class ReadyQueue:
 
     def _sweep_tombstones(self) -> None:
         if self.tombstones > SWEPT_FROM and self.tombstones * 4 > len(self.ready) + len(self.returned):
-            kept = [each for each in self.ready if not _is_tombstone(each)]
+            remaining = [each for each in self.ready if not _is_tombstone(each)]
             self.ready.clear()
-            self.ready.extend(kept)
+            self.ready.extend(remaining)
             self.returned[:] = [entry for entry in self.returned if not _is_tombstone(entry[1])]
             heapq.heapify(self.returned)
             self.tombstones = 0
 
     def _sweep_idle(self) -> None:
         if self.idle > SWEPT_FROM and self.idle * 2 > len(self.expiring):
-            kept = [entry for entry in self.expiring if entry[2].message is not None]
-            heapq.heapify(kept)
-            self.expiring[:] = kept
+            remaining = [entry for entry in self.expiring if entry[2].message is not None]
+            heapq.heapify(remaining)
+            self.expiring[:] = remaining
             self.idle = 0
 
 

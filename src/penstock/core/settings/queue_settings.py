@@ -97,16 +97,18 @@ def resolve(queue: str, words: dict[str, SettingValue], defaults: Defaults) -> S
 
     Raises PreconditionFailed with one sentence that names queue, setting, value and rule.
     """
-    thing = f"queue '{queue}'"
-    check_percents(thing, words)
+    subject = f"queue '{queue}'"
+    check_percents(subject, words)
     overflow = _overflow(queue, words)
     if not overflow.counts_ready:
         words = lengths_as_capacity(queue, words)
     wanted = overflow.has_thresholds or any(
         name.startswith(("stop-", "resume-")) and is_explicit(word) and not word.none for name, word in words.items()
     )
-    messages = resolve_unit(thing, words, "messages", number_or_none(words.get("capacity-messages")), defaults, wanted)
-    size = resolve_unit(thing, words, "bytes", capacity_bytes(words, defaults), defaults, wanted)
+    messages = resolve_unit(
+        subject, words, "messages", number_or_none(words.get("capacity-messages")), defaults, wanted
+    )
+    size = resolve_unit(subject, words, "bytes", capacity_bytes(words, defaults), defaults, wanted)
     settings = Settings(
         Thresholds(
             Level(messages.capacity, size.capacity),

@@ -50,7 +50,7 @@ class SettingsTable:
         """Memory of this host, for percentages of it; 0 if unknown."""
         self._entries: dict[str, dict[str, SettingsEntry]] = {}
         self._sorted: dict[str, list[str]] = {}
-        """The patterns of each scope in order: to sort 10,000 whenever somebody asks takes milliseconds."""
+        """The patterns of each scope in order: sorting 10,000 at each query takes milliseconds."""
         self._patterns: dict[str, Patterns] = {}
         self._common: dict[str, Settings] = {}
         """Settings shared by the queues without settings of their own, by virtual host."""
@@ -176,8 +176,8 @@ class SettingsTable:
             for setting, word in self.resolve(BROKER, "").items():
                 if setting in ("stop-percent", "resume-percent") and setting not in words:
                     words[setting] = word.with_source(BROKER, "", word.by, DEFAULT_RANK)
-        thing = "broker" if scope == BROKER else f"{scope} '{name}'"
-        return limits(thing, words, self._defaults, self.machine_bytes)
+        subject = "broker" if scope == BROKER else f"{scope} '{name}'"
+        return limits(subject, words, self._defaults, self.machine_bytes)
 
     def defaults(self) -> Defaults:
         """Return the broker's present default settings."""

@@ -100,7 +100,7 @@ class PartialMessages:
 
     def _count(self, by: i64) -> None:
         self.bytes += by
-        self._driver.broker.gates.count_besides(by)
+        self._driver.broker.gates.count_other_memory(by)
 
 
 def _arriving(channel: Channel) -> int:

@@ -53,7 +53,7 @@ VALUE_SIZES: Final[list[int]] = _value_sizes()
 def property_flags(data: bytes, pos: i64, end: i64) -> i64:
     """Return the flags at `pos`; `UNFIT` unless the octets from there up to `end` are exactly one property list.
 
-    A headers table is checked too: a malformed one would be delivered to consumers, who cannot refuse it.
+    A headers table is checked too: a malformed one would be delivered to consumers, which cannot refuse it.
     """
     if end - pos < 2:
         return UNFIT
