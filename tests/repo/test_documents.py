@@ -18,6 +18,8 @@ FENCE = re.compile(r"^```.*?^```[^\n]*$", re.DOTALL | re.MULTILINE)
 PACKAGE = ROOT / "src" / "penstock"
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FILES_OF_OTHERS = {"tests/test_rabbitmq.py", "t/integration/test_py_amqp.py", "t/integration/test_rmq.py"}
+"""Files in the test suites of Dramatiq, kombu and py-amqp (docs/compatibility.md)."""
 NAMED = re.compile(r"\bdecisions? (\d+)(?: and (\d+))?", re.IGNORECASE)
 SENTENCE_END = re.compile(r"(?<=[.!?])[*)\"]*\s+")
 FILE_NAMED = re.compile(r"decisions/(\d{4}[\w-]*)")
@@ -168,3 +170,11 @@ def test_no_sentence_of_a_document_has_more_than_40_words(document: Path) -> Non
     found = list(sentences(document.read_text()))
     assert found
     assert [sentence for sentence in found if len(sentence.split()) > LONGEST_SENTENCE] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_the_python_files_that_a_document_names_exist(document: Path) -> None:
+    named = set(re.findall(r"`((?:\w+/)+\w+\.py)[`:]", without_code(document.read_text())))
+    assert [
+        path for path in sorted(named - FILES_OF_OTHERS) if not ((ROOT / path).exists() or (PACKAGE / path).exists())
+    ] == []
