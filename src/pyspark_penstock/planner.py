@@ -120,7 +120,7 @@ class Planner:
             cursor = self._options.cursor
             text = f"messages {gap.lo + 1} to {gap.hi} of '{gap.key}' are gone: cursor '{cursor}' settled them"
             if self._options.fail_on_data_loss:
-                raise CursorError(f"{text} for another checkpoint; failOnDataLoss=false goes on after them")
+                raise CursorError(f"{text} for another checkpoint; failOnDataLoss=false continues after them")
             if gap not in self._warned:
                 self._warned.add(gap)
                 print(f"penstock: {text}; going on after them", file=sys.stderr)

@@ -88,11 +88,11 @@ def test_something_that_speaks_another_protocol(answer: bytes) -> None:
         peer.hear(8)
         peer.socket.sendall(answer)
 
-    assert fails(script).startswith("whoever listens there does not speak AMQP 0-9-1; check the port")
+    assert fails(script).startswith("the server there does not speak AMQP 0-9-1; check the port")
 
 
 def test_somebody_who_hangs_up_at_once() -> None:
-    assert fails(lambda peer: None).startswith("whoever listens there hung up at once")
+    assert fails(lambda peer: None).startswith("the server there closed the connection at once")
 
 
 def test_a_broker_without_plain() -> None:

@@ -204,7 +204,7 @@ def test_a_command_is_answered_in_words_and_as_json(make: Callable[..., Publishe
     assert json.loads(command(tuned, "unset", "broker", "--json"))["settings"] == {}
     assert json.loads(command(tuned, "settings", "--json")) == []
     assert command(tuned, "set", "user", "alice", "burst-messages=5").splitlines()[1:] == [
-        "burst-messages has no effect until somebody sets rate-messages as well"
+        "burst-messages has no effect without rate-messages: set that as well"
     ]
     assert "weight=3" in command(tuned, "set", "user", "alice", "weight=3")
     assert "pattern 'alice', set by command: weight=3" in command(tuned, "show", "user", "alice")
@@ -382,7 +382,7 @@ def test_what_was_set_by_command_survives_a_reload_and_beats_the_file(
     file = tmp_path / "penstock.toml"
     make(tuned, "q")
     control.set("queue", "q", {"capacity-messages": 10})
-    logged = reload(tuned, file, '[queue."q"]\ncapacity-messages = 99\n', "stays, and beats the file")
+    logged = reload(tuned, file, '[queue."q"]\ncapacity-messages = 99\n', "stay and take precedence over the file")
     assert "is in effect" in logged
     assert control.why("q")["capacity"]["messages"] == 10
     assert control.set("queue", "q", {"capacity-messages": 11})["sentences"] == [

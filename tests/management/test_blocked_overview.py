@@ -66,7 +66,7 @@ def test_an_answer_has_so_many_gates_and_counts_the_others() -> None:
         filled(scene, f"q{number:02}")
     answer = asked(scene.driver)
     assert [gate["name"] for gate in answer["gates"]] == [f"q{number:02}" for number in range(GATES_TOLD)]
-    assert (answer["more_gates"], answer["sentences"][-1]) == (3, "and 3 more gates block somebody")
+    assert (answer["more_gates"], answer["sentences"][-1]) == (3, "and 3 more gates block producers")
 
 
 def test_an_answer_counts_as_work() -> None:

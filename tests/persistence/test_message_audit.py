@@ -172,7 +172,7 @@ POSITION = Damage("position 3", "its checksum is wrong", table="positions")
             UNKNOWN,
             20,
             [damaged_row(0), POSITION],
-            "queue 'q' in vhost '/' has lost messages, and nobody can say how many",
+            "queue 'q' in vhost '/' has lost an unknown number of messages",
         ),
         (30, 20, [damaged_row(), Damage("positions", STALE, table="positions")],
          "queue 'q' in vhost '/' has lost at least 0 and at most 10 messages"),

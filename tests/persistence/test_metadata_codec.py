@@ -60,7 +60,7 @@ def test_values_that_are_hard_to_tell_apart_come_back_as_what_they_were() -> Non
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "there is nothing in it"),
+        (b"", "the record is empty"),
         (bytes([VERSION + 1]) + b"{}", f"it has format {VERSION + 1}; this version reads {VERSION}"),
         (bytes([VERSION]) + b'{"name":"a', "it is cut short or damaged"),
         (bytes([VERSION]) + b"\xff\xfe", "it is cut short or damaged"),

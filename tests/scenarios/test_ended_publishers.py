@@ -145,7 +145,7 @@ def test_what_goes_beyond_the_bound_of_bytes_is_lost_and_what_came_before_goes_i
     assert take_all(driver, 105.0) == [b"%d" % number for number in range(CAPACITY + 6)]
     assert refusals(driver) == [("linger-bound", SENT - CAPACITY - 6)]
     (line,) = lines(driver, "PST-1019")
-    assert "14 held when the connection ended, and too much is kept for such already" in line
+    assert "14 held when the connection ended, beyond the bound for such publishes" in line
 
 
 def test_no_more_sessions_linger_than_are_allowed() -> None:

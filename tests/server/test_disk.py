@@ -128,7 +128,7 @@ def test_who_declares_while_the_disk_fails_hears_at_the_hold_deadline_that_nobod
                 client.channel.queue_declare("new", durable=True)
             assert ended.value.reply_code == 541
             assert ended.value.reply_text.startswith(
-                "INTERNAL_ERROR - what was asked for is not on the disk after 4 s, and may or may not last: cannot "
+                "INTERNAL_ERROR - the changes are not durable after 4 s, and their outcome is unknown: cannot "
             )
             there.channel.queue_declare("there", durable=True)  # It changes nothing, and waits for nothing.
             there.channel.queue_declare("transient")

@@ -104,7 +104,7 @@ def test_a_folder_on_a_full_disk(tmp_path: Path) -> None:
 def test_a_folder_of_another_program(tmp_path: Path) -> None:
     octets = change(tmp_path / "data", "CREATE TABLE bookmarks (url)", "PRAGMA application_id = 42")
     assert refused(tmp_path / "data") == (
-        f"'{tmp_path}/data/{FILE}' is no store of Penstock but a SQLite database of another program "
+        f"'{tmp_path}/data/{FILE}' is not a store of Penstock but a SQLite database of another program "
         "(application id 42); name another folder with --data"
     )
     assert (tmp_path / "data" / FILE).read_bytes() == octets

@@ -71,7 +71,7 @@ async def test_a_queue_that_has_messages_when_an_import_fails_stays_and_is_named
         answer = await asked
         assert answer.status == 400
         if published.json == {"routed": True} and "q0" in queues:
-            assert answer.reason.endswith("taken back but for what is in use already: queue 'q0'")
+            assert answer.reason.endswith("undone, except for items in use: queue 'q0'")
             assert [each["payload"] for each in await asyncio.to_thread(web.take, "q0")] == ["kept"]
             assert list(queues) == ["q0"]
 

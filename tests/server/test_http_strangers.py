@@ -63,7 +63,7 @@ def test_256_half_requests_shut_nobody_out(own: BrokerProcess) -> None:
         assert web.get("/whoami")["name"] == "guest"
         assert web.get("/health/checks/alarms") == {"status": "ok"}
         eventually(lambda: sum(map(is_open, strangers)) <= 64, "64 of them stay at most")
-    eventually(lambda: own.logged("too many sockets on which nobody has logged in"), "it is told")
+    eventually(lambda: own.logged("too many sockets without a login"), "it is told")
     assert len(own.logged("too many sockets")) < 10
 
 

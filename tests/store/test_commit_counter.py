@@ -191,8 +191,8 @@ def test_a_count_that_is_damaged_altogether_is_refused_with_what_to_do(killed: K
     place = killed.left(killed.log)
     (place / COUNTER_FILE).write_bytes(octets)
     assert refusal(place) == (
-        f"the count of transactions '{place / COUNTER_FILE}' is damaged, so nobody can say whether the store beside it "
-        "is whole; remove that file to start with what is there"
+        f"the count of transactions '{place / COUNTER_FILE}' is damaged, so it is unknown whether the store beside it "
+        "is complete; remove that file to start with the present contents"
     )
     (place / COUNTER_FILE).unlink()
     with opened(place) as store:

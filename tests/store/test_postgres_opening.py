@@ -114,7 +114,7 @@ def test_a_schema_of_another_program_is_refused_and_left_as_it_is(cluster: Clust
     cluster.ask(f'CREATE TABLE "{name}".bookmarks (url text)')
     cluster.ask(f'CREATE TABLE "{name}".about (me text)')
     assert refusal(engine.url) == (
-        f"schema '{name}' of database 'postgres' is no store of Penstock: it has tables of another program "
+        f"schema '{name}' of database 'postgres' is not a store of Penstock: it has tables of another program "
         "(about, bookmarks); name another with ?schema= in the URL"
     )
     tables = cluster.ask("SELECT count(*) FROM pg_tables WHERE schemaname = %s", name)

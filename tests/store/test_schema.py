@@ -73,7 +73,7 @@ def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
     path = tmp_path / FILE
     change(path, "CREATE TABLE bookmarks (url)", "PRAGMA application_id = 42")
     assert refusal(tmp_path) == (
-        f"'{path}' is no store of Penstock but a SQLite database of another program (application id 42); "
+        f"'{path}' is not a store of Penstock but a SQLite database of another program (application id 42); "
         "name another folder with --data"
     )
 
@@ -81,7 +81,9 @@ def test_a_database_of_another_program_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("octets", [b"", b"SQLite format 3\x00", b"a letter to the editor\n" * 100])
 def test_a_file_that_is_no_database_or_has_been_cut_off_is_refused(tmp_path: Path, octets: bytes) -> None:
     (tmp_path / FILE).write_bytes(octets)
-    assert refusal(tmp_path).startswith(f"'{tmp_path / FILE}' is no store of Penstock: it does not begin as a SQLite")
+    assert refusal(tmp_path).startswith(
+        f"'{tmp_path / FILE}' is not a store of Penstock: it does not begin as a SQLite"
+    )
 
 
 def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:

@@ -109,9 +109,9 @@ def _why_closed(connection: Connection, step: str, error: ConnectionClosed) -> s
     if error.code == spec.ReplyCode.ACCESS_REFUSED:
         return f"the broker refuses {user}; check user, password and permissions ({error.text})"
     if step == _FIRST_STEP and error.code is not None:
-        return f"whoever listens there does not speak AMQP 0-9-1; check the port ({error.text})"
+        return f"the server there does not speak AMQP 0-9-1; check the port ({error.text})"
     if step == _FIRST_STEP:
-        return f"whoever listens there hung up at once, being full or no AMQP broker ({error.text})"
+        return f"the server there closed the connection at once: it is full, or no AMQP broker ({error.text})"
     if error.code is None:
         return f"the broker hung up where {step} was due; check user, password and virtual host ({error.text})"
     return f"{error.text} ({error.code})"

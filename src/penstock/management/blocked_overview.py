@@ -71,7 +71,7 @@ def of_everything_steps(driver: BrokerDriver, vhost: str) -> Steps[dict[str, obj
     for each in listed:
         sentences += _sentences(each, broker, vhost)
     if len(found) > len(listed):
-        sentences.append(f"and {len(found) - len(listed):,} more gates block somebody")
+        sentences.append(f"and {len(found) - len(listed):,} more gates block producers")
     slowed = driver.scheduler.slowed.slowed()
     for wait in slowed[:GATES_TOLD]:
         sentences.append(f"{wait.connection.name()} is {wait.clause(broker.now)}")
@@ -183,11 +183,11 @@ def _of_operator(gate: Gate) -> str:
 def _of_quota(gate: Gate) -> str:
     vhost = text_of(gate).vhost(gate)
     of = "broker" if vhost is None else f"vhost {vhost}"
-    return f"consume what is stored, or raise disk-overfull (`penstock show {of}`)"
+    return f"consume stored messages, or raise disk-overfull (`penstock show {of}`)"
 
 
 def _of_free_space(gate: Gate) -> str:
-    return "make room on the disk, or consume what is stored"
+    return "free space on the disk, or consume stored messages"
 
 
 def _of_store_failure(gate: Gate) -> str:
@@ -221,4 +221,4 @@ ADVICE: Final[dict[str, Callable[[Gate], str]]] = {
     "address": _of_address,
     "rate": _of_rate,
 }
-"""What an operator can do about a closed gate, by `key_of`."""
+"""Functions with advice for the operator about a closed gate, by `key_of`."""

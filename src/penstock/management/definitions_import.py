@@ -124,7 +124,7 @@ class Import:
         named = ", ".join(self._left[:LEFT_TOLD])
         more = f" and {len(self._left) - LEFT_TOLD} more" if len(self._left) > LEFT_TOLD else ""
         text = str(error).removesuffix(NOTHING_IMPORTED)
-        return PreconditionFailed(f"{text}; taken back but for what is in use already: {named}{more}")
+        return PreconditionFailed(f"{text}; undone, except for items in use: {named}{more}")
 
     def _make(self, entry: Entry, make: Callable[[Entry], Undo | None]) -> None:
         try:

@@ -39,7 +39,7 @@ def set_settings(driver: BrokerDriver, request: ControlRequest) -> Steps[dict[st
     sentences = _whereto(scope, pattern, matched)
     for unit in ("messages", "bytes"):
         if f"burst-{unit}" in words and not _has_rate(driver.broker, scope, unit):
-            sentences.append(f"burst-{unit} has no effect until somebody sets rate-{unit} as well")
+            sentences.append(f"burst-{unit} has no effect without rate-{unit}: set that as well")
     for name in driver.broker.table.entries_of(scope, pattern, FILE):
         if name in words:
             sentences.append(

@@ -92,7 +92,7 @@ def _channel(driver: BrokerDriver, name: str) -> Channel:
     of, slash, number = name.rpartition("/")
     number = number.removeprefix("ch:")
     if not slash or not number.isdecimal():
-        raise PreconditionFailed(f"'{name}' is no channel; it is written CONNECTION/CHANNEL, such as 2/1")
+        raise PreconditionFailed(f"'{name}' is not a channel; write CONNECTION/CHANNEL, such as 2/1")
     connection = _connection(driver, of)
     channel = connection.channels.get(int(number))
     if channel is None:
@@ -339,7 +339,7 @@ def _of_sum(gate: Gate, broker: Broker) -> list[str]:
 
 
 def _of_free_space(gate: Gate, broker: Broker) -> list[str]:
-    return ["the disk needs more room: somebody must consume what is stored, or delete something else"]
+    return ["the disk needs free space: consume stored messages, or delete other files"]
 
 
 def _of_store_failure(gate: Gate, broker: Broker) -> list[str]:

@@ -42,7 +42,7 @@ class Loss(NamedTuple):
     def _lost(self) -> str:
         of = "" if self.had == UNKNOWN else f" of {_counted(self.had)}"
         if self.most == UNKNOWN:
-            return f"at least {_counted(self.least)}" if self.least else "messages, and nobody can say how many"
+            return f"at least {_counted(self.least)}" if self.least else "an unknown number of messages"
         if self.least == self.most:
             return f"{self.least:,}{of}" if of else _counted(self.least)
         return f"at least {self.least:,} and at most {self.most:,}{of or ' messages'}"

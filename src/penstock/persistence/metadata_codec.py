@@ -34,7 +34,7 @@ class Fields:
         """Return a string."""
         value = self._fields.get(name)
         if not isinstance(value, str):
-            raise StoreError(f"its '{name}' is no text")
+            raise StoreError(f"field '{name}' is not a text")
         return value
 
     def number(self, name: str) -> int:
@@ -52,7 +52,7 @@ class Fields:
         """Return a table of arguments, or of settings."""
         value = self._fields.get(name)
         if not isinstance(value, dict):
-            raise StoreError(f"its '{name}' is no table")
+            raise StoreError(f"field '{name}' is not a table")
         try:
             return {key: from_json(each) for key, each in value.items()} if value else {}
         except RecursionError:
@@ -83,7 +83,7 @@ def pack(fields: dict[str, object]) -> bytes:
 def unpack(data: bytes) -> Fields:
     """Decode the fields of a record. Raises StoreError for invalid data and for a newer version."""
     if not data:
-        raise StoreError("there is nothing in it")
+        raise StoreError("the record is empty")
     if data[0] != VERSION:
         raise StoreError(f"it has format {data[0]}; this version reads {VERSION}")
     try:
@@ -152,5 +152,5 @@ def _typed(kind: str, content: object) -> object:
 
 def _number(name: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise StoreError(f"its '{name}' is no whole number of 63 bits")
+        raise StoreError(f"field '{name}' is not a non-negative integer of 63 bits")
     return value

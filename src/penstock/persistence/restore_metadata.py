@@ -118,7 +118,7 @@ class MetadataRestorer:
         except StoreError as error:
             self.remarks.append(f"{record.kind} '{record.key}' in the store cannot be read: {error}")
         except BrokerError as error:
-            self.remarks.append(f"{record.kind} '{record.key}' in the store did not come back: {error}")
+            self.remarks.append(f"{record.kind} '{record.key}' in the store was not restored: {error}")
 
     def _numbers(self, fields: Fields) -> None:
         journal = self.broker.journal

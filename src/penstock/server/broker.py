@@ -198,11 +198,14 @@ class Broker:
         file = settings.file
         try:
             plan = yield from replace_file_steps(self.driver.broker, settings.patterns)
-            log.info("reload: '%s' is in effect; %d queues were looked at anew", file, len(plan.queues))
+            log.info("reload: '%s' is in effect; settings of %d queues were computed again", file, len(plan.queues))
             if self.driver.recorder is not None:
                 self.driver.recorder.setting("file", f"'{file}' was read again")
             if self.driver.broker.table.has_commands():
-                log.info("reload: what was set by command stays, and beats the file; `penstock settings` lists it")
+                log.info(
+                    "reload: settings set by command stay and take precedence over the file; "
+                    "`penstock settings` lists them"
+                )
             for name in changed_at_start(self.settings, settings):
                 log.warning("reload: %s only counts at the start; restart the broker for it", name)
         except BrokerError as error:

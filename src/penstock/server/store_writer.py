@@ -353,7 +353,7 @@ class StoreWriter:
             self._fail_permanently(failure)
             return
         if not self._unreadable:
-            log.error("what is paged cannot be read, and is tried again until it can: %s", failure)
+            log.error("cannot read pages of queues from the store, and tries again until it can: %s", failure)
         self._unreadable = True
         asyncio.get_running_loop().call_later(RETRY_S, self._jobs.put, read)
 

@@ -66,8 +66,8 @@ class CommitCounter:
         highest = max((count for count in counts if count is not None), default=None)
         if highest is None:
             raise StoreError(
-                f"the count of transactions '{self.path}' is damaged, so nobody can say whether the store beside it is "
-                "whole; remove that file to start with what is there"
+                f"the count of transactions '{self.path}' is damaged, so it is unknown whether the store beside it is "
+                "complete; remove that file to start with the present contents"
             )
         self._slot = counts.index(highest)
         return highest

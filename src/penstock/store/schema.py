@@ -133,13 +133,13 @@ def recognise(path: Path) -> bool:
         raise refused(error, path, "open") from None
     if len(head) < 100 or not head.startswith(MAGIC):
         raise StoreError(
-            f"'{path}' is no store of Penstock: it does not begin as a SQLite database does; if it was one, "
+            f"'{path}' is not a store of Penstock: it does not begin as a SQLite database does; if it was one, "
             "'penstock repair' saves what can be read"
         )
     application = int.from_bytes(head[68:72], "big")
     if application != APPLICATION:
         raise StoreError(
-            f"'{path}' is no store of Penstock but a SQLite database of another program (application id "
+            f"'{path}' is not a store of Penstock but a SQLite database of another program (application id "
             f"{application}); name another folder with --data"
         )
     return True

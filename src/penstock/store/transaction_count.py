@@ -52,7 +52,7 @@ def missing(path: Path, counter: CommitCounter) -> None:
     if found.transactions < known.transactions:
         raise StoreError(
             f"the store '{path}' has lost {lost_transactions(known, found)}: its log '{path.name}-wal' was removed, "
-            "cut off or damaged at its end, or an older copy was put in its place; bring back what was there, or "
+            "cut off or damaged at its end, or an older copy was put in its place; restore the original files, or "
             "accept the loss: 'penstock repair' saves what is left in a new folder"
         )
 

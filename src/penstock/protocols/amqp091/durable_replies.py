@@ -70,7 +70,7 @@ class DurableReplies(TimerHandler, DurabilityListener):
         why = disk.fault.reason if disk.is_failing() else "the disk has not answered"
         patience = f"{broker.defaults.hold_deadline_s:g} s"
         self.connection.fail_pending_replies(
-            f"what was asked for is not on the disk after {patience}, and may or may not last: {why}"
+            f"the changes are not durable after {patience}, and their outcome is unknown: {why}"
         )
         return NEVER
 

@@ -220,7 +220,7 @@ class FrameReader(Worker):
                 self._piece(channel, number, data, pos, end)
         elif not self.discarding:
             self.on_frame_error(
-                FrameError(f"a frame of type {kind} with {end - pos - 8} octets is no frame of AMQP 0-9-1")
+                FrameError(f"a frame of type {kind} with {end - pos - 8} octets is not an AMQP 0-9-1 frame")
             )
         return False
 

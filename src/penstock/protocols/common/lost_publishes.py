@@ -16,7 +16,7 @@ LOST_BY: Final = (RESET, LINGER_BOUND, UNCONFIRMED, ENDED, CLOSED_BEFORE)
 _WORDS: Final = {
     DEADLINE: "held until their deadline",
     RESET: "held when the peer reset the connection",
-    LINGER_BOUND: "held when the connection ended, and too much is kept for such already",
+    LINGER_BOUND: "held when the connection ended, beyond the bound for such publishes",
     UNCONFIRMED: "held when the connection ended, never confirmed: their publisher has to publish them again",
     ENDED: "held when the broker stopped, or ended the channel or the connection",
     CLOSED_BEFORE: "published after their channel was closed",

@@ -245,7 +245,7 @@ async def _on_disk(event_loop: EventLoop) -> None:
         fault = broker.gates.disk.fault
         why = "the disk has not answered" if fault.gate.open else fault.reason
         patience = f"{broker.defaults.hold_deadline_s:g} s"
-        reason = f"it is done, but not on the disk after {patience}, and may or may not last: {why}"
+        reason = f"the change is made, but not durable after {patience}, and may be lost: {why}"
         raise HttpError(503, "not_on_disk", reason) from None
 
 

@@ -53,7 +53,7 @@ class BoundedProtocol(H11Protocol):
         self._be_patient(STRANGER_S)
         if self.admission.arrive(self):
             self.event_loop.driver.begin(self.loop.time())
-            line = f"[http {self.host}] too many sockets on which nobody has logged in: the oldest was closed"
+            line = f"[http {self.host}] too many sockets without a login: the oldest was closed"
             self.event_loop.driver.log_refusal(HTTP, line)
 
     def data_received(self, data: bytes) -> None:

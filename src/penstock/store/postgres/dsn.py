@@ -84,7 +84,7 @@ def _understood(url: str) -> dict[str, str | int | None]:
         text = str(error).strip()
         # libpq repeats what it does not understand, often the whole URL; show only the name of a parameter.
         named = text.startswith("invalid URI query parameter") and "@" not in url.partition("?")[2]
-        reason = text if named else "it is no URL that PostgreSQL understands"
+        reason = text if named else "it is not a valid PostgreSQL URL"
     raise ConfigError(
         f"the store's URL cannot be used: {reason}; it looks like postgresql://user@host:5432/database?schema={SCHEMA}"
     )

@@ -74,7 +74,7 @@ def migrate(
     with session.connection.transaction():
         version = _version(session, address)
         if version == 0 and not makes:
-            raise StoreError(f"there is no store of Penstock in {address}")  # Roll back what was created.
+            raise StoreError(f"there is not a store of Penstock in {address}")  # Roll back what was created.
         if version > newest:
             ((opened_by,),) = session.ask("SELECT value FROM about WHERE name = 'penstock'")
             raise StoreError(
@@ -113,6 +113,6 @@ def _version(session: Session, address: DatabaseAddress) -> int:
             return int(known[0][0])
     shown = ", ".join(tables[:3]) + (" ..." if len(tables) > 3 else "")
     raise StoreError(
-        f"schema '{address.schema}' of database '{address.database}' is no store of Penstock: it has tables of another "
-        f"program ({shown}); name another with ?schema= in the URL"
+        f"schema '{address.schema}' of database '{address.database}' is not a store of Penstock: it has tables of "
+        f"another program ({shown}); name another with ?schema= in the URL"
     )
