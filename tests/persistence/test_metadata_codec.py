@@ -84,5 +84,5 @@ def test_a_value_that_is_none_is_told(value: object) -> None:
 
 @pytest.mark.parametrize("value", [None, -1, True, 1.0, "1", 1 << 63])
 def test_what_is_no_number_is_told_with_the_name_of_the_field(value: object) -> None:
-    with pytest.raises(StoreError, match="its 'number' is no whole number"):
+    with pytest.raises(StoreError, match="field 'number' is not a non-negative integer"):
         unpack(pack({"number": value})).number("number")
