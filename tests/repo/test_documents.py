@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.repo.test_glossary import BANNED_NAMES, BANNED_WORDS
+
 ROOT = Path(__file__).resolve().parents[2]
 DECISIONS = ROOT / "docs" / "decisions"
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -178,3 +180,9 @@ def test_the_python_files_that_a_document_names_exist(document: Path) -> None:
     assert [
         path for path in sorted(named - FILES_OF_OTHERS) if not ((ROOT / path).exists() or (PACKAGE / path).exists())
     ] == []
+
+
+def test_the_glossary_has_every_banned_word() -> None:
+    part = (ROOT / "docs" / "glossary.md").read_text().partition("## Banned words")[2].partition("Reviews also")[0]
+    words = {word for row in re.findall(r"^\| (.+?) \|", part, re.MULTILINE) for word in row.split(", ")}
+    assert words - {"word"} == BANNED_WORDS | BANNED_NAMES
