@@ -55,7 +55,7 @@ def test_the_bound_of_the_handshake_is_seen_at_the_first_octets_of_a_frame() -> 
     connection = stranger(make_driver())
     connection.receive(GREETING + b"\x01\x00\x00\x00\x01\x00\x00\x00")
     assert closed_with(connection)[0] == 501
-    assert connection.unparsed == b""
+    assert connection.reader.unparsed == b""
 
 
 def test_a_frame_of_4096_octets_is_taken_during_the_handshake() -> None:
@@ -114,9 +114,9 @@ def test_a_connection_that_is_lost_keeps_nothing_of_its_input() -> None:
     driver = make_driver()
     connection = stranger(driver)
     connection.receive(GREETING + start_ok("guest", product="x" * 2000)[:-20])
-    assert len(connection.unparsed) > 2000
+    assert len(connection.reader.unparsed) > 2000
     driver.disconnect(connection)
-    assert connection.unparsed == b""
+    assert connection.reader.unparsed == b""
     assert len(connection.out) == 0
 
 

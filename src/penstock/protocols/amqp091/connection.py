@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from penstock.core.broker import Broker
@@ -22,6 +23,7 @@ from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.core.vhost import VirtualHost
 from penstock.errors import BrokerError, NotImplementedHere
+from penstock.flow.work import Worker
 from penstock.protocols.amqp091 import handshake
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.blocked_notice import BlockedNotice
@@ -30,7 +32,7 @@ from penstock.protocols.amqp091.client_profiles import UNKNOWN, Profile
 from penstock.protocols.amqp091.connection_state import CLOSED, CLOSING, HEADER, RUNNING, START, TUNE, Peer
 from penstock.protocols.amqp091.dispatch import channel_method, connection_method
 from penstock.protocols.amqp091.durable_replies import DurableDeliveries, DurableReplies
-from penstock.protocols.amqp091.frame_reader import FrameReader
+from penstock.protocols.amqp091.frame_reader import OUTPUT_LEFT_UNREAD, FrameReader
 from penstock.protocols.amqp091.heartbeat import Heartbeat
 from penstock.protocols.amqp091.malformed import Malformed
 from penstock.protocols.amqp091.teardown import ChannelEnd, ConnectionOutlet, leave, settle_end
@@ -48,12 +50,33 @@ OUTPUT_FULL: Final = 256 * 1024
 """Bytes of output at which deliveries to the connection wait for the next flush."""
 
 
-class Connection(FrameReader):
+class Connection(Worker):
     """Connection of one client."""
+
+    input_paused: bool = False
+    """True while the rest of the input waits: for a share of a turn, or until the peer reads its output."""
+    busy: bool = False
+    """True while a request is being done step by step; later input waits."""
+    discarding: bool = False
+    """True while the connection is closing: only close and close-ok matter."""
+    leaving: bool = False
+    """True while its channels are torn down: further input of them is ignored."""
+    over: bool = False
+    """True when its channels are gone and its exclusive queues deleted."""
+    gone: bool = False
+    """True when its socket is closed."""
+    goodbye: bool = False
+    """True if the client sent connection.close and waits for close-ok."""
+    touched: bool = False
 
     def __init__(self, driver: BrokerDriver, number: int, peer: Peer) -> None:
         self.limits: ConnectionLimits = driver.connection_limits
-        super().__init__(self.limits.initial_frame_max, driver.broker.work)
+        super().__init__()
+        self.work = driver.broker.work
+        self.frame_max: i64 = self.limits.initial_frame_max
+        self.channels: dict[int, Channel] = {}
+        self.out = BytesWriter()
+        self.reader = FrameReader()
         self.driver = driver
         self.broker: Broker = driver.broker
         self.number = number
@@ -88,15 +111,6 @@ class Connection(FrameReader):
         """Whether deliveries may be written; false while the output is full."""
         self.outlet: ConnectionOutlet | None = None
         """Consumers that wait until the output has room; None until the first channel opens."""
-        self.leaving: bool = False
-        """True while its channels are torn down: further input of them is ignored."""
-        self.over: bool = False
-        """True when its channels are gone and its exclusive queues deleted."""
-        self.gone: bool = False
-        """True when its socket is closed."""
-        self.goodbye: bool = False
-        """True if the client sent connection.close and waits for close-ok."""
-        self.touched: bool = False
         self.notice: BlockedNotice | None = None
         self.durable_replies: DurableReplies | None = None
         self.durable_deliveries: DurableDeliveries | None = None
@@ -123,19 +137,19 @@ class Connection(FrameReader):
         """Store bytes that were read from the peer until its share of a turn comes."""
         self.last_received = self.broker.now
         if self.state != CLOSED:
-            self.leave(data)
+            self.reader.leave(self, data)
 
     def _act_on(self, data: bytes) -> None:
         if self.state == HEADER:
             self.input_paused = False
-            data = handshake.protocol_header(self, self.unparsed + data)
+            data = handshake.protocol_header(self, self.reader.unparsed + data)
             if not data:
                 return
         if self.state == CLOSED:
-            self.unparsed = b""
+            self.reader.unparsed = b""
             self.input_paused = False
         else:
-            self.feed(data)
+            self.reader.feed(self, data)
 
     def take_output(self) -> bytes:
         """Take the pending output. The event loop calls `drained` when the peer has taken it."""
@@ -203,7 +217,8 @@ class Connection(FrameReader):
         self.gone = True
         leave(self, graceful=False)
         settle_end(self)
-        self.forget_input()
+        self.reader.forget_input()
+        self.input_paused = False
         self.out.truncate(0)
         self.driver.logins.leave(self)
 
@@ -316,16 +331,20 @@ class Connection(FrameReader):
         """Return the name of a channel: con:2(guest@127.0.0.1:40312/)/ch:1."""
         return f"{self.name()}/ch:{number}"
 
-    # Routes and frames (FrameReader)
+    def output_is_full(self) -> bool:
+        """Return whether so much output waits that the input is left unread."""
+        return len(self.out) > OUTPUT_LEFT_UNREAD
+
+    # Routes and frames, for the frame reader
 
     def frame_bound(self) -> str:
-        """See `FrameReader.frame_bound`."""
+        """Return the largest frame that is accepted now, with the reason, for an error."""
         if self.state in (START, TUNE):
             return f"the {self.frame_max} octets that it may have before connection.tune-ok"
         return f"the agreed frame_max of {self.frame_max}"
 
     def route_of(self, channel: Channel, payload: bytes) -> Route:
-        """See `FrameReader.route_of`."""
+        """Return the route that the payload of a basic.publish names. Raises BrokerError."""
         method = self._decode(payload)
         if arg.flag(method.args, "immediate"):
             raise NotImplementedHere("immediate=true")
@@ -336,7 +355,7 @@ class Connection(FrameReader):
         return route
 
     def find_again(self, route: Route) -> None:
-        """See `FrameReader.find_again`."""
+        """Resolve a route in the present topology. Raises BrokerError."""
         assert self.vhost is not None
         self.vhost.refresh_route(route)
 
@@ -349,7 +368,7 @@ class Connection(FrameReader):
     # Methods
 
     def on_method(self, number: int, payload: bytes) -> None:
-        """See `FrameReader.on_method`."""
+        """Handle a method that is neither a publish nor a plain acknowledgement."""
         declared = self.broker.durable_changes.durable_declarations
         try:
             method = self._decode(payload)
@@ -383,7 +402,7 @@ class Connection(FrameReader):
         settle_end(self)
 
     def on_error(self, number: int, error: BrokerError, method: int = 0) -> None:
-        """See `FrameReader.on_error`."""
+        """Close what the error closes and tell the peer why; `method` is the one at fault, 0 if none is."""
         if self.leaving:
             return  # The channel is being torn down already, whatever the error.
         code = error.reply_code() if isinstance(error, Malformed) else error.code
@@ -391,14 +410,14 @@ class Connection(FrameReader):
             channel = self.channels[number]
             if not channel.closing:
                 channel.closing = True
-                self.reset_publish_cache()
+                self.reader.reset_publish_cache()
                 self.end_channel(channel, graceful=False)
                 self.send(number, spec.CHANNEL_CLOSE, _reason(code, error.reply_text, method))
             return
         self.close(code, error.reply_text, method)
 
     def on_frame_error(self, error: BrokerError, method: int = 0) -> None:
-        """See `FrameReader.on_frame_error`."""
+        """Close the connection for octets that are no frames, or not those that belong there."""
         self.on_error(0, error, method)
 
     def close(self, code: int, text: str, method: int = 0) -> None:
@@ -435,7 +454,7 @@ class Connection(FrameReader):
         channel.ended = True
         if channel.producer.confirms.ready():
             channel.write_confirms()  # No more frames of this channel after its close or close-ok.
-        self.reset_publish_cache()
+        self.reader.reset_publish_cache()
         channel.end(graceful)
 
 

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from librt.strings import BytesWriter, read_i32_be, read_i64_be
+from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from penstock.core.message import OVERHEAD
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, FrameError, PreconditionFailed, SyntaxInvalid, UnexpectedFrame
-from penstock.flow.work import Worker, WorkMeter
 from penstock.protocols.amqp091.cc_bcc import may_have_cc
 from penstock.protocols.amqp091.property_checks import CLAIMS
 from penstock.protocols.amqp091.publish_properties import PERSISTENT, property_mask, route_variant
@@ -37,6 +36,7 @@ from penstock.wire.amqp091.spec import (
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp091.channel import Channel
+    from penstock.protocols.amqp091.connection import Connection
 
 ROUTES_KEPT: Final = 4096
 """Most routes cached by a connection; at the bound the cache is cleared."""
@@ -54,80 +54,36 @@ DELIVERY_MODE_ALONE: Final = 0x10
 _CLASS_BASIC_WEIGHT_0: Final = CLASS_BASIC << 16
 
 
-class FrameReader(Worker):
-    """Input side of a connection. The connection itself implements the methods."""
+class FrameReader:
+    """Parser of the input of one connection, with its cache of routes; each call gets the connection."""
 
-    def __init__(self, frame_max: i64, work: WorkMeter) -> None:
-        super().__init__()
-        self.work = work
-        self.frame_max: i64 = frame_max
-        self.channels: dict[int, Channel] = {}
-        self.out = BytesWriter()
+    def __init__(self) -> None:
         self.unparsed: bytes = b""
-        self.input_paused: bool = False
-        """Whether input waits in `unparsed`: for its share of a turn, or until the peer has read its output."""
-        self.busy: bool = False
-        """Whether a request of the client is being carried out in steps; later input waits."""
-        self.discarding: bool = False
-        """Whether the connection is closing: only close and close-ok are handled."""
+        """Input that is not acted on yet: part of a frame, or what was left for a later turn."""
         self._routes: dict[bytes, Route] = {}
         self._last_frame: bytes = b""
         self._last_channel: Channel | None = None
         self._last_route: Route | None = None
 
-    # Implemented by the connection
-
-    def request_flush(self) -> None:
-        """Register the connection for a flush at the end of the turn."""
-        raise NotImplementedError
-
-    def on_method(self, number: int, payload: bytes) -> None:
-        """Handle a method other than basic.publish and basic.ack."""
-        raise NotImplementedError
-
-    def on_error(self, number: int, error: BrokerError, method: int = 0) -> None:
-        """Close the scope that the error names and send the reason. `method` is the method at fault, 0 if none is."""
-        raise NotImplementedError
-
-    def on_frame_error(self, error: BrokerError, method: int = 0) -> None:
-        """Close the connection because of invalid or misplaced frames."""
-        raise NotImplementedError
-
-    def frame_bound(self) -> str:
-        """Return the largest frame allowed now, and the reason."""
-        raise NotImplementedError
-
-    def route_of(self, channel: Channel, payload: bytes) -> Route:
-        """Return the route that the payload of a basic.publish names. Raises BrokerError."""
-        raise NotImplementedError
-
-    def find_again(self, route: Route) -> None:
-        """Resolve a cached route again in the present topology. Raises BrokerError."""
-        raise NotImplementedError
-
     # Frames
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, connection: Connection, data: bytes) -> None:
         """Handle bytes that were read."""
         if self.unparsed:
             data = self.unparsed + data
             self.unparsed = b""
-        self.input_paused = False
-        pos = self._frames(data)
-        self.work.done += pos // OCTETS_A_UNIT + 1
+        connection.input_paused = False
+        pos = self._frames(connection, data)
+        connection.work.done += pos // OCTETS_A_UNIT + 1
         if pos < len(data):
             self.unparsed = data[pos:] if pos else data
 
-    def leave(self, data: bytes) -> None:
+    def leave(self, connection: Connection, data: bytes) -> None:
         """Store bytes that were read until the client's share of a turn comes."""
         self.unparsed = self.unparsed + data if self.unparsed else data
-        self.input_paused = True
+        connection.input_paused = True
 
-    def output_is_full(self) -> bool:
-        """Tell whether unread output has reached the bound at which input is not handled."""
-        return len(self.out) > OUTPUT_LEFT_UNREAD
-
-    def _frames(self, data: bytes) -> i64:
+    def _frames(self, connection: Connection, data: bytes) -> i64:
         """Handle every complete frame. Return the position of the first incomplete one."""
         pos: i64 = 0
         n: i64 = len(data)
@@ -145,22 +101,24 @@ class FrameReader(Worker):
                         continue
                     if end < 0:
                         pos = -end
-                        if self._must_stop():
+                        if self._must_stop(connection):
                             return pos
                         continue
             size = (read_i64_be(data, pos) >> 8) & 0xFFFFFFFF
             end = pos + 8 + size
-            if size > self.frame_max:  # Eight octets more than agreed, as RabbitMQ: some count only the payload.
-                self.on_frame_error(FrameError(f"a frame of {size + 8} octets is larger than {self.frame_bound()}"))
+            if size > connection.frame_max:  # Eight octets more than agreed, as RabbitMQ: some count only the payload.
+                connection.on_frame_error(
+                    FrameError(f"a frame of {size + 8} octets is larger than {connection.frame_bound()}")
+                )
                 return n
             if end > n:
                 return pos
             if data[end - 1] != FRAME_END:
-                self.on_frame_error(
+                connection.on_frame_error(
                     FrameError(f"a frame of {size} octets does not end with 0xCE but with {data[end - 1]:#04x}")
                 )
                 return n
-            if self._frame(data, pos, end, n):
+            if self._frame(connection, data, pos, end, n):
                 last_frame = self._last_frame
                 last_size = len(last_frame)
                 assert self._last_channel is not None and self._last_route is not None
@@ -169,85 +127,95 @@ class FrameReader(Worker):
                     pos = self._begin(self._last_channel, self._last_route, end)
                 else:
                     pos = after if after > 0 else -after
-                    if self._must_stop():
+                    if self._must_stop(connection):
                         return pos
             else:
                 pos = end
                 last_frame = self._last_frame  # The frame may have closed its channel.
                 last_size = len(last_frame)
-                if self._must_stop():
+                if self._must_stop(connection):
                     return pos
         return pos
 
-    def _must_stop(self) -> bool:
+    def _must_stop(self, connection: Connection) -> bool:
         """Stop if the client's share is used up, one of its requests is still carried out, or its output is full."""
-        if self.work.done < self.work.limit and len(self.out) <= OUTPUT_LEFT_UNREAD and not self.busy:
+        if (
+            connection.work.done < connection.work.limit
+            and len(connection.out) <= OUTPUT_LEFT_UNREAD
+            and not connection.busy
+        ):
             return False
-        self.input_paused = True
-        self.request_flush()
+        connection.input_paused = True
+        connection.request_flush()
         return True
 
-    def _frame(self, data: bytes, pos: i64, end: i64, n: i64) -> bool:
+    def _frame(self, connection: Connection, data: bytes, pos: i64, end: i64, n: i64) -> bool:
         """Handle one frame. Return whether it was a publish, which is then cached as the last one."""
         start = read_i64_be(data, pos)
         kind = (start >> 56) & 0xFF
         number = int((start >> 40) & 0xFFFF)
-        channel = self.channels.get(number)
+        channel = connection.channels.get(number)
         if kind == FRAME_METHOD and end - pos >= 12:
             if channel is not None and not channel.closing:
                 method = read_i32_be(data, pos + 7)
                 if channel.content_left >= 0:
-                    self.on_frame_error(channel.unexpected(), BASIC_PUBLISH)
+                    connection.on_frame_error(channel.unexpected(), BASIC_PUBLISH)
                 elif method == BASIC_PUBLISH:
-                    return self._remember_publish(channel, number, data, pos, end)
+                    return self._remember_publish(connection, channel, number, data, pos, end)
                 elif method == BASIC_ACK and end - pos == channel.ack_frame_size:
-                    self._acknowledge(channel, number, data, pos)
+                    self._acknowledge(connection, channel, number, data, pos)
                 else:
-                    self.work.done += METHOD_WORK
-                    self.on_method(number, data[pos + 7 : end - 1])
+                    connection.work.done += METHOD_WORK
+                    connection.on_method(number, data[pos + 7 : end - 1])
             else:
-                self.work.done += METHOD_WORK
-                self.on_method(number, data[pos + 7 : end - 1])
+                connection.work.done += METHOD_WORK
+                connection.on_method(number, data[pos + 7 : end - 1])
         elif kind == FRAME_HEARTBEAT:
             if number:
-                self.on_frame_error(UnexpectedFrame(f"a heartbeat came on channel {number}; it belongs to channel 0"))
+                connection.on_frame_error(
+                    UnexpectedFrame(f"a heartbeat came on channel {number}; it belongs to channel 0")
+                )
             elif end - pos > 8:
-                self.on_frame_error(FrameError(f"a heartbeat has a payload of {end - pos - 8} octets; it has none"))
-        elif (kind == FRAME_HEADER or kind == FRAME_BODY) and not self.discarding:
+                connection.on_frame_error(
+                    FrameError(f"a heartbeat has a payload of {end - pos - 8} octets; it has none")
+                )
+        elif (kind == FRAME_HEADER or kind == FRAME_BODY) and not connection.discarding:
             if channel is None:
-                self.on_frame_error(UnexpectedFrame("expected method frame, got non method frame instead"))
+                connection.on_frame_error(UnexpectedFrame("expected method frame, got non method frame instead"))
             elif not channel.closing:
-                self._piece(channel, number, data, pos, end)
-        elif not self.discarding:
-            self.on_frame_error(
+                self._piece(connection, channel, number, data, pos, end)
+        elif not connection.discarding:
+            connection.on_frame_error(
                 FrameError(f"a frame of type {kind} with {end - pos - 8} octets is not an AMQP 0-9-1 frame")
             )
         return False
 
-    def _acknowledge(self, channel: Channel, number: int, data: bytes, pos: i64) -> None:
+    def _acknowledge(self, connection: Connection, channel: Channel, number: int, data: bytes, pos: i64) -> None:
         try:
             tag = read_i64_be(data, pos + 11)
             if tag < 0:  # Tags are unsigned on the wire.
                 raise PreconditionFailed(f"unknown delivery tag {int(tag) + (1 << 64)}")
             channel.acknowledge(tag, data[pos + 19] & 1 != 0, channel.broker.now)
         except BrokerError as error:
-            self.on_error(number, error, BASIC_ACK)
+            connection.on_error(number, error, BASIC_ACK)
 
     # Publishes
 
-    def _remember_publish(self, channel: Channel, number: int, data: bytes, pos: i64, end: i64) -> bool:
+    def _remember_publish(
+        self, connection: Connection, channel: Channel, number: int, data: bytes, pos: i64, end: i64
+    ) -> bool:
         payload = data[pos + 7 : end - 1]
         try:
             route = self._routes.get(payload)
             if route is None:
-                route = self.route_of(channel, payload)
+                route = connection.route_of(channel, payload)
                 if len(self._routes) >= ROUTES_KEPT:
                     self._routes.clear()
                 self._routes[payload] = route
             if route.epoch != channel.vhost.epoch:
-                self.find_again(route)
+                connection.find_again(route)
         except BrokerError as error:
-            self.on_error(number, error, BASIC_PUBLISH)
+            connection.on_error(number, error, BASIC_PUBLISH)
             return False
         self._last_frame = data[pos:end]
         self._last_channel = channel
@@ -264,7 +232,6 @@ class FrameReader(Worker):
         """Discard unread input and its caches: the connection handles no more input."""
         self.reset_publish_cache()
         self.unparsed = b""
-        self.input_paused = False
         self._routes.clear()
 
     def _publish(self, channel: Channel, route: Route, data: bytes, head: i64, n: i64) -> i64:
@@ -283,7 +250,7 @@ class FrameReader(Worker):
         start = read_i64_be(data, body_at)
         body = (start >> 8) & 0xFFFFFFFF
         end = body_at + 8 + body
-        if start >> 40 != channel.body_prefix or body == 0 or end > n or body + 8 > self.frame_max:
+        if start >> 40 != channel.body_prefix or body == 0 or end > n or body + 8 > channel.connection.frame_max:
             return 0
         if read_i64_be(data, head + 11) != body or read_i64_be(data, head + 7) >> 32 != _CLASS_BASIC_WEIGHT_0:
             return 0
@@ -304,7 +271,7 @@ class FrameReader(Worker):
                 try:
                     route = route_variant(route, data, head)
                 except BrokerError as error:
-                    self.on_error(int(channel.number), error, BASIC_PUBLISH)
+                    channel.connection.on_error(int(channel.number), error, BASIC_PUBLISH)
                     return end
         elif route.checks_delivery_mode and size == 15 and data[head + 21] == PERSISTENT:
             route = route.persistent()
@@ -317,7 +284,7 @@ class FrameReader(Worker):
             try:
                 channel.publish(route, content, size - FIXED_OCTETS + body + OVERHEAD)
             except BrokerError as error:
-                self.on_error(int(channel.number), error, BASIC_PUBLISH)
+                channel.connection.on_error(int(channel.number), error, BASIC_PUBLISH)
             return -end
         return end
 
@@ -325,14 +292,14 @@ class FrameReader(Worker):
         try:
             channel.publish_with_properties(route, content, charge)
         except BrokerError as error:
-            self.on_error(int(channel.number), error, BASIC_PUBLISH)
+            channel.connection.on_error(int(channel.number), error, BASIC_PUBLISH)
 
     def _begin(self, channel: Channel, route: Route, end: i64) -> i64:
         """Begin a publish whose content is incomplete: the channel assembles it."""
         channel.begin_content(route)
         return end
 
-    def _piece(self, channel: Channel, number: int, data: bytes, pos: i64, end: i64) -> None:
+    def _piece(self, connection: Connection, channel: Channel, number: int, data: bytes, pos: i64, end: i64) -> None:
         size = end - pos - 8
         method = BASIC_PUBLISH if channel.content_left >= 0 else 0
         try:
@@ -349,4 +316,4 @@ class FrameReader(Worker):
                 raise SyntaxInvalid("the properties of a publish do not fill their content header exactly")
             channel.content_header(data[pos:end], size, read_i64_be(data, pos + 11))
         except BrokerError as error:
-            self.on_error(number, error, method)
+            connection.on_error(number, error, method)

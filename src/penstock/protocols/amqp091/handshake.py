@@ -50,9 +50,9 @@ def protocol_header(connection: Connection, data: bytes) -> bytes:
         connection.end()
         return b""
     if len(data) < 8:
-        connection.unparsed = data
+        connection.reader.unparsed = data
         return b""
-    connection.unparsed = b""
+    connection.reader.unparsed = b""
     connection.state = START
     connection.send(
         0,
