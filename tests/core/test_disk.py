@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.core.consume.session import Session
 from penstock.core.effects import Blocked, Unblocked
-from penstock.core.gates.disk import FreeSpaceGate
+from penstock.core.gates.free_space_gate import FreeSpaceGate
 from penstock.core.journal.redelivery_mark import restore
 from penstock.core.message import StoredMessage
 from penstock.core.settings import changes

@@ -25,11 +25,10 @@ LONG_FUNCTIONS = {
 LARGE_CLASSES = {
     "src/penstock/config.py Settings": (25, 32),  # one attribute for each start-up setting
     "src/penstock/core/broker.py Broker": (32, 25),  # one method for each effect that the core emits
-    "src/penstock/core/publish/waiting_publisher.py WaitingPublisher": (27, 25),  # the statistics of its gates
     "src/penstock/core/queue/queue.py Queue": (52, 52),  # the owner of a queue's counters, gates and fast path
     "src/penstock/driver/driver.py BrokerDriver": (25, 27),  # the parts that it connects
     "src/penstock/protocols/amqp091/channel.py Channel": (25, 28),  # states of a channel, read for each frame
-    "src/penstock/protocols/amqp091/connection.py Connection": (40, 44),  # states of a connection, read for each frame
+    "src/penstock/protocols/amqp091/connection.py Connection": (40, 48),  # states of a connection, read for each frame
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.core.gates.disk import FREE_SPACE, QUOTA, STORE_FAILURE
+from penstock.core.gates.disk_gate import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.flow.gate import Gate, GateTransition
 from penstock.flow.measure import amount

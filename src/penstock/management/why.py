@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.cursor import Cursor
-from penstock.core.gates.disk import FREE_SPACE, QUOTA, STORE_FAILURE
+from penstock.core.gates.disk_gate import FREE_SPACE, QUOTA, STORE_FAILURE
 from penstock.core.publish.admission import gates_of
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.waiting_publisher import WaitingPublisher

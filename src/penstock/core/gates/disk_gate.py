@@ -1,0 +1,47 @@
+"""Base of the gates before the disk, and the keys of its kinds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from penstock.flow.gate import Gate, GateOwner
+
+if TYPE_CHECKING:
+    from penstock.core.gates.disk import Disk
+
+QUOTA: Final = "quota"
+FREE_SPACE: Final = "room"
+STORE_FAILURE: Final = "store"
+"""First words of the gates' names, one for each kind."""
+
+
+class DiskGate(GateOwner):
+    """Base of the disk gates."""
+
+    def __init__(self, disk: Disk, name: str) -> None:
+        self.disk = disk
+        self.gate = Gate("disk", name, disk.turns.transitions)
+        self.gate.owner = self
+
+    def admits(self, charge: i64, copies: i64, now: float) -> bool:
+        """See `GateOwner.admits`: nothing goes in while it is closed."""
+        return self.gate.open
+
+    def update_gate(self, now: float) -> None:
+        """See `GateOwner.update_gate`."""
+        if self.gate.open and self.gate.waiters:
+            self.disk.turns.schedule(self.gate)
+        self.disk.find_easy()
+
+    def move(self, closed: bool, amount: i64, now: float) -> None:
+        """Close or open the gate, at this amount of bytes."""
+        if closed:
+            self.gate.close(0, amount, now)
+        else:
+            self.gate.reopen(0, amount, now)
+
+    def describe_refusal(self) -> str:
+        """See `GateOwner.describe_refusal`."""
+        return f"disk {self.gate.name}: {self.describe_cause(0.0)}"

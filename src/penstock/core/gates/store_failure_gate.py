@@ -1,0 +1,22 @@
+"""Store-failure gate: closed while the store cannot be written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.core.gates.disk_gate import STORE_FAILURE, DiskGate
+
+if TYPE_CHECKING:
+    from penstock.core.gates.disk import Disk
+
+
+class StoreFailureGate(DiskGate):
+    """Closed while the store cannot be written."""
+
+    def __init__(self, disk: Disk) -> None:
+        super().__init__(disk, STORE_FAILURE)
+        self.reason: str = ""
+
+    def describe_cause(self, now: float) -> str:
+        """See `GateOwner.describe_cause`."""
+        return self.reason
