@@ -94,7 +94,7 @@ class BrokerLink:
 
     @property
     def waiting(self) -> bool:
-        """Whether an answer is still awaited."""
+        """True if an answer is still awaited."""
         return self._pending is not None
 
     def close(self) -> None:

@@ -43,7 +43,7 @@ class Caps:
 
     @property
     def spent(self) -> bool:
-        """Whether nothing more may be taken."""
+        """True if nothing more may be taken."""
         return self.rows == 0 or self.octets == 0
 
 

@@ -55,7 +55,7 @@ class _HoldTimer:
 
     def __init__(self, options: SinkOptions) -> None:
         self._target, self._most = options.target, options.timeout_ms / 1000
-        self._since = self._said = time.monotonic()
+        self._since = self._reported_at = time.monotonic()
         self._acked = 0
         self.confirmed = 0
         """Messages confirmed by earlier publishers of this task."""
@@ -81,8 +81,8 @@ class _HoldTimer:
         waited = now - self._since
         if waited >= self._most:
             raise _Exhausted(waited)
-        if now - max(self._said, self._since) >= SAY_SECONDS:
-            self._said = now
+        if now - max(self._reported_at, self._since) >= SAY_SECONDS:
+            self._reported_at = now
             total = self.confirmed + self._acked
             text = f"penstock: {self._target} has confirmed nothing for {waited:.0f} s; {total} so far, {standing}"
             print(text, file=sys.stderr, flush=True)

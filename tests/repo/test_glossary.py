@@ -24,20 +24,6 @@ BANNED_WORDS = frozenset(
      "mortal", "anew", "stands", "whose")
 )  # fmt: skip
 BANNED_NAMES = frozenset(("let_go", "stand_by"))
-# Definitions that are not renamed yet, by file. The list only shrinks.
-NOT_RENAMED = {
-    "penstock/cli/messages.py": {"_told"},
-    "penstock/cli/store_commands.py": {"told"},
-    "penstock/persistence/message_audit.py": {"_is_told"},
-    "penstock/persistence/restore_metadata.py": {"told"},
-    "penstock/persistence/restore_vhost.py": {"told"},
-    "penstock/protocols/amqp091/x_death.py": {"_told"},
-    "penstock/server/broker.py": {"kept_in"},
-    "penstock/server/flowlog.py": {"_overrun_told"},
-    "penstock/store/postgres/store.py": {"_told"},
-    "penstock/store/reserve.py": {"_kept"},
-    "pyspark_penstock/publish.py": {"_said"},
-}
 ALIASES = SOURCES / "penstock" / "setting_names"
 ALL_FILES = sorted(SOURCES.rglob("*.py"))
 FILES = [path for path in ALL_FILES if ALIASES not in path.parents]
@@ -65,8 +51,7 @@ def is_banned(name: str) -> bool:
 
 @pytest.mark.parametrize("path", ALL_FILES, ids=lambda path: str(path.relative_to(SOURCES)))
 def test_a_definition_has_a_name_with_one_meaning(path: Path) -> None:
-    allowed = NOT_RENAMED.get(str(path.relative_to(SOURCES)), set())
-    assert sorted({name for name in definitions(path.read_text()) if is_banned(name)} - allowed) == []
+    assert sorted({name for name in definitions(path.read_text()) if is_banned(name)}) == []
 
 
 def test_a_banned_word_is_found_in_functions_classes_and_attributes() -> None:

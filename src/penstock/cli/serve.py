@@ -131,7 +131,9 @@ async def _serve(settings: Settings, standby: bool) -> None:
         listeners += [("http", *address) for address in broker.http_addresses]
         urls = [f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}" for scheme, host, port in listeners]
         stored = (
-            f"keeps what is durable in {broker.kept_in}" if broker.kept_in else "keeps nothing that must outlive it"
+            f"keeps what is durable in {broker.storage_location}"
+            if broker.storage_location
+            else "keeps nothing that must outlive it"
         )
         with writing():
             print(f"ready {' '.join(urls)} {stored}", flush=True)

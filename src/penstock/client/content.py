@@ -76,7 +76,7 @@ class Content:
 
     @property
     def complete(self) -> bool:
-        """Whether the whole body has arrived."""
+        """True if the whole body has arrived."""
         return self.properties is not None and self._filled == self._size
 
     def delivery(self) -> Delivery:

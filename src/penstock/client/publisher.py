@@ -42,7 +42,7 @@ class Progress(NamedTuple):
 
     @property
     def done(self) -> bool:
-        """Whether every message has its answer."""
+        """True if every message has its answer."""
         return self.outstanding == 0
 
 

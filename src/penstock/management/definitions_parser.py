@@ -138,7 +138,7 @@ class ParsedDefinitions:
         self.read_over: dict[str, int] = {}
         """Number of ignored users and the like."""
         self.complete: bool = False
-        """Whether everything is parsed and valid."""
+        """True if everything is parsed and valid."""
         self._vhost = vhost
         self._reader = JsonReader(data)
         self._parsed: bool = False

@@ -18,7 +18,7 @@ class GateText:
     """Texts of a gate. Ids omit the subject, as Broker-J's templates do."""
 
     shows_cause: bool = False
-    """Whether the cause is part of the gate's view."""
+    """True if the cause is part of the gate's view."""
 
     def subject(self, gate: Gate) -> str:
         """Return the subject of a log line, in Broker-J's form."""

@@ -66,7 +66,7 @@ class JsonReader:
         self.starts: dict[str, int] = {}
         """Position of each member's name."""
         self.has_halves: bool = False
-        """Whether a string has a lone surrogate, which only escapes can express."""
+        """True if a string has a lone surrogate, which only escapes can express."""
         self._at: i64 = 3 if data.startswith(b"\xef\xbb\xbf") else 0
         self._due: int = -1
         self._name: str = ""

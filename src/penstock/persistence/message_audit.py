@@ -120,13 +120,13 @@ class _LossEstimator:
         self._tables = {each.table for each in damaged}
         stale = {each.table for each in damaged if each.why == STALE}
         self._is_mixed = "notes" in self._tables or "rows" in stale
-        """Whether settled messages may be among those found."""
-        self._is_told = "positions" not in stale
-        """Whether positions are up to date."""
+        """True if settled messages may be among those found."""
+        self._positions_current = "positions" not in stale
+        """True if positions are up to date."""
 
     def queue(self, number: int, name: str | None, expected: int, found: int) -> Loss:
         """Estimate the loss of one queue; `name` is None if it has no declaration."""
-        had = expected if self._is_told else UNKNOWN
+        had = expected if self._positions_current else UNKNOWN
         if name is None:  # Messages without a queue reach no consumer.
             return Loss(number, f"a queue whose declaration is lost (number {number})", max(had, 0), had, had, 0)
         held = self._held(number)

@@ -28,9 +28,9 @@ class RowContext:
         self.now: float = NEVER
         """Latest possible arrival: seconds of the broker's clock."""
         self.transient = transient
-        """Whether transient messages are still valid."""
+        """True if transient messages are still valid."""
         self.shares = shares
-        """Whether messages may count in the depth of an address."""
+        """True if messages may count in the depth of an address."""
         self.orphans: int = 0
         """Count of dropped messages: of deleted queues, and transient ones."""
         self._addresses: dict[bytes, Envelope] = {}

@@ -76,13 +76,13 @@ class Broker:
         self._standby = standby
         self._store_writer: StoreWriter | None = None
         self._store = store_of(self.settings.store, self._directory)
-        self.kept_in: str = "" if self._store is None else str(self._store)
+        self.storage_location: str = "" if self._store is None else str(self._store)
         """Location of durable data; empty without a store."""
         self._flow_log = self._make_flow_log()
         self._servers: list[Listener] = []
         self._reloading: asyncio.Task[None] | None = None
         self._reload_again: bool = False
-        """Whether the settings file must be read once more."""
+        """True if the settings file must be read once more."""
         self._event_loop: EventLoop | None = None
         self.addresses: list[tuple[str, int]] = []
         """Addresses of the AMQP listeners: host and port."""

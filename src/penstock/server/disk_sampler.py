@@ -33,7 +33,7 @@ class DiskSampler:
         self.left: int = 0
         """Bytes that may be written before a gate closes."""
         self.short: bool = False
-        """Whether a disk gate is closed."""
+        """True if a disk gate is closed."""
         self._written: int = 0
         self._looked: float = 0.0
 

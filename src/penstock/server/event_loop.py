@@ -84,7 +84,7 @@ class EventLoop:
         self._to_tick: list[Transport] = []
         """Connections still to be ticked in this second."""
         self.resting: bool = False
-        """Whether turns are suspended: the store is being recovered, and no client is connected yet."""
+        """True if turns are suspended: the store is being recovered, and no client is connected yet."""
         self._busy_s: float = 0.0
         """Seconds spent on input since the last turn."""
         self._wall_offset = time.time() - loop.time()

@@ -63,7 +63,7 @@ class FlowLog:
         """Records put and taken, each counted by one thread only: the difference is waiting."""
         self._overrun = 0
         """Total of records dropped because the writer was too slow; counted by the event loop's thread."""
-        self._overrun_told = 0
+        self._overrun_reported = 0
         self._failed = 0
         """Records that could not be written and are not yet reported in the files."""
         self._failure = ""
@@ -143,10 +143,10 @@ class FlowLog:
     def _write_losses(self) -> None:
         """Write a record with the number of dropped ones; the counts stay until that has succeeded. Raises OSError."""
         overrun = self._overrun
-        if overrun > self._overrun_told:
-            lost = self._record("lost", overrun - self._overrun_told, "the writer could not keep up")
+        if overrun > self._overrun_reported:
+            lost = self._record("lost", overrun - self._overrun_reported, "the writer could not keep up")
             self._append([_line(lost)])
-            self._overrun_told = overrun
+            self._overrun_reported = overrun
         if self._failed:
             self._append([_line(self._record("lost", self._failed, self._failure))])
             self._failed = 0

@@ -88,7 +88,7 @@ class StoreWriter:
         """Lasting error of housekeeping that was logged."""
         self._idle = asyncio.Event()
         self._unreadable: bool = False
-        """Whether pages could not be read the last time."""
+        """True if pages could not be read the last time."""
         self._loader = Loader()
         self._times = WallTimes(0.0)
         self._jobs: queue.SimpleQueue[StoreTransaction | PageRead | None] = queue.SimpleQueue()

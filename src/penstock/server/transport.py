@@ -39,7 +39,7 @@ class Transport(asyncio.BufferedProtocol):
         self.event_loop = event_loop
         self.connection: Connection | None = None
         self.full = False
-        """Whether the socket's buffer is full."""
+        """True if the socket's buffer is full."""
         self.reading = True
         self.pulse: asyncio.TimerHandle | None = None
         self._socket: asyncio.Transport | None = None

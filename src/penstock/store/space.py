@@ -69,7 +69,7 @@ class Space:
         self._shrinking = False
         self._step = STEP_PAGES
         self._shrunk = False
-        """Whether pages were cut off in the log and not yet in the file."""
+        """True if pages were cut off in the log and not yet in the file."""
 
     def reclaim(self, connection: sqlite3.Connection) -> bool:
         """Do one step; return whether there is more. Raises sqlite3.Error."""

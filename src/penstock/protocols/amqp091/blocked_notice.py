@@ -29,10 +29,10 @@ class BlockedNotice:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.held_unconfirmed: bool = False
-        """Whether one of its publishes without confirms was held: the process may exit before the publish is admitted.
+        """True if one of its publishes without confirms was held: the process may exit before the publish is admitted.
         """
         self._blocked: bool = False
-        """Whether the last notice sent was connection.blocked."""
+        """True if the last notice sent was connection.blocked."""
         self._octets: int = 0
         """Octets of the last notice, if the output holds nothing else."""
         self._since: float = 0.0

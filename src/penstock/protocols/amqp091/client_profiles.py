@@ -30,18 +30,18 @@ class Profile:
         self.platform = platform
         """`platform` in its client-properties, where several libraries share one product; else empty."""
         self.small_receive_buffer = small_receive_buffer
-        """Whether its socket needs a small receive buffer on our side.
+        """True if its socket needs a small receive buffer on our side.
 
         The socket fails when the peer's window stays closed for about a second. With a small buffer every pulse opens
         the window; with a large one that takes many pulses.
         """
         self.obeys_flow = obeys_flow
-        """Whether it stops publishing on channel.flow(active=false).
+        """True if it stops publishing on channel.flow(active=false).
 
         Others never get it: some ignore it, some take it for the reply to another call and fail.
         """
         self.return_is_success = return_is_success
-        """Whether it treats a returned message as published and ignores the nack that follows.
+        """True if it treats a returned message as published and ignores the nack that follows.
 
         A refused message is not returned to such a client.
         """

@@ -85,7 +85,7 @@ class Connection(Worker):
         self.state: str = HEADER
         self.user: str = ""
         self.logged_in: bool = False
-        """Whether its user gave the right password."""
+        """True if its user gave the right password."""
         self.late_refusal: LateRefusal | None = None
         """Delayed answer to a wrong password."""
         self.product: str = ""
@@ -108,7 +108,7 @@ class Connection(Worker):
         """Number of channels whose client was asked to stop by channel.flow."""
         self.exclusive: dict[str, Queue] = {}
         self.writable: bool = True
-        """Whether deliveries may be written; false while the output is full."""
+        """True if deliveries may be written; false while the output is full."""
         self.outlet: ConnectionOutlet | None = None
         """Consumers that wait until the output has room; None until the first channel opens."""
         self.notice: BlockedNotice | None = None

@@ -45,7 +45,7 @@ class Peer:
         self.network = network_of(address.rpartition(":")[0], loopback)
         """Network for bounds and back-off."""
         self.loopback = loopback
-        """Whether the peer is on this machine: only then may guest log in (as in RabbitMQ)."""
+        """True if the peer is on this machine: only then may guest log in (as in RabbitMQ)."""
         self.properties: dict[str, object] = {}
         """The client-properties that are stored (`handshake.KEPT`)."""
         self.mechanism: str = ""

@@ -25,7 +25,7 @@ class Heartbeat(TimerHandler):
         super().__init__()
         self.connection = connection
         self._due: bool = False
-        """Whether a heartbeat is due although all other output waits for fsync."""
+        """True if a heartbeat is due although all other output waits for fsync."""
 
     def begin(self) -> None:
         """Start: heartbeats were negotiated and the connection is open."""

@@ -52,9 +52,9 @@ class XDeathCodec(DeathHeaderCodec):
         expiration = octets[1:].decode(errors="replace") if octets else None
         past = _take(deaths, death.queue, death.reason)
         deaths.insert(0, self._begun(death, expiration, copies_of(content)) if past is None else _once_more(past))
-        ours: Entry = {f"x-last-death-{what}": value for what, value in _told(death).items()}
+        ours: Entry = {f"x-last-death-{what}": value for what, value in _entry_fields(death).items()}
         if "x-first-death-reason" not in message.headers:
-            ours = {f"x-first-death-{what}": value for what, value in _told(death).items()} | ours
+            ours = {f"x-first-death-{what}": value for what, value in _entry_fields(death).items()} | ours
         if death.rerouted:
             message.headers.pop(CC, None)
         message.properties[EXPIRATION] = b""
@@ -96,7 +96,7 @@ class XDeathCodec(DeathHeaderCodec):
         return entry if expiration is None else {**entry, "original-expiration": expiration}
 
 
-def _told(death: DeathRecord) -> Entry:
+def _entry_fields(death: DeathRecord) -> Entry:
     return {"exchange": death.exchange, "queue": death.queue, "reason": death.reason}
 
 

@@ -44,11 +44,11 @@ class SinglePublish(Producer):
         self.driver = driver
         self.confirming = True
         self.routed: bool = True
-        """Whether it reached a queue."""
+        """True if it reached a queue."""
         self.refusal: str = PENDING
         """Reason why it is in no queue and never will be."""
         self.retriable: bool = False
-        """Whether a retry may succeed: the gate was closed for too long."""
+        """True if a retry may succeed: the gate was closed for too long."""
         self.done: bool = False
         self.patience_s: float = NEVER
         """Seconds that its sender waits for an answer: the hold deadline, and as long again for the disk."""

@@ -22,7 +22,7 @@ class SessionSockets:
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self.are_cut = False
-        """Whether all sessions are shut down and no new one may be made."""
+        """True if all sessions are shut down and no new one may be made."""
 
     def add(self, descriptor: int) -> socket.socket:
         """Register a session's socket by its descriptor; shut it down at once after `shutdown_all`. Raises OSError."""
