@@ -124,7 +124,7 @@ def test_a_publish_past_the_bound_ends_the_session_and_nothing_is_applied(house:
     assert client.producer.closing is None, "one message may always be kept"
     client.publish("a", 1)
     assert isinstance(client.producer.closing, ResourceError)
-    assert "1 publishes (500 bytes) are kept" in str(client.producer.closing)
+    assert "1 publishes (500 bytes) are held for this connection" in str(client.producer.closing)
     assert not client.commit()
     client.end()
     assert house.depth("a") == 0
