@@ -97,7 +97,7 @@ class Planner:
         tokens: dict[Address, int] = {}
         for server in options.access.servers:
             self._links[server] = BrokerLink(options.access, server, options.retries)
-            reply = self._ask(server, "cursor.attach", queues=list(options.queues), starting=start)
+            reply = self._request(server, "cursor.attach", queues=list(options.queues), starting=start)
             tokens[server] = reply["token"]
             self.initial |= self._keyed(server, reply["initial"])
             self._standing |= self._keyed(server, reply["settled"])
@@ -159,7 +159,7 @@ class Planner:
         here = self._here(server, begin)
         # A server without a share of this batch still learns the settled position.
         target = here if caps.spent else self._here(server, advanced(begin, upto)) if upto is not None else None
-        return self._ask(
+        return self._request(
             server,
             "cursor.plan",
             token=self._tokens[server],
@@ -177,7 +177,7 @@ class Planner:
         if all(self._settled.get(key, 0) >= end.get(key, 0) for key in self._places):
             return
         for server in self._options.access.servers:
-            self._ask(server, "cursor.settle", token=self._tokens[server], end=self._here(server, end))
+            self._request(server, "cursor.settle", token=self._tokens[server], end=self._here(server, end))
         self._settled = advanced(self._settled, end)
 
     def half_of_capacity(self) -> Caps:
@@ -189,7 +189,7 @@ class Planner:
         rows: list[int | None] = []
         octets: list[int | None] = []
         for server, queue in self._places.values():
-            capacity = self._ask(server, "why", queue=queue)["capacity"]
+            capacity = self._request(server, "why", queue=queue)["capacity"]
             rows.append(capacity.get("messages"))
             octets.append(capacity.get("bytes"))
         half = Caps(_half(rows), _half(octets))
@@ -202,7 +202,7 @@ class Planner:
         self._links.clear()
         self._tokens.clear()
 
-    def _ask(self, server: Address, operation: str, **fields: object) -> dict[str, Any]:
+    def _request(self, server: Address, operation: str, **fields: object) -> dict[str, Any]:
         if operation.startswith("cursor."):
             fields["cursor"] = self._options.cursor
         try:

@@ -335,7 +335,12 @@ def test_a_reload_is_in_effect_at_once_while_a_producer_is_blocked(
 ) -> None:
     file = tmp_path / "penstock.toml"
     publisher = make(tuned, "orders.eu")
-    reload(tuned, file, '[queue."orders.#"]\ncapacity-messages = 3\nhold-deadline = 0\n', "1 queues were looked at")
+    reload(
+        tuned,
+        file,
+        '[queue."orders.#"]\ncapacity-messages = 3\nhold-deadline = 0\n',
+        "settings of 1 queues were computed",
+    )
     publisher.publish(5)
     publisher.hears("blocked")
     depth = depth_of(control, "orders.eu")

@@ -47,7 +47,7 @@ def engine(cluster: Cluster) -> PostgresEngine:
         ("postgresql://u:secret@h/db?schema=pg_x", "schema 'pg_x' of the store's URL: a name has 1 to 63 octets"),
         (f"postgresql://u:secret@h/db?schema={'ü' * 32}", "a name has 1 to 63 octets"),
         ("postgresql://u:secret@h/db?colour=red", "cannot be used: invalid URI query parameter: \"colour\""),
-        ("postgresql://u@h/db?passwordsecret", "the store's URL cannot be used: it is no URL that PostgreSQL"),
+        ("postgresql://u@h/db?passwordsecret", "the store's URL cannot be used: it is not a valid PostgreSQL URL"),
         ("postgresql://u:secret@[h/db", "the store's URL cannot be used: "),
         ("postgresql://u:%zzsecret@h/db", "the store's URL cannot be used: "),
         ("http://u:secret@h/db", "the store's URL cannot be used: "),
