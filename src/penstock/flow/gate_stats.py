@@ -45,7 +45,7 @@ class BlockStats:
         self.late: int = 0
         """Confirms sent because their deadline passed, in total; their messages are in the queue."""
         self.created_at: float = -NEVER
-        """Time of the producer's first publish to the gate."""
+        """Time of the producer's creation."""
         self.renewed: float = -NEVER
         """Time of the last change of its hold deadline: the wait counts from then."""
         self.patience_s: float = NEVER

@@ -29,20 +29,20 @@ def disk_gates(route: Route, queue: Queue, charge: i64) -> list[Gate]:
 
     A transient message must pass them if it would be paged.
     """
-    kept, pages = queue.storage, queue.pager
+    storage, pages = queue.storage, queue.pager
     if queue.deleted:
         return NO_GATES
-    if kept is not None and route.envelope.persistent:
-        return kept.vhost_usage.gates
+    if storage is not None and route.envelope.persistent:
+        return storage.vhost_usage.gates
     return NO_GATES if pages is None or not pages.pages_next(charge) else pages.storage.vhost_usage.gates
 
 
 def gates_of(queue: Queue) -> list[Gate]:
     """Return all gates of a queue, including the disk gates, which apply to some messages only."""
-    kept = queue.storage
-    if kept is None and queue.pager is not None:
-        kept = queue.pager.storage
-    return queue.gates if kept is None or queue.deleted else [*queue.gates, *kept.vhost_usage.gates]
+    storage = queue.storage
+    if storage is None and queue.pager is not None:
+        storage = queue.pager.storage
+    return queue.gates if storage is None or queue.deleted else [*queue.gates, *storage.vhost_usage.gates]
 
 
 def first_closed_gate(

@@ -54,7 +54,7 @@ class Lingering(HoldBudget):
     def __init__(self) -> None:
         super().__init__(LINGERING_BYTES)
         self.sessions: i64 = LINGERING_SESSIONS
-        """Number of sessions left."""
+        """Limit of producers."""
         self.producers: dict[int, Producer] = {}
         """Their producers, by identity."""
 

@@ -93,5 +93,5 @@ def binding_key(queue: Queue | None, exchange: Exchange | None, key: str, argume
 
 def _digest(arguments: dict[str, object]) -> bytes:
     """Return a digest of the arguments by type and value, independent of their order."""
-    said = repr(comparable(arguments)).encode(errors="surrogatepass")
-    return hashlib.blake2b(said, digest_size=16).digest()
+    encoded = repr(comparable(arguments)).encode(errors="surrogatepass")
+    return hashlib.blake2b(encoded, digest_size=16).digest()
