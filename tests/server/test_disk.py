@@ -63,6 +63,7 @@ def test_while_the_disk_fails_persistent_messages_wait_and_all_else_goes_on(
             assert "the store is tried again every second; consumers go on meanwhile" in said
             disk.work()
         eventually(lambda: closed(broker) == [], "the gate opens by itself")
+        eventually(lambda: len(crossings(broker)) == 2, "both lines of the log, which a thread writes")
         assert crossings(broker) == [
             "PST-1012 : Store cannot be written, flow control will be enforced : "
             f"cannot write the store '{tmp_path}/data/messages.sqlite': {why}",
