@@ -11,7 +11,7 @@ import pytest
 from penstock.core.consume.consumer import Consumer
 from penstock.core.settings import changes
 from penstock.driver.driver import BrokerDriver
-from penstock.flow.work import SHARE, Steps, WorkMeter, finish
+from penstock.flow.work import SHARE, WorkMeter, finish
 from penstock.management.answer_text import text_steps
 from penstock.management.listing import consumers_steps, window
 from penstock.management.totals import totals_steps
@@ -19,6 +19,7 @@ from penstock.protocols.amqp091.content_frames import body_of
 from penstock.setting_names import read_settings
 from penstock.wire.amqp091.codec import Properties
 from tests.support.driven_connection import Dialogue, make_driver, publish
+from tests.support.turn_costs import turn_costs
 
 MANY = 3_000
 MOST_A_STEP = 300
@@ -63,21 +64,6 @@ def turns_until_answered(driver: BrokerDriver, data: bytes) -> list[int]:
         driver.run_turn()
         found.append(int(driver.broker.work.done) - before)
     return found
-
-
-def costs(driver: BrokerDriver, steps: Steps[Any]) -> tuple[list[int], Any]:
-    """Do steps a share a turn; return the units of each turn, and what came of it."""
-    work = driver.broker.work
-    found: list[int] = []
-    while True:
-        before = int(work.done)
-        work.limit = before + SHARE
-        try:
-            next(steps)
-        except StopIteration as end:
-            found.append(int(work.done) - before)
-            return found, end.value
-        found.append(int(work.done) - before)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +130,7 @@ def test_what_the_overview_sums_up_is_counted_a_share_a_turn() -> None:
         vhost = driver.broker.add_vhost(f"v{number}")
         for each in range(1500):
             vhost.declare_queue(f"q{each}", {}, False, False, None, None)
-    turns, totals = costs(driver, totals_steps(driver))
+    turns, totals = turn_costs(driver.broker.work, totals_steps(driver))
     assert len(turns) >= 2
     assert max(turns) <= SHARE + MOST_A_STEP
     assert totals["object_totals"]["queues"] == 60_000

@@ -6,6 +6,7 @@ from penstock.flow.work import SHARE
 from penstock.persistence.transaction_encoder import CHANGE_WORK, encode, encode_steps
 from tests.support.durable_broker import Kept
 from tests.support.memory_store import WALL
+from tests.support.turn_costs import turn_costs
 
 MANY = 3_000
 
@@ -21,17 +22,8 @@ def declared(**arguments: object) -> Kept:
 def costs(house: Kept) -> tuple[list[int], int]:
     """Put together all that there is, a share a turn; return the units of each turn, and how many things came."""
     work = house.broker.work
-    steps = encode_steps(house.journal, house.journal.take(), WALL, work)
-    found: list[int] = []
-    while True:
-        before = int(work.done)
-        work.limit = before + SHARE
-        try:
-            next(steps)
-        except StopIteration as end:
-            found.append(int(work.done) - before)
-            return found, len(end.value.metadata)
-        found.append(int(work.done) - before)
+    turns, commit = turn_costs(work, encode_steps(house.journal, house.journal.take(), WALL, work))
+    return turns, len(commit.metadata)
 
 
 def test_thousands_of_declarations_are_put_together_a_share_a_turn() -> None:
