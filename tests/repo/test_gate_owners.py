@@ -6,6 +6,7 @@ from pathlib import Path
 SOURCES = Path("src/penstock")
 OWNERS = {
     "Queue": "core/queue",
+    "CountedDepth": "flow",
     "SharedLimit": "flow",
     "AddressDepth": "core/gates",
     "RateGate": "core/gates",

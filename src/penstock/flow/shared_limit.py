@@ -17,7 +17,8 @@ from typing import Final
 
 from mypy_extensions import i64, trait
 
-from penstock.flow.gate import NO_GUARANTEE, Gate, GateOwner
+from penstock.flow.counted_depth import CountedDepth
+from penstock.flow.gate import NO_GUARANTEE
 from penstock.flow.level import UNLIMITED, Level, Thresholds
 from penstock.flow.measure import Measure
 from penstock.flow.turns import Turns
@@ -40,20 +41,14 @@ class LimitMember:
         raise NotImplementedError
 
 
-class SharedLimit(GateOwner):
-    """The sum, its thresholds and its gate."""
+class SharedLimit(CountedDepth):
+    """The counted sum of the members' depths and slacks, its thresholds and its gate."""
 
     def __init__(self, kind: str, name: str, thresholds: Thresholds, turns: Turns) -> None:
-        self.turns = turns
-        self.gate = Gate(kind, name, turns.transitions)
-        self.gate.owner = self
-        self.thresholds = thresholds
+        super().__init__(kind, name, thresholds, turns)
         self.reserve: i64 = 0
         """Bytes beyond the capacity for guaranteed shares, all together; 0 for none."""
         self.members: i64 = 0
-        self.messages: i64 = 0
-        self.bytes: i64 = 0
-        """The counted sum: the members' depths and slacks."""
         self.highest_bytes: i64 = 0
         """The highest exact sum."""
         self.exact: bool = False
@@ -104,10 +99,6 @@ class SharedLimit(GateOwner):
         """See `GateOwner.admits`."""
         return self.has_room(copies, charge * copies, now)
 
-    def limits_increase(self, messages: i64, bytes: i64) -> bool:
-        """See `GateOwner.limits_increase`."""
-        return self.thresholds.bound(messages, bytes)
-
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
         """See `GateOwner.has_room`."""
         if self._fits(messages, bytes):
@@ -115,26 +106,10 @@ class SharedLimit(GateOwner):
         self._reclaim_slack()
         return self._fits(messages, bytes)
 
-    def could_ever_take(self, messages: i64, bytes: i64) -> bool:
-        """See `GateOwner.could_ever_take`."""
-        return self.thresholds.capacity.covers(messages, bytes)
-
-    def measure(self) -> Measure:
-        """See `GateOwner.measure`."""
-        return Measure(self.thresholds, self.messages, self.bytes)
-
     def exact_measure(self, now: float) -> Measure:
         """See `GateOwner.exact_measure`: slack is called in first, so the depth is the true sum."""
         self.update_gate(now)
         return self.measure()
-
-    def describe_cause(self, now: float) -> str:
-        """See `GateOwner.describe_cause`."""
-        return self.measure().describe_cause(self.gate.open)
-
-    def describe_refusal(self) -> str:
-        """See `GateOwner.describe_refusal`."""
-        return f"{self.gate.kind} '{self.gate.name}' {self.measure().describe_refusal(self.gate.open)}"
 
     def guaranteed_total(self) -> i64:
         """See `GateOwner.guaranteed_total`."""
@@ -155,7 +130,7 @@ class SharedLimit(GateOwner):
             self.exact = True  # First: otherwise members would get new slack while they give back theirs.
             self._reclaim_slack()
         if self.exact:
-            self._judge(now)
+            self.judge(now)
             gate = self.gate
             if gate.open and not gate.waiters and near.covers(self.messages * 10 // 9, self.bytes * 10 // 9):
                 self.exact = False
@@ -167,19 +142,13 @@ class SharedLimit(GateOwner):
             for member in loose.values():
                 member.reclaim_slack()
 
-    def _judge(self, now: float) -> None:
-        gate = self.gate
+    def judge(self, now: float) -> None:
+        """See `CountedDepth.judge`; the sum is exact here."""
         if self.bytes > self.highest_bytes:
             self.highest_bytes = self.bytes
         if self.reserve:
-            gate.guaranteed_bytes = self._guarantee()
-        if gate.open:
-            if self.thresholds.overfull(self.messages, self.bytes):
-                gate.close(self.messages, self.bytes, now)
-        elif self.thresholds.underfull(self.messages, self.bytes):
-            gate.reopen(self.messages, self.bytes, now)
-        if gate.open and gate.waiters:
-            self.turns.schedule(gate)
+            self.gate.guaranteed_bytes = self._guarantee()
+        super().judge(now)
 
     def _guarantee(self) -> i64:
         """Return the guaranteed share of a queue, within the room left below the ceiling."""

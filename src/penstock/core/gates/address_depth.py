@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from penstock.flow.gate import Gate, GateOwner
+from penstock.flow.counted_depth import CountedDepth
+from penstock.flow.gate import Gate
 from penstock.flow.level import Thresholds
-from penstock.flow.measure import Measure
 from penstock.flow.turns import Turns
 
 
-class AddressDepth(GateOwner):
+class AddressDepth(CountedDepth):
     """The depth of an address, its thresholds and its gate."""
 
     def __init__(self, name: str, thresholds: Thresholds, turns: Turns) -> None:
-        self.turns = turns
-        self.gate = Gate("address", name, turns.transitions)
-        self.gate.owner = self
-        self.thresholds = thresholds
-        self.messages: i64 = 0
-        self.bytes: i64 = 0
+        super().__init__("address", name, thresholds, turns)
 
     def set_thresholds(self, thresholds: Thresholds, now: float) -> None:
         """Replace the thresholds and update the gate."""
@@ -36,40 +31,13 @@ class AddressDepth(GateOwner):
         """See `GateOwner.admits`."""
         return self.thresholds.capacity.covers(self.messages + 1, self.bytes + charge)
 
-    def limits_increase(self, messages: i64, bytes: i64) -> bool:
-        """See `GateOwner.limits_increase`."""
-        return self.thresholds.bound(messages, bytes)
-
     def has_room(self, messages: i64, bytes: i64, now: float) -> bool:
         """See `GateOwner.has_room`."""
         return self.thresholds.capacity.covers(self.messages + messages, self.bytes + bytes)
 
-    def could_ever_take(self, messages: i64, bytes: i64) -> bool:
-        """See `GateOwner.could_ever_take`."""
-        return self.thresholds.capacity.covers(messages, bytes)
-
-    def measure(self) -> Measure:
-        """See `GateOwner.measure`."""
-        return Measure(self.thresholds, self.messages, self.bytes)
-
-    def describe_cause(self, now: float) -> str:
-        """See `GateOwner.describe_cause`."""
-        return self.measure().describe_cause(self.gate.open)
-
-    def describe_refusal(self) -> str:
-        """See `GateOwner.describe_refusal`."""
-        return f"{self.gate.kind} '{self.gate.name}' {self.measure().describe_refusal(self.gate.open)}"
-
     def update_gate(self, now: float) -> None:
         """See `GateOwner.update_gate`."""
-        gate = self.gate
-        if gate.open:
-            if self.thresholds.overfull(self.messages, self.bytes):
-                gate.close(self.messages, self.bytes, now)
-        elif self.thresholds.underfull(self.messages, self.bytes):
-            gate.reopen(self.messages, self.bytes, now)
-        if gate.open and gate.waiters:
-            self.turns.schedule(gate)
+        self.judge(now)
 
 
 class AddressShare:
