@@ -28,7 +28,7 @@ from penstock.management.flow_log_records import Record, Recorder
 from penstock.management.log_messages import LogLine
 from penstock.management.refused_publishes import RefusedPublishes
 from penstock.management.users import Users
-from penstock.protocols.amqp091.channel import Channel, ChannelProducer
+from penstock.protocols.amqp091.channel import ChannelProducer
 from penstock.protocols.amqp091.connection import Connection
 from penstock.protocols.amqp091.connection_state import Peer
 from penstock.protocols.amqp091.x_death import XDeathCodec
@@ -310,8 +310,6 @@ class BrokerDriver:
                 batch = broker.next_batch_of(queue) if broker.work.done < most else None
 
     def _write(self, batch: Batch) -> None:
-        channel = batch.consumer.session
-        assert isinstance(channel, Channel)
         work = self.broker.work
         work.done += BATCH_WORK + batch.left // MESSAGES_A_UNIT + batch.charge // OCTETS_A_UNIT
-        channel.deliver(batch)
+        batch.consumer.session.deliver(batch)

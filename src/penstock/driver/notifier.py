@@ -25,12 +25,11 @@ from penstock.flow.timers import NEVER
 from penstock.management import log_messages
 from penstock.management.gate_descriptions import because
 from penstock.protocols.amqp091.basic_return import write_return
-from penstock.protocols.amqp091.channel import Channel, ChannelProducer
+from penstock.protocols.amqp091.channel import ChannelProducer
 from penstock.protocols.amqp091.connection import Connection
 from penstock.protocols.amqp091.connection_state import RUNNING
 from penstock.protocols.common.lost_publishes import LOST_BY
 from penstock.protocols.common.single_publish import SinglePublish
-from penstock.wire.amqp091 import spec
 
 if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
@@ -116,9 +115,7 @@ class Notifier:
             write_return(effect.producer.channel, effect.route, effect.content, effect.refused)
 
     def _on_slow_consumer(self, effect: SlowConsumer) -> None:
-        session = effect.consumer.session
-        assert isinstance(session, Channel)
-        name = session.producer.name
+        name = effect.consumer.session.name
         self.driver.log(log_messages.slow(effect.consumer.tag, name, effect.rate, effect.least, effect.cancelled))
 
     def _on_paging(self, effect: Paging) -> None:
@@ -201,8 +198,4 @@ class Notifier:
         return ""
 
     def _on_cancelled(self, effect: Cancelled) -> None:
-        channel = effect.consumer.session
-        assert isinstance(channel, Channel)
-        channel.forget_consumer(effect.consumer.tag)
-        if channel.connection.capabilities.get("consumer_cancel_notify") is True and channel.is_open():
-            channel.send(spec.BASIC_CANCEL, {"consumer_tag": effect.consumer.tag, "no_wait": True})
+        effect.consumer.session.on_cancelled(effect.consumer)

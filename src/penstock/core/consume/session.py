@@ -49,9 +49,17 @@ class _Line(WaitList):
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Session:
-    """The consuming side of a session; the publishing side is its Producer."""
+    """The consuming side of a session; the publishing side is its Producer.
 
-    def __init__(self, outlet: Outlet | None = None) -> None:
+    A protocol fills in `receiving`, `stopped`, `why_not_receiving`, `deliver` and `on_cancelled`. The defaults are for
+    a session without a client: its caller takes the batches itself.
+    """
+
+    def __init__(self, outlet: Outlet | None = None, name: str = "", connection_number: int = 0) -> None:
+        self.name = name
+        """Name for logs, such as "con:2(guest@127.0.0.1:1)/ch:1"; empty for a session without a client."""
+        self.connection_number = connection_number
+        """Number of its connection; 0 without one."""
         self.credit = Credit()
         """Prefetch shared by all consumers of the session (basic.qos with global=true)."""
         self.delivering: bool = True
@@ -80,6 +88,12 @@ class Session:
     def why_not_receiving(self) -> str:
         """Return the reason why deliveries are stopped, when `receiving` is false."""
         return "its connection does not take more"
+
+    def deliver(self, batch: Batch) -> None:
+        """Write a batch of deliveries to the client. Called by the driver, outside of changes of the core."""
+
+    def on_cancelled(self, consumer: Consumer) -> None:
+        """Notify the client that the broker has cancelled a consumer, which is no longer subscribed."""
 
     def take_batch(self, consumer: Consumer, room: i64, now: float) -> Batch:
         """Take the next batch of a consumer's queue, at most `room` messages; there is at least one."""

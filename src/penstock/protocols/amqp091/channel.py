@@ -8,7 +8,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64
 
 from penstock.core.broker import Broker
-from penstock.core.consume.consumer import Batch
+from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session
 from penstock.core.message import OVERHEAD
 from penstock.core.publish.held import Held
@@ -88,7 +88,7 @@ class Channel(Session):
     """Channel of a connection."""
 
     def __init__(self, connection: Connection, number: i64, vhost: VirtualHost, broker: Broker) -> None:
-        super().__init__(connection.outlet)
+        super().__init__(connection.outlet, connection.channel_name(number), connection.number)
         self.connection: Connection = connection
         self.number: i64 = number
         self.vhost = vhost
@@ -129,7 +129,7 @@ class Channel(Session):
         """True while the body of an oversized control request is discarded."""
         """Small body frames that are being merged into one: frames of one octet would take nine times their charge."""
         self._heads: dict[str, DeliveryHead] = {}
-        self.producer = ChannelProducer(self, connection.channel_name(number))
+        self.producer = ChannelProducer(self, self.name)
 
     def is_open(self) -> bool:
         """Tell whether frames may be sent on the channel: it is not closed, and its number is not reused."""
@@ -154,7 +154,7 @@ class Channel(Session):
         return "its connection does not read what has been sent"
 
     def deliver(self, batch: Batch) -> None:
-        """Write a batch as deliveries."""
+        """See `Session.deliver`."""
         connection = self.connection
         tag = batch.consumer.tag
         head = self._heads.get(tag)
@@ -176,6 +176,12 @@ class Channel(Session):
         if self.ack_timeout is None:
             self.ack_timeout = AckTimeout(self)
         self.ack_timeout.delivered(batch)
+
+    def on_cancelled(self, consumer: Consumer) -> None:
+        """See `Session.on_cancelled`. Only clients with the capability consumer_cancel_notify get a basic.cancel."""
+        self.forget_consumer(consumer.tag)
+        if self.connection.capabilities.get("consumer_cancel_notify") is True and self.is_open():
+            self.send(spec.BASIC_CANCEL, {"consumer_tag": consumer.tag, "no_wait": True})
 
     def forget_consumer(self, tag: str) -> None:
         """Drop the cached delivery head of a consumer."""
