@@ -48,7 +48,7 @@ class Desk:
         journal = self.driver.broker.journal
         assert isinstance(journal, Journal)
         things = [type(change.subject).__name__ for change in journal.open.changes]
-        queues = [kept.queue.name for kept in journal.open.progressed]
+        queues = [progress.storage.queue.name for progress in journal.open.progressed]
         self.store.write()
         return things, queues
 

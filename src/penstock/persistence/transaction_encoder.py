@@ -73,7 +73,11 @@ def _encode_messages(commit: StoreTransaction, journal: Journal, group: JournalG
             if reference.rows == 0:
                 commit.settlements_gone.append(int(reference.number))
     commit.settlements_gone += group.stale
-    for storage, messages in zip(group.progressed, group.stored, strict=True):
+    for progress in group.progressed:
+        storage = progress.storage
         if not storage.queue.deleted:
-            position = QueuePosition(int(storage.number), int(storage.queue.tail), int(storage.announce()), messages)
-            commit.positions.append(position)
+            commit.positions.append(
+                QueuePosition(
+                    int(storage.number), int(storage.queue.tail), int(storage.announce()), int(progress.messages)
+                )
+            )

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64, mypyc_attr, trait
 
 from penstock.core.message import Message, StoredMessage
+from penstock.flow.states import StateTable
 
 if TYPE_CHECKING:
     from penstock.core.journal.journal import Journal
     from penstock.core.queue.page_io import PageWrite
     from penstock.core.queue.queue import Queue
+
+
+class GroupState(IntEnum):
+    """States of a journal group."""
+
+    OPEN = 0
+    """It takes all durable operations."""
+    SEALED = 1
+    """Its content is fixed; later removals belong to a later group."""
+    WRITTEN = 2
+    """It is on disk."""
+
+
+GROUP_STATES: Final = StateTable(
+    "journal group",
+    GroupState.OPEN,
+    {
+        GroupState.OPEN: {GroupState.SEALED: "closed", GroupState.WRITTEN: "read from the store"},
+        GroupState.SEALED: {GroupState.WRITTEN: "transaction committed"},
+    },
+)
 
 
 @trait
@@ -163,6 +186,17 @@ class SettledRange:
         self.count: i64 = 1
 
 
+class QueueProgress:
+    """A queue with changed progress, or with lost messages."""
+
+    __slots__ = ("storage", "messages")
+
+    def __init__(self, storage: QueueStorage) -> None:
+        self.storage = storage
+        self.messages: i64 = 0
+        """Number of its stored messages with this group; counted when the group is sealed."""
+
+
 class MetadataChange:
     """A declaration, a change or a deletion."""
 
@@ -190,12 +224,10 @@ class JournalGroup:
         "returned",
         "dead",
         "progressed",
-        "stored",
         "changes",
         "listeners",
         "urgent",
-        "sealed",
-        "written",
+        "state",
         "settlement_records",
         "stale",
         "compact_at",
@@ -225,17 +257,12 @@ class JournalGroup:
         """Requeued messages of other groups, as number << INDEX_BITS | index."""
         self.dead: list[JournalGroup] = []
         """Rows without messages."""
-        self.progressed: list[QueueStorage] = []
-        """Queues with changed progress, or with lost messages."""
-        self.stored: list[int] = []
-        """Number of stored messages of each of these with this group; filled when it is sealed."""
+        self.progressed: list[QueueProgress] = []
         self.changes: list[MetadataChange] = []
         self.listeners: list[DurabilityListener] = []
         self.urgent: bool = False
         """True if it should be written at once: a client waits, or this is the last chance."""
-        self.sealed: bool = False
-        """True once its content is fixed; later removals belong to a later group."""
-        self.written: bool = False
+        self.state = GroupState.OPEN
         self.settlement_records: list[SettlementRecord] = []
         """Stored settlement records about it."""
         self.stale: list[int] = []
@@ -294,8 +321,8 @@ class JournalGroup:
         for page in self.pages:
             page.group.assign_indexes()
             page.pages.persistent_messages += page.persistent_messages
-        for storage in self.progressed:
-            self.stored.append(int(storage.has_stored()))
+        for progress in self.progressed:
+            progress.messages = progress.storage.has_stored()
 
     def assign_indexes(self) -> None:
         """Fill the runs and assign final indexes."""
@@ -317,13 +344,17 @@ class JournalGroup:
                 place += 1
         self.messages = remaining
         self.size = self.bytes
-        self.sealed = True
+        self.state = GROUP_STATES.move(self.state, GroupState.SEALED)
+
+    def restore(self) -> None:
+        """Declare that the content was read from the store."""
+        self.state = GROUP_STATES.move(self.state, GroupState.WRITTEN)
 
     def on_written(self) -> None:
         """Handle that the group is on disk: free everything that its remaining messages do not need."""
-        self.written = True
-        for storage in self.progressed:
-            storage.redelivery_mark = storage.announcing
+        self.state = GROUP_STATES.move(self.state, GroupState.WRITTEN)
+        for progress in self.progressed:
+            progress.storage.redelivery_mark = progress.storage.announcing
         for run in self.runs:
             run.messages = []
         pages = self.pages
@@ -337,7 +368,6 @@ class JournalGroup:
         self.returned = set()
         self.dead = []
         self.progressed = []
-        self.stored = []
         self.changes = []
         self.listeners = []
         self.stale = []

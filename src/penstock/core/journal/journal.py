@@ -24,9 +24,11 @@ from penstock.core.gates.disk import Disk
 from penstock.core.journal.group import (
     DurabilityListener,
     DurableChanges,
+    GroupState,
     JournalGroup,
     MessageRun,
     MetadataChange,
+    QueueProgress,
     QueueStorage,
     SettlementRecord,
 )
@@ -107,8 +109,7 @@ class Journal:
 
     def restore(self, group: JournalGroup) -> None:
         """Restore a row from the store, with its remaining messages."""
-        group.sealed = True
-        group.written = True
+        group.restore()
         self.rows[int(group.number)] = group
         if group.live == 0:
             self.delete_row(group)
@@ -142,7 +143,7 @@ class Journal:
         group.live -= 1
         group.bytes -= message.charge
         self.durable_changes.durable_ops += 1
-        if not group.sealed:
+        if group.state is GroupState.OPEN:
             return
         if message.envelope.persistent:
             storage.rows -= 1
@@ -157,14 +158,14 @@ class Journal:
     def on_requeued(self, message: StoredMessage) -> None:
         """Record a requeued message; it carries its own redelivery count."""
         group = message.group
-        if group is not None and group.sealed:
+        if group is not None and group.state is not GroupState.OPEN:
             self.open.returned.add(int(group.number) << INDEX_BITS | int(message.index))
 
     def mark_progress(self, storage: QueueStorage) -> None:
         """Record a queue's progress: last sequence, last delivered sequence, number of messages left."""
         if storage.progress_marked is not self.open and storage.durable:
             storage.progress_marked = self.open
-            self.open.progressed.append(storage)
+            self.open.progressed.append(QueueProgress(storage))
 
     def change(self, subject: object) -> None:
         """Record a durable object that was declared or changed."""
@@ -362,6 +363,6 @@ class Journal:
 
     def delete_row(self, group: JournalGroup) -> None:
         """Delete a row without messages with the next transaction."""
-        if group.written:
+        if group.state is GroupState.WRITTEN:
             group.empty()
         self.open.dead.append(group)

@@ -1,0 +1,19 @@
+"""docs/states.md has every state machine of the sources as its table is."""
+
+from __future__ import annotations
+
+from tests.support.state_diagrams import COMMAND, PAGE, page, state_tables
+
+
+def test_the_diagrams_of_states_are_as_the_tables() -> None:
+    assert PAGE.read_text() == page(), f"rewrite the page: {COMMAND}"
+
+
+def test_every_state_of_a_table_is_numbered_from_zero_and_can_be_reached() -> None:
+    tables = [table for each in state_tables().values() for table in each]
+    assert tables
+    for table in tables:
+        states = list(type(table.initial))
+        assert [int(state) for state in states] == list(range(len(states))), table.machine
+        reached = {table.initial} | {after for following in table.transitions.values() for after in following}
+        assert set(states) - reached == set(), table.machine
