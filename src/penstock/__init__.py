@@ -22,7 +22,7 @@ __all__ = ["Broker", "__version__", "compiled"]
 
 __version__ = "0.1.0"
 
-_PURE_PACKAGES = ("flow", "core", "wire", "protocols", "persistence", "management", "driver")
+_PURE_PACKAGES = ("content", "flow", "core", "wire", "protocols", "persistence", "management", "driver")
 
 
 @cache

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from penstock.content.field_table import InvalidTable, check_table
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
@@ -26,7 +27,6 @@ from penstock.management.rabbitmq_json import Shape
 from penstock.management.rabbitmq_policies import FOR_QUEUES, NO_MATTER, pattern_of
 from penstock.setting_names import SettingValue, read_settings
 from penstock.setting_names.setting_value import shown
-from penstock.wire.amqp091.codec import CodecError, encode_table
 
 if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
@@ -129,8 +129,8 @@ class Import:
     def _make(self, entry: Entry, make: Callable[[Entry], Undo | None]) -> None:
         try:
             undo = make(entry)
-        except CodecError as error:
-            raise self.defined.error([entry.section, entry.index, "arguments"], error.reason) from None
+        except InvalidTable as error:
+            raise self.defined.error([entry.section, entry.index, "arguments"], str(error)) from None
         except BrokerError as refusal:  # mypyc: a name has one type in a function.
             raise self.defined.error([entry.section, entry.index], str(refusal)) from None
         if undo is not None:
@@ -159,7 +159,7 @@ class Import:
         name = entry.text("name")
         there = name in vhost.exchanges
         arguments = entry.table("arguments")
-        encode_table(arguments)
+        check_table(arguments)
         vhost.declare_exchange(
             name,
             entry.text("type"),
@@ -179,7 +179,7 @@ class Import:
         kind = entry.text("type", "classic")
         if kind != "classic" and "x-queue-type" not in arguments:
             arguments = {**arguments, "x-queue-type": kind}
-        encode_table(arguments)
+        check_table(arguments)
         queue = vhost.declare_queue(name, arguments, entry.flag("durable"), entry.flag("auto_delete"), None, None)
         self.driver.broker.touch_queue(queue)
         return None if there else lambda: self._drop_queue(queue)
@@ -188,7 +188,7 @@ class Import:
         vhost = vhost_admin.find_vhost(self.driver, entry.text("vhost"))
         source = vhost.exchange(entry.text("source"))
         key, arguments, name = entry.text("routing_key"), entry.table("arguments"), entry.text("destination")
-        encode_table(arguments)
+        check_table(arguments)
         queue: Queue | None = None
         target: Exchange | None = None
         kind = entry.text("destination_type")

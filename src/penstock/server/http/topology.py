@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response
 
+from penstock.content.field_table import InvalidTable, check_table
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.binding import Binding
 from penstock.core.routing.exchange import Exchange
@@ -25,16 +26,15 @@ from penstock.server.http.request import (
     table,
     text,
 )
-from penstock.wire.amqp091.codec import CodecError, encode_table
 
 
 def arguments_of(fields: rabbitmq_json.Shape) -> dict[str, object]:
-    """Return the arguments of a declaration. Raises HttpError (400) for values that AMQP cannot encode."""
+    """Return the arguments of a declaration. Raises HttpError (400) for values that no client can be sent."""
     arguments = table(fields, "arguments")
     try:
-        encode_table(arguments)
-    except CodecError as error:
-        raise bad_request(f"arguments: {error.reason}") from None
+        check_table(arguments)
+    except InvalidTable as error:
+        raise bad_request(f"arguments: {error}") from None
     return arguments
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.wire.amqp091.field_reader import NESTING_MAX
+from penstock.content.field_table import NESTING_MAX
 
 FIXED_OCTETS: Final = 12
 """Class, weight and body size, before the property flags (AMQP 0-9-1 section 4.2.6.1)."""

@@ -15,11 +15,9 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Final
 
+from penstock.content.field_table import NESTING_MAX
 from penstock.wire.amqp091.malformed import CodecError
 from penstock.wire.amqp091.spec import ReplyCode
-
-NESTING_MAX: Final = 32
-"""Largest nesting of tables and arrays; a table at the top is at depth 1."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMESTAMP_MAX: Final = 253_402_300_799

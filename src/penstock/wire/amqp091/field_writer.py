@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
 
-from penstock.wire.amqp091.field_reader import EPOCH, NESTING_MAX
+from penstock.content.field_table import NESTING_MAX
+from penstock.wire.amqp091.field_reader import EPOCH
 from penstock.wire.amqp091.malformed import CodecError
 from penstock.wire.amqp091.spec import ReplyCode
 
@@ -174,6 +175,8 @@ def _utf8(text: str) -> bytes:
 
 
 def encode_shortstr(text: str) -> bytes:
-    """Encode a short string; the broker's own strings came as short strings and fit."""
-    encoded = text.encode()[:255]
+    """Encode a short string. Raises `CodecError` for a text that is too long: names are checked when they come in."""
+    encoded = text.encode()
+    if len(encoded) > 255:
+        raise unfit("a short string", text)
     return bytes([len(encoded)]) + encoded

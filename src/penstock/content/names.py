@@ -1,0 +1,22 @@
+"""The longest name: of exchanges and queues, and routing keys.
+
+AMQP 0-9-1 cannot carry a longer one (section 4.2.5.3), and neither can a row of the store. So a longer name is refused
+where it enters the core, whatever protocol it comes from, and never cut.
+"""
+
+from __future__ import annotations
+
+from penstock.errors import PreconditionFailed
+from penstock.setting_names.setting_value import NAME_MAX
+
+
+def is_name(text: str) -> bool:
+    """Return whether a text is short enough for a name."""
+    return len(text) <= NAME_MAX and (text.isascii() or len(text.encode(errors="replace")) <= NAME_MAX)
+
+
+def check_name(what: str, name: str) -> None:
+    """Raise PreconditionFailed (406) for a name that is too long; `what` says what it names."""
+    if not is_name(name):
+        octets = len(name.encode(errors="replace"))
+        raise PreconditionFailed(f"{what} '{name[:60]}…' has {octets} octets; the most is {NAME_MAX}")
