@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,3 +88,13 @@ def test_a_message_without_a_channel_has_them_too() -> None:
     )
     assert [int(vhost.queues[name].messages) for name in "abc"] == [1, 1, 1]
     assert properties_of(vhost.queues["c"].ready_queue.ready[0].content).headers == {"CC": ["b"]}
+
+
+@pytest.mark.parametrize("header", ["CC", "BCC"])
+def test_a_key_that_is_too_long_for_a_name_is_refused(header: str) -> None:
+    driver = make_driver()
+    dialogue = Dialogue(driver)
+    bound(dialogue, "a")
+    assert dialogue.names(published({header: ["k" * 255]})) == []
+    assert dialogue.names(published({header: ["k" * 256]})) == ["channel.close"]
+    assert int(driver.broker.vhosts["/"].queues["a"].messages) == 1

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.content.names import check_name
 from penstock.core.gates.metadata_memory import COMPARED
 from penstock.core.journal.durability import check_writable, is_durable, persist, unpersist
 from penstock.core.message import Envelope
@@ -120,6 +121,7 @@ class VirtualHost:
                 raise self._locked(name)
             check_queue(queue, arguments, durable, auto_delete)
             return queue
+        check_name("queue name", name)
         self._check_ended(QUEUE, name)
         if len(self.queues) >= QUEUES_MAX:
             raise ResourceError(
@@ -223,6 +225,7 @@ class VirtualHost:
 
         Raises PreconditionFailed (406) for an unknown type or a difference; AccessRefused (403) for reserved names.
         """
+        check_name("exchange name", name)
         made = make_exchange(kind, self.name, name)
         self.check_not_default(name)
         self.gates.broker.work.done += DECLARE_WORK
@@ -316,6 +319,8 @@ class VirtualHost:
         binding = origin.find(queue, exchange, key, arguments)
         if binding is not None:
             return binding
+        if not from_store:
+            check_name("routing key", key)
         origin.check_binding(arguments)
         if self.bindings.count >= BINDINGS_MAX:
             raise ResourceError(f"vhost '{self.name}' has {BINDINGS_MAX} bindings, the most it may have")
@@ -428,7 +433,9 @@ class VirtualHost:
         return list(found)
 
     def route(self, exchange: str, routing_key: str, mandatory: bool) -> Route:
-        """Create a route; it is resolved at first use."""
+        """Create a route; it is resolved at first use. Raises PreconditionFailed (406) for names that are too long."""
+        check_name("exchange name", exchange)
+        check_name("routing key", routing_key)
         return Route(Envelope(exchange, routing_key), mandatory)
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import json
 import struct
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from math import isfinite
 from typing import Final
 
 from penstock.errors import StoreError
-from penstock.wire.amqp091.field_reader import EPOCH
 
 VERSION: Final = 1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 
@@ -113,7 +113,7 @@ def as_json(value: object) -> object:
     if isinstance(value, bytes):
         return {"x": value.hex()}
     if isinstance(value, datetime):
-        return {"T": (value - EPOCH) // _MICROSECOND}
+        return {"T": (value - _EPOCH) // _MICROSECOND}
     if isinstance(value, Decimal):
         return {"D": str(value)}
     raise TypeError(f"{type(value)} is no type of a value in a field table")
@@ -137,7 +137,7 @@ def _typed(kind: str, content: object) -> object:
     if kind == "F" and isinstance(content, dict):
         return {name: from_json(each) for name, each in content.items()}
     if kind == "T" and isinstance(content, int):
-        return EPOCH + content * _MICROSECOND
+        return _EPOCH + content * _MICROSECOND
     if not isinstance(content, str):
         raise ValueError
     if kind == "x":

@@ -2,8 +2,9 @@
 
 A row is a format octet and records. Most records set values for the messages that follow: the address, the queue, the
 next sequence number, the time of arrival. A message then needs only its number of redeliveries, its charge and its
-content. A copy of the previous message (a fan-out) omits even the content. Numbers are big-endian. Content is encoded
-by its protocol: for AMQP 0-9-1 it is the frames of header and body.
+content. A copy of the previous message (a fan-out) omits even the content. Numbers are big-endian. A name is an octet
+with its size, then its UTF-8; the core refuses longer names (content/names.py). Content is encoded by the message
+format of its protocol (core/message_format.py), and its first octet tells the format.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from mypy_extensions import i16, i32, i64
 from penstock.core.journal.group import JournalGroup
 from penstock.core.message import BccEnvelope, Envelope, StoredMessage
 from penstock.flow.timers import NEVER
-from penstock.wire.amqp091.field_writer import encode_shortstr
+from penstock.setting_names.setting_value import NAME_MAX
 
 FORMAT: Final = 1
 """Format of rows, and of notes (settlement_codec.py)."""
@@ -71,9 +72,17 @@ def _write_address(out: BytesWriter, address: Envelope) -> None:
     out.append(ADDRESS if address.persistent else PASSING)
     out.append(int(address.priority))
     write_i64_be(out, NO_TTL if address.ttl_s == NEVER else round(address.ttl_s * 1000))
-    out.write(encode_shortstr(address.exchange))
-    out.write(encode_shortstr(address.routing_key))
+    _write_name(out, address.exchange)
+    _write_name(out, address.routing_key)
     blind = address.bcc if isinstance(address, BccEnvelope) else []
     write_i16_be(out, i16(len(blind)))
     for key in blind:
-        out.write(encode_shortstr(key))
+        _write_name(out, key)
+
+
+def _write_name(out: BytesWriter, name: str) -> None:
+    octets = name.encode()
+    if len(octets) > NAME_MAX:
+        raise ValueError(f"name '{name}' has {len(octets)} octets; a row has room for {NAME_MAX}")
+    out.append(len(octets))
+    out.write(octets)

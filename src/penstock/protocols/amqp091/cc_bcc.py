@@ -10,6 +10,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.content.names import check_name
 from penstock.core.message import BccEnvelope
 from penstock.core.routing.field_values import type_name
 from penstock.core.routing.route import Route
@@ -64,6 +65,8 @@ def route_with_copies(route: Route, headers: dict[str, object]) -> Route | None:
         raise PreconditionFailed(
             f"invalid message: its headers CC and BCC hold {count} routing keys; {COPIES_MAX} is the most"
         )
+    for key in copies + blind:
+        check_name("routing key", key)
     address = route.envelope
     if blind:
         address = BccEnvelope(
