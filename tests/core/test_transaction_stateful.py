@@ -275,12 +275,12 @@ class Transactions(RuleBasedStateMachine):
                 self.replace(who)
             else:
                 kept = [p for told in [*client.waiting, client.now] if told.state != "done" for p in told.publishes]
-                held = sum(int(h.messages) for h in client.producer.outbox) + len(client.transaction.publishes)
+                held = sum(int(h.messages) for h in client.producer.outbox) + len(client.transaction.unit.publishes)
                 assert client.producer.hold_budget.messages == held <= len(kept)
-                noted = {settlement.tag for settlement in client.transaction.settlements}
+                noted = {settlement.tag for settlement in client.transaction.unit.settlements}
                 for commit in client.producer.outbox:
                     noted.update(settlement.tag for settlement in commit.settlements)
-                assert client.transaction.settled_tags == noted
+                assert client.transaction.coordinator.settled_tags(client.session).tags == noted
         self.check_all_or_nothing()
 
     def account(self, client: Modelled) -> None:

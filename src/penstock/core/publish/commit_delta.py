@@ -1,11 +1,12 @@
-"""Changes by a commit of class tx, summed by queue, by route and by gate."""
+"""Changes by the commit of a unit of work, summed by producer, by queue, by route and by gate."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.core.consume.session import Session
 from penstock.core.gates.address_depth import AddressShare
 from penstock.core.message import Message, TrackedMessage
 from penstock.core.publish.held import HeldPublish
@@ -15,6 +16,9 @@ from penstock.core.routing.route import Route
 from penstock.flow.gate import Gate
 from penstock.flow.level import Level
 
+if TYPE_CHECKING:
+    from penstock.core.publish.producer import Producer
+
 ACKNOWLEDGE: Final = 0
 DISCARD: Final = 1
 REQUEUE: Final = 2
@@ -22,11 +26,12 @@ REQUEUE: Final = 2
 
 
 class Settlement:
-    """A delivery that is settled by a commit."""
+    """A delivery of a session that is settled by a commit."""
 
-    __slots__ = ("tag", "queue", "message", "how")
+    __slots__ = ("session", "tag", "queue", "message", "how")
 
-    def __init__(self, tag: int, queue: Queue, message: Message, how: int) -> None:
+    def __init__(self, session: Session, tag: int, queue: Queue, message: Message, how: int) -> None:
+        self.session = session
         self.tag = tag
         self.queue = queue
         self.message = message
@@ -114,6 +119,17 @@ class QueueDelta:
         return queue.overflow.judge(queue, messages, size, self.largest, unacked) == REFUSE
 
 
+class ProducerDelta:
+    """Publishes of one producer in a commit."""
+
+    __slots__ = ("producer", "messages", "bytes")
+
+    def __init__(self, producer: Producer) -> None:
+        self.producer = producer
+        self.messages: i64 = 0
+        self.bytes: i64 = 0
+
+
 class RouteDelta:
     """Publishes of a commit by one route."""
 
@@ -189,6 +205,19 @@ def delta_of(deltas: dict[int, QueueDelta], queue: Queue) -> QueueDelta:
         delta = QueueDelta(queue)
         deltas[id(queue)] = delta
     return delta
+
+
+def producer_deltas_of(publishes: list[HeldPublish]) -> list[ProducerDelta]:
+    """Sum the publishes by producer, in the order of their first publish."""
+    deltas: dict[int, ProducerDelta] = {}
+    for held in publishes:
+        delta = deltas.get(id(held.producer))
+        if delta is None:
+            delta = ProducerDelta(held.producer)
+            deltas[id(held.producer)] = delta
+        delta.messages += 1
+        delta.bytes += held.charge
+    return list(deltas.values())
 
 
 def route_deltas_of(publishes: list[HeldPublish]) -> list[RouteDelta]:

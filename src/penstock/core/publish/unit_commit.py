@@ -1,12 +1,14 @@
-"""Commit of a transaction (class tx): all its publishes and settlements pass in one turn, all or nothing.
+"""Commit of a unit of work: all its publishes and settlements pass in one turn, all or nothing.
 
 Theory of operation. A commit changes each queue by its publishes, less the messages that its own acknowledgements
 remove there. It must pass the gates of the amounts that it increases (a queue's depth, a shared limit, an address), and
-the gates without an amount (operator gates, rates). An amount that it does not increase does not stop it, however full.
-So a session that consumes from a full queue and publishes into the same one goes on, and commits of acknowledgements
-alone never wait. A commit waits as a publish does: at one gate, with one ticket, charged with its sum.
+the gates without an amount (operator gates, rates), with those of each producer that published. An amount that it does
+not increase does not stop it, however full. So a client that consumes from a full queue and publishes into the same one
+goes on, and commits of acknowledgements alone never wait. A commit waits as a publish does: at one gate, with one
+ticket, charged with its sum. Its confirm is withheld by the closed gates that it has passed.
 
-Its confirm (tx.commit-ok) is withheld by the closed gates that it has passed.
+Publishes of a unit keep their order. Those of another producer than the coordinator's do not wait for publishes that
+this producer holds outside of the unit: an outbox waits at one gate only, and a commit must not wait for two.
 """
 
 from __future__ import annotations
@@ -27,26 +29,35 @@ from penstock.core.publish.commit_delta import (
     adds,
     delta_of,
     gate_delta_at,
+    producer_deltas_of,
     route_deltas_of,
     shares_of,
 )
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HeldPublish
-from penstock.errors import ContentTooLarge, ResourceError
+from penstock.errors import BrokerError, ContentTooLarge, ResourceError
 from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer
-    from penstock.core.publish.transaction import Transaction
+    from penstock.core.publish.unit_of_work import UnitOfWork
 
 
-class TxCommit(Held):
+class UnitCommit(Held):
     """A commit that may wait at a gate."""
 
-    __slots__ = ("transaction", "publishes", "settlements", "queue_deltas", "route_deltas", "shares")
+    __slots__ = (
+        "unit",
+        "publishes",
+        "settlements",
+        "producer_deltas",
+        "queue_deltas",
+        "route_deltas",
+        "shares",
+    )
 
-    def __init__(self, transaction: Transaction, publishes: list[HeldPublish], settlements: list[Settlement]) -> None:
+    def __init__(self, unit: UnitOfWork, publishes: list[HeldPublish], settlements: list[Settlement]) -> None:
         loads: dict[int, QueueDelta] = {}
         charge: i64 = 0
         for held in publishes:
@@ -57,9 +68,10 @@ class TxCommit(Held):
         for settlement in settlements:
             delta_of(loads, settlement.queue).settle(settlement.message.charge, settlement.frees())
         super().__init__(queues, charge, len(publishes), None, NEVER)
-        self.transaction = transaction
+        self.unit = unit
         self.publishes = publishes
         self.settlements = settlements
+        self.producer_deltas = producer_deltas_of(publishes)
         self.queue_deltas = list(loads.values())
         self.route_deltas = route_deltas_of(publishes)
         self.shares = shares_of(settlements)
@@ -70,39 +82,43 @@ class TxCommit(Held):
         """Return the first gate that stops it; a capacity lowered below its size does not."""
         if self.never_fits() is not None:
             return None
-        at_gate = self._obstructed(own, now, finishing)
+        at_gate = self._obstructed(now, finishing)
         return None if at_gate is None else at_gate.gate
 
     def gate_for_new_publish(self, own: list[Gate], now: float, others_have_turns: bool) -> Gate | None:
         """Return the gate where a new commit must wait; None: none. See `admission.gate_for_new_publish`."""
         if self.never_fits() is not None:
             return None
-        for at_gate in self._road(own) + self._disk():
+        for at_gate in self._road(True) + self._disk():
             if at_gate.gate.waiters or not at_gate.has_room(now):
                 return at_gate.gate
         return self.turn_gate() if others_have_turns else None
 
-    def stopping_gate(self, producer: Producer) -> Gate | None:
+    def stopping_gate(self) -> Gate | None:
         """Return the gate that stops it although there is room, or None. See `admission.stopping_gate`.
 
         A gate whose amount it does not increase is not on its road, so a session that drains a queue is not stopped.
         """
         longest_s = admission.hold_deadline_s(self.queues)
-        for at_gate in self._road([]):
-            if producer.is_stopped_at(at_gate.gate, longest_s):
+        coordinator = self.unit.coordinator.producer
+        for at_gate in self._road(False):
+            if coordinator.is_stopped_at(at_gate.gate, longest_s):
                 return at_gate.gate
+            for delta in self.producer_deltas:
+                if delta.producer is not coordinator and delta.producer.is_stopped_at(at_gate.gate, longest_s):
+                    return at_gate.gate
         return None
 
     def turn_gate(self) -> Gate | None:
         """Return the gate of the first queue that it increases."""
-        for at_gate in self._road([]):
+        for at_gate in self._road(False):
             if at_gate.gate.kind == "queue":
                 return at_gate.gate
         return None
 
     def never_fits(self) -> ContentTooLarge | None:
         """Return the error for a commit that would wait for room that it can never have, or None."""
-        for at_gate in self._road([]):
+        for at_gate in self._road(False):
             where = at_gate.never_fits()
             if where:
                 return ContentTooLarge(
@@ -113,21 +129,22 @@ class TxCommit(Held):
 
     def deadline_message(self, own: list[Gate], now: float) -> str:
         """See `Held.deadline_message`."""
-        at_gate = self._obstructed(own, now, None)
+        at_gate = self._obstructed(now, None)
         why = "others wait before it" if at_gate is None else at_gate.describe()
         return f"commit refused after {admission.describe_deadline(self.queues)} and rolled back; {why}"
 
-    def _obstructed(self, own: list[Gate], now: float, finishing: Gate | None) -> GateDelta | None:
-        for at_gate in self._road(own) + self._disk():
+    def _obstructed(self, now: float, finishing: Gate | None) -> GateDelta | None:
+        for at_gate in self._road(True) + self._disk():
             if not (at_gate.gate.takes_turn(finishing) and at_gate.has_room(now)):
                 return at_gate
         return None
 
-    def _road(self, own: list[Gate]) -> list[GateDelta]:
-        """Return the changes at its gates, in the order of a publish's road."""
+    def _road(self, whole: bool) -> list[GateDelta]:
+        """Return the changes at its gates, in the order of a publish's road; `whole`: also at those of producers."""
         at_gates: dict[int, GateDelta] = {}
-        for gate in own if self.messages else []:
-            gate_delta_at(at_gates, gate).bring(self.messages, self.charge)
+        for sender in self.producer_deltas if whole else []:
+            for gate in sender.producer.own:
+                gate_delta_at(at_gates, gate).bring(sender.messages, sender.bytes)
         for passage in self.route_deltas:
             for gate in passage.route.gates:
                 gate_delta_at(at_gates, gate).bring(passage.messages, passage.bytes)
@@ -170,25 +187,25 @@ class TxCommit(Held):
 
     def admit(self) -> None:
         """Apply the settlements, then the publishes in order; nothing, if an overflow policy refuses."""
-        producer = self.transaction.producer
+        producer = self.unit.coordinator.producer
         broker = producer.broker
         never = self.never_fits()
         if never is not None:
-            producer.fail(never)
+            self.refuse(never)
             return
         for delta in self.queue_deltas:
             if delta.refused(broker.now):
                 self._refused(producer, delta)
                 return
-        at_gates = self._road(producer.own)
+        at_gates = self._road(True)
         promises = broker.durable_changes.durable_ops
         self._settle(producer)
         ignored: list[Gate] = []
         for held in self.publishes:
             queues = [queue for queue in held.queues if not queue.deleted]
-            enqueue_all(broker, producer.own, held.route, queues, held.content, held.charge, ignored, True)
+            enqueue_all(broker, held.producer.own, held.route, queues, held.content, held.charge, ignored, True)
             if not queues:
-                broker.count_unroutable(producer, held.route, held.content)
+                broker.count_unroutable(held.producer, held.route, held.content)
         broker.apply_gate_transitions()
         # A gate whose amount it did not increase withholds nothing: perhaps only this session can open it.
         closed = [at_gate.gate for at_gate in at_gates if not at_gate.gate.open and not at_gate.gate.frequent]
@@ -199,10 +216,11 @@ class TxCommit(Held):
         producer.confirm(self.pending, closed, None, self.queues, self.charge)
 
     def _settle(self, producer: Producer) -> None:
-        session = self.transaction.session
         broker = producer.broker
+        coordinator = self.unit.coordinator
         for settlement in self.settlements:
-            self.transaction.settled_tags.discard(settlement.tag)
+            session = settlement.session
+            coordinator.settled_tags(session).tags.discard(settlement.tag)
             if settlement.how == REQUEUE:
                 for queue in session.requeue(settlement.tag, False, broker.now):
                     broker.schedule_delivery(queue)
@@ -211,12 +229,32 @@ class TxCommit(Held):
             else:
                 session.acknowledge(settlement.tag, False, broker.now)
 
+    # Refusal
+
+    def refuse(self, error: BrokerError) -> None:
+        """Roll it back, when it is no longer in the outbox; without confirm mode the session of its producer closes."""
+        producer = self.unit.coordinator.producer
+        if not producer.confirming:
+            producer.fail(error)
+            return
+        self._roll_back(error)
+        producer.confirms.refuse(producer.confirms.hold(NEVER) if self.pending is None else self.pending)
+        producer.after_release(producer.broker.now)
+
+    def return_to_publisher(self, own: list[Gate], now: float) -> None:
+        """Roll it back at its deadline, in confirm mode; its publishes are not returned one by one."""
+        self._roll_back(ResourceError(self.deadline_message(own, now)))
+
+    def _roll_back(self, error: BrokerError) -> None:
+        self.unit.error = error
+        self.unit.coordinator.forget(self.settlements)
+
     def _refused(self, producer: Producer, delta: QueueDelta) -> None:
         """Refuse the whole commit, because a queue's overflow policy refuses a part."""
         queue = delta.queue
         queue.count_refusal()
         more = adds(delta.messages - delta.freed, delta.bytes - delta.freed_bytes)
         producer.count_refused(queue.gate, queue.overflow.name, delta.bytes)
-        producer.fail(ResourceError(f"commit refused and rolled back; {admission.refusal_error(queue)}; {more}"))
+        self.refuse(ResourceError(f"commit refused and rolled back; {admission.refusal_error(queue)}; {more}"))
         if queue.overflow.destroys:
             producer.broker.delete_queue(queue)

@@ -1,0 +1,272 @@
+"""Units of work: publishes of several producers and settlements of several sessions, committed together.
+
+Theory of operation. A unit belongs to one connection. Nothing takes effect before the commit. Publishes are stored with
+the queues that they were routed to, and count in the hold budget of the connection. Settlements are checked at once and
+recorded. Their deliveries stay unsettled: they still count in the depth of their queue and in the prefetch, and a
+rollback has nothing to undo.
+
+One producer of the connection, the coordinator's, answers for all its units. Its outbox has the held commits, its hold
+deadline ends their wait, and its confirms number the answers to commits and rollbacks, in order. A commit passes as a
+whole in one turn (core/publish/unit_commit.py). In confirm mode a refused commit is one refused confirm. Otherwise it
+closes the session of that producer, as class tx of AMQP 0-9-1 wants it (core/publish/transaction.py).
+
+Several units may be open at a time. A delivery is settled in one of them only, so the coordinator records the tags.
+
+The end of a session rolls back every unit that it, or one of its producers, took part in, as a whole. AMQP 1.0 (part 4)
+says this of the end of the coordinator's link only. But deliveries of an ended session return to their queues (part 3):
+their settlements are lost, and the rest alone would break all or nothing. RabbitMQ has transactions in AMQP 0-9-1 only,
+each of one channel, and rolls back when the channel closes. A single link may be closed within a unit: its publishes
+stay part of the unit, as JMS wants it when a MessageProducer is closed before the commit.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from mypy_extensions import i64
+
+from penstock.core.consume.session import Session
+from penstock.core.publish import admission
+from penstock.core.publish.commit_delta import Settlement
+from penstock.core.publish.held import Held, HeldPublish
+from penstock.core.publish.producer import Producer
+from penstock.core.publish.unit_commit import UnitCommit
+from penstock.core.routing.route import Route
+from penstock.errors import BrokerError, PreconditionFailed, ResourceError
+from penstock.flow.timers import NEVER
+
+ALL: Final = 0
+"""The delivery tag that means all deliveries, with `multiple` (AMQP 0-9-1 section 1.8.3.13)."""
+
+
+class SettledTags:
+    """Deliveries of one session that units have settled and that are not in their queues yet."""
+
+    __slots__ = ("session", "tags", "upto")
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.tags: set[int] = set()
+        """Those of held commits included."""
+        self.upto: i64 = 0
+        """All deliveries up to this tag are settled, in a unit or finally."""
+
+
+class Coordinator:
+    """The units of work of one connection that one producer answers for."""
+
+    def __init__(self, producer: Producer) -> None:
+        self.producer = producer
+        self.units: dict[int, UnitOfWork] = {}
+        """Open units, by identity."""
+        self._settled: dict[int, SettledTags] = {}
+        """By the identity of the session."""
+
+    def begin(self) -> UnitOfWork:
+        """Open a unit of work."""
+        unit = UnitOfWork(self)
+        self.units[id(unit)] = unit
+        return unit
+
+    def settled_tags(self, session: Session) -> SettledTags:
+        """Return the provisional settlements of a session."""
+        found = self._settled.get(id(session))
+        if found is None:
+            found = SettledTags(session)
+            self._settled[id(session)] = found
+        return found
+
+    def forget(self, settlements: list[Settlement]) -> None:
+        """Forget provisional settlements that were rolled back."""
+        for settlement in settlements:
+            settled = self.settled_tags(settlement.session)
+            settled.tags.discard(settlement.tag)
+            settled.upto = 0
+
+    def answer(self) -> None:
+        """Number an answer that only waits for earlier ones."""
+        withheld = self.producer.confirms
+        if withheld.pending:
+            withheld.withhold([], NEVER)
+        else:
+            withheld.published += 1
+        self.producer.schedule_confirms()
+
+    def end_session(self, session: Session, producers: list[Producer]) -> None:
+        """Roll back, as a whole, every unit that an ending session or its producers took part in.
+
+        Held commits are refused. To be called before the deliveries of the session return to their queues.
+        """
+        error = PreconditionFailed("the transaction was rolled back, because a session that took part in it has ended")
+        for unit in list(self.units.values()):
+            if unit.involves(session, producers):
+                unit.fail(error)
+        remaining: deque[Held] = deque()
+        withdrawn: list[UnitCommit] = []
+        outbox = self.producer.outbox
+        for held in outbox:
+            if isinstance(held, UnitCommit) and held.unit.involves(session, producers):
+                withdrawn.append(held)
+            else:
+                remaining.append(held)
+        if withdrawn:
+            first_changes = withdrawn[0] is outbox[0]
+            self.producer.outbox = remaining
+            for commit in withdrawn:
+                self.producer.hold_budget.release(commit.charge, commit.messages)
+                commit.refuse(error)
+            if first_changes:
+                self.producer.rejoin_line(self.producer.broker.now)
+            self.producer.after_release(self.producer.broker.now)
+        self._settled.pop(id(session), None)
+
+    def end(self) -> None:
+        """Roll back everything when the coordinator's session closes, held commits included."""
+        for unit in list(self.units.values()):
+            unit.drop()
+        self.units.clear()
+        producer = self.producer
+        outbox = producer.outbox
+        dropped = False
+        while outbox and isinstance(outbox[len(outbox) - 1], UnitCommit):
+            held = outbox.pop()
+            producer.hold_budget.release(held.charge, held.messages)
+            dropped = True
+        if dropped and not outbox:
+            producer.rejoin_line(producer.broker.now)
+        self._settled.clear()
+
+
+class UnitOfWork:
+    """Publishes and settlements until their commit or rollback."""
+
+    def __init__(self, coordinator: Coordinator) -> None:
+        self.coordinator = coordinator
+        self.publishes: list[HeldPublish] = []
+        self.settlements: list[Settlement] = []
+        self.error: BrokerError | None = None
+        """The reason of its rollback by the broker; None for none."""
+
+    def add_publish(self, producer: Producer, route: Route, content: bytes, charge: i64) -> None:
+        """Store a publish of any producer of the connection until the commit.
+
+        Raises ContentTooLarge (311) if it can never fit, ResourceError (506) past the hold budget of the connection,
+        or the error of a unit that was rolled back. The unit then has everything but this publish.
+        """
+        self._check_open()
+        if route.control:
+            return  # A request to the broker is not part of a unit and was handled at once.
+        holding = self.coordinator.producer.hold_budget
+        never = admission.too_large_error(route, route.queues, charge, producer.broker.now)
+        if never is not None:
+            raise never
+        if not holding.fits(charge):
+            raise ResourceError(
+                f"publish in a transaction refused: {holding.messages:,} publishes ({holding.bytes:,} bytes) are "
+                f"held for this connection already, the limit is {holding.bound:,} bytes; nothing was applied"
+            )
+        self.publishes.append(HeldPublish(producer, route, content, charge, None, NEVER))
+        holding.take(charge, 1)
+
+    def settle(self, session: Session, tag: i64, multiple: bool, how: int) -> None:
+        """Settle one delivery, or all up to and including `tag` (0: all), at the commit.
+
+        `how` is one of ACKNOWLEDGE, DISCARD, REQUEUE in `commit_delta`. Raises PreconditionFailed (406) for a tag that
+        is unknown or settled in a unit already, or the error of a unit that was rolled back.
+        """
+        self._check_open()
+        settled = self.coordinator.settled_tags(session)
+        first, last = tag, tag
+        if multiple:
+            first = settled.upto + 1
+            if tag == ALL:
+                last = session.next_tag - 1
+        if (tag != ALL or not multiple) and (tag in settled.tags or not session.deliveries(tag, tag)):
+            raise PreconditionFailed(f"unknown delivery tag {tag}")
+        self.settle_range(session, first, last, how)
+        if multiple:
+            settled.upto = last
+
+    def settle_range(self, session: Session, first: i64, last: i64, how: int) -> None:
+        """Settle the deliveries with tags `first`..`last` at the commit; those settled already are left out."""
+        tags = self.coordinator.settled_tags(session).tags
+        for number, queue, message in session.deliveries(first, last):
+            if number not in tags:
+                tags.add(number)
+                self.settlements.append(Settlement(session, number, queue, message, how))
+
+    def commit(self) -> bool:
+        """Apply the unit, or hold it until all of it has room, or refuse it with nothing applied.
+
+        The answer is one more confirm of the coordinator's producer. Returns False, and does nothing, if that producer
+        is closing.
+        """
+        producer = self.coordinator.producer
+        broker = producer.broker
+        broker.run_waiting()
+        if producer.closing is not None:
+            return False
+        self._finish()
+        commit = UnitCommit(self, self.publishes, self.settlements)
+        if self.error is not None:
+            commit.refuse(self.error)
+            return True
+        outbox = producer.outbox
+        obstacle = commit.gate_for_new_publish(producer.own, broker.now, broker.turns.pending)
+        if obstacle is None and commit.never_fits() is None:
+            obstacle = commit.stopping_gate()
+        # Acknowledgements alone wait only for an earlier commit.
+        behind = bool(outbox) and (commit.messages > 0 or isinstance(outbox[len(outbox) - 1], UnitCommit))
+        if commit.never_fits() is None and (behind or obstacle is not None):
+            commit.deadline = producer.deadline_of(commit.queues)
+            commit.pending = producer.confirms.hold(commit.deadline)
+            producer.wait_in_line(commit, obstacle)
+        else:
+            producer.hold_budget.release(commit.charge, commit.messages)
+            commit.admit()
+        return True
+
+    def rollback(self) -> bool:
+        """Drop the publishes and settlements; the deliveries stay as they are (as in RabbitMQ).
+
+        The answer is one more confirm of the coordinator's producer. Returns False, and does nothing, if that producer
+        is closing.
+        """
+        if self.coordinator.producer.closing is not None:
+            return False
+        self._finish()
+        self.drop()
+        self.coordinator.answer()
+        return True
+
+    def fail(self, error: BrokerError) -> None:
+        """Roll back an open unit: its commit will be refused with this error."""
+        self.error = error
+        self.drop()
+
+    def drop(self) -> None:
+        """Drop the publishes and settlements without an answer."""
+        holding = self.coordinator.producer.hold_budget
+        for held in self.publishes:
+            holding.release(held.charge, held.messages)
+        self.publishes = []
+        self.coordinator.forget(self.settlements)
+        self.settlements = []
+
+    def involves(self, session: Session, producers: list[Producer]) -> bool:
+        """Return whether the session settled in it, or one of the producers published in it."""
+        for settlement in self.settlements:
+            if settlement.session is session:
+                return True
+        for held in self.publishes:
+            if held.producer in producers:
+                return True
+        return False
+
+    def _finish(self) -> None:
+        self.coordinator.units.pop(id(self), None)
+
+    def _check_open(self) -> None:
+        if self.error is not None:
+            raise self.error

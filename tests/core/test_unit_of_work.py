@@ -1,0 +1,276 @@
+"""Units of work over several sessions and producers of one connection: all or nothing, in one turn."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.consume.session import Session
+from penstock.core.effects import Returned
+from penstock.core.publish.commit_delta import ACKNOWLEDGE, REQUEUE
+from penstock.core.publish.producer import Producer
+from penstock.core.publish.unit_of_work import Coordinator, UnitOfWork
+from penstock.core.settings import changes
+from penstock.errors import ContentTooLarge, PreconditionFailed, ResourceError
+from penstock.setting_names import read_settings
+from tests.support.broker_fixture import House, told
+
+
+class Rig:
+    """A connection with two sessions, two producers, and a coordinator in confirm mode."""
+
+    def __init__(self) -> None:
+        self.house = House()
+        self.sessions = [Session(), Session()]
+        self.control = self.house.producer("control")
+        self.producers = [self.house.producer("first"), self.house.producer("second")]
+        for producer in self.producers:
+            producer.hold_budget = self.control.hold_budget
+        self.coordinator = Coordinator(self.control)
+
+    def publish(self, unit: UnitOfWork, who: int, key: str, charge: int, mandatory: bool = False) -> None:
+        route = self.house.vhost.route("", key, mandatory)
+        self.house.vhost.resolve(route, {})
+        unit.add_publish(self.producers[who], route, b"x", charge)
+
+    def get(self, who: int, queue: str) -> int:
+        """Take a message in one of the sessions; returns its tag."""
+        batch = self.sessions[who].get(self.house.vhost.queues[queue], False, self.house.broker.now)
+        assert batch is not None
+        return int(batch.first)
+
+    def unit_over_both(self) -> UnitOfWork:
+        """A unit with a delivery of each session and a publish of each producer; a has 2 messages out, b none."""
+        self.house.publish_now("a", 10)
+        self.house.publish_now("a", 10)
+        unit = self.coordinator.begin()
+        for who in (0, 1):
+            unit.settle(self.sessions[who], self.get(who, "a"), False, ACKNOWLEDGE)
+            self.publish(unit, who, "b", 10)
+        return unit
+
+    def depths(self) -> tuple[int, int]:
+        return self.house.depth("a"), self.house.depth("b")
+
+    def traces(self) -> tuple[int, int, int]:
+        """Messages in the hold budget, entries in the outbox, and open units."""
+        return int(self.control.hold_budget.messages), len(self.control.outbox), len(self.coordinator.units)
+
+
+@pytest.fixture
+def rig() -> Rig:
+    made = Rig()
+    made.house.queue("a", capacity_messages=4)
+    made.house.queue("b", capacity_messages=4, stop_messages=4, resume_messages=3)
+    return made
+
+
+def confirms(producer: Producer) -> list[tuple[int, int, bool]]:
+    return told(producer)
+
+
+def test_unit_of_two_sessions_and_two_producers_is_applied_as_a_whole(rig: Rig) -> None:
+    unit = rig.unit_over_both()
+    assert rig.depths() == (2, 0)
+    assert (int(rig.control.hold_budget.messages), int(rig.control.hold_budget.bytes)) == (2, 20)
+    assert unit.commit()
+    assert rig.depths() == (0, 2)
+    assert [session.unsettled() for session in rig.sessions] == [0, 0]
+    assert confirms(rig.control) == [(1, 1, True)]
+    assert rig.traces() == (0, 0, 0)
+
+
+def test_unit_is_held_as_a_whole_and_passes_in_one_turn(rig: Rig) -> None:
+    for _ in range(3):
+        rig.house.publish_now("b", 1)
+    unit = rig.unit_over_both()
+    unit.commit()
+    assert rig.depths() == (2, 3), "one of its messages would have room, both have not"
+    assert rig.control.outbox
+    assert rig.producers[0].fast_path
+    assert rig.producers[1].fast_path
+    assert confirms(rig.control) == []
+    rig.house.take("b")
+    assert rig.depths() == (0, 4)
+    assert confirms(rig.control) == [(1, 1, True)]
+    assert rig.traces() == (0, 0, 0)
+
+
+def test_rollback_leaves_the_deliveries_of_both_sessions_to_be_settled_again(rig: Rig) -> None:
+    unit = rig.unit_over_both()
+    unit.rollback()
+    assert confirms(rig.control) == [(1, 1, True)]
+    assert rig.depths() == (2, 0)
+    assert rig.traces() == (0, 0, 0)
+    again = rig.coordinator.begin()
+    for session in rig.sessions:
+        again.settle(session, 0, True, ACKNOWLEDGE)
+    again.commit()
+    assert rig.depths() == (0, 0)
+
+
+def test_delivery_is_settled_by_one_of_two_open_units_only_and_tags_count_by_session(rig: Rig) -> None:
+    rig.house.publish_now("a", 1)
+    rig.house.publish_now("a", 1)
+    tags = [rig.get(who, "a") for who in (0, 1)]
+    assert tags == [1, 1]
+    first, second = rig.coordinator.begin(), rig.coordinator.begin()
+    first.settle(rig.sessions[0], 1, False, ACKNOWLEDGE)
+    second.settle(rig.sessions[1], 1, False, REQUEUE)
+    for unit in (first, second):
+        with pytest.raises(PreconditionFailed, match="unknown delivery tag 1"):
+            unit.settle(rig.sessions[0], 1, False, ACKNOWLEDGE)
+    second.settle_range(rig.sessions[0], 1, 5, REQUEUE)
+    assert len(second.settlements) == 1, "a range leaves out what another unit has settled"
+    second.commit()
+    first.commit()
+    assert rig.house.depth("a") == 1
+    assert rig.house.vhost.queues["a"].available() == 1
+
+
+@pytest.mark.parametrize("by_producer", [False, True])
+def test_end_of_one_session_rolls_back_the_whole_open_unit(rig: Rig, by_producer: bool) -> None:
+    unit = rig.unit_over_both()
+    apart = rig.coordinator.begin()
+    rig.publish(apart, 0, "b", 1)
+    leaving = Session() if by_producer else rig.sessions[1]
+    rig.coordinator.end_session(leaving, [rig.producers[1]] if by_producer else [])
+    if not by_producer:
+        rig.house.broker.end_session(rig.sessions[1])
+    assert (int(rig.control.hold_budget.messages), int(rig.control.hold_budget.bytes)) == (1, 1)
+    with pytest.raises(PreconditionFailed, match="rolled back, because a session"):
+        rig.publish(unit, 0, "b", 1)
+    unit.commit()
+    assert confirms(rig.control) == [(1, 1, False)]
+    assert isinstance(unit.error, PreconditionFailed)
+    assert rig.depths() == (2, 0)
+    apart.commit()
+    assert confirms(rig.control) == [(2, 2, True)]
+    assert rig.depths() == (2, 1)
+    assert rig.traces() == (0, 0, 0)
+
+
+def test_end_of_one_session_refuses_the_held_commit_and_lets_the_next_one_pass(rig: Rig) -> None:
+    for _ in range(3):
+        rig.house.publish_now("b", 1)
+    unit = rig.unit_over_both()
+    unit.commit()
+    behind = rig.coordinator.begin()
+    rig.publish(behind, 0, "b", 1)
+    behind.commit()
+    assert len(rig.control.outbox) == 2
+    rig.coordinator.end_session(rig.sessions[0], [rig.producers[1]])
+    rig.house.broker.end_session(rig.sessions[0])
+    rig.house.broker.run(1000)
+    assert isinstance(unit.error, PreconditionFailed)
+    assert (rig.house.depth("a"), rig.house.depth("b")) == (2, 4)
+    assert rig.house.vhost.queues["a"].available() == 1, "the other session keeps its delivery"
+    assert rig.sessions[1].unsettled() == 1
+    rig.house.take("b")
+    rig.house.take("b")
+    assert confirms(rig.control) == [(1, 1, False), (2, 2, True)]
+    assert rig.traces() == (0, 0, 0)
+
+
+def test_end_of_the_coordinator_rolls_back_open_units_and_held_commits(rig: Rig) -> None:
+    for _ in range(4):
+        rig.house.publish_now("b", 1)
+    rig.unit_over_both().commit()
+    for who in (0, 1):
+        rig.publish(rig.coordinator.begin(), who, "a", 1)
+    rig.coordinator.end()
+    rig.control.abort()
+    rig.house.take("b")
+    assert rig.depths() == (2, 3)
+    assert rig.traces() == (0, 0, 0)
+    assert rig.control.gate is None
+
+
+def test_commit_in_confirm_mode_is_refused_alone_at_its_deadline(rig: Rig) -> None:
+    rig.house.queue("c", capacity_messages=1, hold_deadline=5)
+    rig.house.publish_now("c", 1)
+    unit = rig.unit_over_both()
+    rig.publish(unit, 1, "c", 1)
+    unit.commit()
+    rig.house.broker.begin(rig.house.broker.now + 5.1)
+    rig.house.broker.run(1000)
+    assert confirms(rig.control) == [(1, 1, False)]
+    assert isinstance(unit.error, ResourceError)
+    assert "hold deadline of 5 s" in str(unit.error)
+    assert rig.control.closing is None
+    assert rig.depths() == (2, 0)
+    retried = rig.coordinator.begin()
+    for session in rig.sessions:
+        retried.settle(session, 1, False, ACKNOWLEDGE)
+    retried.commit()
+    assert rig.depths() == (0, 0)
+    assert confirms(rig.control) == [(2, 2, True)]
+
+
+def test_refusals_of_a_unit_name_their_reason_and_apply_nothing(rig: Rig) -> None:
+    rig.house.queue("full", capacity_messages=1, overflow="reject")
+    rig.house.publish_now("full", 1)
+    unit = rig.unit_over_both()
+    rig.publish(unit, 0, "full", 1)
+    unit.commit()
+    assert isinstance(unit.error, ResourceError)
+    assert "queue 'full'" in str(unit.error)
+    large = rig.coordinator.begin()
+    for _ in range(5):
+        rig.publish(large, 1, "b", 1)
+    large.commit()
+    assert isinstance(large.error, ContentTooLarge)
+    assert confirms(rig.control) == [(1, 1, False), (2, 2, False)]
+    assert rig.depths() == (2, 0)
+    assert rig.control.closing is None
+    assert rig.traces() == (0, 0, 0)
+
+
+def test_publish_that_is_refused_leaves_its_unit_as_it_was(rig: Rig) -> None:
+    rig.control.hold_budget.bound = 100
+    rig.house.queue("small", capacity_bytes=50)
+    unit = rig.coordinator.begin()
+    rig.publish(unit, 0, "b", 60)
+    with pytest.raises(ResourceError, match="held for this connection already"):
+        rig.publish(unit, 1, "b", 41)
+    with pytest.raises(ContentTooLarge):
+        rig.publish(unit, 1, "small", 51)
+    rig.publish(unit, 1, "b", 40)
+    unit.commit()
+    assert rig.house.depth("b") == 2
+
+
+def test_rates_of_each_producer_count_its_own_publishes(rig: Rig) -> None:
+    limits = read_settings("producer", "alice", {"rate-messages": 10, "burst-messages": 2})
+    changes.set_settings(rig.house.broker, "producer", "alice", limits)
+    for who in (0, 1):
+        unit = rig.coordinator.begin()
+        rig.publish(unit, who, "b", 1)
+        rig.publish(unit, who, "b", 1)
+        unit.commit()
+    assert rig.house.depth("b") == 4, "each has its own burst"
+    for _ in range(4):
+        rig.house.take("b")
+    both = rig.coordinator.begin()
+    rig.publish(both, 0, "b", 1)
+    rig.publish(both, 1, "b", 1)
+    both.commit()
+    assert rig.house.depth("b") == 0
+    rig.house.broker.begin(rig.house.broker.now + 0.2)
+    rig.house.broker.run(1000)
+    assert rig.house.depth("b") == 2
+
+
+def test_mandatory_publish_returns_to_the_producer_that_published_it(rig: Rig) -> None:
+    unit = rig.coordinator.begin()
+    rig.publish(unit, 0, "b", 1)
+    rig.publish(unit, 1, "nowhere", 1, mandatory=True)
+    unit.commit()
+    returns = [effect.producer for effect in rig.house.broker.effects() if isinstance(effect, Returned)]
+    assert returns == [rig.producers[1]]
+
+
+def test_producer_that_closes_before_the_commit_leaves_its_publishes_in_the_unit(rig: Rig) -> None:
+    unit = rig.unit_over_both()
+    rig.producers[1].close_gracefully()
+    unit.commit()
+    assert rig.depths() == (0, 2)
