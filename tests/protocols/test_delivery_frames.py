@@ -10,6 +10,7 @@ from librt.strings import BytesWriter
 from penstock.core.message import Envelope, Message
 from penstock.protocols.amqp091.content_frames import body_of, header_payload, make_content, properties_of
 from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_content, write_deliveries
+from penstock.protocols.amqp091.header_rewriter import with_delivery_count
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, decode_properties, encode_header, frame, method_frame
 from tests.profiles import examples
@@ -50,13 +51,16 @@ def test_a_content_is_cut_anew_for_another_channel_and_frame_size(
 
 def test_a_delivery_carries_tag_address_and_redelivered_and_goes_on_for_another_address() -> None:
     first, second = Envelope("", "q"), Envelope("amq.topic", "orders.new")
+    failed = Message(first, content(b"three", 3, 4096), 1, 3, 0.0)
+    failed.count_failure()
+    released = Message(first, content(b"four", 3, 4096), 1, 4, 0.0)
+    released.mark_delivered()
     messages: list[Message | None] = [
         Message(first, content(b"one", 7, 4096), 1, 1, 0.0),
         Message(second, content(b"two", 3, 4096), 1, 2, 0.0),
-        Message(first, content(b"three", 3, 4096), 1, 3, 0.0),
+        failed,
+        released,
     ]
-    assert messages[2] is not None
-    messages[2].redeliveries = 1
     out = BytesWriter()
     write_deliveries(out, DeliveryHead(3, "ctag"), messages, 40, 4096)
     frames = cut(out.getvalue())
@@ -66,9 +70,19 @@ def test_a_delivery_carries_tag_address_and_redelivered_and_goes_on_for_another_
         (40, False, "", "q", "ctag"),
         (41, False, "amq.topic", "orders.new", "ctag"),
         (42, True, "", "q", "ctag"),
+        (43, True, "", "q", "ctag"),
     ]
     assert {number for _, number, _ in frames} == {3}
-    assert [payload for kind, _, payload in frames if kind == spec.FRAME_BODY] == [b"one", b"two", b"three"]
+    assert [payload for kind, _, payload in frames if kind == spec.FRAME_BODY] == [b"one", b"two", b"three", b"four"]
+
+
+def test_a_delivery_count_is_the_number_of_failures() -> None:
+    released = Message(Envelope("", "q"), content(b"one", 1, 4096), 1, 1, 0.0)
+    released.mark_delivered()
+    assert with_delivery_count(released) is released
+    released.count_failure()
+    counted = with_delivery_count(released)
+    assert (properties_of(counted.content).headers, counted.redelivered) == ({"x-delivery-count": 1}, True)
 
 
 @pytest.mark.parametrize(("multiple", "confirmed"), [(False, True), (True, True), (False, False)])

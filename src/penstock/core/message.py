@@ -21,8 +21,11 @@ OVERHEAD: Final = 240
 
 The real memory use of one (record, bytes object, frames, queue entry), measured by bench/memory.py and rounded up.
 """
-REDELIVERIES_MAX: Final = 32767
-"""Largest number of redeliveries counted."""
+FAILURES_MAX: Final = 32767
+"""Largest number of failed deliveries counted."""
+NEVER_DELIVERED: Final = 0
+NEVER_FAILED: Final = -1
+"""Values of `Message.past` for a message without a failed delivery: never delivered, and delivered before."""
 
 BCC_OVERHEAD: Final = 320
 BCC_KEY_OVERHEAD: Final = 64
@@ -98,7 +101,7 @@ class BccEnvelope(Envelope):
 class Message:
     """One message in one queue; the queues of a fan-out share the content."""
 
-    __slots__ = ("envelope", "content", "charge", "sequence", "arrived", "redeliveries")
+    __slots__ = ("envelope", "content", "charge", "sequence", "arrived", "past")
 
     def __init__(self, address: Envelope, content: bytes, charge: i64, sequence: i64, arrived: float) -> None:
         self.envelope = address
@@ -109,13 +112,30 @@ class Message:
         """The queue's own number of the message: 1, 2, 3 ..., never reused."""
         self.arrived = arrived
         """When the broker accepted it: seconds of the caller's monotonic clock."""
-        self.redeliveries: i16 = 0
-        """Times that it was requeued by a consumer, at most REDELIVERIES_MAX."""
+        self.past: i16 = NEVER_DELIVERED
+        """Its earlier deliveries: the number of failed ones, or NEVER_DELIVERED, or NEVER_FAILED. Stored as it is."""
 
     @property
     def redelivered(self) -> bool:
-        """Return whether it has been delivered before."""
-        return self.redeliveries > 0
+        """Return whether it has been delivered before (first-acquirer in AMQP 1.0 is the opposite)."""
+        return self.past != NEVER_DELIVERED
+
+    @property
+    def failures(self) -> int:
+        """Return the number of failed deliveries (x-delivery-count; delivery-count in AMQP 1.0)."""
+        return int(self.past) if self.past > 0 else 0
+
+    def count_failure(self) -> None:
+        """Count a delivery that failed: its consumer requeued it, or is gone."""
+        if self.past == NEVER_FAILED:
+            self.past = 1
+        elif self.past < FAILURES_MAX:
+            self.past += 1
+
+    def mark_delivered(self) -> None:
+        """Record a delivery that did not fail, such as a released one."""
+        if self.past == NEVER_DELIVERED:
+            self.past = NEVER_FAILED
 
 
 @mypyc_attr(acyclic=True)
@@ -130,7 +150,7 @@ class StoredMessage(Message):
         self.charge = charge
         self.sequence = sequence
         self.arrived = arrived
-        self.redeliveries = 0
+        self.past = NEVER_DELIVERED
         self.group: JournalGroup | None = None
         """The journal group that writes it.
 
@@ -161,7 +181,7 @@ class TrackedMessage(StoredMessage):
     def leave_tombstone(self) -> TrackedMessage:
         """Move the content to a new message, which is returned, and leave this one as a tombstone."""
         left = TrackedMessage(self.envelope, self.content, self.charge, self.sequence, self.arrived, self.share)
-        left.redeliveries = self.redeliveries
+        left.past = self.past
         if self.group is not None:
             left.group = self.group
             left.index = self.index

@@ -155,7 +155,7 @@ class RowDecoder:
             content = data[pos + 15 : end]
             charge = read_i64_be(data, pos + 3)
             message = StoredMessage(address, content, charge, sequence, arrived)
-            message.redeliveries = read_i16_be(data, pos + 1)
+            message.past = read_i16_be(data, pos + 1)
             message.group = group
             message.index = place
             places.append(message)
@@ -192,7 +192,7 @@ class RowDecoder:
         else:
             message = self._made(queue, charge, copy)
             if returns:
-                message.redeliveries = returns
+                message.past = returns
             message.group = self.group
             message.index = len(places)
             places.append(message)

@@ -1,7 +1,7 @@
 """Encoder of messages into a row of the store.
 
 A row is a format octet and records. Most records set values for the messages that follow: the address, the queue, the
-next sequence number, the time of arrival. A message then needs only its number of redeliveries, its charge and its
+next sequence number, the time of arrival. A message then needs only its earlier deliveries, its charge and its
 content. A copy of the previous message (a fan-out) omits even the content. Numbers are big-endian. A name is an octet
 with its size, then its UTF-8; the core refuses longer names (content/names.py). Content is encoded by the message
 format of its protocol (core/message_format.py), and its first octet tells the format.
@@ -60,7 +60,7 @@ def encode_row(group: JournalGroup, wall_offset: float) -> bytes:
 def _write_message(out: BytesWriter, message: StoredMessage, before: bytes) -> bytes:
     content = message.content
     out.append(COPY if content is before else MESSAGE)
-    write_i16_be(out, message.redeliveries)
+    write_i16_be(out, message.past)
     write_i64_be(out, message.charge)
     if content is not before:
         write_i32_be(out, i32(len(content)))

@@ -36,7 +36,7 @@ def encode_settlement(journal: Journal, group: JournalGroup) -> bytes:
         write_i32_be(out, i32(len(back)))
         for message in back:
             write_i32_be(out, i32(message.index))
-            write_i16_be(out, message.redeliveries)
+            write_i16_be(out, message.past)
     return out.getvalue()
 
 
@@ -81,17 +81,17 @@ def _returned(journal: Journal, returned: set[int]) -> dict[int, list[StoredMess
 class RowSettlements:
     """Settlements and redeliveries of one row's messages."""
 
-    __slots__ = ("settled", "redeliveries", "references")
+    __slots__ = ("settled", "redelivered", "references")
 
     def __init__(self) -> None:
         self.settled: list[int] = []
         """Settled positions: first, count, first, count ..."""
-        self.redeliveries: dict[int, int] = {}
-        """Number of redeliveries by position in the row."""
+        self.redelivered: dict[int, int] = {}
+        """Earlier deliveries (`Message.past`) by position in the row."""
         self.references: list[Reference] = []
 
     def apply(self, group: JournalGroup) -> None:
-        """Remove settled messages from a group, and set the redeliveries of the others."""
+        """Remove settled messages from a group, and set the earlier deliveries of the others."""
         ranges = self.settled
         for at in range(0, len(ranges), 2):
             for place in range(ranges[at], ranges[at] + ranges[at + 1]):
@@ -101,10 +101,10 @@ class RowSettlements:
                     group.messages[place] = None
                     group.live -= 1
                     group.bytes -= message.charge
-        for place, returns in self.redeliveries.items():
+        for place, past in self.redelivered.items():
             left = group.messages[place]
             if left is not None:
-                left.redeliveries = i16(returns)
+                left.past = i16(past)
 
 
 def decode_settlement(number: int, data: bytes, fates: dict[int, RowSettlements]) -> None:
@@ -139,5 +139,5 @@ def _decode(reference: Reference, data: bytes, fates: dict[int, RowSettlements])
         pos += 4
         while back > 0:
             back -= 1
-            fate.redeliveries[int(read_i32_be(data, pos))] = int(read_i16_be(data, pos + 4))
+            fate.redelivered[int(read_i32_be(data, pos))] = int(read_i16_be(data, pos + 4))
             pos += 6

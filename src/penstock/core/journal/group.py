@@ -123,8 +123,8 @@ class QueueStorage:
         """Take a loaded page as a row; returns the number of its persistent messages."""
         lasting: i64 = 0
         for message in messages:
-            if message.redeliveries == 0 and message.sequence <= self.delivered:
-                message.redeliveries = 1
+            if not message.redelivered and message.sequence <= self.delivered:
+                message.count_failure()
             if message.envelope.persistent:
                 lasting += 1
         self.rows += lasting

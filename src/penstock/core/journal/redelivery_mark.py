@@ -84,8 +84,8 @@ def restore(queue: Queue, messages: list[StoredMessage], now: float) -> None:
     for message in messages:
         if isinstance(message, TrackedMessage) and message.share is not None:
             message.share.enter(now)
-        if message.redeliveries == 0 and message.sequence <= delivered:
-            message.redeliveries = 1
+        if not message.redelivered and message.sequence <= delivered:
+            message.count_failure()
         queue.ready_queue.append(message)
         queue.messages += 1
         queue.bytes += message.charge

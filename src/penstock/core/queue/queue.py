@@ -18,7 +18,7 @@ from mypy_extensions import i64
 from penstock.core.consume.consumer import Consumer
 from penstock.core.gates.address_depth import AddressShare
 from penstock.core.gates.pool_member import Membership
-from penstock.core.message import OVERHEAD, REDELIVERIES_MAX, Envelope, Message, StoredMessage, TrackedMessage
+from penstock.core.message import OVERHEAD, Envelope, Message, StoredMessage, TrackedMessage
 from penstock.core.publish.death_record import DELIVERY_LIMIT, MAXLEN, REJECTED
 from penstock.core.queue import descriptions
 from penstock.core.queue.counters import QueueCounters
@@ -341,13 +341,18 @@ class Queue(GateOwner):
         if self.pager is not None:
             self.pager.request_pages()
 
-    def requeue(self, message: Message, now: float) -> None:
-        """Requeue a message at its position; dead-letter it if its delivery limit is reached."""
-        if message.redeliveries < REDELIVERIES_MAX:
-            message.redeliveries += 1
-        if i64(message.redeliveries) > self.delivery_limit() and not self.deleted:
-            self.dead_letter(message, DELIVERY_LIMIT, now)
-            return
+    def requeue(self, message: Message, now: float, failed: bool = True) -> None:
+        """Requeue a message at its position.
+
+        A failed delivery counts: the message is dead-lettered if its delivery limit is reached.
+        """
+        if failed:
+            message.count_failure()
+            if i64(message.past) > self.delivery_limit() and not self.deleted:
+                self.dead_letter(message, DELIVERY_LIMIT, now)
+                return
+        else:
+            message.mark_delivered()
         if self.storage is not None and isinstance(message, StoredMessage):
             self.storage.journal.on_requeued(message)
         self.ready_queue.put_back(message)

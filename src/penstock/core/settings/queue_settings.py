@@ -75,7 +75,7 @@ class Settings:
         self.consumer_timeout_s: float = DEFAULT_CONSUMER_TIMEOUT_S
         """Seconds within which a delivery must be acknowledged, or its channel is closed; infinity for no limit."""
         self.delivery_limit: i64 = NOT_SET
-        """Most redeliveries of a message; UNLIMITED for no limit."""
+        """Most failed deliveries of a message; UNLIMITED for no limit."""
         self.dead_letter_exchange: str | None = None
         """Exchange for dead letters; None drops them."""
         self.dead_letter_routing_key: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from librt.strings import BytesWriter, read_i64_be, write_i16_be, write_i32_be, write_i64_be
 from mypy_extensions import i32, i64
 
-from penstock.core.message import EncodedAddress, Envelope, Message
+from penstock.core.message import NEVER_DELIVERED, EncodedAddress, Envelope, Message
 from penstock.wire.amqp091.field_writer import encode_shortstr
 from penstock.wire.amqp091.spec import FRAME_BODY, FRAME_END, FRAME_METHOD, FRAME_OVERHEAD
 
@@ -48,8 +48,8 @@ class DeliveryHead:
     def fit(self, message: Message) -> None:
         """Build head and tail for a message."""
         self.encoded = message.envelope.encoded
-        self.redelivered = message.redeliveries > 0
-        self.tail = address_tail(message.envelope, message.redeliveries > 0)
+        self.redelivered = message.past != NEVER_DELIVERED
+        self.tail = address_tail(message.envelope, message.past != NEVER_DELIVERED)
         method = b"\x00\x3c\x00\x3c" + self.tag
         size = len(method) + 8 + len(self.tail) - 1
         self.head = b"\x01" + int(self.channel).to_bytes(2, "big") + size.to_bytes(4, "big") + method
@@ -66,7 +66,7 @@ def write_deliveries(
     channel: i64 = head.channel
     for message in messages:
         assert message is not None
-        if message.envelope.encoded is not address_octets or (message.redeliveries > 0) != redelivered:
+        if message.envelope.encoded is not address_octets or (message.past != NEVER_DELIVERED) != redelivered:
             head.fit(message)
             address_octets = head.encoded
             start = head.head

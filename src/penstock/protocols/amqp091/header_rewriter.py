@@ -46,16 +46,16 @@ class HeaderRewriter:
 
 def with_delivery_count(message: Message) -> Message:
     """Return a message with its delivery count, as RabbitMQ's quorum queues have it (x-delivery-count)."""
-    if message.redeliveries == 0:
+    if message.failures == 0:
         return message
     try:
-        content = HeaderRewriter(message.content).with_headers({"x-delivery-count": int(message.redeliveries)})
+        content = HeaderRewriter(message.content).with_headers({"x-delivery-count": message.failures})
     except CodecError:
         return message
     if content is None:
         return message
     rewritten = Message(message.envelope, content, message.charge, message.sequence, message.arrived)
-    rewritten.redeliveries = message.redeliveries
+    rewritten.past = message.past
     return rewritten
 
 

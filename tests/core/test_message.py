@@ -1,0 +1,49 @@
+"""A message's earlier deliveries: delivered before and failed are told apart in one number."""
+
+from __future__ import annotations
+
+from penstock.core.message import FAILURES_MAX, Envelope, Message, StoredMessage, TrackedMessage
+
+
+def message() -> Message:
+    return Message(Envelope("", "q"), b"", 10, 1, 0.0)
+
+
+def test_a_new_message_was_not_delivered() -> None:
+    for new in (
+        message(),
+        StoredMessage(Envelope("", "q"), b"", 10, 1, 0.0),
+        TrackedMessage(Envelope("", "q"), b"", 10, 1, 0.0, None),
+    ):
+        assert (new.redelivered, new.failures) == (False, 0)
+
+
+def test_a_released_message_is_redelivered_and_has_no_failure() -> None:
+    released = message()
+    released.mark_delivered()
+    released.mark_delivered()
+    assert (released.redelivered, released.failures) == (True, 0)
+
+
+def test_a_failure_counts_after_a_release_and_a_release_keeps_the_failures() -> None:
+    released = message()
+    released.mark_delivered()
+    released.count_failure()
+    assert (released.redelivered, released.failures) == (True, 1)
+    released.mark_delivered()
+    released.count_failure()
+    assert (released.redelivered, released.failures) == (True, 2)
+
+
+def test_failures_are_counted_up_to_their_maximum() -> None:
+    failing = message()
+    for _ in range(FAILURES_MAX + 2):
+        failing.count_failure()
+    assert failing.failures == FAILURES_MAX
+
+
+def test_the_message_that_replaces_a_tombstone_keeps_the_earlier_deliveries() -> None:
+    expired = TrackedMessage(Envelope("", "q"), b"", 10, 1, 0.0, None)
+    expired.mark_delivered()
+    left = expired.leave_tombstone()
+    assert (left.redelivered, left.failures) == (True, 0)

@@ -1,0 +1,40 @@
+"""Earlier deliveries of stored messages: redelivered without a failure, and failed, both after a restart."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.queue.queue import Queue
+from tests.support.memory_store import Shelf
+from tests.support.paging_broker import PagedHouse
+
+DURABLE: dict[str, tuple[dict[str, object], bool]] = {"q": ({}, True)}
+
+
+def take(queue: Queue) -> list[tuple[bytes, bool, int]]:
+    return [
+        (message.content, message.redelivered, message.failures) for message in queue.ready_queue.messages() if message
+    ]
+
+
+@pytest.mark.parametrize("written_first", [True, False], ids=["in a settlement record", "in the row"])
+def test_released_and_failed_deliveries_are_told_apart_after_a_restart(written_first: bool) -> None:
+    house = PagedHouse(Shelf(), DURABLE)
+    for content in (b"released", b"failed", b"both", b"new"):
+        house.publish("q", content)
+    if written_first:
+        house.write()
+    queue = house.queues["q"]
+    messages = [message for message in queue.ready_queue.messages() if message is not None]
+    queue.ready_queue.clear()
+    released, failed, both, new = messages
+    both.count_failure()
+    both.mark_delivered()
+    queue.requeue(released, house.now, False)
+    queue.requeue(failed, house.now)
+    queue.requeue(both, house.now)
+    queue.ready_queue.put_back(new)
+    house.write()
+    expected = [(b"released", True, 0), (b"failed", True, 1), (b"both", True, 2), (b"new", False, 0)]
+    assert take(queue) == expected
+    assert take(PagedHouse(house.shelf, DURABLE).queues["q"]) == expected
