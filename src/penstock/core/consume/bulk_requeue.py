@@ -16,6 +16,7 @@ from mypy_extensions import i64
 
 from penstock.core.consume.consumer import Batch
 from penstock.flow.chores import Chore
+from penstock.flow.level import UNLIMITED
 from penstock.flow.work import AT_ONCE
 
 if TYPE_CHECKING:
@@ -132,6 +133,23 @@ class BulkReject(Chore):
                     queue.reject(message, now)
             spent += len(batch.messages)
         return spent
+
+
+def finish_requeueing(queue: Queue, now: float) -> None:
+    """Finish the requeueing of a queue's oldest messages before a basic.get."""
+    while queue.returning:
+        first: BulkRequeue | None = None
+        oldest: i64 = UNLIMITED
+        for returning in queue.returning:
+            sequence = returning.oldest(queue)
+            if sequence < oldest:
+                first, oldest = returning, sequence
+        there = queue.ready_queue.next()
+        if first is None or (there is not None and there.sequence < oldest):
+            return
+        first.put_back(queue, now)
+        if queue.features.max_priority and queue.available():
+            return  # With priorities the next message need not be the oldest, so this might never end.
 
 
 def requeue_all(broker: Broker, session: Session, tag: i64) -> None:

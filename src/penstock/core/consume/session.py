@@ -7,10 +7,10 @@ from the front, so acknowledging a hundred messages costs little more than ackno
 from __future__ import annotations
 
 import bisect
-from typing import TYPE_CHECKING
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.core.consume.bulk_requeue import BulkRequeue, finish_requeueing
 from penstock.core.consume.consumer import BATCH_BYTES, BATCH_MESSAGES, Batch, Consumer
 from penstock.core.consume.consumer_lists import ALONE, READY, UNFIT, WaitList
 from penstock.core.consume.rotation import wake
@@ -22,9 +22,6 @@ from penstock.errors import PreconditionFailed
 from penstock.flow.credit import Credit
 from penstock.flow.timers import NEVER
 from penstock.flow.work import AT_ONCE
-
-if TYPE_CHECKING:
-    from penstock.core.consume.bulk_requeue import BulkRequeue
 
 
 class Outlet(WaitList):
@@ -148,7 +145,7 @@ class Session:
 
     def get(self, queue: Queue, no_ack: bool, now: float) -> Batch | None:
         """Take one message without a subscription (basic.get); None if no message is ready."""
-        queue.finish_returning(now)
+        finish_requeueing(queue, now)
         if not queue.available():
             return None
         consumer = Consumer("", self, queue, no_ack, False, 0)

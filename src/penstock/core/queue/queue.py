@@ -359,22 +359,6 @@ class Queue(GateOwner):
         if self.length is not None:
             self.length.on_requeued(message, now)
 
-    def finish_returning(self, now: float) -> None:
-        """Finish the requeueing of the oldest messages before a basic.get."""
-        while self.returning:
-            first: BulkRequeue | None = None
-            oldest: i64 = UNLIMITED
-            for returning in self.returning:
-                sequence = returning.oldest(self)
-                if sequence < oldest:
-                    first, oldest = returning, sequence
-            there = self.ready_queue.next()
-            if first is None or (there is not None and there.sequence < oldest):
-                return
-            first.put_back(self, now)
-            if self.features.max_priority and self.available():
-                return  # With priorities the next message need not be the oldest, so this might never end.
-
     def set_storage(self, storage: QueueStorage) -> None:
         """Store the queue, with the persistent messages from now on."""
         self.storage = storage

@@ -9,6 +9,7 @@ from typing import Final
 
 from starlette.responses import Response
 
+from penstock.core.consume.bulk_requeue import finish_requeueing
 from penstock.core.consume.session import Session
 from penstock.core.message import Message
 from penstock.core.queue.expiry import expire_slice
@@ -78,7 +79,7 @@ class Taking:
         if not queue.deleted:
             broker.touch_queue(queue)
         while self._taken < count and not queue.deleted:
-            queue.finish_returning(broker.now)
+            finish_requeueing(queue, broker.now)
             oldest = queue.ready_queue.next()
             if oldest is None:
                 return
