@@ -8,7 +8,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from penstock.flow.confirms import Confirms, PendingConfirm
 from penstock.flow.gate import Gate
+from penstock.flow.refusal import Refusal
 from tests.profiles import examples
+
+FULL = Refusal("reject", None)
 
 
 def told(withheld: Confirms) -> list[tuple[int, int, bool]]:
@@ -40,7 +43,7 @@ def test_a_refusal_is_told_at_once_and_later_ranges_leave_it_out() -> None:
     gate, withheld = Gate("queue", "q", []), Confirms()
     gate.close(1, 1, 0.0)
     withheld.withhold([gate], 10.0)
-    withheld.refuse(withheld.hold(10.0))
+    withheld.refuse(withheld.hold(10.0), FULL)
     withheld.withhold([], 10.0)
     assert told(withheld) == [(2, 2, False)]
     gate.reopen(0, 0, 0.0)
@@ -104,7 +107,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule()
     def refuse_new(self) -> None:
-        self.withheld.refuse(self.withheld.hold(1e9))
+        self.withheld.refuse(self.withheld.hold(1e9), FULL)
         self.fate[int(self.withheld.published)] = "refused"
 
     @precondition(lambda self: self.held)
@@ -120,7 +123,7 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(at=st.integers(0, 5))
     def refuse_held(self, at: int) -> None:
         pending = self.held.pop(at % len(self.held))
-        self.withheld.refuse(pending)
+        self.withheld.refuse(pending, FULL)
         self.withheld.release()
         self.fate[int(pending.number)] = "refused"
 

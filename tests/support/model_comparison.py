@@ -6,10 +6,10 @@ from itertools import count
 
 from penstock.core.broker import Broker
 from penstock.core.effects import Blocked, CloseSession, Departed, GateChanged, Unblocked
-from penstock.core.publish.closed_sessions import DEADLINE
 from penstock.core.publish.producer import HoldBudget, Producer
 from penstock.core.queue.queue import Queue
 from penstock.flow.gate import GateTransition
+from penstock.flow.refusal import DEADLINE
 from tests.support import example_counts
 from tests.support.model import EARLY_S, ProducerModel, Publish, QueueModel, Seen
 

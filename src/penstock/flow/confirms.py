@@ -17,6 +17,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
+from penstock.flow.refusal import Refusal
 
 HELD: Final = 0
 WITHHELD: Final = 1
@@ -60,14 +61,16 @@ class PendingConfirm:
 
 
 class ConfirmRange:
-    """A range of publish numbers, `first`..`last`, that is confirmed or refused."""
+    """A range of publish numbers, `first`..`last`, that is confirmed, or refused for a reason."""
 
-    __slots__ = ("first", "last", "confirmed")
+    __slots__ = ("first", "last", "confirmed", "refusal")
 
-    def __init__(self, first: i64, last: i64, confirmed: bool) -> None:
+    def __init__(self, first: i64, last: i64, refusal: Refusal | None = None) -> None:
         self.first: i64 = first
         self.last: i64 = last
-        self.confirmed = confirmed
+        self.confirmed = refusal is None
+        self.refusal = refusal
+        """The reason of a refusal; None if it is confirmed."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -81,7 +84,7 @@ class Confirms:
         """The last durable publish: later ones are confirmed only after fsync."""
         self.pending: deque[PendingConfirm] = deque()
         self._sent_upto: i64 = 0
-        self._refused: list[int] = []
+        self._refused: list[ConfirmRange] = []
         self._nacked: deque[int] = deque()
 
     def withhold(self, road: list[Gate], deadline: float) -> None:
@@ -106,10 +109,10 @@ class Confirms:
         pending.state = WITHHELD
         pending.road = road
 
-    def refuse(self, pending: PendingConfirm) -> None:
-        """Refuse a held publish: the nack is ready at once."""
+    def refuse(self, pending: PendingConfirm, refusal: Refusal) -> None:
+        """Refuse a held publish for a reason: its outcome is ready at once."""
         pending.state = REFUSED
-        self._refused.append(int(pending.number))
+        self._refused.append(ConfirmRange(pending.number, pending.number, refusal))
         while self.pending and self.pending[0].state == REFUSED:
             self._nacked.append(int(self.pending.popleft().number))  # It does not delay later publishes.
 
@@ -161,20 +164,18 @@ class Confirms:
 
     def take(self) -> list[ConfirmRange]:
         """Take the outcomes that may be sent now: refusals by number, then confirms as ranges, in order."""
-        outcomes: list[ConfirmRange] = []
-        for number in self._refused:
-            outcomes.append(ConfirmRange(number, number, False))
-        self._refused.clear()
+        outcomes = self._refused
+        self._refused = []
         clear = self._clear()
         while self._sent_upto < clear:
             until = clear
             if self._nacked and self._nacked[0] <= clear:
                 until = self._nacked.popleft() - 1
                 if until > self._sent_upto:
-                    outcomes.append(ConfirmRange(self._sent_upto + 1, until, True))
+                    outcomes.append(ConfirmRange(self._sent_upto + 1, until))
                 self._sent_upto = until + 1
                 continue
-            outcomes.append(ConfirmRange(self._sent_upto + 1, until, True))
+            outcomes.append(ConfirmRange(self._sent_upto + 1, until))
             self._sent_upto = until
         return outcomes
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.publish.held import Held, HoldBudget
+from penstock.flow.refusal import DEADLINE
 
 if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer
@@ -28,8 +29,6 @@ LINGER_BOUND: Final = "linger-bound"
 """No room is left in `Lingering`."""
 UNCONFIRMED: Final = "unconfirmed"
 """The session closed normally, in confirm mode."""
-DEADLINE: Final = "deadline"
-"""Its hold deadline has passed."""
 
 
 class Loss:

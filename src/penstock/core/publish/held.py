@@ -55,6 +55,10 @@ class Held:
         """Return the text of its refusal at the deadline, with the gate that stopped it."""
         raise NotImplementedError
 
+    def deadline_reason(self, own: list[Gate], now: float) -> str:
+        """Return the reason of its refusal at the deadline as a clause, without its target."""
+        return self.deadline_message(own, now)
+
 
 class HeldPublish(Held):
     """A held publish."""
@@ -93,14 +97,14 @@ class HeldPublish(Held):
     def return_to_publisher(self, own: list[Gate], now: float) -> None:
         """See `Held.return_to_publisher`."""
         if self.route.mandatory:
-            self.producer.give_back(self.route, self.content, self.reason(own, now))
+            self.producer.give_back(self.route, self.content, self.deadline_reason(own, now))
 
     def deadline_message(self, own: list[Gate], now: float) -> str:
         """See `Held.deadline_message`."""
-        return f"publish to {admission.describe_target(self.route)} {self.reason(own, now)}"
+        return f"publish to {admission.describe_target(self.route)} {self.deadline_reason(own, now)}"
 
-    def reason(self, own: list[Gate], now: float) -> str:
-        """Return the reason of its refusal at the deadline, without its target."""
+    def deadline_reason(self, own: list[Gate], now: float) -> str:
+        """See `Held.deadline_reason`."""
         reason = admission.refusal_reason(self.queues, self.first_closed_gate(own, now))
         return f"refused after {admission.describe_deadline(self.queues)}; {reason}"
 

@@ -23,7 +23,7 @@ from penstock.core.gates.rate_gate import RateGate
 from penstock.core.journal.group import DurabilityListener, JournalGroup
 from penstock.core.message import Message, StoredMessage
 from penstock.core.publish import admission
-from penstock.core.publish.closed_sessions import DEADLINE, ENDED, UNCONFIRMED, Loss, count_lost, drop_held
+from penstock.core.publish.closed_sessions import ENDED, UNCONFIRMED, Loss, count_lost, drop_held
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HeldPublish, HoldBudget
 from penstock.core.publish.waiting_publisher import WaitingPublisher
@@ -34,6 +34,7 @@ from penstock.errors import BrokerError, ResourceError
 from penstock.flow.confirms import WITHHELD, Confirms, PendingConfirm
 from penstock.flow.gate import Gate
 from penstock.flow.level import UNLIMITED
+from penstock.flow.refusal import DEADLINE, DELETED, HOLD_BOUND, NEVER_FITS, Refusal
 from penstock.flow.timers import CLOSE_ENOUGH_S, NEVER
 
 if TYPE_CHECKING:
@@ -216,40 +217,49 @@ class Producer(WaitingPublisher, DurabilityListener):
         for gate in closed:
             self.mark_withheld(gate)
             self.entry(gate).patience_s = admission.hold_deadline_s(route.queues)
-        if refused is not None:
-            self.count_refused(refused.gate, "deleted" if refused.deleted else refused.overflow.name, charge)
-            self._refused(refused, route, content, charge)
+        refusal = None if refused is None else self._refuse_at(refused, route, content, charge)
         if not queues:
             self.broker.count_unroutable(self, route, content)
         if self.confirming:
-            self.confirm(pending, closed, refused, route.queues, charge)
+            self.confirm(pending, closed, refusal, route.queues, charge)
 
-    def _refused(self, queue: Queue, route: Route, content: bytes, charge: i64) -> None:
+    def _refuse_at(self, queue: Queue, route: Route, content: bytes, charge: i64) -> Refusal:
         """Handle a message that a queue's overflow policy refused, or that a lowered capacity can never fit."""
         policy = queue.overflow
-        if not self.confirming and admission.must_wait(queue, charge):
+        refusal = Refusal(DELETED if queue.deleted else policy.name, queue.gate)
+        self.count_refused(queue.gate, refusal.cause, charge)
+        if queue.deleted:
+            return refusal
+        if admission.must_wait(queue, charge):
             never = admission.never_fits_error(f"queue '{queue.name}'", charge, queue.thresholds.capacity.describe())
-            if self.leaving:
-                self.broker.emit_close_session(self, never)  # The log gets the error, though no client is connected.
-            else:
-                self.close(never)
-        if policy.returns_refused and route.mandatory and not self.confirming and not queue.deleted:
+            refusal = Refusal(NEVER_FITS, queue.gate, error=never)
+            if not self.confirming:
+                self._close_for(never)
+        if policy.returns_refused and route.mandatory and not self.confirming:
             self.broker.emit_returned(self, route, content, admission.refusal_error(queue))
-        if policy.destroys and not queue.deleted:
+        if policy.destroys:
+            refusal = Refusal(policy.name, queue.gate, queue.describe_overflow())
             self.broker.delete_queue(queue)
+        return refusal
+
+    def _close_for(self, error: BrokerError) -> None:
+        if self.leaving:
+            self.broker.emit_close_session(self, error)  # The log gets the error, though no client is connected.
+        else:
+            self.close(error)
 
     def confirm(
         self,
         pending: PendingConfirm | None,
         closed: list[Gate],
-        refused: Queue | None,
+        refusal: Refusal | None,
         queues: list[Queue],
         charge: i64,
     ) -> None:
         """Handle the confirm of a message enqueued behind the `closed` gates, or refused by a queue."""
         withheld = self.confirms
-        if refused is not None:
-            withheld.refuse(withheld.hold(NEVER) if pending is None else pending)
+        if refusal is not None:
+            withheld.refuse(withheld.hold(NEVER) if pending is None else pending, refusal)
         elif pending is not None:
             withheld.accepted(pending, closed)
         elif closed or withheld.pending:
@@ -332,10 +342,11 @@ class Producer(WaitingPublisher, DurabilityListener):
     def _refuse_new(self, route: Route, why: str, content: bytes, charge: i64) -> None:
         why = f"{why}; {admission.refusal_reason(route.queues, self.gate)}"
         for queue in route.queues:
-            self.count_refused(queue.gate, "hold-bound", charge, why)
+            self.count_refused(queue.gate, HOLD_BOUND, charge, why)
         if self.confirming:
-            self.give_back(route, content, f"refused: {why}")
-            self.confirms.refuse(self.confirms.hold(NEVER))
+            refusal = Refusal(HOLD_BOUND, self.gate, f"refused: {why}", retriable=True)
+            self.give_back(route, content, refusal.describe())
+            self.confirms.refuse(self.confirms.hold(NEVER), refusal)
             self.disable_fast_path()
             self.after_release(self.broker.now)
         else:
@@ -346,6 +357,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         why = due[0].deadline_message(self.own, now)
         late = {id(held) for held in due}
         kept: deque[Held] = deque()
+        refusal: Refusal | None = None
+        queues: list[Queue] = []
         for held in self.outbox:
             if self.confirming and id(held) not in late:
                 kept.append(held)
@@ -355,7 +368,10 @@ class Producer(WaitingPublisher, DurabilityListener):
             if self.confirming:
                 held.return_to_publisher(self.own, now)
             if held.pending is not None:
-                self.confirms.refuse(held.pending)
+                if refusal is None or held.queues is not queues:
+                    queues = held.queues
+                    refusal = Refusal(DEADLINE, self.gate, held.deadline_reason(self.own, now), retriable=True)
+                self.confirms.refuse(held.pending, refusal)
         changed = not kept or kept[0] is not self.outbox[0]
         self.outbox = kept
         if changed:

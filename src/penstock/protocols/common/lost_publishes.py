@@ -7,7 +7,8 @@ from typing import Final
 from mypy_extensions import i64
 
 from penstock.core.gates.connection_gates import ConnectionGates
-from penstock.core.publish.closed_sessions import DEADLINE, ENDED, LINGER_BOUND, RESET, UNCONFIRMED, Loss
+from penstock.core.publish.closed_sessions import ENDED, LINGER_BOUND, RESET, UNCONFIRMED, Loss
+from penstock.flow.refusal import DEADLINE
 
 CLOSED_BEFORE: Final = "channel-closed"
 """Cause of publishes that arrived after flow control had closed their channel."""

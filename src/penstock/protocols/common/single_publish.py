@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64
-
 from penstock.core.message import OVERHEAD
 from penstock.core.publish import admission
-from penstock.core.publish.held import Held
 from penstock.core.publish.producer import Producer
-from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, PreconditionFailed
+from penstock.flow.refusal import Refusal
 from penstock.flow.timers import NEVER
 from penstock.protocols.amqp091.cc_bcc import BCC, route_with_copies, without_blind_copies
 from penstock.protocols.amqp091.channel import headers_of
@@ -43,6 +40,8 @@ class SinglePublish(Producer):
         )
         self.driver = driver
         self.confirming = True
+        self.target: str = ""
+        """Its exchange and routing key as text."""
         self.routed: bool = True
         """True if it reached a queue."""
         self.refusal: str = PENDING
@@ -85,6 +84,7 @@ class SinglePublish(Producer):
         charge = len(header_payload(content)) - FIXED_OCTETS + len(body) + OVERHEAD + route.envelope.charge()
         if BCC in headers:
             content = without_blind_copies(content)
+        self.target = admission.describe_target(route)
         self.patience_s = 2 * admission.hold_deadline_s(route.queues)
         self.publish(route, content, charge)
 
@@ -98,9 +98,17 @@ class SinglePublish(Producer):
     def on_outcome(self) -> None:
         """Record its confirm or its refusal."""
         for outcome in self.confirms.take():
-            if not outcome.confirmed and not self.refusal:
-                self.refusal = "the message was refused"
+            refusal = outcome.refusal
+            if refusal is not None:
+                self.retriable = refusal.retriable
+                self.refusal = self._answer(refusal)
             self._finish()
+
+    def _answer(self, refusal: Refusal) -> str:
+        """Return the text of a refusal: a gate closed for too long is named with the target that it stops."""
+        if refusal.retriable:
+            return f"publish to {self.target} {refusal.describe()}"
+        return refusal.describe()
 
     def on_error(self, error: BrokerError) -> None:
         """Record an error: it can never be accepted."""
@@ -114,18 +122,3 @@ class SinglePublish(Producer):
 
     def give_back(self, route: Route, content: bytes, why: str) -> None:
         """See `Producer.give_back`. The answer names the reason, and the sender still has the message."""
-
-    def _refused(self, queue: Queue, route: Route, content: bytes, charge: i64) -> None:
-        self.refusal = f"queue '{queue.name}' was deleted" if queue.deleted else str(admission.refusal_error(queue))
-        super()._refused(queue, route, content, charge)
-
-    def _refuse_new(self, route: Route, why: str, content: bytes, charge: i64) -> None:
-        reason = admission.refusal_reason(route.queues, self.gate)
-        self.refusal = f"publish to {admission.describe_target(route)} refused: {why}; {reason}"
-        self.retriable = True
-        super()._refuse_new(route, why, content, charge)
-
-    def _refuse_held(self, due: list[Held], now: float) -> None:
-        self.refusal = due[0].deadline_message(self.own, now)
-        self.retriable = True
-        super()._refuse_held(due, now)
