@@ -25,13 +25,13 @@ def test_a_loop_of_single_messages_does_not_fill_the_zone_of_a_gate_that_stays_c
     Dialogue(driver).declare("q", capacity_messages=10, stop_messages=0, hold_deadline=5)
     queue = driver.broker.vhosts["/"].queues["q"]
     first, second = send(driver), send(driver)
-    assert (queue.messages, len(second.outbox)) == (2, 0), "under way when the gate closed"
+    assert (queue.messages, len(second.producer.outbox)) == (2, 0), "under way when the gate closed"
     at(driver, 104.0)
     third = send(driver)
-    assert (queue.messages, len(third.outbox)) == (3, 0)
+    assert (queue.messages, len(third.producer.outbox)) == (3, 0)
     at(driver, 105.0)
     fourth = send(driver)
-    assert (queue.messages, len(fourth.outbox)) == (3, 1)
+    assert (queue.messages, len(fourth.producer.outbox)) == (3, 1)
     at(driver, 110.0)
     assert driver.take_publications() == [first, second, third, fourth]
     assert [publication.refusal for publication in (first, second, third)] == [""] * 3
@@ -39,4 +39,4 @@ def test_a_loop_of_single_messages_does_not_fill_the_zone_of_a_gate_that_stays_c
     queue.purge(driver.broker.now)
     driver.run_turn()
     fifth = send(driver)
-    assert (queue.messages, len(fifth.outbox)) == (1, 0)
+    assert (queue.messages, len(fifth.producer.outbox)) == (1, 0)

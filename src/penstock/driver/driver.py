@@ -28,7 +28,6 @@ from penstock.management.flow_log_records import Record, Recorder
 from penstock.management.log_messages import LogLine
 from penstock.management.refused_publishes import RefusedPublishes
 from penstock.management.users import Users
-from penstock.protocols.amqp091.channel import ChannelProducer
 from penstock.protocols.amqp091.connection import Connection
 from penstock.protocols.amqp091.connection_state import Peer
 from penstock.protocols.amqp091.x_death import XDeathCodec
@@ -149,11 +148,7 @@ class BrokerDriver:
             more = True
         self.notifier.dispatch_effects()
         for producer in self.broker.take_confirming():
-            if isinstance(producer, ChannelProducer):
-                producer.channel.write_confirms()
-            else:
-                assert isinstance(producer, SinglePublish)
-                producer.on_outcome()
+            producer.listener.on_confirms()
         return more or self.scheduler.has_jobs() or self.broker.pending()
 
     def take_pending_output(self) -> list[Connection]:

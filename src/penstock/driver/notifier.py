@@ -19,17 +19,12 @@ from penstock.core.effects import (
     Stopped,
     Unblocked,
 )
-from penstock.core.publish.waiting_publisher import WaitingPublisher
-from penstock.flow.gate import Gate
 from penstock.flow.timers import NEVER
 from penstock.management import log_messages
 from penstock.management.gate_descriptions import because
-from penstock.protocols.amqp091.basic_return import write_return
-from penstock.protocols.amqp091.channel import ChannelProducer
 from penstock.protocols.amqp091.connection import Connection
 from penstock.protocols.amqp091.connection_state import RUNNING
 from penstock.protocols.common.lost_publishes import LOST_BY
-from penstock.protocols.common.single_publish import SinglePublish
 
 if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
@@ -99,20 +94,18 @@ class Notifier:
         self.driver.log(log_messages.crossed(effect.transition))
 
     def _on_blocked(self, effect: Blocked) -> None:
-        self._count_blocking(effect.producer, effect.gate, 1)
+        if effect.producer.listener.on_blocked(effect.gate):
+            self.driver.log(log_messages.blocked(effect.producer, effect.gate))
 
     def _on_unblocked(self, effect: Unblocked) -> None:
-        self._count_blocking(effect.producer, effect.gate, -1)
+        if effect.producer.listener.on_unblocked(effect.gate):
+            self.driver.log(log_messages.unblocked(effect.producer, effect.gate))
 
     def _on_stopped(self, effect: Stopped) -> None:
         self.driver.log(log_messages.stopped(effect.producer, effect.gate, effect.patience_s))
 
     def _on_returned(self, effect: Returned) -> None:
-        if isinstance(effect.producer, SinglePublish):
-            effect.producer.routed = False
-        else:
-            assert isinstance(effect.producer, ChannelProducer)
-            write_return(effect.producer.channel, effect.route, effect.content, effect.refused)
+        effect.producer.listener.on_returned(effect.route, effect.content, effect.refused)
 
     def _on_slow_consumer(self, effect: SlowConsumer) -> None:
         name = effect.consumer.session.name
@@ -127,32 +120,20 @@ class Notifier:
     def _on_publish_refused(self, effect: PublishRefused) -> None:
         if effect.cause in LOST_BY:
             return  # One line for the connection covers it.
-        producer = effect.producer
-        number: int | None = None
-        if isinstance(producer, ChannelProducer) and producer.channel.connection.number in self.driver.connections:
-            number = producer.channel.connection.number
-        self.driver.refused.add(effect, number, self.broker.now)
+        number = effect.producer.listener.connection_number
+        self.driver.refused.add(effect, number if number in self.driver.connections else None, self.broker.now)
 
     def _on_close_session(self, effect: CloseSession) -> None:
-        """Close the channel of a producer after an impossible publish; a single message is answered instead."""
         producer = effect.producer
         self.driver.log(f"[{producer.name}] {effect.error.reply_text}")
-        if isinstance(producer, SinglePublish):
-            producer.on_error(effect.error)
-            return
-        assert isinstance(producer, ChannelProducer)
-        channel = producer.channel
-        if channel.is_open():
-            channel.connection.on_error(int(channel.number), effect.error)
+        producer.listener.on_closed(effect.error)
 
     def _on_departed(self, effect: Departed) -> None:
-        """Count the lost publishes of a channel with its session; single messages are answered."""
-        producer = effect.producer
-        if isinstance(producer, ChannelProducer):
-            connection = producer.channel.connection
-            if producer.loss is not None:
-                connection.lose(producer.loss, producer.origin)
-            self.schedule_loss_report(connection)
+        effect.producer.listener.on_departed()
+
+    def schedule_blocked_notice(self, connection: Connection) -> None:
+        """Schedule a check for the end of the turn: the number of gates that block a connection has changed."""
+        self._blocking[connection.number] = connection
 
     def schedule_loss_report(self, connection: Connection) -> None:
         """Schedule a report of a connection's lost publishes for the end of the turn."""
@@ -165,27 +146,6 @@ class Notifier:
         if connection.state == RUNNING or losses.are_known():
             self.driver.log(log_messages.lost(connection.name(), losses))
             losses.clear()
-
-    def _count_blocking(self, producer: WaitingPublisher, gate: Gate, by: int) -> None:
-        if not isinstance(producer, ChannelProducer):  # Dead letters, single messages: log only.
-            self.driver.log(log_messages.blocked(producer, gate) if by > 0 else log_messages.unblocked(producer, gate))
-            return
-        connection = producer.channel.connection
-        connection.blocking += by
-        if not gate.frequent:
-            connection.blocked_count += by
-            self._log_enforced(producer, gate, by)
-        self._blocking[connection.number] = connection
-
-    def _log_enforced(self, producer: ChannelProducer, gate: Gate, by: int) -> None:
-        """Log a channel's first gate, and the release of its last: once each (as Broker-J does)."""
-        if by > 0 and producer.enforced == 0:
-            self.driver.log(log_messages.blocked(producer, gate))
-            producer.channel.send_flow_stop(gate)
-        producer.enforced += by
-        if producer.enforced == 0:
-            self.driver.log(log_messages.unblocked(producer, gate))
-            producer.channel.send_flow_start()
 
     def reason(self, connection: Connection) -> str:
         """Return the reason for connection.blocked; empty if the connection is not blocked."""

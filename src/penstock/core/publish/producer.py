@@ -26,6 +26,7 @@ from penstock.core.publish import admission
 from penstock.core.publish.closed_sessions import ENDED, UNCONFIRMED, Loss, count_lost, drop_held
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HeldPublish, HoldBudget
+from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
 from penstock.core.publish.waiting_publisher import WaitingPublisher
 from penstock.core.publish.withheld_run import WithheldRun
 from penstock.core.queue.queue import Queue
@@ -56,8 +57,15 @@ class UnflushedConfirm:
 class Producer(WaitingPublisher, DurabilityListener):
     """The publishing side of a session."""
 
-    def __init__(self, broker: Broker, name: str, holding: HoldBudget, origin: ConnectionGates | None = None) -> None:
-        super().__init__(broker, name, holding)
+    def __init__(
+        self,
+        broker: Broker,
+        name: str,
+        holding: HoldBudget,
+        origin: ConnectionGates | None = None,
+        listener: ProducerListener = NO_CLIENT,
+    ) -> None:
+        super().__init__(broker, name, holding, listener)
         self.origin = origin
         """Gates of its connection and user; None for producers without a connection."""
         self.confirming: bool = False
@@ -153,6 +161,12 @@ class Producer(WaitingPublisher, DurabilityListener):
         self._publish_slow_path(route, content, charge)
 
     def _publish_slow_path(self, route: Route, content: bytes, charge: i64) -> None:
+        if self.closing is not None:
+            return
+        error = self.listener.publish_error()
+        if error is not None:
+            self.close(error)
+            return
         row = self.withheld_run
         if row is not None and row.takes(route.single_queue_for(), charge, self.broker):
             row.queue.append(route.envelope, content, charge, self.broker.now)
@@ -161,8 +175,6 @@ class Producer(WaitingPublisher, DurabilityListener):
             if route.is_durable is not None:
                 self.await_disk(self.confirms.published)
             row.join(self.confirms.published, charge)
-            return
-        if self.closing is not None:
             return
         if self.transaction is not None:
             self.transaction.add_publish(route, content, charge)
@@ -203,6 +215,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         """See `WaitingPublisher.wait_in_line`."""
         super().wait_in_line(held, obstacle)
         self.disable_fast_path()
+        self.listener.on_held(held)
 
     def accept(
         self, route: Route, queues: list[Queue], content: bytes, charge: i64, pending: PendingConfirm | None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mypy_extensions import i64, mypyc_attr
 
 from penstock.core.publish.held import Held, HoldBudget
+from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
 from penstock.core.queue.queue import Queue
 from penstock.errors import BrokerError
 from penstock.flow.confirms import PendingConfirm
@@ -38,11 +39,13 @@ class _Deadline(TimerHandler):
 class WaitingPublisher(Waiter):
     """Base of publishers with an outbox; subclasses handle passed and expired entries."""
 
-    def __init__(self, broker: Broker, name: str, holding: HoldBudget) -> None:
+    def __init__(self, broker: Broker, name: str, holding: HoldBudget, listener: ProducerListener = NO_CLIENT) -> None:
         super().__init__()
         self.broker = broker
         self.name = name
         """Name for logs: connection, channel and client."""
+        self.listener = listener
+        """Its client."""
         self.created_at: float = broker.now
         """Time of its creation: monotonic seconds."""
         self.gates: dict[int, Gate] = {}

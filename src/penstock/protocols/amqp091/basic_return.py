@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError
-from penstock.protocols.amqp091.channel import Channel
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import method_frame, short_text
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp091.channel import Channel
 
 
 def write_return(channel: Channel, route: Route, content: bytes, refused: BrokerError | None) -> None:

@@ -11,19 +11,17 @@ from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session
 from penstock.core.message import OVERHEAD
-from penstock.core.publish.held import Held
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.core.vhost import VirtualHost
-from penstock.errors import PreconditionFailed, ResourceError, SyntaxInvalid, UnexpectedFrame
+from penstock.errors import PreconditionFailed, SyntaxInvalid, UnexpectedFrame
 from penstock.flow.gate import Gate
-from penstock.flow.timers import NEVER
-from penstock.management import log_messages
 from penstock.management.control_request import IMPORT_OCTETS
 from penstock.protocols.amqp091.ack_timeout import AckTimeout
 from penstock.protocols.amqp091.cc_bcc import BCC, may_have_cc, route_with_copies, without_blind_copies
 from penstock.protocols.amqp091.channel_flow import ChannelFlow
+from penstock.protocols.amqp091.channel_publisher import ChannelPublisher
 from penstock.protocols.amqp091.content_frames import header_end
 from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_content, write_deliveries
 from penstock.protocols.amqp091.header_rewriter import with_delivery_count
@@ -51,37 +49,6 @@ HEADER_OCTETS_A_UNIT: Final = 8
 """Octets of a content header that cost one unit of work when its headers are read."""
 NO_CONTENT: Final = -1
 """Value of `content_left` while no content is expected."""
-
-
-class ChannelProducer(Producer):
-    """Publishing side of a channel."""
-
-    def __init__(self, channel: Channel, name: str) -> None:
-        super().__init__(channel.broker, name, channel.connection.holding, channel.connection.origin)
-        self.channel = channel
-        self.enforced: int = 0
-        """Number of gates that block it and were logged; rate gates are left out."""
-        self.forbidden_from: float = NEVER
-        """Time from which a publish closes the channel, because its client ignored channel.flow."""
-
-    def _publish_slow_path(self, route: Route, content: bytes, charge: i64) -> None:
-        if self.broker.now < self.forbidden_from or self.closing is not None:
-            super()._publish_slow_path(route, content, charge)
-            return
-        self.channel.connection.driver.log(log_messages.ignored(self.name))
-        self.close(ResourceError("channel.flow was requested, but the client went on publishing"))
-
-    def wait_in_line(self, held: Held, obstacle: Gate | None) -> None:
-        """See `WaitingPublisher.wait_in_line`."""
-        super().wait_in_line(held, obstacle)
-        if self.confirming or self.transaction is not None:
-            return
-        notice = self.channel.connection.notice
-        if notice is not None and not notice.held_unconfirmed:
-            notice.held_unconfirmed = True
-            self.channel.connection.driver.log(
-                log_messages.held_unconfirmed(self.name, held.deadline - self.broker.now)
-            )
 
 
 class Channel(Session):
@@ -129,7 +96,7 @@ class Channel(Session):
         """True while the body of an oversized control request is discarded."""
         """Small body frames that are being merged into one: frames of one octet would take nine times their charge."""
         self._heads: dict[str, DeliveryHead] = {}
-        self.producer = ChannelProducer(self, self.name)
+        self.producer = Producer(broker, self.name, connection.holding, connection.origin, ChannelPublisher(self))
 
     def is_open(self) -> bool:
         """Tell whether frames may be sent on the channel: it is not closed, and its number is not reused."""

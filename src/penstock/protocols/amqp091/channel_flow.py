@@ -24,6 +24,8 @@ class ChannelFlow(TimerHandler):
         super().__init__()
         self.channel = channel
         self.stopped: bool = False
+        self.forbidden_from: float = NEVER
+        """Time from which a publish closes the channel, because its client ignored channel.flow."""
 
     def stop(self, gate: Gate) -> None:
         """Send active=false because of a gate.
@@ -34,7 +36,7 @@ class ChannelFlow(TimerHandler):
         now = channel.broker.now
         self._log(True)
         channel.send(spec.CHANNEL_FLOW, {"active": False})
-        channel.producer.forbidden_from = now + channel.connection.limits.flow_enforcement_s
+        self.forbidden_from = now + channel.connection.limits.flow_enforcement_s
         patience_s = channel.broker.defaults.hold_deadline_s
         if gate.owner is not None:
             patience_s = gate.owner.hold_deadline_s(patience_s)
@@ -45,7 +47,7 @@ class ChannelFlow(TimerHandler):
         """Send active=true if the client was asked to stop, also when it has since selected confirms."""
         if self.stopped:
             self._log(False)
-            self.channel.producer.forbidden_from = NEVER
+            self.forbidden_from = NEVER
             self.channel.broker.timers.drop(self)
             if self.channel.is_open():
                 self.channel.send(spec.CHANNEL_FLOW, {"active": True})

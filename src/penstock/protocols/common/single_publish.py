@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.core.message import OVERHEAD
 from penstock.core.publish import admission
 from penstock.core.publish.producer import Producer
+from penstock.core.publish.producer_listener import ProducerListener
 from penstock.core.routing.route import Route
 from penstock.core.vhost import VirtualHost
 from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, PreconditionFailed
@@ -31,15 +32,17 @@ PENDING: Final = ""
 """Value of `refusal` for an accepted message, or while the outcome is unknown."""
 
 
-class SinglePublish(Producer):
-    """One publish in progress; `driver.publications` gets it when its outcome is known."""
+class SinglePublish(ProducerListener):
+    """One publish in progress, with its producer; `driver.publications` gets it when its outcome is known."""
 
     def __init__(self, driver: BrokerDriver, user: str, peer: str) -> None:
-        super().__init__(
-            driver.broker, f"http({user}@{peer})", driver.published, driver.origin_without_connection(user)
-        )
+        super().__init__()
         self.driver = driver
-        self.confirming = True
+        self.user = user
+        self.producer = Producer(
+            driver.broker, f"http({user}@{peer})", driver.published, driver.origin_without_connection(user), self
+        )
+        self.producer.confirming = True
         self.target: str = ""
         """Its exchange and routing key as text."""
         self.routed: bool = True
@@ -60,10 +63,9 @@ class SinglePublish(Producer):
         most = self.driver.connection_limits.message_bytes_max
         if len(body) > most:
             raise ContentTooLarge(f"a message of {len(body)} bytes is larger than the {most} bytes that one may have")
-        assert self.origin is not None
-        if properties.user_id is not None and properties.user_id != self.origin.user:
+        if properties.user_id is not None and properties.user_id != self.user:
             raise PreconditionFailed(
-                f"user_id property set to '{properties.user_id}' but authenticated user was '{self.origin.user}'"
+                f"user_id property set to '{properties.user_id}' but authenticated user was '{self.user}'"
             )
         if properties.reply_to == REPLY_TO:
             raise PreconditionFailed("fast reply consumer does not exist")
@@ -86,18 +88,18 @@ class SinglePublish(Producer):
             content = without_blind_copies(content)
         self.target = admission.describe_target(route)
         self.patience_s = 2 * admission.hold_deadline_s(route.queues)
-        self.publish(route, content, charge)
+        self.producer.publish(route, content, charge)
 
     def give_up(self) -> None:
         """Discard it: it was answered, or the client is gone."""
         self.done = True
-        self.abort()
+        self.producer.abort()
 
     # Outcome
 
-    def on_outcome(self) -> None:
+    def on_confirms(self) -> None:
         """Record its confirm or its refusal."""
-        for outcome in self.confirms.take():
+        for outcome in self.producer.confirms.take():
             refusal = outcome.refusal
             if refusal is not None:
                 self.retriable = refusal.retriable
@@ -110,7 +112,12 @@ class SinglePublish(Producer):
             return f"publish to {self.target} {refusal.describe()}"
         return refusal.describe()
 
-    def on_error(self, error: BrokerError) -> None:
+    def on_returned(self, route: Route, content: bytes, refused: BrokerError | None) -> None:
+        """Record that it reached no queue. The answer names the reason of a refusal, and its sender has the message."""
+        if refused is None:
+            self.routed = False
+
+    def on_closed(self, error: BrokerError) -> None:
         """Record an error: it can never be accepted."""
         self.refusal = str(error)
         self._finish()
@@ -119,6 +126,3 @@ class SinglePublish(Producer):
         if not self.done:
             self.done = True
             self.driver.publications.append(self)
-
-    def give_back(self, route: Route, content: bytes, why: str) -> None:
-        """See `Producer.give_back`. The answer names the reason, and the sender still has the message."""

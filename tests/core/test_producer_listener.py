@@ -1,0 +1,160 @@
+"""The client side of a producer is filled in by a protocol; the broker knows no class of it."""
+
+from __future__ import annotations
+
+from penstock.core.broker import Broker
+from penstock.core.publish.held import Held, HoldBudget
+from penstock.core.publish.producer import Producer
+from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
+from penstock.core.routing.route import Route
+from penstock.core.settings.queue_settings import Defaults
+from penstock.driver.driver import BrokerDriver
+from penstock.errors import AccessRefused, BrokerError
+from penstock.flow.gate import Gate
+from penstock.management.log_messages import LogLine
+from penstock.management.users import Users
+from penstock.protocols.common.connection_limits import ConnectionLimits
+
+
+class RecordingListener(ProducerListener):
+    """A client that records what it is called for."""
+
+    def __init__(self, logs: bool = True) -> None:
+        super().__init__(7)
+        self.producer: Producer | None = None
+        self.calls: list[str] = []
+        self.logs = logs
+        self.forbidden: BrokerError | None = None
+
+    def on_confirms(self) -> None:
+        assert self.producer is not None
+        for outcome in self.producer.confirms.take():
+            reason = "" if outcome.refusal is None else f" {outcome.refusal.cause}"
+            self.calls.append(f"{int(outcome.first)}-{int(outcome.last)}{reason}")
+
+    def on_returned(self, route: Route, content: bytes, refused: BrokerError | None) -> None:
+        self.calls.append(f"returned {content.decode()}" + ("" if refused is None else f" {refused.code}"))
+
+    def on_closed(self, error: BrokerError) -> None:
+        self.calls.append(f"closed {error.code}")
+
+    def on_blocked(self, gate: Gate) -> bool:
+        self.calls.append(f"blocked {gate.name}")
+        return self.logs
+
+    def on_unblocked(self, gate: Gate) -> bool:
+        self.calls.append(f"unblocked {gate.name}")
+        return self.logs
+
+    def on_departed(self) -> None:
+        assert self.producer is not None
+        assert self.producer.loss is not None
+        self.calls.append(f"departed {int(self.producer.loss.messages)}")
+
+    def publish_error(self) -> BrokerError | None:
+        return self.forbidden
+
+    def on_held(self, held: Held) -> None:
+        self.calls.append(f"held {int(held.charge)}")
+
+
+def make_driver() -> BrokerDriver:
+    broker = Broker(Defaults())
+    broker.add_vhost("/")
+    driver = BrokerDriver(broker, ConnectionLimits(), Users(), "seed", "0")
+    driver.begin(100.0)
+    return driver
+
+
+class Client:
+    """A producer with its listener, on a broker with a queue of a capacity of one message."""
+
+    def __init__(self, confirming: bool = True, logs: bool = True) -> None:
+        self.driver = make_driver()
+        self.vhost = self.driver.broker.vhosts["/"]
+        arguments: dict[str, object] = {"capacity-messages": 1, "hold-deadline": 5}
+        self.queue = self.vhost.declare_queue("q", arguments, False, False, None, None)
+        self.listener = RecordingListener(logs)
+        self.producer = Producer(self.driver.broker, "p", HoldBudget(1000), None, self.listener)
+        self.producer.confirming = confirming
+        self.listener.producer = self.producer
+        self.lines: list[LogLine] = []
+
+    def publish(self, key: str = "q", content: bytes = b"x") -> None:
+        route = self.vhost.route("", key, True)
+        self.vhost.resolve(route, {})
+        self.producer.publish(route, content, 10)
+
+    def turn(self, now: float = 100.0) -> list[str]:
+        """The calls of a turn, and those before it."""
+        self.driver.begin(now)
+        self.driver.run_turn()
+        calls, self.listener.calls = self.listener.calls, []
+        return calls
+
+    def logged(self, word: str) -> int:
+        self.lines += self.driver.take_log_lines()
+        return sum(word in line.text for line in self.lines)
+
+
+def test_a_listener_gets_blocks_returns_and_outcomes_in_this_order() -> None:
+    client = Client()
+    client.publish()
+    client.publish()
+    assert client.turn() == ["held 10", "blocked q"]
+    assert client.turn(105.0) == ["returned x 506", "2-2 deadline", "1-1"]
+    client.publish("nowhere", b"lost")
+    assert client.turn(105.0) == ["returned lost", "3-3"]
+    client.queue.purge(105.0)
+    assert client.turn(105.0) == ["unblocked q"]
+    assert (client.logged("Flow Control Enforced"), client.logged("Flow Control Removed")) == (1, 1)
+
+
+def test_a_listener_says_whether_a_block_is_logged() -> None:
+    client = Client(logs=False)
+    client.publish()
+    client.publish()
+    assert "blocked q" in client.turn()
+    assert client.logged("Flow Control") == 0
+
+
+def test_a_listener_closes_the_session_of_a_refused_publish_without_confirms() -> None:
+    client = Client(confirming=False)
+    client.publish()
+    client.publish()
+    client.turn()
+    assert client.turn(105.0) == ["closed 506"]
+
+
+def test_a_listener_counts_what_was_lost_when_the_session_ended() -> None:
+    client = Client(confirming=False)
+    client.publish()
+    client.publish()
+    client.turn()
+    client.producer.abort()
+    assert client.turn() == ["unblocked q", "departed 1"]
+
+
+def test_a_listener_may_refuse_a_publish_on_the_slow_path() -> None:
+    client = Client()
+    client.publish()
+    client.turn()
+    client.listener.forbidden = AccessRefused("flow was requested")
+    client.publish()
+    assert client.turn() == ["closed 403"]
+    assert client.producer.closing is client.listener.forbidden
+
+
+def test_a_producer_without_a_client_keeps_its_outcomes_and_its_blocks_are_logged() -> None:
+    client = Client()
+    producer = Producer(client.driver.broker, "other", HoldBudget(1000))
+    producer.confirming = True
+    client.publish()
+    route = client.vhost.route("", "q", True)
+    client.vhost.resolve(route, {})
+    producer.publish(route, b"x", 10)
+    client.turn(106.0)
+    assert producer.listener is NO_CLIENT
+    assert [outcome.confirmed for outcome in producer.confirms.take()] == [False]
+    lines = [line.text for line in client.driver.take_log_lines() if line.text.startswith("[other]")]
+    assert any("Flow Control Enforced" in line for line in lines), lines
