@@ -37,6 +37,7 @@ from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HeldPublish
 from penstock.errors import BrokerError, ContentTooLarge, ResourceError
 from penstock.flow.gate import Gate
+from penstock.flow.refusal import NEVER_FITS, ROLLED_BACK, Refusal
 from penstock.flow.timers import NEVER
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ class UnitCommit(Held):
         broker = producer.broker
         never = self.never_fits()
         if never is not None:
-            self.refuse(never)
+            self.refuse(never, NEVER_FITS)
             return
         for delta in self.queue_deltas:
             if delta.refused(broker.now):
@@ -231,14 +232,15 @@ class UnitCommit(Held):
 
     # Refusal
 
-    def refuse(self, error: BrokerError) -> None:
+    def refuse(self, error: BrokerError, cause: str = ROLLED_BACK, gate: Gate | None = None) -> None:
         """Roll it back, when it is no longer in the outbox; without confirm mode the session of its producer closes."""
         producer = self.unit.coordinator.producer
         if not producer.confirming:
             producer.fail(error)
             return
         self._roll_back(error)
-        producer.confirms.refuse(producer.confirms.hold(NEVER) if self.pending is None else self.pending)
+        pending = producer.confirms.hold(NEVER) if self.pending is None else self.pending
+        producer.confirms.refuse(pending, Refusal(cause, gate, error=error))
         producer.after_release(producer.broker.now)
 
     def return_to_publisher(self, own: list[Gate], now: float) -> None:
@@ -255,6 +257,7 @@ class UnitCommit(Held):
         queue.count_refusal()
         more = adds(delta.messages - delta.freed, delta.bytes - delta.freed_bytes)
         producer.count_refused(queue.gate, queue.overflow.name, delta.bytes)
-        self.refuse(ResourceError(f"commit refused and rolled back; {admission.refusal_error(queue)}; {more}"))
+        error = ResourceError(f"commit refused and rolled back; {admission.refusal_error(queue)}; {more}")
+        self.refuse(error, queue.overflow.name, queue.gate)
         if queue.overflow.destroys:
             producer.broker.delete_queue(queue)
