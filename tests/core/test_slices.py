@@ -1,4 +1,4 @@
-"""What is too much for one turn is done in slices of counted work, and nothing of it is seen half done."""
+"""Long work of sessions, dead letters and cursors: done in slices, and nothing of it is seen half done."""
 
 from __future__ import annotations
 
@@ -6,24 +6,20 @@ from itertools import pairwise
 
 import pytest
 
-from penstock.core.broker import Broker
 from penstock.core.consume.bulk_requeue import refuse_all, requeue_all
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.cursor import SETTLED_A_UNIT, Cursor
-from penstock.core.gates.address_depth import AddressDepth, AddressShare
 from penstock.core.message import Envelope
-from penstock.core.publish.dead_letters import LETTER_UNITS, LOOSE_MAX, TARGET_UNITS
-from penstock.core.queue.deferred_free import FREED_A_UNIT, RELEASED_A_UNIT, DeferredFree
-from penstock.core.queue.expiry import EXPIRED_A_TURN
+from penstock.core.publish.dead_letters import LETTER_UNITS, TARGET_UNITS
 from penstock.core.queue.queue import Queue
-from penstock.core.queue.room_making import DROPPED_A_UNIT
 from penstock.errors import NotFound, PreconditionFailed
 from penstock.flow.chores import UNITS_A_TURN
-from penstock.flow.level import Level, Thresholds
 from penstock.flow.work import AT_ONCE
-from tests.support.broker_fixture import House, told
+from tests.support.broker_fixture import House
 
 MANY = 20_000
+
+
 CHARGE = 300
 
 
@@ -64,103 +60,6 @@ class Full(House):
             got += [int(message.content) for message in batch.messages if message is not None]
         self.broker.cancel(self.session, tag)
         return got
-
-
-def leftovers(broker: Broker) -> int:
-    """How many messages wait to be freed."""
-    found = 0
-    for chore in broker.turns.chores._waiting:
-        if isinstance(chore, DeferredFree):
-            found += sum(len(line) for line in chore.lines) + sum(len(heap) for heap in chore.heaps)
-            found += sum(len(batch) for batch in chore.batches)
-    return found
-
-
-# What has left
-
-
-@pytest.mark.parametrize("how", ["purge", "delete"])
-@pytest.mark.parametrize("arguments", [{}, {"x_max_priority": 3}], ids=["plain", "priorities"])
-def test_what_a_purge_drops_is_gone_at_once_and_freed_in_slices(how: str, arguments: dict[str, object]) -> None:
-    house = Full(2 * UNITS_A_TURN * FREED_A_UNIT, **arguments)
-    count = house.depth("q")
-    gone = house.vhost.purge_queue if how == "purge" else house.vhost.delete_queue
-    assert gone(house.q, house.broker.now) == count
-    assert (house.q.messages, house.q.bytes, house.q.available()) == (0, 0, 0)
-    left = leftovers(house.broker)
-    assert left == count
-    while house.broker.pending():
-        house.broker.run(1000)
-        assert left - leftovers(house.broker) <= UNITS_A_TURN * FREED_A_UNIT
-        left = leftovers(house.broker)
-    assert left == 0
-
-
-@pytest.mark.parametrize("how", ["purge", "delete"])
-def test_what_a_purge_drops_leaves_its_address_a_slice_a_turn(how: str) -> None:
-    house = Full(0)
-    depth = AddressDepth("a", Thresholds(Level(), Level(), Level()), house.broker.turns)
-    left = 2 * UNITS_A_TURN * RELEASED_A_UNIT
-    for _ in range(left):
-        share = AddressShare(depth, CHARGE)
-        share.enter(house.broker.now)
-        house.q.enqueue(Envelope("a", "q"), b"x", CHARGE, house.broker.now, share)
-    gone = house.vhost.purge_queue if how == "purge" else house.vhost.delete_queue
-    assert gone(house.q, house.broker.now) == depth.messages == left
-    assert house.q.messages == 0
-    while house.broker.pending():
-        house.broker.run(1000)
-        assert left - depth.messages <= UNITS_A_TURN * RELEASED_A_UNIT
-        left = int(depth.messages)
-    assert (depth.messages, depth.bytes) == (0, 0)
-
-
-def test_a_queue_takes_messages_by_the_same_route_while_what_was_purged_is_freed() -> None:
-    house = Full()
-    writer = house.producer("p")
-    routes = [house.vhost.route("", "q", False), house.vhost.route("", "q", False).persistent()]
-    for route in routes:
-        house.vhost.refresh_route(route)
-        writer.publish(route, b"before", CHARGE)
-    house.vhost.purge_queue(house.q, house.broker.now)
-    for _ in range(2):
-        for route in routes:
-            house.vhost.refresh_route(route)
-            writer.publish(route, b"after", CHARGE)
-        house.turns()
-    assert (house.depth("q"), house.q.available()) == (4, 4)
-    assert {message.content for message in house.q.ready_queue.messages()} == {b"after"}
-    house.q.purge(house.broker.now)
-    for route in routes:
-        writer.publish(route, b"again", CHARGE)
-    assert (house.depth("q"), house.q.available()) == (2, 2)
-
-
-def test_mortal_messages_that_were_purged_expire_no_more() -> None:
-    house = House()
-    house.queue("q")
-    queue = house.vhost.queues["q"]
-    for _ in range(2 * AT_ONCE):
-        queue.enqueue(Envelope("", "q", 0, 1.0), b"x", CHARGE, house.broker.now)
-    house.broker.touch_queue(queue)
-    queue.purge(house.broker.now)
-    house.broker.begin(house.broker.now + 5)
-    while house.broker.run(1000):
-        pass
-    assert (queue.counters.expired, queue.messages, queue.ready_queue.tombstones) == (0, 0, 0)
-
-
-def test_what_is_acknowledged_at_once_is_settled_at_once_and_freed_in_slices() -> None:
-    house = Full()
-    house.deliver_all()
-    house.session.acknowledge(0, True, house.broker.now)
-    assert (house.depth("q"), house.q.unacked_messages, house.session.has_unsettled()) == (0, 0, False)
-    assert MANY - 2 * AT_ONCE <= leftovers(house.broker) <= MANY
-    house.turns()
-    assert leftovers(house.broker) == 0
-
-
-# What comes back
 
 
 def test_many_deliveries_come_back_a_slice_a_turn_in_their_order() -> None:
@@ -274,9 +173,6 @@ def test_many_refused_deliveries_die_a_slice_a_turn() -> None:
     assert (dead[-1], house.depth("q")) == (MANY, 0)
 
 
-# What dies
-
-
 def test_a_letter_to_many_queues_costs_as_many_times_as_much() -> None:
     house = Full(1000, x_dead_letter_exchange="all")
     house.vhost.declare_exchange("all", "fanout", {}, False, False, False)
@@ -287,117 +183,6 @@ def test_a_letter_to_many_queues_costs_as_many_times_as_much() -> None:
     house.session.reject(0, True, house.broker.now)
     house.broker.run(1000)
     assert house.depth("d98") == UNITS_A_TURN // (LETTER_UNITS + 99 * TARGET_UNITS) + 1
-
-
-def test_of_many_queues_only_so_many_messages_expire_in_a_turn() -> None:
-    house = House()
-    for number in range(20):
-        house.queue(f"q{number}", message_ttl=1000)
-        queue = house.vhost.queues[f"q{number}"]
-        for _ in range(400):
-            queue.enqueue(Envelope("", queue.name), b"x", CHARGE, house.broker.now)
-        house.broker.touch_queue(queue)
-    queues = [house.vhost.queues[f"q{number}"] for number in range(20)]
-    house.broker.run(1000)
-    expired = [0]
-    while expired[-1] < 8000:
-        house.broker.begin(house.broker.now + 1)
-        house.broker.run(1000)
-        while house.broker.next_batch() is not None:
-            pass
-        expired.append(sum(int(queue.counters.expired) for queue in queues))
-    assert max(after - before for before, after in pairwise(expired)) == EXPIRED_A_TURN
-
-
-def test_what_is_not_too_old_does_not_wait_for_what_is_in_other_queues() -> None:
-    house = Full(3 * EXPIRED_A_TURN, message_ttl=1000)
-    for number in range(5):
-        house.queue(f"old{number}", message_ttl=1000)
-        house.fill(1000, f"old{number}")
-        house.broker.touch_queue(house.vhost.queues[f"old{number}"])
-    house.broker.touch_queue(house.q)
-    house.broker.run(1000)
-    house.broker.begin(house.broker.now + 5)
-    house.queue("fresh", message_ttl=60_000)
-    house.fill(1, "fresh")
-    fresh = house.vhost.queues["fresh"]
-    house.broker.consume(house.session, Consumer("f", house.session, fresh, True, False, 0))
-    house.broker.touch_queue(fresh)
-    house.broker.run(1000)
-    assert house.broker.expirable == 0
-    assert house.broker.next_batch() is not None
-
-
-def test_who_displaces_messages_waits_while_too_many_of_them_are_not_seen_to() -> None:
-    house = Full(10, capacity_messages=10, overflow="drop-head", dead_letter_exchange="", dead_letter_routing_key="d")
-    house.queue("d")
-    writer = house.producer("p")
-    for _ in range(LOOSE_MAX + 50):
-        house.publish(writer, "q", CHARGE)
-    letters = house.q.dead_letters
-    assert letters is not None
-    assert (letters.loose, len(writer.outbox)) == (LOOSE_MAX, 50)
-    house.turns()
-    assert (letters.loose, len(writer.outbox), house.q.counters.dead_letters_lost) == (0, 0, 0)
-    assert house.depth("d") == LOOSE_MAX + 50
-    assert [outcome[2] for outcome in told(writer)] == [True]
-
-
-def test_who_is_refused_into_the_dead_letters_waits_likewise() -> None:
-    house = Full(1, x_max_length=1, overflow="reject-publish-dlx", dead_letter_exchange="", dead_letter_routing_key="d")
-    house.queue("d")
-    writer = house.producer("p")
-    for _ in range(LOOSE_MAX + 50):
-        house.publish(writer, "q", CHARGE)
-    assert len(writer.outbox) == 50
-    house.turns()
-    assert (house.depth("d"), len(writer.outbox)) == (LOOSE_MAX + 50, 0)
-    assert {outcome[2] for outcome in told(writer)} == {False}
-
-
-def test_nobody_waits_for_dead_letters_of_a_queue_that_has_none_any_more() -> None:
-    house = Full(10, capacity_messages=10, overflow="drop-head", dead_letter_exchange="", dead_letter_routing_key="d")
-    house.queue("d")
-    writer = house.producer("p")
-    for _ in range(LOOSE_MAX + 5):
-        house.publish(writer, "q", CHARGE)
-    house.broker.delete_queue(house.q)
-    house.turns()
-    assert writer.outbox == type(writer.outbox)()
-    assert house.depth("d") == LOOSE_MAX
-
-
-# Room for a large one
-
-
-def test_a_large_message_displaces_many_a_slice_a_turn() -> None:
-    count = 3 * UNITS_A_TURN * DROPPED_A_UNIT
-    house = Full(count, capacity_bytes=count * CHARGE, overflow="drop-head")
-    writer, small = house.producer("p"), house.producer("s")
-    house.publish(writer, "q", count * CHARGE - CHARGE)
-    house.publish(small, "q", CHARGE)
-    assert (len(writer.outbox), len(small.outbox), house.depth("q")) == (1, 1, count)
-    left = count
-    while house.broker.pending():
-        house.broker.run(1000)
-        assert left - house.depth("q") <= UNITS_A_TURN * DROPPED_A_UNIT + AT_ONCE
-        left = house.depth("q")
-    assert (house.depth("q"), house.q.bytes, house.q.counters.dropped) == (2, count * CHARGE, count)
-    assert [told(each)[0][2] for each in (writer, small)] == [True, True]
-
-
-def test_who_gives_up_waiting_for_room_leaves_the_others_free() -> None:
-    house = Full(MANY, capacity_bytes=MANY * CHARGE, overflow="drop-head")
-    writer, small = house.producer("p"), house.producer("s")
-    house.publish(writer, "q", MANY * CHARGE)
-    house.publish(small, "q", CHARGE)
-    writer.abort()
-    house.turns()
-    assert small.outbox == type(small.outbox)()
-    assert not house.q.gate.waiters
-
-
-# What a cursor has settled
 
 
 def test_what_a_cursor_settles_leaves_a_slice_a_turn() -> None:

@@ -14,7 +14,7 @@ from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, encode_header, frame, method_frame
 from tests.profiles import examples
 from tests.support.driven_connection import Dialogue, make_driver
-from tests.wire.test_content_header import properties
+from tests.wire.amqp091.test_content_header import properties
 
 NAMES = st.sampled_from(["CC", "BCC", "cc", "C", "CCC", "xCC", "BC", "B", ""])
 VALUES = st.one_of(st.sampled_from(["CC", "\x02CC", "\x03BCC", 5]), st.lists(st.sampled_from(["a", "CC"]), max_size=2))

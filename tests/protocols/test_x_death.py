@@ -14,7 +14,7 @@ from penstock.protocols.amqp091.x_death import DEATHS_KEPT, XDeathCodec
 from penstock.wire.amqp091.codec import Properties, decode_properties, encode_table
 from tests.profiles import examples
 from tests.support.driven_connection import make_driver
-from tests.wire.test_content_header import properties
+from tests.wire.amqp091.test_content_header import properties
 
 ALL_BUT_HEADERS_AND_EXPIRATION = (
     *("content_type", "content_encoding", "delivery_mode", "priority", "correlation_id", "reply_to", "message_id"),

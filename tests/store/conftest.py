@@ -25,3 +25,10 @@ def cluster() -> Iterator[Cluster]:
     """Return a PostgreSQL server that all tests share: it runs all the time."""
     with postgres.cluster() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def mortal() -> Iterator[Cluster]:
+    """Return a server that tests may stop and break; whoever needs it running starts it."""
+    with postgres.cluster() as server:
+        yield server

@@ -38,7 +38,7 @@ ITEM_BYTES: Final = 12
 TEXT_BYTES: Final = 80
 SCALAR_BYTES: Final = 44
 TIME_BYTES: Final = 128
-"""Sizes of objects (CPython 3.11 to 3.13, 64 bits), rounded up; tests/core/test_metadata_memory.py measures them."""
+"""Sizes of objects (CPython 3.11 to 3.13, 64 bits), rounded up; tests/core/gates/test_metadata_memory.py checks."""
 COMPARED: Final = 2
 """Copies of the arguments that a binding of a headers exchange stores: one more, for comparison."""
 

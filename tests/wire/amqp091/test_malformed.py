@@ -26,7 +26,7 @@ from penstock.wire.amqp091.codec import (
 from penstock.wire.amqp091.spec import METHODS, MethodSpec, ReplyCode
 from tests.profiles import examples
 from tests.support import amqp091_strategies
-from tests.wire.test_codec import sample
+from tests.wire.amqp091.test_codec import sample
 
 EVERY_TYPE: dict[str, object] = {
     "S": "text",

@@ -1,4 +1,4 @@
-"""One broker at a time: who is refused, who takes over, and what a broker may do that does not know that it is dead."""
+"""The lease of a PostgreSQL store: who is refused, who takes over, and what a broker may do that has lost it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from tests.support.store_writer_process import LOST
 from tests.support.store_writers import Writer, assert_state_of, writing
 
 pytestmark = needs_postgres
+
+
 ROUNDS = int(os.environ.get("PENSTOCK_FAILOVERS", "3"))
 """Brokers in a row that die, or wake up too late; 50 were run."""
 
@@ -81,16 +83,6 @@ def test_a_broker_whose_session_was_ended_goes_on_in_a_new_one(cluster: Cluster,
         assert store.usage().used > 0
         end_session_of(cluster, engine)
         assert store.reclaim_space() is False
-
-
-def test_rows_are_read_on_in_a_new_session(cluster: Cluster, engine: PostgresEngine) -> None:
-    rows = [some_row(number, 1_000_000) for number in range(1, 21)]
-    with engine.opened() as store:
-        store.commit(committing(rows=rows))
-        reading = store.rows()
-        found = [next(reading)]
-        end_session_of(cluster, engine)
-        assert found + list(reading) == rows
 
 
 def test_a_broker_whose_lease_was_taken_writes_nothing_ever_again(cluster: Cluster, engine: PostgresEngine) -> None:

@@ -15,9 +15,6 @@ def bench() -> Bench:
     return Bench()
 
 
-# While producers are blocked
-
-
 def test_a_raised_threshold_lets_blocked_producers_go_at_once(bench: Bench) -> None:
     queue, producer = bench.queue("q"), bench.producer()
     bench.set("queue", "q", capacity_messages=4, stop_messages=2, resume_messages=1, hold_deadline=0)
@@ -108,40 +105,6 @@ def test_without_confirms_the_channel_is_told_that_it_can_never_fit(bench: Bench
     assert queue.messages == 0, "what came after it is not put before it"
     producer.abort()
     assert not queue.gate.waiters
-
-
-# Deadlines
-
-
-def test_a_deadline_counts_from_the_change_for_those_who_wait_already(bench: Bench) -> None:
-    queue, producer = bench.queue("q", capacity_messages=2), bench.producer()
-    bench.publish(producer, "q", 10, 10, 10)
-    bench.run(25.0)
-    assert bench.told(producer) == [(1, 1, True)]
-    bench.set("queue", "q", hold_deadline=10)
-    bench.run(34.0)
-    assert bench.told(producer) == [], "30 s were said when it came, 10 at 25 s"
-    assert bench.broker.next_deadline() == 35.0
-    bench.run(35.0)
-    assert sorted(bench.told(producer)) == [(2, 2, True), (3, 3, False)]
-    assert queue.messages == 2
-
-
-def test_for_ever_gets_an_end_and_an_end_is_taken_back(bench: Bench) -> None:
-    bench.queue("q", capacity_messages=1, stop_messages=1)
-    producer = bench.producer()
-    bench.set("queue", "q", hold_deadline=0)
-    bench.publish(producer, "q", 10, 10)
-    assert bench.broker.next_deadline() is None
-    bench.set("vhost", "/", hold_deadline=5)
-    assert bench.broker.next_deadline() is None, "the queue's own pattern says more than its virtual host"
-    changes.remove(bench.broker, "queue", "q", ["hold-deadline"])
-    assert bench.broker.next_deadline() == 5.0
-    bench.set("queue", "q", hold_deadline=0)
-    bench.run(1000.0)
-    assert bench.told(producer) == [(1, 1, True)]
-    assert len(producer.outbox) == 1
-    assert bench.broker.next_deadline() is None
 
 
 def test_a_ttl_that_is_set_drops_what_is_too_old_already(bench: Bench) -> None:

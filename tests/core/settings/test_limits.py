@@ -1,4 +1,4 @@
-"""What may be said about the disk, by our names and by other brokers'."""
+"""Limits on the disk, by our names and by those of other brokers."""
 
 from __future__ import annotations
 

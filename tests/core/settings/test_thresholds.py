@@ -1,4 +1,4 @@
-"""What a queue's arguments mean: thresholds, policy and deadlines, with all their borders."""
+"""Stop and resume thresholds: defaults, rules and refusals."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core.settings.queue_settings import DEFAULT_CAPACITY_BYTES, Defaults, Settings, resolve
+from penstock.core.settings.queue_settings import Defaults, Settings, resolve
 from penstock.errors import PreconditionFailed
-from penstock.flow.timers import NEVER
 from penstock.setting_names import read_arguments
 from tests.profiles import examples
 
@@ -23,17 +22,6 @@ def marks(arguments: dict[str, object], unit: str, defaults: Defaults | None = N
     """Capacity, stop and resume in one unit; None is no limit."""
     found = read(arguments, defaults).thresholds
     return found.capacity.as_dict()[unit], found.stop.as_dict()[unit], found.resume.as_dict()[unit]
-
-
-def test_a_queue_without_arguments_has_100_mib_and_blocks() -> None:
-    queue = read({})
-    assert queue.overflow.name == "block"
-    mib = 1024 * 1024
-    assert 100 * mib == DEFAULT_CAPACITY_BYTES
-    assert marks({}, "bytes") == (100 * mib, 80 * mib, 70 * mib)
-    assert marks({}, "messages") == (None, None, None)
-    assert queue.hold_deadline_s == 30.0
-    assert queue.message_ttl_s == queue.expires_s == NEVER
 
 
 @pytest.mark.parametrize(
@@ -181,48 +169,6 @@ def test_thresholds_in_bytes_follow_from_what_is_given(arguments: dict[str, obje
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ({"x-max-length": 10}, (10, None)),
-        ({"x-max-length": 0, "x-overflow": "reject-publish-dlx"}, (0, None)),
-        ({"x-max-length-bytes": 5000, "x-overflow": "reject-publish"}, (None, 5000)),
-        ({"max-length": 10, "max-length-bytes": "4KiB", "overflow": "drop-head"}, (10, 4096)),
-        ({"x-max-length": 10, "x-overflow": "block"}, (None, None)),
-        ({"capacity-messages": 10, "overflow": "drop-head"}, (None, None)),
-        ({"qpid.max_count": 10, "qpid.policy_type": "ring"}, (None, None)),
-        ({"maximumQueueDepthMessages": 10, "overflowPolicy": "REJECT"}, (None, None)),
-    ],
-)
-def test_a_length_by_rabbitmqs_names_is_of_what_is_ready_and_every_capacity_of_the_depth(
-    arguments: dict[str, object], expected: tuple[int | None, int | None]
-) -> None:
-    length = read(arguments).length.as_dict()
-    assert (length["messages"], length["bytes"]) == expected
-
-
-@pytest.mark.parametrize(
-    ("arguments", "policy"),
-    [
-        ({"x-max-length": 10}, "drop-head"),  # RabbitMQ's meaning.
-        ({"x-max-length-bytes": 10}, "drop-head"),
-        ({"x-max-length": 10, "x-overflow": "block"}, "block"),
-        ({"capacity-messages": 10}, "block"),
-        ({"qpid.max_count": 10}, "block"),
-        ({"qpid.policy_type": "ring"}, "drop-head"),
-        ({"overflowPolicy": "PRODUCER_FLOW_CONTROL"}, "block"),
-        ({"x-overflow": "reject-publish"}, "reject"),
-        ({"qpid.policy_type": "self-destruct"}, "self-destruct"),
-        ({"qpid.policy_type": "ring_strict"}, "ring-strict"),
-        ({"address-full-policy": "BLOCK"}, "block"),
-        ({"address-full-policy": "DROP"}, "drop-new"),
-        ({"address-full-policy": "FAIL"}, "reject"),
-    ],
-)
-def test_the_policy_is_the_one_that_the_names_users_expect(arguments: dict[str, object], policy: str) -> None:
-    assert read(arguments).overflow.name == policy
-
-
-@pytest.mark.parametrize(
     ("arguments", "part"),
     [
         (
@@ -252,14 +198,3 @@ def test_thresholds_that_cannot_work_are_refused_in_the_words_that_were_used(
     with pytest.raises(PreconditionFailed) as caught:
         read(arguments)
     assert part in str(caught.value)
-
-
-def test_a_hold_deadline_of_zero_is_for_ever() -> None:
-    assert read({"hold-deadline": 0}).hold_deadline_s == NEVER
-    assert read({"hold-deadline": 7}).hold_deadline_s == 7.0
-    assert read({}, Defaults(hold_deadline_s=0)).hold_deadline_s == NEVER
-
-
-def test_times_of_rabbitmq_are_milliseconds() -> None:
-    queue = read({"x-message-ttl": 1500, "x-expires": 2500})
-    assert (queue.message_ttl_s, queue.expires_s) == (1.5, 2.5)

@@ -1,8 +1,4 @@
-"""Disks that are full or fail: nothing counts that was not confirmed, and the same commit goes through when they work.
-
-Real ones where that can be had: a file system of 3 MiB, a limit of the process, and calls of the operating system that
-fail because a library of ours stands before them.
-"""
+"""Disks that are full or fail: only what was confirmed counts, and the same commit goes through when they work."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 from collections import Counter
@@ -191,44 +190,6 @@ def test_bits_anywhere(subject: Subject, places: list[tuple[int, int]]) -> None:
     subject.suffer(change)
 
 
-def test_a_damaged_row_is_told_by_its_number_and_a_page_with_its_queue(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        store.commit(committing(rows=[some_row(1), some_row(2), some_page(3, 7, 100, 30_000), some_page(4, 7, 200)]))
-    spoil(tmp_path, some_row(2).data[500:520])
-    spoil(tmp_path, some_page(3, 7, 100, 30_000).data[15_000:15_020])
-    with opened(tmp_path) as store:
-        assert [row.number for row in store.rows()] == [1, 3, 4]
-        assert [page.number for page in store.pages(7, 0, 1_000_000)] == [4]
-        assert [page.number for page in store.pages(7, 0, 1_000_000)] == [4]
-        told = [(damage.what, damage.why, damage.queue, damage.messages) for damage in store.damaged]
-        checked = [damage.what for damage in store.check()]
-    assert told == [
-        ("row 2", "its checksum is wrong", 0, 0),
-        ("page 3 of queue number 7", "its checksum is wrong", 7, 10),
-    ]
-    assert checked == ["row 2", "page 3 of queue number 7"]
-
-
-def spoil(directory: Path, octets: bytes) -> None:
-    """Find these octets in the file, and change one of them, also where they stood before a page was divided."""
-    file = (directory / FILE).read_bytes()
-    assert octets in file
-    (directory / FILE).write_bytes(file.replace(octets, bytes([octets[0] ^ 1]) + octets[1:]))
-
-
-def test_a_store_goes_on_with_what_is_in_order(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        store.commit(committing(rows=[some_row(1), some_row(2)]))
-    spoil(tmp_path, some_row(2).data[500:520])
-    with opened(tmp_path) as store:
-        assert [row.number for row in store.rows()] == [1]
-        store.commit(committing(rows=[some_row(3)], rows_gone=[2]))
-    with opened(tmp_path) as store:
-        assert [row.number for row in store.rows()] == [1, 3]
-        assert store.damaged == []
-        assert store.check() == []
-
-
 def test_a_stretch_that_cannot_be_reached_does_not_hide_what_is_behind_it(tmp_path: Path) -> None:
     rows = [some_row(number, 1500) for number in range(1000, 1400)]
     with opened(tmp_path) as store:
@@ -247,34 +208,6 @@ def test_a_stretch_that_cannot_be_reached_does_not_hide_what_is_behind_it(tmp_pa
     *stretches, all_told = [damage.what for damage in store.damaged]
     assert len(stretches) == 3
     assert all_told == f"{len(missing)} of 400 rows"
-
-
-def test_an_index_of_pages_that_forgets_some_is_made_anew(tmp_path: Path) -> None:
-    pages = [some_page(number, 7, number) for number in range(1, 500)]
-    with opened(tmp_path) as store:
-        store.commit(committing(rows=pages))
-        assert store._connection is not None
-        (root,) = store._connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'pages'").fetchone()
-    octets = bytearray((tmp_path / FILE).read_bytes())
-    count = (root - 1) * PAGE_SIZE + 3
-    assert int.from_bytes(octets[count : count + 2], "big") == len(pages)
-    octets[count : count + 2] = (len(pages) // 2).to_bytes(2, "big")
-    (tmp_path / FILE).write_bytes(octets)
-    with opened(tmp_path) as store:
-        assert len(store.pages(7, 0, 1 << 30)) == len(pages) // 2
-        assert len(list(store.rows())) == len(pages)
-        assert store.pages(7, 0, 1 << 30) == pages
-        assert store.damaged == []
-
-
-def test_what_disappears_while_the_store_is_open_is_told(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        store.commit(committing(rows=[some_row(number, 100_000) for number in range(1, 10)]))
-    with opened(tmp_path) as store:
-        os.truncate(store.path, store.path.stat().st_size // 2)
-        assert len(list(store.rows())) < 9
-        assert store.damaged
-        assert store.check()
 
 
 def test_what_nothing_leads_to_any_more_is_saved(tmp_path: Path) -> None:

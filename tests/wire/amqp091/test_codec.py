@@ -8,7 +8,7 @@ from pamqp import commands
 
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, decode_method, encode_method, frame, method_frame, short_text
-from penstock.wire.amqp091.spec import METHODS, MethodSpec, ReplyCode
+from penstock.wire.amqp091.spec import METHODS, MethodSpec
 from tests.support import amqp091_strategies
 
 KNOWN_TO_PAMQP = [method for method in METHODS.values() if method.id in commands.INDEX_MAPPING]
@@ -25,24 +25,6 @@ def test_every_method_comes_back_as_it_went_out(method: tuple[int, dict[str, obj
 def test_fields_that_are_not_given_are_zero_empty_or_false(method: MethodSpec) -> None:
     zero = {"shortstr": "", "longstr": b"", "table": {}, "bit": False}
     assert decode_method(encode_method(method.id)).args == {name: zero.get(kind, 0) for name, kind in method.fields}
-
-
-def test_a_method_tells_its_name_and_its_id() -> None:
-    method = decode_method(encode_method(spec.QUEUE_DECLARE, queue="orders", durable=True))
-    assert (method.name, method.id, method.spec) == ("queue.declare", 50 << 16 | 10, METHODS[spec.QUEUE_DECLARE])
-    assert method.args["queue"] == "orders"
-
-
-def test_every_constant_of_a_method_has_its_row_in_the_table() -> None:
-    named = {name: value for name, value in vars(spec).items() if f"{value}".isdigit() and value in METHODS}
-    assert {METHODS[value].name.upper().replace(".", "_").replace("-", "_") for value in named.values()} == set(named)
-    assert len(named) == len(METHODS)
-
-
-def test_only_access_request_is_unknown_to_the_second_opinion() -> None:
-    unknown = {method.name for method in METHODS.values() if method not in KNOWN_TO_PAMQP}
-    assert unknown == {"access.request", "access.request-ok"}
-    assert set(commands.INDEX_MAPPING) <= set(METHODS)
 
 
 SAMPLES: dict[str, object] = {
@@ -145,8 +127,3 @@ def test_a_text_is_cut_between_characters_to_fit_a_short_string() -> None:
     assert short_text("☃" * 86) == "☃" * 85
     assert short_text("a" * 300) == "a" * 255
     assert short_text("é\ud800") == "é?"
-
-
-def test_reply_codes_have_the_names_that_rabbitmq_puts_before_its_texts() -> None:
-    assert ReplyCode(406).name == "PRECONDITION_FAILED"
-    assert int(ReplyCode.NOT_FOUND) == 404

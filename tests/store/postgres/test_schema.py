@@ -1,16 +1,15 @@
-"""A database is made ready, brought up to date or refused with a sentence that names it and never shows a password."""
+"""Schemas of a PostgreSQL store: made, brought up to date, or refused with a sentence."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import psycopg
 import pytest
 
 from penstock import __version__
-from penstock.errors import ConfigError, StoreError
+from penstock.errors import StoreError
 from penstock.store.postgres import postgres_store, schema
 from penstock.store.postgres.session import Session
 from penstock.store.postgres.session_sockets import SessionSockets
@@ -20,8 +19,6 @@ from tests.support.brokers import some_name
 from tests.support.open_stores import committing, some_row
 from tests.support.postgres import Cluster, needs_postgres
 from tests.support.store_engines import PostgresEngine
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def refusal(url: str) -> str:
@@ -38,34 +35,6 @@ def set_form(cluster: Cluster, name: str, form: int) -> None:
 @pytest.fixture
 def engine(cluster: Cluster) -> PostgresEngine:
     return PostgresEngine(cluster)
-
-
-@pytest.mark.parametrize(
-    ("url", "said"),
-    [
-        ("postgresql://u:secret@h/db?schema=", "schema '' of the store's URL: a name has 1 to 63 octets"),
-        ("postgresql://u:secret@h/db?schema=pg_x", "schema 'pg_x' of the store's URL: a name has 1 to 63 octets"),
-        (f"postgresql://u:secret@h/db?schema={'ü' * 32}", "a name has 1 to 63 octets"),
-        ("postgresql://u:secret@h/db?colour=red", "cannot be used: invalid URI query parameter: \"colour\""),
-        ("postgresql://u@h/db?passwordsecret", "the store's URL cannot be used: it is not a valid PostgreSQL URL"),
-        ("postgresql://u:secret@[h/db", "the store's URL cannot be used: "),
-        ("postgresql://u:%zzsecret@h/db", "the store's URL cannot be used: "),
-        ("http://u:secret@h/db", "the store's URL cannot be used: "),
-    ],
-)  # fmt: skip
-def test_a_url_that_cannot_be_meant_is_refused(url: str, said: str) -> None:
-    with pytest.raises(ConfigError) as raised:
-        postgres_store(url)
-    assert said in str(raised.value)
-    assert "secret" not in str(raised.value)
-
-
-def test_a_store_is_called_by_its_database_and_where_that_is() -> None:
-    assert (
-        str(postgres_store("postgresql://u:secret@db1:6000/orders").address) == "database 'orders' at 'db1', port 6000"
-    )
-    address = postgres_store("postgresql://u:secret@/orders?host=/run/pg&schema=eu").address
-    assert str(address) == "schema 'eu' of database 'orders' at '/run/pg', port 5432"
 
 
 def test_without_psycopg_the_store_says_what_to_install() -> None:
@@ -192,73 +161,3 @@ def test_positions_of_form_1_come_back_and_do_not_say_how_many_messages_there_ar
         store.commit(committing(positions=[QueuePosition(1, 72, 8, 5), QueuePosition(2, 80, 9, 6)]))
     with engine.opened() as store:
         assert list(store.positions()) == [QueuePosition(1, 72, 8, 5), QueuePosition(2, 80, 9, 6)]
-
-
-@needs_postgres
-def test_a_wrong_password_is_told_and_not_shown(cluster: Cluster) -> None:
-    cluster.ask("DROP ROLE IF EXISTS locked")
-    cluster.ask("CREATE ROLE locked LOGIN PASSWORD 'right'")
-    cluster.ask("CREATE DATABASE locked OWNER locked")
-    wrong = cluster.url("locked", "locked:secret", tcp=True)
-    assert refusal(wrong) == (
-        f"cannot reach the store in database 'locked' at '127.0.0.1', port {cluster.port}: "
-        'password authentication failed for user "locked"; '
-        "give the right password in the URL, in PGPASSWORD or in ~/.pgpass"
-    )
-    assert "no password supplied; give one" in refusal(cluster.url("locked", "locked", tcp=True))
-    store = postgres_store(cluster.url("locked", "locked:right", tcp=True))
-    store.open()
-    store.commit(committing(rows=[some_row(1)]))
-    store.close()
-
-
-@needs_postgres
-def test_a_database_or_a_user_that_is_not_there_is_named_with_what_to_do(cluster: Cluster) -> None:
-    assert refusal(cluster.url("nowhere")).endswith(
-        'database "nowhere" does not exist; create it with: createdb, or give another database in the URL'
-    )
-    assert refusal(cluster.url(user="nobody-there")).endswith(
-        'role "nobody-there" does not exist; create it with: createuser, or give another user in the URL'
-    )
-
-
-@needs_postgres
-def test_a_database_that_may_only_be_read_is_refused_at_start_and_told_at_run_time(cluster: Cluster) -> None:
-    database = some_name("readonly")
-    cluster.ask(f'CREATE DATABASE "{database}"')
-    read_only = f'ALTER DATABASE "{database}" SET default_transaction_read_only = '
-    cluster.ask(read_only + "on")
-    said = (
-        f"the store in database '{database}' at '{cluster.folder}', port {cluster.port}: the database may only be read"
-    )
-    assert said in refusal(cluster.url(database))
-    cluster.ask(read_only + "off")
-    store = postgres_store(cluster.url(database))
-    store.open()
-    store._session.set("default_transaction_read_only", "on")
-    with pytest.raises(StoreError, match=r"^cannot write the store in .*: the database may only be read; is this"):
-        store.commit(committing(rows=[some_row(1)]))
-    store._session.set("default_transaction_read_only", "off")
-    store.commit(committing(rows=[some_row(1)]))
-    assert list(store.rows()) == [some_row(1)]
-    store.close()
-
-
-@needs_postgres
-def test_a_session_is_set_up_for_what_it_promises_whatever_the_database_says(cluster: Cluster) -> None:
-    database = some_name("loose")
-    cluster.ask(f'CREATE DATABASE "{database}"')
-    cluster.ask(f'ALTER DATABASE "{database}" SET synchronous_commit = off')
-    store = postgres_store(cluster.url(database, tcp=True))
-    store.open()
-    shown = {
-        name: store._session.ask(f"SHOW {name}")[0][0]
-        for name in ("synchronous_commit", "idle_session_timeout", "tcp_keepalives_idle", "tcp_user_timeout")
-    }
-    store.close()
-    assert shown == {
-        "synchronous_commit": "on",
-        "idle_session_timeout": "30s",
-        "tcp_keepalives_idle": "2",
-        "tcp_user_timeout": "5000",
-    }

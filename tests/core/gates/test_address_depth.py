@@ -1,0 +1,117 @@
+"""The depth of an address: each message counts once, until its last queue has released it."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.gates.address_depth import AddressDepth
+from penstock.core.queue.expiry import expire
+from penstock.core.settings import changes
+from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.setting_names import read_settings
+from tests.support.broker_fixture import House, told
+
+
+def in_bytes(capacity: int, stop: int, resume: int) -> Thresholds:
+    return Thresholds(Level(UNLIMITED, capacity), Level(UNLIMITED, stop), Level(UNLIMITED, resume))
+
+
+def bounded_address(house: House, capacity: int, stop: int, resume: int) -> AddressDepth:
+    exchange = house.vhost.declare_exchange("news", "fanout", {}, False, False, False)
+    depth = AddressDepth("news", in_bytes(capacity, stop, resume), house.broker.turns)
+    exchange.gates.append(depth.gate)
+    house.vhost.epoch += 1
+    return depth
+
+
+def test_an_address_charges_each_message_once_until_the_last_queue_lets_it_go() -> None:
+    house = House()
+    for name in "ab":
+        house.queue(name)
+    depth = bounded_address(house, 1000, 800, 500)
+    for name in "ab":
+        house.vhost.bind("news", house.vhost.queues[name], None, "", {})
+    producer = house.producer("p")
+    for _ in range(9):
+        house.publish(producer, "", 100, "news")
+    assert (int(depth.messages), int(depth.bytes)) == (9, 900)
+    assert not depth.gate.open
+    for _ in range(4):
+        house.take("a")
+    assert int(depth.bytes) == 900
+    for _ in range(4):
+        house.take("b")
+    assert int(depth.bytes) == 500
+    assert depth.gate.open
+    house.vhost.queues["a"].purge(house.broker.now)
+    house.broker.delete_queue(house.vhost.queues["b"])
+    assert (int(depth.messages), int(depth.bytes)) == (0, 0)
+
+
+@pytest.mark.parametrize("way", ["ack", "multiple", "part", "nack", "requeue", "expire", "ring"])
+def test_an_address_is_empty_whichever_way_its_messages_left(way: str) -> None:
+    house = House()
+    house.queue("a", **({"x_message_ttl": 1000} if way == "expire" else {}))
+    if way == "ring":
+        house.broker.delete_queue(house.vhost.queues["a"])
+        house.queue("a", capacity_messages=2, overflow="drop-head")
+    depth = bounded_address(house, 10_000, 8000, 5000)
+    queue = house.vhost.queues["a"]
+    house.vhost.bind("news", queue, None, "", {})
+    producer = house.producer("p")
+    for _ in range(5):
+        house.publish(producer, "", 100, "news")
+    now, session = house.broker.now, house.session
+    if way == "expire":
+        house.broker.begin(now + 2)
+        expire(queue, house.broker.now, house.broker.now)
+    elif way == "ring":
+        assert int(depth.messages) == 2
+        queue.purge(now)
+    else:
+        for _ in range(5):
+            session.get(queue, False, now)
+        if way == "ack":
+            for tag in range(1, 6):
+                session.acknowledge(tag, False, now)
+        elif way == "part":
+            session.acknowledge(3, True, now)
+            session.acknowledge(5, True, now)
+        elif way == "requeue":
+            session.requeue(0, True, 0.0)
+            assert int(depth.messages) == 5
+            queue.purge(now)
+        else:
+            session.acknowledge(0, True, now)
+    assert (int(depth.messages), int(depth.bytes)) == (0, 0)
+
+
+def say(house: House, scope: str, pattern: str, **settings: object) -> None:
+    words = read_settings(scope, pattern, {name.replace("_", "-"): value for name, value in settings.items()})
+    changes.set_settings(house.broker, scope, pattern, words)
+
+
+def later(house: House, seconds: float) -> None:
+    house.broker.begin(house.broker.now + seconds)
+    house.broker.run(1000)
+
+
+def test_an_address_has_a_rate_and_a_depth_by_pattern() -> None:
+    house = House()
+    house.queue("a")
+    house.vhost.declare_exchange("news.sport", "fanout", {}, False, False, False)
+    house.vhost.bind("news.sport", house.vhost.queues["a"], None, "", {})
+    producer = house.producer("p")
+    say(house, "address", "news.*", capacity_messages=4, stop_messages=3, rate_messages=1000, burst_messages=3)
+    for _ in range(6):
+        house.publish(producer, "", 100, "news.sport")
+    assert house.depth("a") == 3
+    later(house, 1.0)
+    assert house.depth("a") == 4
+    changes.remove(house.broker, "address", "news.*", ["capacity-messages", "stop-messages"])
+    later(house, 1.0)
+    assert house.depth("a") == 6
+    assert told(producer) == [(1, 6, True)]
+    house.vhost.delete_exchange("news.sport", False)
+    assert not house.broker.gates.address_rates
+    assert not house.broker.gates.depths

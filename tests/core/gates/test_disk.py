@@ -1,0 +1,126 @@
+"""The gates before the disk together: which messages they hold, and what is counted as stored."""
+
+from __future__ import annotations
+
+from penstock.core.consume.session import Session
+from tests.support.broker_fixture import told
+from tests.support.durable_broker import Kept
+from tests.support.transaction_client import Client
+
+
+def test_whoever_publishes_to_several_queues_of_which_one_is_kept_waits_for_all() -> None:
+    house = Kept()
+    house.vhost.bind("amq.fanout", house.vhost.queues["a"], None, "", {})
+    house.vhost.bind("amq.fanout", house.vhost.queues["passing"], None, "", {})
+    house.set("vhost", "/", disk_overfull=100)
+    producer = house.producer("p")
+    house.store(producer, "", 150, "amq.fanout")
+    house.store(producer, "", 150, "amq.fanout")
+    assert (house.depth("a"), house.depth("passing"), len(producer.outbox)) == (1, 1, 1)
+    house.broker.delete_queue(house.vhost.queues["a"])
+    house.broker.run(1000)
+    assert (house.depth("passing"), len(producer.outbox)) == (2, 0)
+
+
+def test_a_held_publish_is_refused_at_its_deadline_with_the_reason() -> None:
+    house = Kept()
+    house.set("vhost", "/", disk_overfull=100)
+    house.set("queue", "a", hold_deadline=5)
+    confirming, plain = house.producer("confirming"), house.producer("plain", confirming=False)
+    house.store(plain, "a", 200)
+    house.store(confirming, "a")
+    house.store(plain, "a")
+    house.broker.begin(106.0)
+    house.broker.run(1000)
+    assert told(confirming) == [(1, 1, False)]
+    assert str(plain.closing) == (
+        "publish to exchange '' with routing key 'a' refused after its hold deadline of 5 s; "
+        "disk quota of vhost /: 200 bytes stored > disk-overfull 100 (opens at 90)"
+    )
+
+
+def test_who_publishes_behind_a_queues_closed_gate_does_not_slip_past_the_disks() -> None:
+    """Rows of publishes that are withheld by a queue end where the disk stops them (core/publish/withheld_run.py)."""
+    house = Kept()
+    house.set("queue", "a", capacity_messages=100, stop_messages=1)
+    house.set("vhost", "/", disk_overfull=400)
+    producer = house.producer("p")
+    for _ in range(10):
+        house.store(producer, "a")
+    assert (house.depth("a"), len(producer.outbox)) == (5, 5)
+
+
+def test_a_commit_that_frees_as_much_as_it_stores_passes_a_quota_and_no_other_gate_before_the_disk() -> None:
+    house = Kept()
+    house.set("vhost", "/", disk_overfull=250)
+    filler = house.producer("filler")
+    for _ in range(3):
+        house.store(filler, "a")
+    client = Client(house, "c")
+
+    def move() -> bool:
+        client.ack(client.get("a"))
+        route = house.vhost.route("", "b", False)
+        house.vhost.resolve(route, {})
+        client.producer.publish_stored(route.persistent(), b"x", 100)
+        return client.commit()
+
+    assert house.closed() == ["quota of vhost /"]
+    move()
+    assert (house.depth("a"), house.depth("b")) == (2, 1)
+    house.broker.gates.disk_fails("the disk is on fire")
+    move()
+    assert (house.depth("a"), house.depth("b"), len(client.producer.outbox)) == (2, 1, 1)
+    house.broker.gates.disk_works()
+    house.broker.apply_gate_transitions()
+    house.broker.run(1000)
+    assert (house.depth("a"), house.depth("b"), len(client.producer.outbox)) == (1, 2, 0)
+
+
+def test_a_dead_letter_stops_at_no_gate_before_the_disk_for_it_leaves_one_place_for_another() -> None:
+    house = Kept()
+    house.vhost.declare_queue(
+        "work", {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "b"}, True, False, None, None
+    )
+    house.set("vhost", "/", disk_overfull=50)
+    house.store(house.producer("p"), "work")
+    assert house.closed() == ["quota of vhost /"]
+    session = Session()
+    batch = session.get(house.vhost.queues["work"], False, house.broker.now)
+    assert batch is not None
+    session.reject(batch.first, False, house.broker.now)
+    house.broker.run(1000)
+    assert (house.depth("work"), house.depth("b")) == (0, 1)
+
+
+def test_what_is_stored_is_counted_to_the_byte_whatever_becomes_of_it() -> None:
+    house = Kept()
+    producer = house.producer("p")
+    queue = house.vhost.queues["a"]
+    for charge in range(100, 110):
+        house.store(producer, "a", charge)
+    house.publish(producer, "a", 1000)
+    assert house.stored() == sum(range(100, 110))
+    house.take("a")
+    house.write()
+    session = Session()
+    batch = session.get(queue, False, house.broker.now)
+    assert batch is not None
+    session.requeue(batch.first, False, house.broker.now)
+    assert house.stored() == sum(range(101, 110))
+    batch = session.get(queue, False, house.broker.now)
+    assert batch is not None
+    house.broker.delete_queue(queue)
+    assert house.stored() == 101, "what a consumer has of a deleted queue is there until it is settled"
+    session.acknowledge(batch.first, False, house.broker.now)
+    assert house.stored() == 0
+
+
+def test_a_virtual_host_that_is_deleted_lets_go_who_waits_and_another_of_its_name_begins_anew() -> None:
+    house = Kept()
+    house.set("vhost", "/", disk_overfull=100)
+    house.store(house.producer("p"), "a", 200)
+    assert house.closed() == ["quota of vhost /"]
+    house.broker.delete_queue(house.vhost.queues["a"])
+    house.broker.gates.set_vhost_quota(house.vhost, None)
+    assert (house.stored(), house.closed()) == (0, [])

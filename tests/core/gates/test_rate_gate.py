@@ -1,0 +1,84 @@
+"""Gates that limit a rate."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.effects import GateChanged
+from penstock.core.gates.rate_gate import RateGate
+from penstock.core.publish.producer import Producer
+from penstock.core.settings import changes
+from penstock.flow.token_bucket import TokenBucket
+from penstock.setting_names import read_settings
+from tests.support.broker_fixture import House, told
+
+
+def rated(house: House, producer: Producer, messages: float, burst: float = 1.0) -> RateGate:
+    rate = RateGate("producer p", house.broker.turns, house.broker.timers)
+    rate.messages = TokenBucket(messages, burst)
+    producer.set_gates([rate.gate])
+    return rate
+
+
+def test_a_rate_lets_the_first_go_at_once_and_the_others_each_in_its_time() -> None:
+    house = House()
+    house.queue("a")
+    producer = house.producer("p")
+    rated(house, producer, 10.0)
+    for _ in range(5):
+        house.publish(producer, "a", 100)
+    assert house.depth("a") == 1
+    for step in range(1, 5):
+        house.broker.begin(100.0 + step * 0.1 + 0.002)
+        house.broker.run(1000)
+        assert house.depth("a") == 1 + step
+    assert told(producer) == [(1, 5, True)]
+    house.broker.begin(200.0)
+    house.broker.run(1000)
+    house.publish(producer, "a", 100)
+    assert house.depth("a") == 6
+    assert not [effect for effect in house.broker.effects() if isinstance(effect, GateChanged)], "a rate is not told"
+
+
+def test_two_producers_of_one_rate_share_it_in_turn() -> None:
+    house = House()
+    house.queue("a")
+    one, two = house.producer("one"), house.producer("two")
+    rate = rated(house, one, 100.0)
+    two.set_gates([rate.gate])
+    for _ in range(20):
+        house.publish(one, "a", 100)
+    for _ in range(20):
+        house.publish(two, "a", 100)
+    now = 100.0
+    while now < 100.15:
+        now += 0.001
+        house.broker.begin(now)
+        house.broker.run(1000)
+    assert abs(len(one.outbox) - len(two.outbox)) <= 2  # One of them was there first.
+    assert 13 <= house.depth("a") <= 17
+
+
+def say(house: House, scope: str, pattern: str, **settings: object) -> None:
+    words = read_settings(scope, pattern, {name.replace("_", "-"): value for name, value in settings.items()})
+    changes.set_settings(house.broker, scope, pattern, words)
+
+
+def later(house: House, seconds: float) -> None:
+    house.broker.begin(house.broker.now + seconds)
+    house.broker.run(1000)
+
+
+@pytest.mark.parametrize("scope", ["producer", "connection", "user"])
+def test_a_rate_in_bytes_lets_a_large_message_pass_and_then_makes_it_pay(scope: str) -> None:
+    house = House()
+    house.queue("a")
+    producer = house.producer("p")
+    say(house, scope, "alice", rate_bytes=1000, burst_bytes=100)
+    house.publish(producer, "a", 1100)
+    house.publish(producer, "a", 10)
+    assert house.depth("a") == 1
+    later(house, 0.9)
+    assert house.depth("a") == 1
+    later(house, 0.2)
+    assert house.depth("a") == 2

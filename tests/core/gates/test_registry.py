@@ -1,0 +1,132 @@
+"""The gates besides those of queues: limits of virtual hosts and of the memory, and held publishes behind them."""
+
+from __future__ import annotations
+
+from penstock.core.gates.operator import VHOST
+from penstock.core.publish.held import HoldBudget
+from penstock.core.publish.producer import Producer
+from penstock.core.settings import changes
+from penstock.flow.level import UNLIMITED, Level, Thresholds
+from penstock.setting_names import read_settings
+from tests.support.broker_fixture import MIB, House, told
+
+
+def in_bytes(capacity: int, stop: int, resume: int) -> Thresholds:
+    return Thresholds(Level(UNLIMITED, capacity), Level(UNLIMITED, stop), Level(UNLIMITED, resume))
+
+
+def test_a_virtual_host_that_is_overfull_holds_back_publishes_to_any_of_its_queues_and_no_other() -> None:
+    house = House()
+    other = house.broker.add_vhost("other")
+    other.declare_queue("free", {}, False, False, None, None)
+    house.queue("a")
+    house.queue("b")
+    house.broker.gates.set_vhost_limit(house.vhost, in_bytes(1000, 800, 500))
+    producer = house.producer("p")
+    for _ in range(8):
+        house.publish(producer, "a", 100)
+    assert told(producer) == [(1, 8, True)]
+    house.publish(producer, "b", 100)  # 900 > 800: it is in, and its confirmation withheld.
+    house.publish(producer, "b", 100)
+    house.publish(producer, "b", 100)  # It would pass the capacity of 1,000: held.
+    assert (house.depth("a"), house.depth("b"), len(producer.outbox)) == (8, 2, 1)
+    assert told(producer) == []
+    free = Producer(house.broker, "free", HoldBudget(MIB))
+    route = other.route("", "free", False)
+    other.resolve(route, {})
+    free.publish(route, b"x", 100_000)
+    assert other.queues["free"].messages == 1
+    for _ in range(4):
+        house.take("a")
+    assert told(producer) == []  # 600 > 500.
+    house.take("a")
+    house.broker.run(1000)
+    assert told(producer) == [(9, 11, True)]
+    assert house.depth("b") == 3
+
+
+def test_lifting_or_lowering_a_virtual_hosts_bound_is_judged_at_once() -> None:
+    house = House()
+    house.queue("a")
+    producer = house.producer("p")
+    for _ in range(9):
+        house.publish(producer, "a", 100)
+    house.broker.gates.set_vhost_limit(house.vhost, in_bytes(1000, 800, 500))
+    pool = house.broker.gates.vhosts["/"]
+    assert not pool.gate.open
+    house.broker.gates.set_vhost_limit(house.vhost, in_bytes(2000, 1600, 1000))
+    assert pool.gate.open
+    house.broker.gates.set_vhost_limit(house.vhost, in_bytes(900, 850, 500))
+    told(producer)
+    house.publish(producer, "a", 100)
+    assert len(producer.outbox) == 1
+    house.broker.gates.set_vhost_limit(house.vhost, None)
+    house.broker.run(1000)
+    assert house.depth("a") == 10
+    assert not producer.outbox
+    assert told(producer) == [(10, 10, True)]
+
+
+def test_a_held_publish_that_loses_one_of_its_queues_goes_into_the_others_and_is_confirmed() -> None:
+    house = House()
+    for name in "ab":
+        house.queue(name)
+        house.vhost.bind("amq.fanout", house.vhost.queues[name], None, "", {})
+    producer = house.producer("p")
+    house.broker.gates.block(VHOST, "/", "/", "")
+    house.publish(producer, "", 100, "amq.fanout")
+    house.broker.delete_queue(house.vhost.queues["b"])
+    house.broker.gates.unblock(VHOST, "/", "/")
+    house.broker.run(1000)
+    assert house.depth("a") == 1
+    assert told(producer) == [(1, 1, True)]
+
+
+def test_a_held_publish_whose_queue_is_deleted_is_answered_whichever_gate_it_waits_at() -> None:
+    house = House()
+    house.queue("a")
+    producer = house.producer("p")
+    house.broker.gates.block(VHOST, "/", "/", "")
+    house.publish(producer, "a", 100)
+    assert len(producer.outbox) == 1
+    house.broker.delete_queue(house.vhost.queues["a"])
+    house.broker.run(1000)
+    assert told(producer) == [(1, 1, False)]
+
+
+def say(house: House, scope: str, pattern: str, **settings: object) -> None:
+    words = read_settings(scope, pattern, {name.replace("_", "-"): value for name, value in settings.items()})
+    changes.set_settings(house.broker, scope, pattern, words)
+
+
+def test_a_virtual_hosts_capacity_can_be_set_lowered_and_taken_back() -> None:
+    house = House()
+    house.queue("a")
+    producer = house.producer("p")
+    say(house, "vhost", "#", capacity_bytes=1000)
+    for _ in range(12):
+        house.publish(producer, "a", 100)
+    assert (house.depth("a"), len(producer.outbox)) == (10, 2)
+    say(house, "vhost", "/", capacity_bytes=1100)
+    changes.remove(house.broker, "vhost", "#", [])
+    house.broker.run(1000)
+    assert house.depth("a") == 10, "1,000 is above the resume threshold of 481"
+    changes.remove(house.broker, "vhost", "/", [])
+    house.broker.run(1000)
+    assert house.depth("a") == 12
+    assert told(producer) == [(1, 12, True)]
+
+
+def test_memory_is_a_share_of_the_machine_unless_it_is_said() -> None:
+    house = House()
+    gates = house.broker.gates
+    assert gates.memory is None, "this machine has not said how much it has"
+    house.broker.table.machine_bytes = 1_000_000
+    gates.set_memory_limit(house.broker.table.limits("broker", ""))
+    assert gates.memory is not None
+    assert (int(gates.memory.thresholds.capacity.bytes), int(gates.memory.reserve)) == (360_000, 40_000)
+    say(house, "broker", "", memory_capacity=100_000)
+    assert (int(gates.memory.thresholds.capacity.bytes), int(gates.memory.reserve)) == (90_000, 10_000)
+    assert int(gates.memory.thresholds.stop.bytes) == 80_000
+    changes.remove(house.broker, "broker", "", [])
+    assert int(gates.memory.thresholds.capacity.bytes) == 360_000

@@ -1,0 +1,122 @@
+"""A `drop-head` queue makes room for a large message a slice a turn."""
+
+from __future__ import annotations
+
+from penstock.core.consume.consumer import Consumer
+from penstock.core.message import Envelope
+from penstock.core.publish.dead_letters import LOOSE_MAX
+from penstock.core.queue.queue import Queue
+from penstock.core.queue.room_making import DROPPED_A_UNIT
+from penstock.flow.chores import UNITS_A_TURN
+from penstock.flow.work import AT_ONCE
+from tests.support.broker_fixture import House, told
+
+MANY = 20_000
+
+
+CHARGE = 300
+
+
+class Full(House):
+    """A house whose queue `q` has many messages, numbered from 0."""
+
+    def __init__(self, count: int = MANY, **arguments: object) -> None:
+        super().__init__()
+        self.queue("q", **arguments)
+        self.q: Queue = self.vhost.queues["q"]
+        self.fill(count)
+
+    def fill(self, count: int, queue: str = "q") -> None:
+        for number in range(count):
+            self.vhost.queues[queue].enqueue(Envelope("", queue), b"%d" % number, CHARGE, self.broker.now)
+
+    def deliver_all(self) -> None:
+        """Let one consumer have everything, and be cancelled."""
+        self.broker.consume(self.session, Consumer("c", self.session, self.q, False, False, 0))
+        while self.broker.next_batch() is not None:
+            pass
+        self.broker.cancel(self.session, "c")
+
+    def turns(self) -> int:
+        """Give turns until nothing is pending; returns how many."""
+        count = 0
+        while self.broker.pending():
+            self.broker.run(1000)
+            count += 1
+        return count
+
+    def consumed(self) -> list[int]:
+        """What a new consumer gets in the next turn."""
+        tag = f"c{self.session.next_tag}"
+        self.broker.consume(self.session, Consumer(tag, self.session, self.q, True, False, 0))
+        got: list[int] = []
+        while (batch := self.broker.next_batch()) is not None:
+            got += [int(message.content) for message in batch.messages if message is not None]
+        self.broker.cancel(self.session, tag)
+        return got
+
+
+def test_who_displaces_messages_waits_while_too_many_of_them_are_not_seen_to() -> None:
+    house = Full(10, capacity_messages=10, overflow="drop-head", dead_letter_exchange="", dead_letter_routing_key="d")
+    house.queue("d")
+    writer = house.producer("p")
+    for _ in range(LOOSE_MAX + 50):
+        house.publish(writer, "q", CHARGE)
+    letters = house.q.dead_letters
+    assert letters is not None
+    assert (letters.loose, len(writer.outbox)) == (LOOSE_MAX, 50)
+    house.turns()
+    assert (letters.loose, len(writer.outbox), house.q.counters.dead_letters_lost) == (0, 0, 0)
+    assert house.depth("d") == LOOSE_MAX + 50
+    assert [outcome[2] for outcome in told(writer)] == [True]
+
+
+def test_who_is_refused_into_the_dead_letters_waits_likewise() -> None:
+    house = Full(1, x_max_length=1, overflow="reject-publish-dlx", dead_letter_exchange="", dead_letter_routing_key="d")
+    house.queue("d")
+    writer = house.producer("p")
+    for _ in range(LOOSE_MAX + 50):
+        house.publish(writer, "q", CHARGE)
+    assert len(writer.outbox) == 50
+    house.turns()
+    assert (house.depth("d"), len(writer.outbox)) == (LOOSE_MAX + 50, 0)
+    assert {outcome[2] for outcome in told(writer)} == {False}
+
+
+def test_nobody_waits_for_dead_letters_of_a_queue_that_has_none_any_more() -> None:
+    house = Full(10, capacity_messages=10, overflow="drop-head", dead_letter_exchange="", dead_letter_routing_key="d")
+    house.queue("d")
+    writer = house.producer("p")
+    for _ in range(LOOSE_MAX + 5):
+        house.publish(writer, "q", CHARGE)
+    house.broker.delete_queue(house.q)
+    house.turns()
+    assert writer.outbox == type(writer.outbox)()
+    assert house.depth("d") == LOOSE_MAX
+
+
+def test_a_large_message_displaces_many_a_slice_a_turn() -> None:
+    count = 3 * UNITS_A_TURN * DROPPED_A_UNIT
+    house = Full(count, capacity_bytes=count * CHARGE, overflow="drop-head")
+    writer, small = house.producer("p"), house.producer("s")
+    house.publish(writer, "q", count * CHARGE - CHARGE)
+    house.publish(small, "q", CHARGE)
+    assert (len(writer.outbox), len(small.outbox), house.depth("q")) == (1, 1, count)
+    left = count
+    while house.broker.pending():
+        house.broker.run(1000)
+        assert left - house.depth("q") <= UNITS_A_TURN * DROPPED_A_UNIT + AT_ONCE
+        left = house.depth("q")
+    assert (house.depth("q"), house.q.bytes, house.q.counters.dropped) == (2, count * CHARGE, count)
+    assert [told(each)[0][2] for each in (writer, small)] == [True, True]
+
+
+def test_who_gives_up_waiting_for_room_leaves_the_others_free() -> None:
+    house = Full(MANY, capacity_bytes=MANY * CHARGE, overflow="drop-head")
+    writer, small = house.producer("p"), house.producer("s")
+    house.publish(writer, "q", MANY * CHARGE)
+    house.publish(small, "q", CHARGE)
+    writer.abort()
+    house.turns()
+    assert small.outbox == type(small.outbox)()
+    assert not house.q.gate.waiters

@@ -1,0 +1,44 @@
+"""A hold deadline that is changed while publishes wait."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.settings import changes
+from tests.support.settings_bench import Bench
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_a_deadline_counts_from_the_change_for_those_who_wait_already(bench: Bench) -> None:
+    queue, producer = bench.queue("q", capacity_messages=2), bench.producer()
+    bench.publish(producer, "q", 10, 10, 10)
+    bench.run(25.0)
+    assert bench.told(producer) == [(1, 1, True)]
+    bench.set("queue", "q", hold_deadline=10)
+    bench.run(34.0)
+    assert bench.told(producer) == [], "30 s were said when it came, 10 at 25 s"
+    assert bench.broker.next_deadline() == 35.0
+    bench.run(35.0)
+    assert sorted(bench.told(producer)) == [(2, 2, True), (3, 3, False)]
+    assert queue.messages == 2
+
+
+def test_for_ever_gets_an_end_and_an_end_is_taken_back(bench: Bench) -> None:
+    bench.queue("q", capacity_messages=1, stop_messages=1)
+    producer = bench.producer()
+    bench.set("queue", "q", hold_deadline=0)
+    bench.publish(producer, "q", 10, 10)
+    assert bench.broker.next_deadline() is None
+    bench.set("vhost", "/", hold_deadline=5)
+    assert bench.broker.next_deadline() is None, "the queue's own pattern says more than its virtual host"
+    changes.remove(bench.broker, "queue", "q", ["hold-deadline"])
+    assert bench.broker.next_deadline() == 5.0
+    bench.set("queue", "q", hold_deadline=0)
+    bench.run(1000.0)
+    assert bench.told(producer) == [(1, 1, True)]
+    assert len(producer.outbox) == 1
+    assert bench.broker.next_deadline() is None

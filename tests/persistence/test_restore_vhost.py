@@ -1,0 +1,112 @@
+"""Definitions that cannot come back as they were: reported, and no obstacle to the others."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis
+from hypothesis import strategies as st
+
+from penstock.core.settings import changes
+from penstock.driver.driver import BrokerDriver
+from penstock.management import vhost_admin
+from penstock.persistence.metadata_codec import VERSION
+from penstock.persistence.metadata_records import BINDING, QUEUE
+from penstock.persistence.restore_metadata import restore
+from penstock.setting_names import read_settings
+from penstock.store.records import MetadataRecord
+from tests.profiles import examples
+from tests.support.restored_broker import Declared, journaled, queue_of
+from tests.support.topology_changes import furnish
+
+
+@pytest.fixture
+def driver() -> BrokerDriver:
+    return journaled()
+
+
+def say(driver: BrokerDriver, scope: str, pattern: str, by_file: bool = False, **settings: object) -> None:
+    given = {name.replace("_", "-"): value for name, value in settings.items()}
+    words = read_settings(scope, pattern, given)
+    if by_file:
+        changes.replace_file(driver.broker, [(scope, pattern, words)])
+    else:
+        changes.set_settings(driver.broker, scope, pattern, words)
+
+
+def kept(driver: BrokerDriver) -> list[MetadataRecord]:
+    store = Declared(driver)
+    store.write()
+    return store.things()
+
+
+def test_a_virtual_host_that_left_the_settings_file_comes_back_for_what_is_in_it(driver: BrokerDriver) -> None:
+    vhost = driver.broker.add_vhost("old")  # As the settings file does.
+    queue_of(vhost, "q")
+    queue_of(vhost, "r")
+    again = journaled()
+    assert restore(again, kept(driver)) == [
+        "vhost 'old' is not in the settings file any more, and came back for what is kept in it; "
+        "delete it if that is not needed"
+    ]
+    assert sorted(again.broker.vhosts["old"].queues) == ["q", "r"]
+    vhost_admin.delete_vhost(again, "old")
+    assert [thing for thing in kept(again) if thing.data is not None] == []
+
+
+def test_a_virtual_host_whose_limits_contradict_each_other_comes_back_without(driver: BrokerDriver) -> None:
+    vhost_admin.declare_vhost(driver, "v")
+    again = journaled()
+    given: list[tuple[str, dict[str, object]]] = [("v.#", {"capacity-messages": 10}), ("v", {"stop-messages": 50})]
+    changes.replace_file(again.broker, [("vhost", name, read_settings("vhost", name, said)) for name, said in given])
+    (told,) = restore(again, kept(driver))
+    assert told.endswith("vhost 'v' came back without limits")
+    assert "v" not in again.broker.gates.vhosts
+
+
+def test_a_binding_leads_to_the_queue_that_was_bound_and_to_no_other_of_its_name(driver: BrokerDriver) -> None:
+    vhost = driver.broker.vhosts["/"]
+    vhost.bind("amq.direct", queue_of(vhost, "q"), None, "k", {})
+    bound = [thing for thing in kept(driver) if thing.kind == BINDING]
+    other = journaled()
+    queue_of(other.broker.vhosts["/"], "p")
+    queue_of(other.broker.vhosts["/"], "q")
+    again = journaled()
+    (told,) = restore(again, [*kept(other), *bound])
+    assert told.startswith("1 binding is removed, whose exchange or queue")
+    assert again.broker.vhosts["/"].exchanges["amq.direct"].bindings == {}
+
+
+def test_what_is_not_known_or_of_a_newer_version_is_told(driver: BrokerDriver) -> None:
+    queue_of(driver.broker.vhosts["/"], "q")
+    again = journaled()
+    newer = MetadataRecord(QUEUE, "%2F/new", bytes([VERSION + 1]))
+    assert restore(again, [MetadataRecord("dream", "a/b", b"\x01{}"), newer, *kept(driver)]) == [
+        "dream 'a/b' in the store is of a kind that is not known here",
+        "queue '%2F/new' in the store cannot be read: it has format 2; this version reads 1",
+    ]
+    assert list(again.broker.vhosts["/"].queues) == ["q"]
+
+
+@hypothesis(max_examples=examples(200), deadline=None)
+@given(st.data())
+def test_damage_of_one_thing_is_told_and_harms_no_other(data: st.DataObject) -> None:
+    driver = journaled()
+    furnish(driver)
+    say(driver, "queue", "a", stop_messages=5)
+    driver.broker.gates.block("user", "", "alice", "why not")
+    things = kept(driver)
+    at = data.draw(st.integers(0, len(things) - 1))
+    octets = bytearray(things[at].data or b"")
+    where = data.draw(st.integers(0, len(octets) - 1))
+    if data.draw(st.booleans()):
+        octets[where] ^= data.draw(st.integers(1, 255))
+    else:
+        del octets[where:]
+    things[at] = things[at]._replace(data=bytes(octets))
+    again = journaled()
+    told = restore(again, things)
+    there = {(vhost.name, name) for vhost in again.broker.vhosts.values() for name in vhost.queues}
+    damaged = things[at].kind == QUEUE
+    wanted = {("/", "a"), ("/", "b/q"), ("a/b", "a"), ("a/b", "b/q")}
+    assert len(wanted - there) <= (1 if damaged else 0), told

@@ -1,0 +1,104 @@
+"""Reading a PostgreSQL store: damaged records are reported, and the others are read."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.store.postgres import postgres_store
+from penstock.store.postgres.store import PostgresStore
+from penstock.store.records import MetadataRecord, QueuePosition
+from tests.support.open_stores import committing, some_note, some_octets, some_page, some_row
+from tests.support.postgres import Cluster, needs_postgres
+from tests.support.store_engines import PostgresEngine
+
+pytestmark = needs_postgres
+
+
+@pytest.fixture
+def engine(mortal: Cluster) -> PostgresEngine:
+    if not mortal.is_running():
+        mortal.start()
+    return PostgresEngine(mortal)
+
+
+def schema_of(engine: PostgresEngine) -> str:
+    return postgres_store(engine.url).address.schema
+
+
+def filled(store: PostgresStore) -> None:
+    for number in range(1, 20):
+        store.commit(
+            committing(
+                rows=[some_row(number, 5000), some_page(100 + number, 1, number, 5000)],
+                settlements=[some_note(200 + number)],
+                metadata=[MetadataRecord("queue", f"q{number}", some_octets(number, 100))],
+                positions=[QueuePosition(number, 5, 5)],
+            )
+        )  # fmt: skip
+
+
+def test_a_record_that_somebody_has_changed_is_told_and_the_rest_is_there(
+    mortal: Cluster, engine: PostgresEngine
+) -> None:
+    schema = schema_of(engine)
+    with engine.opened() as store:
+        filled(store)
+        for change in (
+            "rows SET data = 'other' WHERE number IN (3, 104)",
+            "rows SET first = 77 WHERE number = 105",
+            "notes SET data = 'other' WHERE number = 205",
+            "things SET key = 'other' WHERE key = 'q6'",
+            "positions SET tail = 6 WHERE queue = 7",
+        ):
+            mortal.ask(f'UPDATE "{schema}".{change}')
+        assert [row.number for row in store.rows() if row.queue == 0] == [1, 2, *range(4, 20)]
+        assert len(list(store.settlements())) == len(list(store.metadata())) == len(list(store.positions())) == 18
+        assert [page.number for page in store.pages(1, 4, 20_000)] == [106, 107, 108]
+        told = {damage.what for damage in store.damaged}
+        assert told == {"row 3", "page 104 of queue number 1", "row 105", "note 205", "thing 6", "position 7"}
+        assert {damage.why for damage in store.damaged} == {"its checksum is wrong"}
+        assert {damage.what for damage in store.check()} == told
+
+
+def test_files_that_the_server_finds_damaged_cost_the_records_in_them_and_no_others(
+    mortal: Cluster, engine: PostgresEngine
+) -> None:
+    schema = schema_of(engine)
+    with engine.opened() as store:
+        filled(store)
+    ((path,),) = mortal.ask(
+        "SELECT pg_relation_filepath(reltoastrelid) FROM pg_class WHERE oid = %s::regclass", f'"{schema}".rows'
+    )
+    mortal.stop()
+    file = mortal.data / path
+    octets = bytearray(file.read_bytes())
+    assert len(octets) > 3 * 8192
+    octets[8192 + 5000] ^= 1
+    file.write_bytes(octets)
+    mortal.start()
+    with engine.opened() as store:
+        rows = [row for row in store.rows() if row.queue == 0]
+        pages = store.pages(1, 0, 1 << 30)
+        lost = {damage.what for damage in store.damaged}
+        assert 1 <= len(lost) <= 4
+        assert len(rows) + len(pages) + len(lost) == 38
+        assert all(row == some_row(row.number, 5000) for row in rows)
+        assert all("invalid page in block 1" in damage.why for damage in store.damaged)
+        assert {damage.what for damage in store.check()} == lost
+
+
+def end_session_of(cluster: Cluster, engine: PostgresEngine) -> None:
+    """Have the server end the session of whoever has the lease, as it does when its host has died."""
+    (schema,) = (engine.make().address.schema,)
+    ended = cluster.ask(f'SELECT backend, pg_terminate_backend(backend::int, 10000) FROM "{schema}".lease')
+    assert ended[0][1] is True
+
+
+def test_rows_are_read_on_in_a_new_session(mortal: Cluster, engine: PostgresEngine) -> None:
+    rows = [some_row(number, 1_000_000) for number in range(1, 21)]
+    with engine.opened() as store:
+        store.commit(committing(rows=rows))
+        reading = store.rows()
+        found = [next(reading)]
+        end_session_of(mortal, engine)
+        assert found + list(reading) == rows

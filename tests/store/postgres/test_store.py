@@ -1,0 +1,66 @@
+"""A PostgreSQL store whose server goes away and comes back: what was committed stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.errors import StoreError
+from penstock.store.postgres import postgres_store
+from tests.support.brokers import eventually
+from tests.support.postgres import Cluster, needs_postgres
+from tests.support.store_engines import PostgresEngine
+from tests.support.store_writers import assert_state_of, writing
+
+pytestmark = needs_postgres
+
+
+@pytest.fixture
+def engine(mortal: Cluster) -> PostgresEngine:
+    if not mortal.is_running():
+        mortal.start()
+    return PostgresEngine(mortal)
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_a_server_that_goes_away_and_comes_back_has_all_that_was_committed(
+    mortal: Cluster, engine: PostgresEngine, mode: str
+) -> None:
+    with writing(engine.url) as writer:
+        for _ in range(2):
+            writer.await_commits(5)
+            mortal.stop(mode)
+            failed = len(writer.events("failed"))
+            eventually(lambda before=failed: len(writer.events("failed")) > before, "a commit that failed")
+            mortal.start()
+            writer.await_commits(2)
+        last = writer.committed()
+        assert writer.events("lost") == []
+    assert_state_of(engine.contents(), last, writer.committed() + 1)
+
+
+def test_a_server_that_is_down_is_named_with_what_to_do(mortal: Cluster, engine: PostgresEngine) -> None:
+    mortal.stop()
+    store = postgres_store(mortal.url(user="locked:secret", tcp=True))
+    with pytest.raises(StoreError) as raised:
+        store.open()
+    mortal.start()
+    assert str(raised.value) == (
+        f"cannot reach the store in database 'postgres' at '127.0.0.1', port {mortal.port}: Connection refused; "
+        "is the server running there?"
+    )
+
+
+def test_a_server_that_does_not_synchronise_its_files_is_warned_of(
+    mortal: Cluster, engine: PostgresEngine, caplog: pytest.LogCaptureFixture
+) -> None:
+    engine.contents()
+    assert caplog.messages == []
+    mortal.ask("ALTER SYSTEM SET fsync = off")
+    mortal.stop()
+    mortal.start()
+    engine.contents()
+    mortal.ask("ALTER SYSTEM RESET fsync")
+    mortal.stop()
+    mortal.start()
+    (said,) = {*caplog.messages}
+    assert said.endswith("has fsync off: what is confirmed may be lost in a power failure")
