@@ -7,6 +7,7 @@ publisher has no confirm and publishes again, so that keeping them would duplica
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
@@ -84,6 +85,21 @@ def drop_held(producer: Producer, keep: i64, cause: str) -> None:
     for held in reversed(dropped):
         producer.hold_budget.release(held.charge, held.messages)
         count_lost(producer, held, cause)
+
+
+def drop_unconfirmed(producer: Producer) -> None:
+    """Drop the held publishes that wait for a confirm, and count them as refused; the others stay in line."""
+    outbox = producer.outbox
+    kept = deque([held for held in outbox if held.pending is None])
+    if len(kept) == len(outbox):
+        return
+    for held in outbox:
+        if held.pending is not None:
+            producer.hold_budget.release(held.charge, held.messages)
+            count_lost(producer, held, UNCONFIRMED)
+    producer.outbox = kept
+    if kept and kept[0] is not outbox[0]:
+        producer.rejoin_line(producer.broker.now)
 
 
 def count_lost(producer: Producer, held: Held, cause: str, why: str = "") -> None:

@@ -31,6 +31,7 @@ class Held:
         self.messages: i64 = messages
         """Number of publishes."""
         self.pending = pending
+        """Its confirm; None for a publish without one, whatever its producer does now."""
         self.deadline = deadline
 
     def first_closed_gate(self, own: list[Gate], now: float, finishing: Gate | None = None) -> Gate | None:
@@ -47,6 +48,10 @@ class Held:
     def admit(self) -> None:
         """Pass: enqueue the messages and handle the confirm."""
         raise NotImplementedError
+
+    def closes_session(self) -> bool:
+        """Return whether its refusal closes the session, because no confirm can say it."""
+        return self.pending is None
 
     def return_to_publisher(self, own: list[Gate], now: float) -> None:
         """Return a mandatory publish that was refused at its deadline; other entries do nothing."""
@@ -92,7 +97,7 @@ class HeldPublish(Held):
         queues = self.queues
         if len(queues) > 1:
             queues = [queue for queue in queues if not queue.deleted] or queues
-        self.producer.accept(self.route, queues, self.content, self.charge, self.pending)
+        self.producer.accept(self.route, queues, self.content, self.charge, self.pending, self.pending is not None)
 
     def return_to_publisher(self, own: list[Gate], now: float) -> None:
         """See `Held.return_to_publisher`."""

@@ -23,7 +23,7 @@ from penstock.core.gates.rate_gate import RateGate
 from penstock.core.journal.group import DurabilityListener, JournalGroup
 from penstock.core.message import Message, StoredMessage
 from penstock.core.publish import admission
-from penstock.core.publish.closed_sessions import ENDED, UNCONFIRMED, Loss, count_lost, drop_held
+from penstock.core.publish.closed_sessions import ENDED, Loss, count_lost, drop_held, drop_unconfirmed
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HeldPublish, HoldBudget
 from penstock.core.publish.producer_listener import NO_CLIENT, ProducerListener
@@ -69,7 +69,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         self.origin = origin
         """Gates of its connection and user; None for producers without a connection."""
         self.confirming: bool = False
-        """True in confirm mode."""
+        """True if the next publish gets a confirm. A protocol may change it between publishes."""
         self.confirms = Confirms()
         self.fast_path: bool = True
         """True if nothing is held and all confirms are in the ordinary state: the hot path applies."""
@@ -168,7 +168,7 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.close(error)
             return
         row = self.withheld_run
-        if row is not None and row.takes(route.single_queue_for(), charge, self.broker):
+        if row is not None and self.confirming and row.takes(route.single_queue_for(), charge, self.broker):
             row.queue.append(route.envelope, content, charge, self.broker.now)
             self.broker.schedule_delivery(row.queue)
             self.confirms.published += 1
@@ -192,7 +192,7 @@ class Producer(WaitingPublisher, DurabilityListener):
         if self.outbox or obstacle is not None:
             self._hold(route, content, charge, obstacle)
         else:
-            self.accept(route, route.queues, content, charge, None)
+            self.accept(route, route.queues, content, charge, None, self.confirming)
 
     def _hold(self, route: Route, content: bytes, charge: i64, obstacle: Gate | None) -> None:
         holding = self.hold_budget
@@ -218,25 +218,31 @@ class Producer(WaitingPublisher, DurabilityListener):
         self.listener.on_held(held)
 
     def accept(
-        self, route: Route, queues: list[Queue], content: bytes, charge: i64, pending: PendingConfirm | None
+        self,
+        route: Route,
+        queues: list[Queue],
+        content: bytes,
+        charge: i64,
+        pending: PendingConfirm | None,
+        confirmed: bool,
     ) -> None:
-        """Enqueue a message and handle its confirm."""
+        """Enqueue a message and handle its confirm, if it gets one; `pending` is that of a held publish."""
         closed: list[Gate] = []
         promises = self.broker.durable_changes.durable_ops
         refused = enqueue_all(self.broker, self.own, route, queues, content, charge, closed)
-        if self.confirming and self.broker.durable_changes.durable_ops != promises:
+        if confirmed and self.broker.durable_changes.durable_ops != promises:
             self.await_disk(self.confirms.published + 1 if pending is None else pending.number)
         self.broker.apply_gate_transitions()  # The gate's closing is emitted before the blocks that result from it.
         for gate in closed:
             self.mark_withheld(gate)
             self.entry(gate).patience_s = admission.hold_deadline_s(route.queues)
-        refusal = None if refused is None else self._refuse_at(refused, route, content, charge)
+        refusal = None if refused is None else self._refuse_at(refused, route, content, charge, confirmed)
         if not queues:
             self.broker.count_unroutable(self, route, content)
-        if self.confirming:
+        if confirmed:
             self.confirm(pending, closed, refusal, route.queues, charge)
 
-    def _refuse_at(self, queue: Queue, route: Route, content: bytes, charge: i64) -> Refusal:
+    def _refuse_at(self, queue: Queue, route: Route, content: bytes, charge: i64, confirmed: bool) -> Refusal:
         """Handle a message that a queue's overflow policy refused, or that a lowered capacity can never fit."""
         policy = queue.overflow
         refusal = Refusal(DELETED if queue.deleted else policy.name, queue.gate)
@@ -246,9 +252,9 @@ class Producer(WaitingPublisher, DurabilityListener):
         if admission.must_wait(queue, charge):
             never = admission.never_fits_error(f"queue '{queue.name}'", charge, queue.thresholds.capacity.describe())
             refusal = Refusal(NEVER_FITS, queue.gate, error=never)
-            if not self.confirming:
+            if not confirmed:
                 self._close_for(never)
-        if policy.returns_refused and route.mandatory and not self.confirming:
+        if policy.returns_refused and route.mandatory and not confirmed:
             self.broker.emit_returned(self, route, content, admission.refusal_error(queue))
         if policy.destroys:
             refusal = Refusal(policy.name, queue.gate, queue.describe_overflow())
@@ -366,32 +372,34 @@ class Producer(WaitingPublisher, DurabilityListener):
             self.close(ResourceError(f"publish to {admission.describe_target(route)} refused: {why}"))
 
     def _refuse_held(self, due: list[Held], now: float) -> None:
-        """Refuse publishes at their deadline; without confirms the session closes, and all held ones are dropped."""
-        why = due[0].deadline_message(self.own, now)
+        """Refuse publishes at their deadline. One without a confirm closes the session: all held ones are dropped."""
+        closing = [held for held in due if held.closes_session()]
+        why = (closing or due)[0].deadline_message(self.own, now)
         late = {id(held) for held in due}
         kept: deque[Held] = deque()
-        refusal: Refusal | None = None
-        queues: list[Queue] = []
+        dropped = Refusal(DEADLINE, self.gate, f"dropped, because its session closes: {why}", retriable=True)
+        refusal, queues = dropped, due[0].queues
         for held in self.outbox:
-            if self.confirming and id(held) not in late:
+            is_late = id(held) in late
+            if not closing and not is_late:
                 kept.append(held)
                 continue
             self.hold_budget.release(held.charge, held.messages)
             count_lost(self, held, DEADLINE, why)
-            if self.confirming:
+            if is_late and not held.closes_session():
                 held.return_to_publisher(self.own, now)
+            if is_late and held.pending is not None and (refusal is dropped or held.queues is not queues):
+                queues = held.queues  # Neighbours for the same queues have the same reason.
+                refusal = Refusal(DEADLINE, self.gate, held.deadline_reason(self.own, now), retriable=True)
             if held.pending is not None:
-                if refusal is None or held.queues is not queues:
-                    queues = held.queues
-                    refusal = Refusal(DEADLINE, self.gate, held.deadline_reason(self.own, now), retriable=True)
-                self.confirms.refuse(held.pending, refusal)
+                self.confirms.refuse(held.pending, refusal if is_late else dropped)
         changed = not kept or kept[0] is not self.outbox[0]
         self.outbox = kept
         if changed:
             self.rejoin_line(now)
         if self.leaving and self.loss is not None:
             self.loss.why = why
-        elif not self.confirming:
+        elif closing:
             self.close(ResourceError(why))
 
     def give_back(self, route: Route, content: bytes, why: str) -> None:
@@ -423,9 +431,8 @@ class Producer(WaitingPublisher, DurabilityListener):
         """Close it after a normal close of the session; closed_sessions.py keeps its held publishes."""
         if self.transaction is not None:
             self.transaction.end()
-        if self.outbox and self.confirming:
-            self.abort(UNCONFIRMED)
-        elif self.outbox and self.broker.closed_session_budget.adopt(self):
+        drop_unconfirmed(self)
+        if self.outbox and self.broker.closed_session_budget.adopt(self):
             self.leaving = True
         else:
             self.abort()

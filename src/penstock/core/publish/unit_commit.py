@@ -232,10 +232,14 @@ class UnitCommit(Held):
 
     # Refusal
 
+    def closes_session(self) -> bool:
+        """See `Held.closes_session`: the answer of a commit is a confirm, which says a refusal only in confirm mode."""
+        return not self.unit.coordinator.producer.confirming
+
     def refuse(self, error: BrokerError, cause: str = ROLLED_BACK, gate: Gate | None = None) -> None:
         """Roll it back, when it is no longer in the outbox; without confirm mode the session of its producer closes."""
         producer = self.unit.coordinator.producer
-        if not producer.confirming:
+        if self.closes_session():
             producer.fail(error)
             return
         self._roll_back(error)
