@@ -4,8 +4,9 @@ The owner of a state has one attribute of the enumeration's type, and changes it
 
     self.state = CONTENT_STATES.move(self.state, ContentState.HEADER)
 
-Compare states with `is`: compiled, the members of an enumeration are constants, and `is` compares two pointers. `move`
-costs about 20 ns compiled. The diagrams in docs/states.md are generated from the tables.
+Compare states with `is`: compiled, the members of an enumeration are constants, and `is` compares two pointers. Where
+even that is too much, on the path of each message, the attribute is an `i64` that `step` changes, and the hot path
+compares it with a Final. The diagrams in docs/states.md are generated from the tables.
 """
 
 from __future__ import annotations
@@ -40,11 +41,17 @@ class StateTable(Generic[S]):
 
     def move(self, before: S, after: S) -> S:
         """Return the next state. Raises InternalError (541) if the table does not allow the transition."""
-        at: i64 = before
-        to: i64 = after
-        allowed: i64 = self._allowed[at]
-        if allowed >> to & 1 == 0:
-            raise InternalError(f"{self.machine}: no transition from {before.name} to {after.name}")
+        self.step(before, after)
+        return after
+
+    def step(self, before: i64, after: i64) -> i64:
+        """Return the next state as a number. Raises InternalError (541) if the table does not allow the transition."""
+        allowed: i64 = self._allowed[before]
+        if allowed >> after & 1 == 0:
+            states = type(self.initial)
+            raise InternalError(
+                f"{self.machine}: no transition from {states(int(before)).name} to {states(int(after)).name}"
+            )
         return after
 
     def diagram(self) -> Iterator[str]:
