@@ -1,4 +1,4 @@
-"""Channel: one session on a connection, the content that is being received, and the deliveries that it may get."""
+"""Channel: one session on a connection, its publishes with properties, and the deliveries that it may get."""
 
 from __future__ import annotations
 
@@ -10,45 +10,36 @@ from mypy_extensions import i64
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session
-from penstock.core.message import OVERHEAD
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
 from penstock.core.routing.route import Route
 from penstock.core.vhost import VirtualHost
-from penstock.errors import PreconditionFailed, SyntaxInvalid, UnexpectedFrame
+from penstock.errors import PreconditionFailed, SyntaxInvalid
 from penstock.flow.gate import Gate
-from penstock.management.control_request import IMPORT_OCTETS
 from penstock.protocols.amqp091.ack_timeout import AckTimeout
 from penstock.protocols.amqp091.cc_bcc import BCC, may_have_cc, route_with_copies, without_blind_copies
 from penstock.protocols.amqp091.channel_flow import ChannelFlow
 from penstock.protocols.amqp091.channel_publisher import ChannelPublisher
+from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentAssembly
 from penstock.protocols.amqp091.content_frames import header_end
 from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_content, write_deliveries
 from penstock.protocols.amqp091.header_rewriter import with_delivery_count
 from penstock.protocols.amqp091.property_checks import CLAIMS, check_user_id_and_reply_to
 from penstock.protocols.amqp091.publish_properties import property_mask, route_variant
-from penstock.protocols.common.partial_messages import PIECE_BYTES
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import CodecError, decode_properties
-from penstock.wire.amqp091.codec import frame as whole_frame
-from penstock.wire.amqp091.content_header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, flags_of
-from penstock.wire.amqp091.spec import CLASS_BASIC
+from penstock.wire.amqp091.content_header import FLAGS_AT, HEADERS_FLAG, flags_of
 
 if TYPE_CHECKING:
     from penstock.protocols.amqp091.connection import Connection
     from penstock.protocols.amqp091.methods_tx import ChannelTransaction
 
-SMALL_PIECE: Final = 1024
-LOOSE_OCTETS: Final = 64 * 1024
-"""Body frames smaller than the first bound are merged into frames of about the second."""
 ACK_FRAME: Final = 21
 """Octets of a basic.ack frame."""
 HEADERS_MAX: Final = 64 * 1024
 """Largest content header, in octets, whose headers are decoded: it takes a few milliseconds."""
 HEADER_OCTETS_A_UNIT: Final = 8
 """Octets of a content header that cost one unit of work when its headers are read."""
-NO_CONTENT: Final = -1
-"""Value of `content_left` while no content is expected."""
 
 
 class Channel(Session):
@@ -85,16 +76,10 @@ class Channel(Session):
         """Reply queue of direct reply-to; None until the channel consumes from it."""
         self.header_prefix: i64 = 2 << 16 | number
         self.body_prefix: i64 = 3 << 16 | number
-        self.content_left: i64 = NO_CONTENT
-        self._content: list[bytes] = []
-        self._content_route: Route | None = None
-        self._content_size: i64 = 0
+        self.content = ContentAssembly(self)
+        """The publish that arrives in pieces."""
         self.arriving: i64 = 0
         """Charge of the part of a message received so far; see `PartialMessages`."""
-        self._loose = BytesWriter()
-        self._passes_over: bool = False
-        """True while the body of an oversized control request is discarded."""
-        """Small body frames that are being merged into one: frames of one octet would take nine times their charge."""
         self._heads: dict[str, DeliveryHead] = {}
         self.producer = Producer(broker, self.name, connection.holding, connection.origin, ChannelPublisher(self))
 
@@ -169,90 +154,7 @@ class Channel(Session):
         if self.channel_flow is not None:
             self.channel_flow.go_on()
 
-    # Publishes that arrive in pieces
-
-    def begin_content(self, route: Route) -> None:
-        """Begin a publish: its content header is next."""
-        self._content_route = route
-        self._content = []
-        self.content_left = 0
-
-    def awaits_header(self) -> bool:
-        """Tell whether a content header is expected next."""
-        return self.content_left >= 0 and not self._content
-
-    def unexpected(self, class_id: int = CLASS_BASIC) -> UnexpectedFrame:
-        """Return the error (505) for an unexpected frame, with RabbitMQ's text."""
-        if self.content_left < 0:
-            return UnexpectedFrame("expected method frame, got non method frame instead")
-        if self._content:
-            return UnexpectedFrame("expected content body, got non content body frame instead")
-        if class_id != CLASS_BASIC:
-            return UnexpectedFrame(f"expected content header for class 60, got one for class {class_id} instead")
-        return UnexpectedFrame("expected content header for class 60, got non content header frame instead")
-
-    def content_header(self, frame: bytes, size: i64, body: i64) -> None:
-        """Take the content header. Raises PreconditionFailed (406) if the body is larger than the limit."""
-        most = self.connection.limits.message_bytes_max
-        if body < 0 or body > most:
-            self._drop_content()
-            raise PreconditionFailed(f"message size {int(body) % (1 << 64)} is larger than configured max size {most}")
-        self.connection.driver.partial_messages.add(self, size + PIECE_BYTES)
-        self._content.append(frame)
-        self._content_size = size - FIXED_OCTETS + body
-        self.content_left = body
-        route = self._content_route
-        self._passes_over = route is not None and route.control and body > IMPORT_OCTETS
-        if body == 0:
-            self._finish_content()
-
-    def content_body(self, frame: bytes, size: i64) -> None:
-        """Take a body frame. Raises UnexpectedFrame (505)."""
-        if not self._content:
-            raise self.unexpected()
-        if size > self.content_left:
-            raise UnexpectedFrame(
-                f"the body on channel {self.number} is longer than announced: "
-                f"{self.content_left} octets were left, {size} came"
-            )
-        self.content_left -= size
-        if self._passes_over:  # The header suffices for the error reply that the request is too large.
-            if self.content_left == 0:
-                self._finish_content()
-            return
-        self.connection.driver.partial_messages.add(self, size if size < SMALL_PIECE else size + PIECE_BYTES)
-        loose = self._loose
-        if len(loose) or (size < SMALL_PIECE and self.content_left):
-            loose.write(frame[7 : 7 + size])
-            if self.content_left == 0 or len(loose) >= LOOSE_OCTETS:
-                self._content.append(whole_frame(spec.FRAME_BODY, int(self.number), loose.getvalue()))
-                loose.truncate(0)
-        else:
-            self._content.append(frame)
-        if self.content_left == 0:
-            self._finish_content()
-
-    def _finish_content(self) -> None:
-        content = b"".join(self._content)
-        charge = self._content_size + OVERHEAD
-        route = self._drop_content()
-        self.vhost.refresh_route(route)
-        if flags_of(content) & (CLAIMS | property_mask(route) | HEADERS_FLAG):
-            self.publish_with_properties(route, content, charge)
-        elif route.single_queue is not None:
-            self.producer.publish(route, content, charge)
-        else:
-            self.publish(route, content, charge)
-
-    def _drop_content(self) -> Route:
-        route = self._content_route
-        assert route is not None
-        self.connection.driver.partial_messages.give_back(self)
-        self._content_route = None
-        self._content = []
-        self._loose.truncate(0)
-        self.content_left = NO_CONTENT
-        return route
+    # Publishing
 
     def publish(self, route: Route, content: bytes, charge: i64) -> None:
         """Publish a message that is not on the fast path."""
@@ -328,8 +230,8 @@ class Channel(Session):
 
     def end(self, graceful: bool) -> None:
         """End the publishing side: roll back what is not committed. The consuming side ends by `ChannelEnd`."""
-        if self._content_route is not None:
-            self._drop_content()
+        if self.content.state != NO_CONTENT:
+            self.content.drop()
         if self.transaction is not None:
             self.transaction.end()
             self.connection.review_hold_bound()

@@ -20,6 +20,7 @@ from penstock.core.message import OVERHEAD
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, FrameError, PreconditionFailed, SyntaxInvalid, UnexpectedFrame
 from penstock.protocols.amqp091.cc_bcc import may_have_cc
+from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentState
 from penstock.protocols.amqp091.property_checks import CLAIMS
 from penstock.protocols.amqp091.publish_properties import PERSISTENT, property_mask, route_variant
 from penstock.wire.amqp091.content_header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, property_flags
@@ -158,8 +159,8 @@ class FrameReader:
         if kind == FRAME_METHOD and end - pos >= 12:
             if channel is not None and not channel.closing:
                 method = read_i32_be(data, pos + 7)
-                if channel.content_left >= 0:
-                    connection.on_frame_error(channel.unexpected(), BASIC_PUBLISH)
+                if channel.content.state != NO_CONTENT:
+                    connection.on_frame_error(channel.content.unexpected(), BASIC_PUBLISH)
                 elif method == BASIC_PUBLISH:
                     return self._remember_publish(connection, channel, number, data, pos, end)
                 elif method == BASIC_ACK and end - pos == channel.ack_frame_size:
@@ -240,7 +241,7 @@ class FrameReader:
         The end is negative if the publish left the fast path, so that the work must be checked. Eight octets are read
         as one number: type, channel and size of a frame, and one octet more.
         """
-        if head + 30 > n or channel.closing or channel.content_left >= 0:
+        if head + 30 > n or channel.closing or channel.content.state != NO_CONTENT:
             return 0
         start = read_i64_be(data, head)
         size = (start >> 8) & 0xFFFFFFFF
@@ -296,24 +297,25 @@ class FrameReader:
 
     def _begin(self, channel: Channel, route: Route, end: i64) -> i64:
         """Begin a publish whose content is incomplete: the channel assembles it."""
-        channel.begin_content(route)
+        channel.content.begin(route)
         return end
 
     def _piece(self, connection: Connection, channel: Channel, number: int, data: bytes, pos: i64, end: i64) -> None:
         size = end - pos - 8
-        method = BASIC_PUBLISH if channel.content_left >= 0 else 0
+        content = channel.content
+        method = BASIC_PUBLISH if content.state != NO_CONTENT else 0
         try:
             if data[pos] == FRAME_BODY:
-                channel.content_body(data[pos:end], size)
+                content.take_body(data[pos:end], size)
                 return
-            if not channel.awaits_header():
-                raise channel.unexpected()
+            if content.state != ContentState.HEADER:
+                raise content.unexpected()
             if size < 14:
                 raise FrameError(f"a content header has {size} octets; the least is 14")
             if read_i32_be(data, pos + 7) != _CLASS_BASIC_WEIGHT_0:
-                raise channel.unexpected(read_i32_be(data, pos + 7) >> 16)
+                raise content.unexpected(read_i32_be(data, pos + 7) >> 16)
             if property_flags(data, pos + FLAGS_AT, end - 1) < 0:
                 raise SyntaxInvalid("the properties of a publish do not fill their content header exactly")
-            channel.content_header(data[pos:end], size, read_i64_be(data, pos + 11))
+            content.take_header(data[pos:end], size, read_i64_be(data, pos + 11))
         except BrokerError as error:
             connection.on_error(number, error, method)

@@ -1,0 +1,166 @@
+"""Content assembly: a publish of a channel that arrives in pieces, from its method to its last body frame."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
+from penstock.core.message import OVERHEAD
+from penstock.core.routing.route import Route
+from penstock.errors import PreconditionFailed, UnexpectedFrame
+from penstock.flow.states import StateTable
+from penstock.management.control_request import IMPORT_OCTETS
+from penstock.protocols.amqp091.property_checks import CLAIMS
+from penstock.protocols.amqp091.publish_properties import property_mask
+from penstock.protocols.common.partial_messages import PIECE_BYTES
+from penstock.wire.amqp091 import spec
+from penstock.wire.amqp091.codec import frame as whole_frame
+from penstock.wire.amqp091.content_header import FIXED_OCTETS, HEADERS_FLAG, flags_of
+from penstock.wire.amqp091.spec import CLASS_BASIC
+
+if TYPE_CHECKING:
+    from penstock.protocols.amqp091.channel import Channel
+
+SMALL_PIECE: Final = 1024
+MERGED_OCTETS: Final = 64 * 1024
+"""Body frames smaller than the first bound are merged into frames of about the second: frames of one octet would take
+nine times their charge."""
+
+
+NO_CONTENT: Final = 0
+"""The number of `ContentState.METHOD`, for the hot path."""
+
+
+class ContentState(IntEnum):
+    """Kinds of frames that a channel expects next."""
+
+    METHOD = NO_CONTENT
+    """A method; no publish is incomplete."""
+    HEADER = 1
+    """The content header of a publish."""
+    BODY = 2
+    """A body frame."""
+    IGNORED_BODY = 3
+    """A body frame of a control request that is too large; it is not stored."""
+
+
+CONTENT_STATES: Final = StateTable(
+    "content of a channel",
+    ContentState.METHOD,
+    {
+        ContentState.METHOD: {ContentState.HEADER: "basic.publish"},
+        ContentState.HEADER: {
+            ContentState.BODY: "content header",
+            ContentState.IGNORED_BODY: "content header of an oversized control request",
+            ContentState.METHOD: "content header without a body, or an error",
+        },
+        ContentState.BODY: {ContentState.METHOD: "last body frame, or the end of the channel"},
+        ContentState.IGNORED_BODY: {ContentState.METHOD: "last body frame, or the end of the channel"},
+    },
+)
+
+
+class ContentAssembly:
+    """The incomplete publish of one channel."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self.state: i64 = NO_CONTENT
+        """The `ContentState`, as a number: each publish on the fast path reads it."""
+        self.octets_left: i64 = 0
+        """Octets of the body that are still expected."""
+        self._frames: list[bytes] = []
+        self._route: Route | None = None
+        self._size: i64 = 0
+        """Octets of properties and body."""
+        self._merged = BytesWriter()
+        """Payloads of small body frames that become one frame."""
+
+    def begin(self, route: Route) -> None:
+        """Begin a publish: its content header is next."""
+        self.state = CONTENT_STATES.step(self.state, ContentState.HEADER)
+        self._route = route
+
+    def unexpected(self, class_id: int = CLASS_BASIC) -> UnexpectedFrame:
+        """Return the error (505) for an unexpected frame, with RabbitMQ's text."""
+        if self.state == ContentState.METHOD:
+            return UnexpectedFrame("expected method frame, got non method frame instead")
+        if self.state != ContentState.HEADER:
+            return UnexpectedFrame("expected content body, got non content body frame instead")
+        if class_id != CLASS_BASIC:
+            return UnexpectedFrame(f"expected content header for class 60, got one for class {class_id} instead")
+        return UnexpectedFrame("expected content header for class 60, got non content header frame instead")
+
+    def take_header(self, frame: bytes, size: i64, body: i64) -> None:
+        """Take the content header. Raises PreconditionFailed (406) if the body is larger than the limit."""
+        channel = self._channel
+        most = channel.connection.limits.message_bytes_max
+        if body < 0 or body > most:
+            self.drop()
+            raise PreconditionFailed(f"message size {int(body) % (1 << 64)} is larger than configured max size {most}")
+        channel.connection.driver.partial_messages.add(channel, size + PIECE_BYTES)
+        self._frames.append(frame)
+        self._size = size - FIXED_OCTETS + body
+        self.octets_left = body
+        if body == 0:
+            self._publish()
+            return
+        route = self._route
+        ignored = route is not None and route.control and body > IMPORT_OCTETS
+        self.state = CONTENT_STATES.step(self.state, ContentState.IGNORED_BODY if ignored else ContentState.BODY)
+
+    def take_body(self, frame: bytes, size: i64) -> None:
+        """Take a body frame. Raises UnexpectedFrame (505)."""
+        if self.state == ContentState.METHOD or self.state == ContentState.HEADER:
+            raise self.unexpected()
+        channel = self._channel
+        if size > self.octets_left:
+            raise UnexpectedFrame(
+                f"the body on channel {channel.number} is longer than announced: "
+                f"{self.octets_left} octets were left, {size} came"
+            )
+        self.octets_left -= size
+        if self.state == ContentState.BODY:  # Otherwise the header suffices for the error reply.
+            channel.connection.driver.partial_messages.add(channel, size if size < SMALL_PIECE else size + PIECE_BYTES)
+            self._append(frame, size)
+        if self.octets_left == 0:
+            self._publish()
+
+    def _append(self, frame: bytes, size: i64) -> None:
+        """Append a body frame; small ones are merged."""
+        merged = self._merged
+        if len(merged) or (size < SMALL_PIECE and self.octets_left):
+            merged.write(frame[7 : 7 + size])
+            if self.octets_left == 0 or len(merged) >= MERGED_OCTETS:
+                self._frames.append(whole_frame(spec.FRAME_BODY, int(self._channel.number), merged.getvalue()))
+                merged.truncate(0)
+        else:
+            self._frames.append(frame)
+
+    def _publish(self) -> None:
+        """Publish the complete message."""
+        content = b"".join(self._frames)
+        charge = self._size + OVERHEAD
+        route = self.drop()
+        channel = self._channel
+        channel.vhost.refresh_route(route)
+        if flags_of(content) & (CLAIMS | property_mask(route) | HEADERS_FLAG):
+            channel.publish_with_properties(route, content, charge)
+        elif route.single_queue is not None:
+            channel.producer.publish(route, content, charge)
+        else:
+            channel.publish(route, content, charge)
+
+    def drop(self) -> Route:
+        """Drop the incomplete publish; returns its route."""
+        route = self._route
+        assert route is not None
+        self._channel.connection.driver.partial_messages.give_back(self._channel)
+        self.state = CONTENT_STATES.step(self.state, ContentState.METHOD)
+        self._route = None
+        self._frames = []
+        self._merged.truncate(0)
+        return route
