@@ -1,22 +1,22 @@
 """Every error that Penstock raises on purpose, in one tree.
 
     PenstockError
-    ├── BrokerError                 carries its AMQP 0-9-1 reply code and what it closes
-    │   ├── ContentTooLarge    311  channel      the message can never fit
-    │   ├── AccessRefused      403  channel
-    │   ├── NotFound           404  channel
-    │   ├── ResourceLocked     405  channel
-    │   ├── PreconditionFailed 406  channel
-    │   ├── Fenced             409  nothing      a newer holder took over (control operations only)
-    │   ├── ResourceError      506  channel      a limit was reached
-    │   ├── FrameError         501  connection
-    │   ├── SyntaxInvalid      502  connection
-    │   ├── CommandInvalid     503  connection
-    │   ├── ChannelError       504  connection
-    │   ├── UnexpectedFrame    505  connection
-    │   ├── NotAllowed         530  connection
-    │   ├── NotImplementedHere 540  connection
-    │   └── InternalError      541  connection
+    ├── BrokerError                 a client is told: `CODES` has its codes in each protocol
+    │   ├── ContentTooLarge         channel      the message can never fit
+    │   ├── AccessRefused           channel
+    │   ├── NotFound                channel
+    │   ├── ResourceLocked          channel
+    │   ├── PreconditionFailed      channel
+    │   ├── Fenced                  nothing      a newer holder took over (control operations only)
+    │   ├── ResourceError           channel      a limit was reached
+    │   ├── FrameError              connection
+    │   ├── SyntaxInvalid           connection
+    │   ├── CommandInvalid          connection
+    │   ├── ChannelError            connection
+    │   ├── UnexpectedFrame         connection
+    │   ├── NotAllowed              connection
+    │   ├── NotImplementedHere      connection
+    │   └── InternalError           connection
     ├── ConfigError                 an invalid setting
     ├── StartError                  the broker cannot start: port or data directory in use
     └── StoreError                  the store cannot be opened, read or written
@@ -29,7 +29,38 @@ Expected outcomes (held, withheld, dropped, refused) are values, not errors.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final, NamedTuple
+
+
+class Codes(NamedTuple):
+    """Names of one kind of error in the protocols."""
+
+    name: str
+    """Name of the AMQP 0-9-1 reply code, written before the text as in RabbitMQ."""
+    condition: str
+    """AMQP 1.0 error condition (specification sections 2.8.15 to 2.8.18)."""
+    http_status: int
+    """HTTP status, as in RabbitMQ's management API."""
+
+
+CODES: Final = {
+    311: Codes("CONTENT_TOO_LARGE", "amqp:link:message-size-exceeded", 400),
+    403: Codes("ACCESS_REFUSED", "amqp:unauthorized-access", 401),
+    404: Codes("NOT_FOUND", "amqp:not-found", 404),
+    405: Codes("RESOURCE_LOCKED", "amqp:resource-locked", 400),
+    406: Codes("PRECONDITION_FAILED", "amqp:precondition-failed", 400),
+    409: Codes("FENCED", "amqp:link:stolen", 400),
+    501: Codes("FRAME_ERROR", "amqp:connection:framing-error", 400),
+    502: Codes("SYNTAX_ERROR", "amqp:decode-error", 400),
+    503: Codes("COMMAND_INVALID", "amqp:illegal-state", 400),
+    504: Codes("CHANNEL_ERROR", "amqp:illegal-state", 400),
+    505: Codes("UNEXPECTED_FRAME", "amqp:illegal-state", 400),
+    506: Codes("RESOURCE_ERROR", "amqp:resource-limit-exceeded", 400),
+    530: Codes("NOT_ALLOWED", "amqp:not-allowed", 400),
+    540: Codes("NOT_IMPLEMENTED", "amqp:not-implemented", 400),
+    541: Codes("INTERNAL_ERROR", "amqp:internal-error", 500),
+}
+"""The kinds of errors that a client is told, by AMQP 0-9-1 reply code (specification section 1.2); 409 is ours."""
 
 
 class PenstockError(Exception):
@@ -39,27 +70,39 @@ class PenstockError(Exception):
 class BrokerError(PenstockError):
     """A refused request; `str(error)` is one sentence that names the object, the value and the rule."""
 
-    code: ClassVar[int] = 541
-    """AMQP 0-9-1 reply code (specification section 1.2)."""
-    reply: ClassVar[str] = "INTERNAL_ERROR"
-    """Name of the reply code, written before the text as in RabbitMQ."""
+    code: int = 541
+    """AMQP 0-9-1 reply code; the key of `CODES`."""
     closes: ClassVar[str] = "connection"
     """The smallest scope to close: "nothing", "channel" or "connection"."""
     retriable: ClassVar[bool] = False
     """True if the same request may succeed later."""
 
     @property
+    def reply(self) -> str:
+        """Name of the reply code."""
+        return CODES[self.code].name
+
+    @property
+    def condition(self) -> str:
+        """AMQP 1.0 error condition."""
+        return CODES[self.code].condition
+
+    @property
+    def http_status(self) -> int:
+        """HTTP status."""
+        return CODES[self.code].http_status
+
+    @property
     def reply_text(self) -> str:
         """Text for the wire: at most 255 octets, as a short string must be."""
         text = f"{self.reply} - {self}"
-        return text.encode()[:255].decode(errors="ignore")
+        return text.encode(errors="replace")[:255].decode(errors="ignore")
 
 
 class ContentTooLarge(BrokerError):
     """The message is larger than permitted, or than the capacity."""
 
     code = 311
-    reply = "CONTENT_TOO_LARGE"
     closes = "channel"
 
 
@@ -67,7 +110,6 @@ class AccessRefused(BrokerError):
     """The object is reserved, or in exclusive use elsewhere."""
 
     code = 403
-    reply = "ACCESS_REFUSED"
     closes = "channel"
 
 
@@ -75,7 +117,6 @@ class NotFound(BrokerError):
     """The object does not exist."""
 
     code = 404
-    reply = "NOT_FOUND"
     closes = "channel"
 
 
@@ -83,7 +124,6 @@ class ResourceLocked(BrokerError):
     """The object is in a use that excludes this one."""
 
     code = 405
-    reply = "RESOURCE_LOCKED"
     closes = "channel"
     retriable = True
 
@@ -92,7 +132,6 @@ class PreconditionFailed(BrokerError):
     """An argument that is invalid, or that differs from the existing object."""
 
     code = 406
-    reply = "PRECONDITION_FAILED"
     closes = "channel"
 
 
@@ -100,7 +139,6 @@ class Fenced(BrokerError):
     """A newer holder took over."""
 
     code = 409
-    reply = "FENCED"
     closes = "nothing"
 
 
@@ -108,7 +146,6 @@ class ResourceError(BrokerError):
     """A limit was reached."""
 
     code = 506
-    reply = "RESOURCE_ERROR"
     closes = "channel"
     retriable = True
 
@@ -117,56 +154,48 @@ class FrameError(BrokerError):
     """Octets that are not a frame."""
 
     code = 501
-    reply = "FRAME_ERROR"
 
 
 class SyntaxInvalid(BrokerError):
     """A frame whose fields are malformed."""
 
     code = 502
-    reply = "SYNTAX_ERROR"
 
 
 class CommandInvalid(BrokerError):
     """A method that is not valid in the present state."""
 
     code = 503
-    reply = "COMMAND_INVALID"
 
 
 class ChannelError(BrokerError):
     """A channel that is not open, or is open already."""
 
     code = 504
-    reply = "CHANNEL_ERROR"
 
 
 class UnexpectedFrame(BrokerError):
     """A frame of a type that is not valid in the present state."""
 
     code = 505
-    reply = "UNEXPECTED_FRAME"
 
 
 class NotAllowed(BrokerError):
     """A violation of the negotiated limits, or of a rule of this broker."""
 
     code = 530
-    reply = "NOT_ALLOWED"
 
 
 class NotImplementedHere(BrokerError):
     """A part of the protocol that this broker does not implement."""
 
     code = 540
-    reply = "NOT_IMPLEMENTED"
 
 
 class InternalError(BrokerError):
     """A defect of the broker."""
 
     code = 541
-    reply = "INTERNAL_ERROR"
 
 
 class ConfigError(PenstockError):

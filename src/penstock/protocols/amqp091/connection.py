@@ -405,16 +405,15 @@ class Connection(Worker):
         """Close what the error closes and tell the peer why; `method` is the one at fault, 0 if none is."""
         if self.leaving:
             return  # The channel is being torn down already, whatever the error.
-        code = error.reply_code() if isinstance(error, Malformed) else error.code
         if error.closes == "channel" and number in self.channels:
             channel = self.channels[number]
             if not channel.closing:
                 channel.closing = True
                 self.reader.reset_publish_cache()
                 self.end_channel(channel, graceful=False)
-                self.send(number, spec.CHANNEL_CLOSE, _reason(code, error.reply_text, method))
+                self.send(number, spec.CHANNEL_CLOSE, _reason(error.code, error.reply_text, method))
             return
-        self.close(code, error.reply_text, method)
+        self.close(error.code, error.reply_text, method)
 
     def on_frame_error(self, error: BrokerError, method: int = 0) -> None:
         """Close the connection for octets that are no frames, or not those that belong there."""

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from penstock.errors import AccessRefused, BrokerError, NotFound
+from penstock.errors import BrokerError
 from penstock.management.users import ADMINISTRATOR
 from penstock.server.http import clients, cursors, get_messages, messages, node, topology, vhosts
 from penstock.server.http.request import ApiRequest, HttpError, Service, bad_request, login, not_found
@@ -47,6 +47,9 @@ ACTIONS: Final = read_only("there is one node, so there is nothing to synchronis
 HEALTH_CHECKS: Final = ("/health/checks/", "/healthchecks/", "/aliveness-test/")
 """Path prefixes that are answered whatever the number of connections."""
 BUSY: Final = {"Retry-After": "1", "Connection": "close"}
+
+STATUS_WORDS: Final = {400: "bad_request", 401: "not_authorised", 404: "not_found", 500: "internal_error"}
+"""RabbitMQ's word for each status of an error of the broker."""
 
 CHANGES: Final = ("PUT", "POST", "DELETE")
 
@@ -251,11 +254,7 @@ async def _on_disk(event_loop: EventLoop) -> None:
 
 def refused(error: BrokerError) -> HttpError:
     """Return the HTTP error for an error of the broker, in RabbitMQ's words."""
-    if isinstance(error, NotFound):
-        return HttpError(404, "not_found", str(error))
-    if isinstance(error, AccessRefused):
-        return HttpError(401, "not_authorised", str(error))
-    return HttpError(400, "bad_request", str(error))
+    return HttpError(error.http_status, STATUS_WORDS[error.http_status], str(error))
 
 
 def forbidden(user: str) -> HttpError:

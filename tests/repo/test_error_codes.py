@@ -1,0 +1,95 @@
+"""Every error that a client is told has its codes in each protocol, and docs/errors.md lists them."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import CODES, BrokerError, PenstockError, StoreError
+from penstock.protocols.amqp091.malformed import Malformed
+from penstock.server.http.app import STATUS_WORDS, refused
+from penstock.wire.amqp091.malformed import CodecError
+from penstock.wire.amqp091.spec import ReplyCode
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ROOT / "src"
+LOCAL = {"ConfigError", "StartError", "SaslError", "ClientError", "OutputError"}
+"""Errors that no client is told: at the start, of the command line, of our own client, and of a login, which is refused
+with AccessRefused."""
+CONDITIONS = {
+    "amqp": {
+        *("internal-error", "not-found", "unauthorized-access", "decode-error", "resource-limit-exceeded"),
+        *("not-allowed", "invalid-field", "not-implemented", "resource-locked", "precondition-failed"),
+        *("resource-deleted", "illegal-state", "frame-size-too-small"),
+    },
+    "amqp:connection": {"forced", "framing-error", "redirect"},
+    "amqp:session": {"window-violation", "errant-link", "handle-in-use", "unattached-handle"},
+    "amqp:link": {"detach-forced", "transfer-limit-exceeded", "message-size-exceeded", "redirect", "stolen"},
+}
+"""The conditions of AMQP 1.0 (specification sections 2.8.15 to 2.8.18)."""
+
+
+def subclasses(of: type[PenstockError]) -> Iterator[type[PenstockError]]:
+    for each in of.__subclasses__():
+        yield each
+        yield from subclasses(each)
+
+
+def all_errors() -> list[type[PenstockError]]:
+    """Return every error class of the package."""
+    for path in sorted((SOURCES / "penstock").rglob("*.py")):
+        if re.search(r"^class \w+\(\w+\):", path.read_text(), re.MULTILINE) and path.name != "__main__.py":
+            importlib.import_module(".".join(path.relative_to(SOURCES).with_suffix("").parts))
+    return [each for each in subclasses(PenstockError) if each.__module__.startswith("penstock.")]
+
+
+def test_every_error_that_a_client_is_told_has_a_code_a_condition_and_a_status() -> None:
+    names = {each.__name__ for each in all_errors()}
+    assert {"ContentTooLarge", "Malformed", "CodecError", "StoreLost"} <= names
+    for error in all_errors():
+        local = issubclass(error, StoreError) or not LOCAL.isdisjoint(each.__name__ for each in error.__mro__)
+        if issubclass(error, BrokerError):
+            assert error.code in CODES, error
+            assert error.closes in ("nothing", "channel", "connection"), error
+        else:
+            assert local or error is CodecError, f"{error} is neither told to clients nor known as local"
+
+
+@pytest.mark.parametrize("code", sorted(CODES))
+def test_a_row_of_the_error_table_has_names_that_the_protocols_define(code: int) -> None:
+    row = CODES[code]
+    kind, _, name = row.condition.rpartition(":")
+    assert name in CONDITIONS[kind]
+    assert row.http_status in STATUS_WORDS
+    assert row.name == ("FENCED" if code == 409 else ReplyCode(code).name)
+
+
+@pytest.mark.parametrize("error", [each for each in subclasses(BrokerError) if each is not Malformed])
+def test_the_http_server_answers_with_the_status_of_the_error_table(error: type[BrokerError]) -> None:
+    answer = refused(error("a reason"))
+    assert (answer.status, answer.error) == (CODES[error.code].http_status, STATUS_WORDS[answer.status])
+    assert str(answer) == "a reason"
+
+
+@pytest.mark.parametrize("code", [ReplyCode.FRAME_ERROR, ReplyCode.SYNTAX_ERROR, ReplyCode.NOT_IMPLEMENTED])
+def test_a_malformed_frame_has_the_code_of_the_codec(code: ReplyCode) -> None:
+    error = CodecError("a reason", code)
+    malformed = Malformed(error)
+    assert (malformed.code, malformed.reply_text) == (int(code), f"{code.name} - a reason")
+    assert (malformed.condition, malformed.http_status) == (error.condition, error.http_status)
+    assert (error.condition, error.http_status) == (CODES[code].condition, CODES[code].http_status)
+
+
+def test_the_page_of_error_codes_lists_the_error_table() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text()
+    documented = re.findall(r"^\| `(\w+)` \| (\d+) \| (\w+) \| (\w+) \| ([\w:-]+) \| (\d+) \|$", page, re.MULTILINE)
+    table = [
+        (error.__name__, str(error.code), *CODES[error.code][:1], error.closes, *map(str, CODES[error.code][1:]))
+        for error in sorted(BrokerError.__subclasses__(), key=lambda each: each.code)
+        if error is not Malformed
+    ]
+    assert documented == table
