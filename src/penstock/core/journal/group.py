@@ -16,10 +16,14 @@ if TYPE_CHECKING:
     from penstock.core.queue.queue import Queue
 
 
+GROUP_OPEN: Final = 0
+"""The number of `GroupState.OPEN`, for the hot path."""
+
+
 class GroupState(IntEnum):
     """States of a journal group."""
 
-    OPEN = 0
+    OPEN = GROUP_OPEN
     """It takes all durable operations."""
     SEALED = 1
     """Its content is fixed; later removals belong to a later group."""
@@ -262,7 +266,8 @@ class JournalGroup:
         self.listeners: list[DurabilityListener] = []
         self.urgent: bool = False
         """True if it should be written at once: a client waits, or this is the last chance."""
-        self.state = GroupState.OPEN
+        self.state: i64 = GROUP_OPEN
+        """The `GroupState`, as a number: each settlement reads it."""
         self.settlement_records: list[SettlementRecord] = []
         """Stored settlement records about it."""
         self.stale: list[int] = []
@@ -344,15 +349,15 @@ class JournalGroup:
                 place += 1
         self.messages = remaining
         self.size = self.bytes
-        self.state = GROUP_STATES.move(self.state, GroupState.SEALED)
+        self.state = GROUP_STATES.step(self.state, GroupState.SEALED)
 
     def restore(self) -> None:
         """Declare that the content was read from the store."""
-        self.state = GROUP_STATES.move(self.state, GroupState.WRITTEN)
+        self.state = GROUP_STATES.step(self.state, GroupState.WRITTEN)
 
     def on_written(self) -> None:
         """Handle that the group is on disk: free everything that its remaining messages do not need."""
-        self.state = GROUP_STATES.move(self.state, GroupState.WRITTEN)
+        self.state = GROUP_STATES.step(self.state, GroupState.WRITTEN)
         for progress in self.progressed:
             progress.storage.redelivery_mark = progress.storage.announcing
         for run in self.runs:

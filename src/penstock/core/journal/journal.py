@@ -22,6 +22,7 @@ from mypy_extensions import i64
 
 from penstock.core.gates.disk import Disk
 from penstock.core.journal.group import (
+    GROUP_OPEN,
     DurabilityListener,
     DurableChanges,
     GroupState,
@@ -143,7 +144,7 @@ class Journal:
         group.live -= 1
         group.bytes -= message.charge
         self.durable_changes.durable_ops += 1
-        if group.state is GroupState.OPEN:
+        if group.state == GROUP_OPEN:
             return
         if message.envelope.persistent:
             storage.rows -= 1
@@ -158,7 +159,7 @@ class Journal:
     def on_requeued(self, message: StoredMessage) -> None:
         """Record a requeued message; it carries its own redelivery count."""
         group = message.group
-        if group is not None and group.state is not GroupState.OPEN:
+        if group is not None and group.state != GROUP_OPEN:
             self.open.returned.add(int(group.number) << INDEX_BITS | int(message.index))
 
     def mark_progress(self, storage: QueueStorage) -> None:
@@ -363,6 +364,6 @@ class Journal:
 
     def delete_row(self, group: JournalGroup) -> None:
         """Delete a row without messages with the next transaction."""
-        if group.state is GroupState.WRITTEN:
+        if group.state == GroupState.WRITTEN:
             group.empty()
         self.open.dead.append(group)

@@ -19,7 +19,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
-from penstock.core.journal.group import GroupState, QueueStorage
+from penstock.core.journal.group import GROUP_OPEN, QueueStorage
 from penstock.core.message import Message, StoredMessage, TrackedMessage
 from penstock.core.queue.queue import Queue
 
@@ -57,7 +57,7 @@ def _survives_crash(message: Message) -> bool:
     """Return whether a message survives a crash: it is on disk or being written, and durable."""
     if not isinstance(message, StoredMessage) or not message.envelope.persistent:
         return False
-    return message.group is not None and message.group.state is not GroupState.OPEN
+    return message.group is not None and message.group.state != GROUP_OPEN
 
 
 def _wait_less(storage: QueueStorage, messages: i64) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.consume.cursor import trim_settled
-from penstock.core.journal.group import GroupState, JournalGroup, QueueStorage
+from penstock.core.journal.group import GROUP_OPEN, JournalGroup, QueueStorage
 from penstock.core.message import Envelope, StoredMessage, TrackedMessage
 from penstock.core.queue.page_io import PageLoadListener, PageRead, PageWrite
 from penstock.flow.level import UNLIMITED, Level
@@ -164,7 +164,7 @@ class QueuePager:
         if self._unwritten:
             page = self._unwritten[len(self._unwritten) - 1]
             group = page.group
-            if group.state is GroupState.OPEN and self._is_page(group.live + 1, group.bytes + charge):
+            if group.state == GROUP_OPEN and self._is_page(group.live + 1, group.bytes + charge):
                 return page
         page = PageWrite(self, self.journal.take_row(), sequence)
         self._unwritten.append(page)
@@ -278,7 +278,7 @@ class QueuePager:
         self.storage.vhost_usage.take(self.bytes - self.unwritten_bytes, self.broker.now)
         self._forget(lost, self.bytes - self.unwritten_bytes)
         self.persistent_messages = sum(
-            [page.persistent_messages for page in self._unwritten if page.group.state is not GroupState.OPEN]
+            [page.persistent_messages for page in self._unwritten if page.group.state != GROUP_OPEN]
         )
         self.journal.mark_progress(self.storage)
         if self._unwritten:
@@ -312,7 +312,7 @@ class QueuePager:
             group = self.journal.open
             for page in self._unwritten:
                 page.purged = True
-                if page.group.state is GroupState.OPEN:
+                if page.group.state == GROUP_OPEN:
                     group.paged -= page.group.bytes
             group.pages = [page for page in group.pages if not page.purged]
             group.purged_pages.append((int(self.storage.number), int(self.next), int(self.queue.tail)))
