@@ -21,6 +21,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable
+from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -30,6 +31,7 @@ from penstock.core.journal.redelivery_mark import reset_lookahead
 from penstock.core.queue.page_io import PageRead
 from penstock.errors import StoreError, StoreLost
 from penstock.flow.level import UNLIMITED
+from penstock.flow.states import StateTable
 from penstock.flow.work import SHARE, UNLIMITED_WORK, Steps
 from penstock.persistence.message_audit import MessageAudit, summed_up
 from penstock.persistence.page_loader import Loader
@@ -60,6 +62,48 @@ TOLD_EVERY: Final = 100_000
 log = logging.getLogger("penstock")
 
 
+class WriterState(IntEnum):
+    """States of the store writer."""
+
+    RECOVERING = 0
+    """The contents of the store are being restored."""
+    IDLE = 1
+    """There is nothing to write."""
+    GATHERING = 2
+    """Only acknowledgements are to be written; more are gathered for a moment."""
+    ENCODING = 3
+    """A transaction is being encoded, a share of work each turn."""
+    WRITING = 4
+    """The thread writes a transaction."""
+    RETRYING = 5
+    """A transaction has failed, and is tried again after a pause."""
+    LOST = 6
+    """Writing has stopped for good."""
+
+
+_LOST: Final = "store taken over, or internal error"
+WRITER_STATES: Final = StateTable(
+    "store writer",
+    WriterState.RECOVERING,
+    {
+        WriterState.RECOVERING: {WriterState.IDLE: "store restored"},
+        WriterState.IDLE: {
+            WriterState.GATHERING: "acknowledgements alone",
+            WriterState.ENCODING: "urgent changes",
+            WriterState.LOST: _LOST,
+        },
+        WriterState.GATHERING: {WriterState.ENCODING: "time is up, or urgent changes", WriterState.LOST: _LOST},
+        WriterState.ENCODING: {WriterState.WRITING: "transaction complete", WriterState.LOST: _LOST},
+        WriterState.WRITING: {
+            WriterState.IDLE: "transaction committed",
+            WriterState.RETRYING: "transaction failed",
+            WriterState.LOST: _LOST,
+        },
+        WriterState.RETRYING: {WriterState.WRITING: "pause is over", WriterState.LOST: _LOST},
+    },
+)
+
+
 class StoreWriter:
     """Writer of one broker's store. All but `_run` belongs to the event loop's thread."""
 
@@ -72,13 +116,15 @@ class StoreWriter:
 
         Created by `recover`.
         """
+        self.state = WriterState.RECOVERING
         self._event_loop: EventLoop | None = None
         self.gauge = DiskSampler(store)
         self._encoding: Steps[StoreTransaction] | None = None
-        """Transaction that is being encoded, a share of work each turn."""
+        """Steps of the transaction that is being encoded."""
         self._wall_offset: float = 0.0
         """Offset to wall time used in its rows."""
-        self._writing: StoreTransaction | None = None
+        self._transaction: StoreTransaction | None = None
+        """Transaction that is being written, or tried again."""
         self._since: float = 0.0
         """Time at which the transaction was handed to the thread, by the loop's clock."""
         self._gathering: asyncio.TimerHandle | None = None
@@ -108,6 +154,7 @@ class StoreWriter:
         finally:
             gc.enable()
             event_loop.resting = False
+        self.state = WRITER_STATES.move(self.state, WriterState.IDLE)
         self._thread.start()
 
     async def _recover(self, event_loop: EventLoop) -> None:
@@ -168,7 +215,7 @@ class StoreWriter:
 
     async def stop(self) -> None:
         """Write the rest, within `LEAVE_S`, and close the store."""
-        if self._thread.is_alive() and not self.lost.done():
+        if self._thread.is_alive() and self.state is not WriterState.LOST:
             assert self._event_loop is not None
             for vhost in self._event_loop.driver.broker.vhosts.values():
                 reset_lookahead(list(vhost.queues.values()))
@@ -187,26 +234,30 @@ class StoreWriter:
             await asyncio.to_thread(self._thread.join, LEAVE_S)
         if self._thread.is_alive() and self.store.interrupt():
             await asyncio.to_thread(self._thread.join, LEAVE_S)
-        if self._gathering is not None:
-            self._gathering.cancel()
+        self._stop_gathering()
 
     # Called by the event loop
 
     def run_once(self) -> None:
         """Start a transaction at the end of a turn if there are changes."""
         self._request_pages()
-        journal = self.journal
-        if self._writing is not None or self.lost.done():
-            return
-        if self._encoding is not None:
+        state = self.state
+        if state is WriterState.ENCODING:
             self._encode()
-        elif journal.has_urgent():
-            self._write()
-        elif not journal.is_idle():
-            if self._gathering is None:
-                self._gathering = asyncio.get_running_loop().call_later(LAZY_S, self._gathered)
-        else:
-            self._idle.set()
+        elif state is WriterState.IDLE or state is WriterState.GATHERING:
+            journal = self.journal
+            if journal.has_urgent():
+                self._write()
+            elif journal.is_idle():
+                self._idle.set()
+            elif state is WriterState.IDLE:
+                self.state = WRITER_STATES.move(state, WriterState.GATHERING)
+                self._gathering = asyncio.get_running_loop().call_later(LAZY_S, self._write)
+
+    def _stop_gathering(self) -> None:
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
 
     def _request_pages(self) -> None:
         """Request the pages that queues want."""
@@ -217,16 +268,14 @@ class StoreWriter:
         """Check about once a second whether a transaction takes very long."""
         assert self._event_loop is not None
         took = self._event_loop.loop.time() - self._since
-        if self._writing is not None and not self._failing and took > SLOW_S:
+        if self.state is WriterState.WRITING and not self._failing and took > SLOW_S:
             self._fails(f"the store in {self.store} has not answered for {took:.0f} s")
 
-    def _gathered(self) -> None:
-        self._gathering = None
-        if self._writing is None and self._encoding is None and not self.lost.done():
-            self._write()
-
     def _write(self) -> None:
+        """Begin a transaction."""
         assert self._event_loop is not None
+        self._stop_gathering()
+        self.state = WRITER_STATES.move(self.state, WriterState.ENCODING)
         driver = self._event_loop.driver
         self._wall_offset = driver.control.wall_offset
         try:
@@ -270,7 +319,8 @@ class StoreWriter:
         assert self._event_loop is not None
         if commit.rows:
             self._times.write(min(row.number for row in commit.rows), self._wall_offset)
-        self._writing = commit
+        self._transaction = commit
+        self.state = WRITER_STATES.move(self.state, WriterState.WRITING)
         self._since = self._event_loop.loop.time()
         self._update_sampler()
         self._jobs.put(commit)
@@ -282,10 +332,15 @@ class StoreWriter:
             self._fail_permanently(failure)
             return
         if failure is not None:
+            if self.state is WriterState.LOST:
+                return
+            self.state = WRITER_STATES.move(self.state, WriterState.RETRYING)
             self._fails(str(failure))
             asyncio.get_running_loop().call_later(RETRY_S, self._try_again)
             return
-        self._writing = None
+        self._transaction = None
+        if self.state is not WriterState.LOST:
+            self.state = WRITER_STATES.move(self.state, WriterState.IDLE)
         driver.begin(self._event_loop.loop.time())
         self.journal.written()
         if self._failing:
@@ -312,14 +367,19 @@ class StoreWriter:
 
     def _fail_permanently(self, failure: StoreError) -> None:
         """Stop writing for good: the broker must stop."""
+        if self.state is WriterState.LOST:
+            return
+        self.state = WRITER_STATES.move(self.state, WriterState.LOST)
+        self._stop_gathering()
         if not self.lost.done():
             self.lost.set_result(failure)
 
     def _try_again(self) -> None:
         assert self._event_loop is not None
-        if self._writing is not None:
+        if self.state is WriterState.RETRYING and self._transaction is not None:
+            self.state = WRITER_STATES.move(self.state, WriterState.WRITING)
             self._since = self._event_loop.loop.time()
-            self._jobs.put(self._writing)
+            self._jobs.put(self._transaction)
 
     def _measured(self, usage: Usage) -> None:
         """Apply a disk sample: update the disk gates, and set the time of the next sample."""
