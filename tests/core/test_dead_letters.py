@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.content.properties import Properties
 from penstock.core.message import Envelope
+from penstock.core.message_format import MessageFormat
 from penstock.core.publish.dead_letters import LETTER_DEADLINE_S
-from penstock.core.publish.death_record import DeathHeaderCodec, DeathRecord
+from penstock.core.publish.death_record import DeathRecord
 from penstock.core.queue.expiry import expire
 from penstock.core.queue.queue import Queue
 from penstock.errors import PreconditionFailed
@@ -14,10 +16,19 @@ from tests.support.broker_fixture import House, told
 from tests.support.transaction_client import Client
 
 
-class Marks(DeathHeaderCodec):
+class Marks(MessageFormat):
     """Writes a death as `|queue:reason` behind the content, so that it can be read back here."""
 
-    def write(self, content: bytes, death: DeathRecord) -> bytes:
+    def __init__(self) -> None:
+        super().__init__("marks", bytes(range(256)))
+
+    def properties(self, content: bytes) -> Properties:
+        return Properties()
+
+    def body(self, content: bytes) -> bytes:
+        return content
+
+    def with_death(self, content: bytes, death: DeathRecord) -> bytes:
         return content + f"|{death.queue}:{death.reason}".encode()
 
     def deaths(self, content: bytes) -> list[tuple[str, str]]:
@@ -34,7 +45,7 @@ class Morgue(House):
 
     def __init__(self, **arguments: object) -> None:
         super().__init__()
-        self.broker.dead_letters.writer = Marks()
+        self.broker.formats.add(Marks())
         self.queue("work", **({"dead_letter_exchange": "", "dead_letter_routing_key": "dead"} | arguments))
 
     def put(self, *contents: bytes, queue: str = "work") -> None:

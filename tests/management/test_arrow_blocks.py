@@ -6,9 +6,16 @@ import json
 import struct
 
 from penstock.core.message import Envelope, Message
+from penstock.core.message_format import MessageFormats
 from penstock.management.arrow_blocks import ALIGNMENT, MAGIC, encode_block
 from penstock.protocols.amqp091.content_frames import make_content
+from penstock.protocols.amqp091.message_format import Amqp091Format
 from penstock.wire.amqp091.codec import Properties
+from tests.support.toy_format import ToyFormat
+
+FORMATS = MessageFormats()
+FORMATS.add(Amqp091Format())
+FORMATS.add(ToyFormat())
 
 
 def message(sequence: int, body: bytes, key: str = "k", **properties: object) -> Message:
@@ -62,7 +69,7 @@ def test_every_column_can_be_read_back() -> None:
         message(5, b"", "b", priority=None),
         message(9, b"\x00\xff" * 100, "a", message_id="m\u00fc3", priority=0),
     ]
-    read = Read(encode_block("q", messages, 1000.0))
+    read = Read(encode_block("q", messages, FORMATS, 1000.0))
     assert (read.header["queue"], read.header["first"], read.header["last"]) == ("q", 3, 9)
     assert read.numbers("sequence", "q") == [3, 5, 9]
     assert read.numbers("timestamp", "q") == [1_002_500_000] * 3
@@ -77,7 +84,7 @@ def test_every_column_can_be_read_back() -> None:
 
 
 def test_a_block_of_no_rows_is_a_block() -> None:
-    read = Read(encode_block("q", [], 0.0))
+    read = Read(encode_block("q", [], FORMATS, 0.0))
     assert (read.rows, read.bodies()) == (0, [])
 
 
@@ -86,6 +93,16 @@ def test_properties_that_cannot_be_read_count_as_absent() -> None:
     whole = broken.content
     at = whole.index(b"\x01m\xce")
     broken = Message(broken.envelope, whole[:at] + b"\x09m\xce" + whole[at + 3 :], 100, 1, 0.0)
-    read = Read(encode_block("q", [broken], 0.0))
+    read = Read(encode_block("q", [broken], FORMATS, 0.0))
     assert read.texts("message_id") == [None]
     assert read.bodies() == [b"body"]
+
+
+def test_a_block_has_messages_of_every_format() -> None:
+    foreign = ToyFormat().encode(Properties(message_id="t1", priority=3), b"toy")
+    unknown = b"\xffunknown"
+    contents = [message(1, b"frames", message_id="m1").content, foreign, unknown]
+    rows = [Message(Envelope("x", "k"), content, 100, at, 0.0) for at, content in enumerate(contents)]
+    read = Read(encode_block("q", rows, FORMATS, 0.0))
+    assert read.bodies() == [b"frames", b"toy", unknown]
+    assert read.texts("message_id") == ["m1", "t1", None]

@@ -10,7 +10,6 @@ from librt.strings import BytesWriter
 from penstock.core.message import Envelope, Message
 from penstock.protocols.amqp091.content_frames import body_of, header_payload, make_content, properties_of
 from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_content, write_deliveries
-from penstock.protocols.amqp091.header_rewriter import with_delivery_count
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.codec import Properties, decode_method, decode_properties, encode_header, frame, method_frame
 from tests.profiles import examples
@@ -62,7 +61,7 @@ def test_a_delivery_carries_tag_address_and_redelivered_and_goes_on_for_another_
         released,
     ]
     out = BytesWriter()
-    write_deliveries(out, DeliveryHead(3, "ctag"), messages, 40, 4096)
+    write_deliveries(out, DeliveryHead(3, "ctag"), messages, 40, 4096, make_driver().broker.formats)
     frames = cut(out.getvalue())
     methods = [decode_method(payload).args for kind, _, payload in frames if kind == spec.FRAME_METHOD]
     told = [(m["delivery_tag"], m["redelivered"], m["exchange"], m["routing_key"], m["consumer_tag"]) for m in methods]
@@ -79,9 +78,10 @@ def test_a_delivery_carries_tag_address_and_redelivered_and_goes_on_for_another_
 def test_a_delivery_count_is_the_number_of_failures() -> None:
     released = Message(Envelope("", "q"), content(b"one", 1, 4096), 1, 1, 0.0)
     released.mark_delivered()
-    assert with_delivery_count(released) is released
+    formats = make_driver().broker.formats
+    assert formats.with_delivery_count(released) is released
     released.count_failure()
-    counted = with_delivery_count(released)
+    counted = formats.with_delivery_count(released)
     assert (properties_of(counted.content).headers, counted.redelivered) == ({"x-delivery-count": 1}, True)
 
 

@@ -42,6 +42,7 @@ from penstock.core.effects import (
 from penstock.core.gates.registry import Gates
 from penstock.core.journal.group import DurableChanges
 from penstock.core.journal.journal import Journal
+from penstock.core.message_format import MessageFormats
 from penstock.core.publish.admission import gates_of
 from penstock.core.publish.closed_sessions import Lingering
 from penstock.core.publish.dead_letters import PendingDeadLetters
@@ -100,6 +101,10 @@ class Broker(Dispatcher):
         self.unroutable: i64 = 0
         self.dead_letters = PendingDeadLetters(self.turns.chores)
         self.durable_changes = DurableChanges()
+        self.formats = MessageFormats()
+        """Formats of the contents of messages; a driver adds those of its protocols."""
+        self.wall_offset: float = 0.0
+        """Offset from monotonic seconds to seconds since the epoch; set by the event loop."""
         self.journal: Journal | None = None
         """The journal of durable state; None if nothing is durable."""
         self.stopping: bool = False

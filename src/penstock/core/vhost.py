@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
 """RabbitMQ's firehose exchange, present so that clients can bind to it; this broker has no firehose."""
+REPLY_TO: Final = "amq.rabbitmq.reply-to"
+"""Pseudo-queue of direct reply-to: to consume from, and as `reply_to` of a request."""
 RESERVED: Final = "amq."
 """Prefix of the broker's own names (AMQP 0-9-1 section 1.6.2.1)."""
 

@@ -30,13 +30,13 @@ from penstock.management.refused_publishes import RefusedPublishes
 from penstock.management.users import Users
 from penstock.protocols.amqp091.connection import Connection
 from penstock.protocols.amqp091.connection_state import Peer
-from penstock.protocols.amqp091.x_death import XDeathCodec
 from penstock.protocols.common.connection_limits import ConnectionLimits
 from penstock.protocols.common.login_backoff import Backoff
 from penstock.protocols.common.partial_messages import PartialMessages
 from penstock.protocols.common.pending_logins import PendingLogins
 from penstock.protocols.common.refusal_log import Refusals
 from penstock.protocols.common.single_publish import SinglePublish
+from penstock.protocols.message_formats import add_message_formats
 from penstock.setting_names.escapes import printable
 
 PUBLICATIONS_BYTES: Final = 64 * 1024 * 1024
@@ -68,7 +68,7 @@ class BrokerDriver:
         self.backoff = Backoff(users.names())
         """Back-off of answers to wrong passwords."""
         self.control = ControlApi(self, broker, version)
-        broker.dead_letters.writer = XDeathCodec(self.control)
+        add_message_formats(broker.formats)
         self.connections: dict[int, Connection] = {}
         self.scheduler = Scheduler(broker, self.connections)
         self.notifier = Notifier(self)

@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from librt.strings import BytesWriter, read_i64_be, write_i32_le, write_i64_le
+from librt.strings import BytesWriter, write_i32_le, write_i64_le
 from mypy_extensions import i32, i64
 
+from penstock.content.properties import Properties
 from penstock.core.message import Message
-from penstock.protocols.amqp091.content_frames import header_payload, write_body
-from penstock.wire.amqp091.codec import CodecError, Properties, decode_properties
+from penstock.core.message_format import MessageFormats, UnreadableContent
 
 MAGIC: Final = b"PSB1"
 ALIGNMENT: Final = 64
@@ -39,7 +39,7 @@ class _Block:
         return [int(start), len(data)]
 
 
-def encode_block(queue: str, messages: list[Message], wall_offset: float) -> bytes:
+def encode_block(queue: str, messages: list[Message], formats: MessageFormats, wall_offset: float) -> bytes:
     """Encode messages of a queue as a block.
 
     `wall_offset` is added to the broker's monotonic seconds to get seconds since the epoch.
@@ -48,11 +48,11 @@ def encode_block(queue: str, messages: list[Message], wall_offset: float) -> byt
     _add_times(block, messages, wall_offset)
     _add_text(block, "exchange", [message.envelope.exchange for message in messages])
     _add_text(block, "routing_key", [message.envelope.routing_key for message in messages])
-    _add_properties(block, messages)
+    _add_properties(block, messages, formats)
     redelivered = [message.redelivered for message in messages]
     block.columns["redelivered"] = {"all": bool(redelivered) and all(redelivered)}
     block.columns["expiration"] = {"all": None}
-    _add_values(block, messages)
+    _add_values(block, messages, formats)
     return _assemble(block, queue, messages)
 
 
@@ -89,12 +89,12 @@ def _add_times(block: _Block, messages: list[Message], wall_offset: float) -> No
     block.columns["timestamp"] = {"data": block.append_buffer(times.getvalue())}
 
 
-def _add_values(block: _Block, messages: list[Message]) -> None:
+def _add_values(block: _Block, messages: list[Message], formats: MessageFormats) -> None:
     offsets = BytesWriter()
     data = BytesWriter()
     write_i32_le(offsets, 0)
     for message in messages:
-        write_body(data, message.content)
+        formats.find(message.content).write_body(data, message.content)
         write_i32_le(offsets, i32(len(data)))
     block.columns["value"] = {
         "offsets": block.append_buffer(offsets.getvalue()),
@@ -102,8 +102,8 @@ def _add_values(block: _Block, messages: list[Message]) -> None:
     }
 
 
-def _add_properties(block: _Block, messages: list[Message]) -> None:
-    properties = [_properties(message.content) for message in messages]
+def _add_properties(block: _Block, messages: list[Message], formats: MessageFormats) -> None:
+    properties = [_properties(message.content, formats) for message in messages]
     _add_text(block, "message_id", [each.message_id for each in properties])
     _add_text(block, "correlation_id", [each.correlation_id for each in properties])
     _add_text(block, "reply_to", [each.reply_to for each in properties])
@@ -114,13 +114,14 @@ def _add_properties(block: _Block, messages: list[Message]) -> None:
 _NONE: Final = Properties()
 
 
-def _properties(content: bytes) -> Properties:
+def _properties(content: bytes, formats: MessageFormats) -> Properties:
     """Return a message's properties; unreadable ones count as absent, because readers want the body."""
-    if (read_i64_be(content, 13) & 0xFFFF) == 0:
+    message_format = formats.find(content)
+    if not message_format.has_properties(content):
         return _NONE
     try:
-        return decode_properties(header_payload(content))[1]
-    except CodecError:
+        return message_format.properties(content)
+    except UnreadableContent:
         return _NONE
 
 

@@ -11,9 +11,9 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from librt.strings import read_i64_be
 from mypy_extensions import i64
 
+from penstock.content.properties import Properties
 from penstock.core.broker import Broker
 from penstock.core.consume.cursor import Cursor
 from penstock.core.message import OVERHEAD, Envelope
@@ -46,8 +46,6 @@ from penstock.management.control_request import IMPORT_OCTETS, REQUEST_OCTETS, C
 from penstock.management.definitions_import import answer_import
 from penstock.management.status import answer_status
 from penstock.management.users import ADMINISTRATOR
-from penstock.protocols.amqp091.content_frames import body_of, make_content, properties_of
-from penstock.wire.amqp091.codec import CodecError, Properties
 
 if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
@@ -68,8 +66,6 @@ REQUEST_VALUES: Final = 10_000
 """Approximate number of values (names, numbers, texts, lists) allowed in a request."""
 REQUEST_WORK: Final = 50
 """Units of work of each request; lists are charged per item."""
-SIZE_AT: Final = 11
-"""Offset of the body size in a content header (AMQP 0-9-1 section 2.3.5.2)."""
 CURSORS_MAX: Final = 10_000
 """Most cursors of a virtual host."""
 
@@ -96,8 +92,6 @@ class ControlApi:
         self.driver = driver
         self.broker = broker
         self.version = version
-        self.wall_offset: float = 0.0
-        """Offset from monotonic seconds to seconds since the epoch; set by the event loop."""
         self.cursors: dict[tuple[str, str], Cursor] = {}
         """Cursors by virtual host and name."""
         self._waiting: dict[tuple[str, str], WaitingPlan] = {}
@@ -132,12 +126,13 @@ class ControlApi:
         """Carry out an operation and reply; a request without `reply_to` is carried out too."""
         properties = Properties()
         try:
-            properties = properties_of(content)
+            message_format = self.broker.formats.of(content)
+            properties = message_format.properties(content)
             self._admit(connection, operation)
-            size = read_i64_be(content, SIZE_AT)
+            size = message_format.body_bytes(content)
             self.broker.work.done += REQUEST_WORK + size // OCTETS_A_UNIT
             _check_size(operation, size)
-            body = body_of(content)
+            body = message_format.body(content)
             request = ControlRequest(vhost, connection, properties.reply_to, properties.correlation_id, b"{}")
             if operation == IMPORT:
                 request.unread = body
@@ -155,7 +150,7 @@ class ControlApi:
             answer = self._operations[operation](request)
             if answer is not None:
                 self._answer(request, answer)
-        except (BrokerError, CodecError) as error:
+        except BrokerError as error:
             self._fail(ControlRequest(vhost, connection, properties.reply_to, properties.correlation_id, b"{}"), error)
 
     def _admit(self, connection: Connection, operation: str) -> None:
@@ -289,7 +284,7 @@ class ControlApi:
         rows = max(min(request.amount("rows", BLOCK_ROWS_MAX), BLOCK_ROWS_MAX), 1)
         size = min(request.amount("bytes", BLOCK_BYTES_MAX), BLOCK_BYTES_MAX)
         messages = cursor.read(queue, request.number("lo"), request.number("hi"), rows, size)
-        self._reply(request, CONTENT_TYPE, encode_block(queue, messages, self.wall_offset))
+        self._reply(request, CONTENT_TYPE, encode_block(queue, messages, self.broker.formats, self.broker.wall_offset))
 
     def _settle(self, request: ControlRequest) -> dict[str, object]:
         cursor = self._held_cursor(request)
@@ -398,10 +393,9 @@ class ControlApi:
         if waiting is not None:
             self.broker.timers.drop(waiting)
 
-    def _fail(self, request: ControlRequest, error: BrokerError | CodecError) -> None:
+    def _fail(self, request: ControlRequest, error: BrokerError) -> None:
         code = int(error.code)
-        name = error.reply if isinstance(error, BrokerError) else error.code.name
-        body = {"code": code, "name": name.lower().replace("_", "-"), "text": str(error)}
+        body = {"code": code, "name": error.reply.lower().replace("_", "-"), "text": str(error)}
         self._reply(request, "application/vnd.penstock.error+json", json.dumps(body).encode())
 
     def _reply(self, request: ControlRequest, content_type: str, body: bytes) -> None:
@@ -413,7 +407,7 @@ class ControlApi:
         if queue is None:
             return
         properties = Properties(content_type=content_type, correlation_id=request.correlation_id)
-        content = make_content(properties, body)
+        content = self.broker.formats.encode(properties, body)
         charge = len(body) + OVERHEAD
         if not queue.fits(charge):
             self.driver.log(f"reply of {len(body)} bytes to queue '{queue.name}' dropped: it is at its capacity")

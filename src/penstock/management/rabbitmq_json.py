@@ -243,7 +243,7 @@ def connection_of(connection: Connection, driver: BrokerDriver) -> Shape:
         "channel_max": connection.channel_max,
         "frame_max": int(connection.frame_max),
         "timeout": connection.heartbeat_s,
-        "connected_at": round((connection.opened_at + driver.control.wall_offset) * 1000),
+        "connected_at": round((connection.opened_at + driver.broker.wall_offset) * 1000),
         "peer_host": host,
         "peer_port": port,
         "host": ours,

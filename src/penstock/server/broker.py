@@ -106,12 +106,12 @@ class Broker:
         if self._directory is not None:
             self._directory.lock()
         loop = asyncio.get_running_loop()
-        self.driver.control.wall_offset = time.time() - loop.time()
+        self.driver.broker.wall_offset = time.time() - loop.time()
         try:
             if self._flow_log is not None:
                 self._flow_log.start()
                 self.driver.recorder = Recorder(self.driver.broker)
-                self.driver.recorder.wall_offset = self.driver.control.wall_offset
+                self.driver.recorder.wall_offset = self.driver.broker.wall_offset
             if self._store is not None:
                 await take_hold(self._store, self._standby)
                 self._store_writer = StoreWriter(self._store, self.driver.broker)

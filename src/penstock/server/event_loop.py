@@ -309,7 +309,7 @@ class EventLoop:
         self._wall_offset = time.time() - now
         if self.driver.recorder is not None:
             self.driver.recorder.wall_offset = self._wall_offset
-        self.driver.control.wall_offset = self._wall_offset
+        self.driver.broker.wall_offset = self._wall_offset
         self.driver.tick()
         if self.store_writer is not None:
             self.store_writer.tick()

@@ -170,8 +170,8 @@ class StoreWriter:
             await asyncio.sleep(0)  # Signals are handled.
         for sentence in told_of:
             log.warning("recovering: %s", sentence)
-        self._times = WallTimes(driver.control.wall_offset)
-        recovery = Recovery(broker, self.journal, driver.control.wall_offset)
+        self._times = WallTimes(driver.broker.wall_offset)
+        recovery = Recovery(broker, self.journal, driver.broker.wall_offset)
         for position in self.store.positions():
             recovery.position(position)
         for record in self.store.settlements():
@@ -277,7 +277,7 @@ class StoreWriter:
         self._stop_gathering()
         self.state = WRITER_STATES.move(self.state, WriterState.ENCODING)
         driver = self._event_loop.driver
-        self._wall_offset = driver.control.wall_offset
+        self._wall_offset = driver.broker.wall_offset
         try:
             group = self.journal.take()
         except Exception as error:

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.message import BccEnvelope, Envelope, Message
+from penstock.core.message_format import MessageFormat
 from penstock.core.publish import admission
-from penstock.core.publish.death_record import REJECTED, DeathHeaderCodec, DeathRecord
+from penstock.core.publish.death_record import REJECTED, DeathRecord
 from penstock.core.publish.enqueue import enqueue_all
 from penstock.core.publish.held import Held, HoldBudget
 from penstock.core.publish.waiting_publisher import WaitingPublisher
@@ -163,11 +164,12 @@ class DeadLetterPublisher(WaitingPublisher):
 
     def publish(self, message: Message, reason: str, placed: bool) -> i64:
         """Publish a dead letter, hold it, or lose it; returns the number of its target queues."""
-        writer = self.broker.dead_letters.writer
+        broker = self.broker
         address = message.envelope
         rerouted = self.queue.settings.dead_letter_routing_key is not None
-        death = DeathRecord(self.queue.name, reason, address.exchange, address.routing_key, self.broker.now, rerouted)
-        content = writer.write(message.content, death)
+        time = broker.now + broker.wall_offset
+        death = DeathRecord(self.queue.name, reason, address.exchange, address.routing_key, time, rerouted)
+        content = broker.formats.find(message.content).with_death(message.content, death)
         if content is None and reason == REJECTED:
             # A consumer takes part in every round: a cycle without earlier deaths is bounded by it.
             content = message.content
@@ -227,15 +229,15 @@ class DeadLetterPublisher(WaitingPublisher):
         if exchange is None:
             return None
         vhost = self.broker.vhosts[self.queue.vhost]
-        writer = self.broker.dead_letters.writer
+        message_format = self.broker.formats.find(message.content)
         key = settings.dead_letter_routing_key
-        route = _with_copies(exchange, message, writer) if key is None else None
+        route = _with_copies(exchange, message, message_format) if key is None else None
         if route is None:
             route = self._cached_route(exchange, message.envelope.routing_key if key is None else key)
         try:
             vhost.refresh_route(route, from_within=True)
             if route.by_headers:
-                vhost.resolve(route, writer.headers(message.content), from_within=True)
+                vhost.resolve(route, message_format.headers(message.content), from_within=True)
         except (NotFound, ResourceError):
             return None
         if route.control:
@@ -261,7 +263,7 @@ class DeadLetterPublisher(WaitingPublisher):
         """
         if reason == REJECTED:
             return list(route.queues)
-        deaths = self.broker.dead_letters.writer.deaths(content)
+        deaths = self.broker.formats.find(content).deaths(content)
         return [queue for queue in route.queues if not _in_a_circle(queue.name, deaths)]
 
 
@@ -270,8 +272,6 @@ class PendingDeadLetters(Chore):
 
     def __init__(self, chores: Chores) -> None:
         super().__init__()
-        self.writer = DeathHeaderCodec()
-        """Writes the death record on dead letters."""
         self._chores = chores
         self._deaths: deque[tuple[DeadLetterPublisher, Message, str, bool]] = deque()
         """Publisher, message, reason, and whether the message still counts in its queue."""
@@ -300,10 +300,10 @@ class PendingDeadLetters(Chore):
         return spent
 
 
-def _with_copies(exchange: str, message: Message, writer: DeathHeaderCodec) -> Route | None:
+def _with_copies(exchange: str, message: Message, message_format: MessageFormat) -> Route | None:
     """Return the unresolved route of a letter with further routing keys (CC, BCC); None without any."""
     address = message.envelope
-    copies = writer.copies(message.content)
+    copies = message_format.copies(message.content)
     if isinstance(address, BccEnvelope):
         return Route(
             BccEnvelope(exchange, address.routing_key, address.bcc, address.priority, persistent=address.persistent),

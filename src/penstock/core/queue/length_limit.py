@@ -30,12 +30,12 @@ CONSUMERS_ASKED: Final = 64
 class Length:
     """The length limit of one queue; only queues with one have this object."""
 
-    __slots__ = ("queue", "most", "bodies", "drops", "_weighs", "_writer", "_trimming")
+    __slots__ = ("queue", "most", "bodies", "drops", "_weighs", "_formats", "_trimming")
 
     def __init__(self, broker: Broker, queue: Queue) -> None:
         self.queue = queue
         most = queue.settings.length
-        writer = broker.dead_letters.writer
+        formats = broker.formats
         self.most = most
         """Limits of the ready messages and of the octets of their bodies."""
         self.bodies: i64 = 0
@@ -43,11 +43,11 @@ class Length:
         self.drops: bool = queue.settings.overflow.drops
         """True if the oldest messages are dropped; otherwise the newest are refused."""
         self._weighs: bool = most.bytes != UNLIMITED
-        self._writer = writer
+        self._formats = formats
         self._trimming: Chore = Trimming(queue)
         if self._weighs:
             for message in queue.ready_queue.messages():
-                self.bodies += writer.body_bytes(message.content)
+                self.bodies += formats.body_bytes(message.content)
 
     def ready(self) -> i64:
         """Return the number of ready messages."""
@@ -57,7 +57,7 @@ class Length:
         """Count messages loaded from disk; the caller schedules trimming."""
         if self._weighs:
             for message in messages:
-                self.bodies += self._writer.body_bytes(message.content)
+                self.bodies += self._formats.body_bytes(message.content)
 
     def fast_path_max_messages(self) -> i64:
         """Return the depth up to which the limit need not be checked."""
@@ -82,7 +82,7 @@ class Length:
 
     def body_bytes(self, content: bytes) -> i64:
         """Return the octets of a content's body; 0 if bodies are not limited."""
-        return self._writer.body_bytes(content) if self._weighs else 0
+        return self._formats.body_bytes(content) if self._weighs else 0
 
     def takes_content(self, content: bytes, now: float) -> bool:
         """Return whether a message with this content may come in."""
@@ -109,21 +109,21 @@ class Length:
     def on_enqueued(self, content: bytes, now: float) -> None:
         """Count a new message; the oldest are dropped at once unless a consumer is about to take some."""
         if self._weighs:
-            self.bodies += self._writer.body_bytes(content)
+            self.bodies += self._formats.body_bytes(content)
         if self.drops and self.over() and not self.wanted(1, now):
             self.trim_some(now)
 
     def on_requeued(self, message: Message, now: float) -> None:
         """Count a requeued message, whatever credit consumers have (as in RabbitMQ)."""
         if self._weighs:
-            self.bodies += self._writer.body_bytes(message.content)
+            self.bodies += self._formats.body_bytes(message.content)
         if self.drops:
             self.trim_some(now)
 
     def on_removed(self, message: Message) -> None:
         """Count a message out of the ready ones."""
         if self._weighs:
-            self.bodies -= self._writer.body_bytes(message.content)
+            self.bodies -= self._formats.body_bytes(message.content)
 
     def on_delivered(self, messages: list[Message | None]) -> None:
         """Count delivered messages out of the ready ones."""

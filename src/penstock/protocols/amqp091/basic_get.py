@@ -15,7 +15,6 @@ from penstock.flow.work import Steps
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.channel import Channel
 from penstock.protocols.amqp091.delivery_frames import write_u16
-from penstock.protocols.amqp091.header_rewriter import with_delivery_count
 from penstock.protocols.amqp091.methods_topology import named_queue
 from penstock.wire.amqp091 import spec
 from penstock.wire.amqp091.field_writer import encode_shortstr
@@ -78,7 +77,7 @@ def _answer(channel: Channel, queue: Queue, no_ack: bool) -> bool:
         channel.await_settlement(batch)
     message = batch.messages[0]
     assert message is not None
-    counted = with_delivery_count(message) if queue.counts_returns() else message
+    counted = channel.broker.formats.with_delivery_count(message) if queue.counts_returns() else message
     channel.send_content(_get_ok(channel, batch), counted.content)
     if batch.waits_for_disk:
         channel.connection.await_deliveries()

@@ -12,18 +12,19 @@ from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.session import Session
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.queue import Queue
+from penstock.core.routing.copies import BCC, route_with_copies
 from penstock.core.routing.route import Route
 from penstock.core.vhost import VirtualHost
 from penstock.errors import PreconditionFailed, SyntaxInvalid
 from penstock.flow.gate import Gate
 from penstock.protocols.amqp091.ack_timeout import AckTimeout
-from penstock.protocols.amqp091.cc_bcc import BCC, may_have_cc, route_with_copies, without_blind_copies
+from penstock.protocols.amqp091.cc_bcc import may_have_cc, without_blind_copies
 from penstock.protocols.amqp091.channel_flow import ChannelFlow
 from penstock.protocols.amqp091.channel_publisher import ChannelPublisher
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentAssembly
 from penstock.protocols.amqp091.content_frames import header_end
 from penstock.protocols.amqp091.delivery_frames import DeliveryHead, write_confirm, write_content, write_deliveries
-from penstock.protocols.amqp091.header_rewriter import with_delivery_count
+from penstock.protocols.amqp091.message_format import as_frames
 from penstock.protocols.amqp091.property_checks import CLAIMS, check_user_id_and_reply_to
 from penstock.protocols.amqp091.publish_properties import property_mask, route_variant
 from penstock.wire.amqp091 import spec
@@ -115,8 +116,9 @@ class Channel(Session):
             self._heads[tag] = head
         messages = batch.messages
         if batch.consumer.queue.counts_returns():
-            messages = [None if message is None else with_delivery_count(message) for message in messages]
-        write_deliveries(connection.out, head, messages, batch.first, connection.frame_max)
+            formats = self.broker.formats
+            messages = [None if message is None else formats.with_delivery_count(message) for message in messages]
+        write_deliveries(connection.out, head, messages, batch.first, connection.frame_max, self.broker.formats)
         if batch.waits_for_disk:
             connection.await_deliveries()
         if not batch.consumer.no_ack:
@@ -252,7 +254,7 @@ class Channel(Session):
         """Write a method frame with content (basic.return, basic.get-ok)."""
         out: BytesWriter = self.connection.out
         out.write(method)
-        write_content(out, content, self.number, self.connection.frame_max)
+        write_content(out, as_frames(content, self.broker.formats), self.number, self.connection.frame_max)
         self.connection.request_flush()
 
 

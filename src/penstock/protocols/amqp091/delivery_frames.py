@@ -6,8 +6,10 @@ from librt.strings import BytesWriter, read_i64_be, write_i16_be, write_i32_be, 
 from mypy_extensions import i32, i64
 
 from penstock.core.message import NEVER_DELIVERED, EncodedAddress, Envelope, Message
+from penstock.core.message_format import MessageFormats
+from penstock.protocols.amqp091.message_format import as_frames
 from penstock.wire.amqp091.field_writer import encode_shortstr
-from penstock.wire.amqp091.spec import FRAME_BODY, FRAME_END, FRAME_METHOD, FRAME_OVERHEAD
+from penstock.wire.amqp091.spec import FRAME_BODY, FRAME_END, FRAME_HEADER, FRAME_METHOD, FRAME_OVERHEAD
 
 
 def address_tail(address: Envelope, redelivered: bool) -> bytes:
@@ -56,14 +58,24 @@ class DeliveryHead:
 
 
 def write_deliveries(
-    out: BytesWriter, head: DeliveryHead, messages: list[Message | None], tag: i64, frame_max: i64
+    out: BytesWriter,
+    head: DeliveryHead,
+    messages: list[Message | None],
+    tag: i64,
+    frame_max: i64,
+    formats: MessageFormats,
 ) -> None:
-    """Write messages as basic.deliver with consecutive tags."""
+    """Write messages as basic.deliver with consecutive tags.
+
+    The first octets of a content are compared with the type and channel of a header frame for this channel. So a
+    content of another format takes the same branch as one for another channel, and is converted there.
+    """
     address_octets = head.encoded
     start = head.head
     tail = head.tail
     redelivered = head.redelivered
     channel: i64 = head.channel
+    prefix: i64 = FRAME_HEADER << 16 | channel
     for message in messages:
         assert message is not None
         if message.envelope.encoded is not address_octets or (message.past != NEVER_DELIVERED) != redelivered:
@@ -76,10 +88,11 @@ def write_deliveries(
         write_i64_be(out, tag)
         out.write(tail)
         content = message.content
-        if (read_i64_be(content, 0) >> 40) & 0xFFFF == channel and len(content) <= frame_max:
+        size: i64 = len(content)
+        if 8 <= size <= frame_max and (read_i64_be(content, 0) >> 40) & 0xFFFFFF == prefix:
             out.write(content)
         else:
-            write_content(out, content, channel, frame_max)
+            write_content(out, as_frames(content, formats), channel, frame_max)
         tag += 1
 
 

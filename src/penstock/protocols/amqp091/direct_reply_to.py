@@ -14,11 +14,11 @@ from typing import Final
 
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.consumer_settings import ConsumerSettings
+from penstock.core.vhost import REPLY_TO
 from penstock.errors import NotAllowed, NotFound, PreconditionFailed
 from penstock.flow.credit import Credit
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.channel import Channel
-from penstock.protocols.amqp091.property_checks import REPLY_TO
 from penstock.wire.amqp091 import spec
 
 PREFIX: Final = REPLY_TO + "."

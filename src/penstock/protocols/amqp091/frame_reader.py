@@ -17,12 +17,13 @@ from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
 from penstock.core.message import OVERHEAD
+from penstock.core.routing.attributes import PERSISTENT
 from penstock.core.routing.route import Route
 from penstock.errors import BrokerError, FrameError, PreconditionFailed, SyntaxInvalid, UnexpectedFrame
 from penstock.protocols.amqp091.cc_bcc import may_have_cc
 from penstock.protocols.amqp091.content_assembly import NO_CONTENT, ContentState
 from penstock.protocols.amqp091.property_checks import CLAIMS
-from penstock.protocols.amqp091.publish_properties import PERSISTENT, property_mask, route_variant
+from penstock.protocols.amqp091.publish_properties import property_mask, route_variant
 from penstock.wire.amqp091.content_header import FIXED_OCTETS, FLAGS_AT, HEADERS_FLAG, property_flags
 from penstock.wire.amqp091.spec import (
     BASIC_ACK,

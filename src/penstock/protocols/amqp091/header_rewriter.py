@@ -5,9 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from penstock.core.message import Message
 from penstock.protocols.amqp091.content_frames import FRAME_PAYLOAD_MAX, header_end, header_payload
-from penstock.wire.amqp091.codec import CodecError
 from penstock.wire.amqp091.content_header import FIXED_OCTETS, SIZES, property_size
 from penstock.wire.amqp091.field_reader import FieldReader
 from penstock.wire.amqp091.field_writer import write_longstr, write_shortstr, write_unsigned, write_value
@@ -42,21 +40,6 @@ class HeaderRewriter:
         return (
             self.content[:3] + len(payload).to_bytes(4, "big") + payload + self.content[header_end(self.content) - 1 :]
         )
-
-
-def with_delivery_count(message: Message) -> Message:
-    """Return a message with its delivery count, as RabbitMQ's quorum queues have it (x-delivery-count)."""
-    if message.failures == 0:
-        return message
-    try:
-        content = HeaderRewriter(message.content).with_headers({"x-delivery-count": message.failures})
-    except CodecError:
-        return message
-    if content is None:
-        return message
-    rewritten = Message(message.envelope, content, message.charge, message.sequence, message.arrived)
-    rewritten.past = message.past
-    return rewritten
 
 
 def properties_in(payload: bytes) -> list[bytes]:

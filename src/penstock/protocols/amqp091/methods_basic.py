@@ -6,6 +6,7 @@ from penstock.core.consume.bulk_requeue import refuse_all, requeue_all
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.consumer_settings import ConsumerSettings
 from penstock.core.publish.commit_delta import ACKNOWLEDGE, DISCARD, REQUEUE
+from penstock.core.vhost import REPLY_TO
 from penstock.errors import NotAllowed, NotImplementedHere, PreconditionFailed
 from penstock.flow.credit import UNBOUNDED
 from penstock.management import log_messages
@@ -13,7 +14,6 @@ from penstock.protocols.amqp091 import direct_reply_to
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.channel import Channel
 from penstock.protocols.amqp091.methods_topology import named_queue
-from penstock.protocols.amqp091.property_checks import REPLY_TO
 from penstock.setting_names import read_consume_arguments, read_priority
 from penstock.wire.amqp091 import spec
 

@@ -6,11 +6,11 @@ Semantics are RabbitMQ's where the specification leaves a choice.
 from __future__ import annotations
 
 from penstock.core.queue.queue import Queue
+from penstock.core.vhost import REPLY_TO
 from penstock.errors import AccessRefused, NotFound, ResourceLocked
 from penstock.protocols.amqp091 import direct_reply_to
 from penstock.protocols.amqp091 import method_arguments as arg
 from penstock.protocols.amqp091.channel import Channel
-from penstock.protocols.amqp091.property_checks import REPLY_TO
 from penstock.setting_names import WITHOUT_EFFECT
 from penstock.wire.amqp091 import spec
 

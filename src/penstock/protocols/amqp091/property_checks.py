@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import i64
 
+from penstock.core.vhost import REPLY_TO
 from penstock.errors import PreconditionFailed
 from penstock.wire.amqp091.content_header import FLAGS_AT, flags_of, property_size
 from penstock.wire.amqp091.field_writer import encode_shortstr
@@ -16,8 +17,6 @@ from penstock.wire.amqp091.field_writer import encode_shortstr
 if TYPE_CHECKING:
     from penstock.protocols.amqp091.channel import Channel
 
-REPLY_TO: Final = "amq.rabbitmq.reply-to"
-"""Pseudo-queue of direct reply-to: to consume from, and as `reply_to` of a request."""
 CLAIMS: Final = 0x0210
 """Flags of reply_to and user_id in the property flags (AMQP 0-9-1 section 4.2.6.1)."""
 _REPLY_TO: Final = 6

@@ -9,18 +9,14 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.core.routing.attributes import PERSISTENT, expiration_s
 from penstock.core.routing.route import Route
-from penstock.errors import PreconditionFailed
 from penstock.wire.amqp091.content_header import FLAGS_AT
 
 PARTICULARS: Final = 0x0900
 """Flags of priority and expiration in the property flags (AMQP 0-9-1 section 4.2.6.1)."""
 PARTICULARS_KEPT: Final = 0x1900
 """The same with the delivery mode, for brokers with a store."""
-PERSISTENT: Final = 2
-"""Delivery mode of persistent messages (section 1.8.1)."""
-EXPIRATION_MAX: Final = 4294967295
-"""Longest expiration in milliseconds: RabbitMQ's limit, some 50 days."""
 
 
 def property_mask(route: Route) -> i64:
@@ -57,15 +53,4 @@ def route_variant(route: Route, data: bytes, frame_at: i64) -> Route:
         pos += 1 + i64(data[pos])
     if flags & 0x0200:  # reply_to
         pos += 1 + i64(data[pos])
-    return route.variant(priority, _seconds(data[pos + 1 : pos + 1 + data[pos]]))
-
-
-def _seconds(text: bytes) -> float:
-    if text.isdigit() and len(text) <= 20:
-        number = int(text)
-        if number <= EXPIRATION_MAX:
-            return number * 0.001
-    shown = text.decode(errors="replace")
-    raise PreconditionFailed(
-        f"invalid expiration '{shown}': it is a number of milliseconds, from 0 to {EXPIRATION_MAX}, as text"
-    )
+    return route.variant(priority, expiration_s(data[pos + 1 : pos + 1 + data[pos]]))

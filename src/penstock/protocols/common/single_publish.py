@@ -8,22 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from penstock.content.properties import Properties
 from penstock.core.message import OVERHEAD
 from penstock.core.publish import admission
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.producer_listener import ProducerListener
+from penstock.core.routing.attributes import route_for
+from penstock.core.routing.copies import BCC, route_with_copies
 from penstock.core.routing.route import Route
-from penstock.core.vhost import VirtualHost
+from penstock.core.vhost import REPLY_TO, VirtualHost
 from penstock.errors import AccessRefused, BrokerError, ContentTooLarge, PreconditionFailed
 from penstock.flow.refusal import Refusal
 from penstock.flow.timers import NEVER
-from penstock.protocols.amqp091.cc_bcc import BCC, route_with_copies, without_blind_copies
-from penstock.protocols.amqp091.channel import headers_of
-from penstock.protocols.amqp091.content_frames import header_payload, make_content
-from penstock.protocols.amqp091.property_checks import REPLY_TO
-from penstock.protocols.amqp091.publish_properties import route_variant
-from penstock.wire.amqp091.codec import CodecError, Properties
-from penstock.wire.amqp091.content_header import FIXED_OCTETS
 
 if TYPE_CHECKING:
     from penstock.driver.driver import BrokerDriver
@@ -69,23 +65,22 @@ class SinglePublish(ProducerListener):
             )
         if properties.reply_to == REPLY_TO:
             raise PreconditionFailed("fast reply consumer does not exist")
-        try:
-            content = make_content(properties, body)
-        except CodecError as error:
-            raise PreconditionFailed(f"the properties cannot be sent: {error.reason}") from None
-        headers = headers_of(content)
+        message_format = self.driver.broker.formats.default
+        content = message_format.encode(properties, body)
+        headers = properties.headers or {}
         route = vhost.route(exchange, key, True)
         vhost.resolve(route, headers)
-        route = route_variant(route, content, 0)
+        route = route_for(route, properties)
         copied = route_with_copies(route, headers)
         if copied is not None:
             route = copied
             vhost.resolve(route, headers)
         if route.control:
             raise AccessRefused("operations of the broker are asked for by AMQP, with somewhere to reply to")
-        charge = len(header_payload(content)) - FIXED_OCTETS + len(body) + OVERHEAD + route.envelope.charge()
+        charge = message_format.charge(content) + OVERHEAD + route.envelope.charge()
         if BCC in headers:
-            content = without_blind_copies(content)
+            properties.headers = {name: value for name, value in headers.items() if name != BCC}
+            content = message_format.encode(properties, body)
         self.target = admission.describe_target(route)
         self.patience_s = 2 * admission.hold_deadline_s(route.queues)
         self.producer.publish(route, content, charge)

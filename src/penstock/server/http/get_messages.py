@@ -12,14 +12,12 @@ from starlette.responses import Response
 from penstock.core.consume.bulk_requeue import finish_requeueing
 from penstock.core.consume.session import Session
 from penstock.core.message import Message
+from penstock.core.message_format import UnreadableContent
 from penstock.core.queue.expiry import expire_slice
 from penstock.core.queue.queue import Queue
 from penstock.errors import NotFound, ResourceLocked
 from penstock.management.rabbitmq_json import Shape, plain
-from penstock.protocols.amqp091.content_frames import body_of, properties_of
-from penstock.protocols.amqp091.header_rewriter import with_delivery_count
 from penstock.server.http.request import ApiRequest, bad_request, text, whole
-from penstock.wire.amqp091.codec import CodecError
 
 ACK_MODES: Final = ("ack_requeue_true", "ack_requeue_false", "reject_requeue_true", "reject_requeue_false")
 MESSAGES_MOST: Final = 1000
@@ -83,7 +81,7 @@ class Taking:
             oldest = queue.ready_queue.next()
             if oldest is None:
                 return
-            body = body_of(oldest.content)
+            body = broker.formats.find(oldest.content).body(oldest.content)
             shown = body if self._most is None else body[: self._most]
             if self._size + len(shown) > BYTES_MOST:
                 if not self._taken:
@@ -105,13 +103,14 @@ class Taking:
         if batch.waits_for_disk and queue.storage is not None:
             queue.storage.journal.require_flush()
         self._taken += 1
-        return with_delivery_count(oldest) if queue.counts_returns() else oldest
+        return self.ask.driver.broker.formats.with_delivery_count(oldest) if queue.counts_returns() else oldest
 
     async def _append(self, message: Message, size: int, shown: bytes, left: int) -> None:
         """Add a message to the answer."""
+        message_format = self.ask.driver.broker.formats.find(message.content)
         try:
-            properties: object = plain(properties_of(message.content).as_dict()) or []
-        except CodecError:
+            properties: object = plain(message_format.properties(message.content).as_dict()) or []
+        except UnreadableContent:
             properties = []  # Its headers are malformed inside: no earlier code has read them.
         found: Shape = {
             "payload_bytes": size,

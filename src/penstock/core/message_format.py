@@ -1,0 +1,231 @@
+"""Message formats: how a protocol encodes the content of its messages.
+
+A message keeps the content that its publisher sent, in memory and in the store. Its first octet tells the format: 2
+begins a content header frame of AMQP 0-9-1. Whoever looks into a content asks its format. A protocol that delivers a
+message of another format converts it, directly or through neutral properties and the body; the message itself stays as
+it is, and so does its charge.
+"""
+
+from __future__ import annotations
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64, mypyc_attr
+
+from penstock.content.properties import Properties
+from penstock.core.message import Message
+from penstock.core.publish.death_headers import added_headers, deaths_in, pairs_of
+from penstock.core.publish.death_record import DeathRecord
+from penstock.core.routing.copies import CC, keys_in
+from penstock.errors import FrameError, PreconditionFailed
+
+
+class UnreadableContent(FrameError):
+    """A content whose format is unknown, or whose inside is malformed."""
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class MessageFormat:
+    """The format of one protocol's contents.
+
+    A subclass has at least `properties`, `body` and `encode`; the other methods have a default that decodes and
+    encodes the whole content.
+    """
+
+    def __init__(self, name: str, first_octets: bytes) -> None:
+        self.name = name
+        """Name for texts, such as "AMQP 0-9-1"."""
+        self.first_octets = first_octets
+        """All first octets of its contents; no other format has one of them."""
+
+    def properties(self, content: bytes) -> Properties:
+        """Return the properties of a message. Raises UnreadableContent."""
+        raise NotImplementedError
+
+    def body(self, content: bytes) -> bytes:
+        """Return the body of a message."""
+        raise NotImplementedError
+
+    def encode(self, properties: Properties, body: bytes) -> bytes:
+        """Return the content of a message. Raises PreconditionFailed (406) for properties that it cannot carry."""
+        raise NotImplementedError
+
+    def has_properties(self, content: bytes) -> bool:
+        """Return False if a message has no properties, which is cheaper to find out than reading them."""
+        return True
+
+    def headers(self, content: bytes) -> dict[str, object]:
+        """Return the headers that exchanges route by; empty if they cannot be read."""
+        try:
+            return self.properties(content).headers or {}
+        except UnreadableContent:
+            return {}
+
+    def write_body(self, out: BytesWriter, content: bytes) -> None:
+        """Write the body of a message."""
+        out.write(self.body(content))
+
+    def body_bytes(self, content: bytes) -> i64:
+        """Return the octets of a message's body."""
+        return len(self.body(content))
+
+    def charge(self, content: bytes) -> i64:
+        """Return the octets of a message's properties and body, as far as it is charged for them."""
+        return len(content)
+
+    def with_headers(self, content: bytes, added: dict[str, object]) -> bytes | None:
+        """Return a message with additional headers; None if the format cannot carry them."""
+        try:
+            properties = self.properties(content)
+            properties.headers = {**(properties.headers or {}), **added}
+            return self.encode(properties, self.body(content))
+        except (UnreadableContent, PreconditionFailed):
+            return None
+
+    def convert(self, content: bytes, source: MessageFormat) -> bytes | None:
+        """Return a content of another format in this one; None to convert it through neutral properties and body."""
+        return None
+
+    # Dead letters
+
+    def with_death(self, content: bytes, death: DeathRecord) -> bytes | None:
+        """Return a message with a death record and without its expiration; None if the format cannot carry one."""
+        try:
+            properties = self.properties(content)
+            headers = dict(properties.headers or {})
+            added = added_headers(
+                deaths_in(headers.get("x-death")),
+                death,
+                properties.expiration,
+                keys_in(headers.get(CC)),
+                "x-first-death-reason" in headers,
+            )
+            if death.rerouted:
+                headers.pop(CC, None)
+            properties.headers = {**headers, **added}
+            properties.expiration = None
+            return self.encode(properties, self.body(content))
+        except (UnreadableContent, PreconditionFailed):
+            return None
+
+    def deaths(self, content: bytes) -> list[tuple[str, str]]:
+        """Return the death records of a message, the last one first: queue and reason, each pair once."""
+        return pairs_of(deaths_in(self.headers(content).get("x-death")))
+
+    def copies(self, content: bytes) -> list[str]:
+        """Return the additional routing keys of a message (CC)."""
+        return keys_in(self.headers(content).get(CC))
+
+
+class _Opaque(MessageFormat):
+    """Contents of no known format: all of such a content is its body, and nothing can be added to it."""
+
+    def __init__(self) -> None:
+        super().__init__("opaque", b"")
+
+    def properties(self, content: bytes) -> Properties:
+        return Properties()
+
+    def body(self, content: bytes) -> bytes:
+        return content
+
+    def encode(self, properties: Properties, body: bytes) -> bytes:
+        return body
+
+    def has_properties(self, content: bytes) -> bool:
+        return False
+
+    def with_headers(self, content: bytes, added: dict[str, object]) -> bytes | None:
+        return None
+
+    def with_death(self, content: bytes, death: DeathRecord) -> bytes | None:
+        return content
+
+
+class MessageFormats:
+    """The formats of a broker, by the first octet of their contents."""
+
+    def __init__(self) -> None:
+        opaque = _Opaque()
+        self._opaque: MessageFormat = opaque
+        self._by_octet: list[MessageFormat] = [opaque] * 256
+        self.default: MessageFormat = opaque
+        """Format of messages that the broker itself makes; the one that was added first."""
+
+    def add(self, added: MessageFormat) -> None:
+        """Add a format. Raises ValueError if it has no first octet, or one that another format has."""
+        if not added.first_octets:
+            raise ValueError(f"message format {added.name} has no first octet")
+        for octet in added.first_octets:
+            other = self._by_octet[octet]
+            if other is not self._opaque:
+                raise ValueError(f"message formats {other.name} and {added.name} have the same first octet {octet}")
+        for octet in added.first_octets:
+            self._by_octet[octet] = added
+        if self.default is self._opaque:
+            self.default = added
+
+    def by_octet(self, octet: i64) -> MessageFormat:
+        """Return the format of contents that begin with an octet. Raises UnreadableContent if there is none."""
+        found = self._by_octet[octet]
+        if found is self._opaque:
+            raise UnreadableContent(f"content of an unknown format: its first octet is {octet}")
+        return found
+
+    def of(self, content: bytes) -> MessageFormat:
+        """Return the format of a content. Raises UnreadableContent if it is empty, or of no known format."""
+        if not content:
+            raise UnreadableContent("content without an octet: its format is unknown")
+        return self.by_octet(content[0])
+
+    def find(self, content: bytes) -> MessageFormat:
+        """Return the format of a content; for an unknown one, a format that takes the whole content as its body."""
+        return self._by_octet[content[0]] if content else self._opaque
+
+    def body_bytes(self, content: bytes) -> i64:
+        """Return the octets of a message's body."""
+        return self.find(content).body_bytes(content)
+
+    def encode(self, properties: Properties, body: bytes) -> bytes:
+        """Return a message of the broker in the default format, without properties if the format cannot carry them."""
+        return _encoded(self.default, properties, body)
+
+    def convert(self, content: bytes, target: MessageFormat) -> bytes:
+        """Return a content in another format.
+
+        Properties that cannot be read, or that the target cannot carry, are left out: a consumer gets the body at
+        least. The body of an unknown format is the whole content.
+        """
+        source = self.find(content)
+        if source is target:
+            return content
+        direct = target.convert(content, source)
+        if direct is not None:
+            return direct
+        try:
+            properties = source.properties(content)
+        except UnreadableContent:
+            properties = Properties()
+        try:
+            body = source.body(content)
+        except UnreadableContent:
+            body = content
+        return _encoded(target, properties, body)
+
+    def with_delivery_count(self, message: Message) -> Message:
+        """Return a message with its delivery count, as RabbitMQ's quorum queues have it (x-delivery-count)."""
+        if message.failures == 0:
+            return message
+        added: dict[str, object] = {"x-delivery-count": message.failures}
+        content = self.find(message.content).with_headers(message.content, added)
+        if content is None:
+            return message
+        counted = Message(message.envelope, content, message.charge, message.sequence, message.arrived)
+        counted.past = message.past
+        return counted
+
+
+def _encoded(target: MessageFormat, properties: Properties, body: bytes) -> bytes:
+    try:
+        return target.encode(properties, body)
+    except PreconditionFailed:
+        return target.encode(Properties(), body)

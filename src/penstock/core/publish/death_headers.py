@@ -1,0 +1,112 @@
+"""Dead-letter headers, as in RabbitMQ 4: x-death, x-first-death-* and x-last-death-*.
+
+A message format reads the headers of a message and writes them back (`MessageFormat.with_death`). The message's
+expiration is recorded in x-death and removed, or the message would expire again in the next queue.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from penstock.core.publish.death_record import DeathRecord
+
+DEATHS_KEPT: Final = 64
+"""Most entries of x-death: one per queue and reason; the oldest beyond that are dropped."""
+
+COUNTED_MAX: Final = 1 << 62
+"""Count from which an entry cannot stem from a broker."""
+
+WRITTEN: Final = ("count", "reason", "queue", "time", "exchange", "routing-keys", "original-expiration")
+"""Fields of an entry (rabbit_dead_letter.erl)."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+Entry = dict[str, object]
+
+
+def added_headers(
+    deaths: list[Entry], death: DeathRecord, expiration: str | None, copies: list[str], died_before: bool
+) -> dict[str, object]:
+    """Return the headers to add for a death.
+
+    `deaths` are the entries so far, `copies` the keys in the CC header, `died_before`: the message has x-first-death-*.
+    """
+    past = _take(deaths, death.queue, death.reason)
+    deaths.insert(0, _begun(death, expiration, copies) if past is None else _once_more(past))
+    ours: Entry = {f"x-last-death-{what}": value for what, value in _entry_fields(death).items()}
+    if not died_before:
+        ours = {f"x-first-death-{what}": value for what, value in _entry_fields(death).items()} | ours
+    return {"x-death": list(deaths[:DEATHS_KEPT]), **ours}
+
+
+def deaths_in(value: object) -> list[Entry]:
+    """Return the valid entries of an x-death header, one for each queue and reason.
+
+    Invalid entries stem from a client and are dropped.
+    """
+    found: list[Entry] = []
+    for entry in value if isinstance(value, list) else []:
+        if isinstance(entry, dict) and isinstance(entry.get("queue"), str) and isinstance(entry.get("reason"), str):
+            found.append({name: entry[name] for name in WRITTEN if name in entry and _as_written(name, entry[name])})
+    return _grouped(found)
+
+
+def pairs_of(deaths: list[Entry]) -> list[tuple[str, str]]:
+    """Return queue and reason of each entry."""
+    return [(str(entry.get("queue")), str(entry.get("reason"))) for entry in deaths]
+
+
+def _begun(death: DeathRecord, expiration: str | None, copies: list[str]) -> Entry:
+    entry: Entry = {
+        "count": 1,
+        "reason": death.reason,
+        "queue": death.queue,
+        "time": _EPOCH + timedelta(seconds=int(death.time)),
+        "exchange": death.exchange,
+        "routing-keys": [death.routing_key, *copies],
+    }
+    return entry if expiration is None else {**entry, "original-expiration": expiration}
+
+
+def _entry_fields(death: DeathRecord) -> Entry:
+    return {"exchange": death.exchange, "queue": death.queue, "reason": death.reason}
+
+
+def _once_more(entry: Entry) -> Entry:
+    count = entry["count"]
+    assert isinstance(count, int)
+    return {**entry, "count": count + 1}
+
+
+def _take(deaths: list[Entry], queue: str, reason: str) -> Entry | None:
+    """Remove and return the entry of a queue and reason."""
+    for at, entry in enumerate(deaths):
+        if entry.get("queue") == queue and entry.get("reason") == reason:
+            return deaths.pop(at)
+    return None
+
+
+def _grouped(entries: list[Entry]) -> list[Entry]:
+    """Return the first entry of each queue and reason.
+
+    RabbitMQ before 3.5.2 wrote one without a count for each death.
+    """
+    grouped: dict[tuple[object, object], Entry] = {}
+    times: dict[tuple[object, object], int] = {}
+    for entry in entries:
+        key = (entry["queue"], entry["reason"])
+        grouped.setdefault(key, entry)
+        times[key] = times.get(key, 0) + 1
+    return [entry if "count" in entry else {"count": times[key], **entry} for key, entry in grouped.items()]
+
+
+def _as_written(name: str, value: object) -> bool:
+    """Tell whether a field of an entry has the type that a broker writes."""
+    if name == "count":
+        return isinstance(value, int) and not isinstance(value, bool) and 0 < value < COUNTED_MAX
+    if name == "time":
+        return isinstance(value, datetime)
+    if name == "routing-keys":
+        return isinstance(value, list) and all(isinstance(key, str) for key in value)
+    return isinstance(value, str)

@@ -1,0 +1,127 @@
+"""The message format of AMQP 0-9-1: a content header frame and body frames, as they came from the publisher.
+
+Rewriting copies what does not change octet by octet: a table may hold what no neutral value can express.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter, read_i64_be
+from mypy_extensions import i64
+
+from penstock.content.properties import Properties
+from penstock.core.message_format import MessageFormat, MessageFormats, UnreadableContent
+from penstock.core.publish.death_headers import added_headers, deaths_in, pairs_of
+from penstock.core.publish.death_record import DeathRecord
+from penstock.core.routing.copies import CC
+from penstock.errors import PreconditionFailed
+from penstock.protocols.amqp091 import content_frames
+from penstock.protocols.amqp091.cc_bcc import copies_of
+from penstock.protocols.amqp091.header_rewriter import EXPIRATION, HeaderRewriter
+from penstock.wire.amqp091.codec import CodecError
+from penstock.wire.amqp091.content_header import FIXED_OCTETS, flags_of
+from penstock.wire.amqp091.field_reader import FieldReader
+from penstock.wire.amqp091.spec import FRAME_HEADER, FRAME_OVERHEAD
+
+_BODY_SIZE_AT: Final = 11
+"""Position of the body size in a content (sections 2.3.5.2 and 4.2.6.1)."""
+
+
+class Amqp091Format(MessageFormat):
+    """The format whose contents begin with a content header frame."""
+
+    def __init__(self) -> None:
+        super().__init__("AMQP 0-9-1", bytes([FRAME_HEADER]))
+
+    def properties(self, content: bytes) -> Properties:
+        """See `MessageFormat.properties`."""
+        try:
+            return content_frames.properties_of(content)
+        except CodecError as error:
+            raise UnreadableContent(error.reason) from None
+
+    def has_properties(self, content: bytes) -> bool:
+        """See `MessageFormat.has_properties`."""
+        return flags_of(content) != 0
+
+    def body(self, content: bytes) -> bytes:
+        """See `MessageFormat.body`."""
+        return content_frames.body_of(content)
+
+    def write_body(self, out: BytesWriter, content: bytes) -> None:
+        """See `MessageFormat.write_body`."""
+        content_frames.write_body(out, content)
+
+    def body_bytes(self, content: bytes) -> i64:
+        """See `MessageFormat.body_bytes`; the size is in the header, also while the body is incomplete."""
+        return read_i64_be(content, _BODY_SIZE_AT)
+
+    def charge(self, content: bytes) -> i64:
+        """See `MessageFormat.charge`: flags and properties as encoded, and the body without its frames."""
+        return content_frames.header_end(content) - FRAME_OVERHEAD - FIXED_OCTETS + self.body_bytes(content)
+
+    def encode(self, properties: Properties, body: bytes) -> bytes:
+        """See `MessageFormat.encode`."""
+        try:
+            content = content_frames.make_content(properties, body)
+        except CodecError as error:
+            raise PreconditionFailed(f"the properties cannot be sent: {error.reason}") from None
+        octets = content_frames.header_end(content) - FRAME_OVERHEAD
+        if octets > content_frames.FRAME_PAYLOAD_MAX:
+            raise PreconditionFailed(
+                f"the properties cannot be sent: they have {octets:,} octets, and a frame "
+                f"{content_frames.FRAME_PAYLOAD_MAX:,}"
+            )
+        return content
+
+    def with_headers(self, content: bytes, added: dict[str, object]) -> bytes | None:
+        """See `MessageFormat.with_headers`."""
+        try:
+            return HeaderRewriter(content).with_headers(added)
+        except CodecError:
+            return None
+
+    def with_death(self, content: bytes, death: DeathRecord) -> bytes | None:
+        """See `MessageFormat.with_death`."""
+        try:
+            message = HeaderRewriter(content)
+            deaths = deaths_in(_x_death(message))
+        except CodecError:
+            return None
+        octets = message.properties[EXPIRATION]
+        expiration = octets[1:].decode(errors="replace") if octets else None
+        died_before = "x-first-death-reason" in message.headers
+        added = added_headers(deaths, death, expiration, copies_of(content), died_before)
+        if death.rerouted:
+            message.headers.pop(CC, None)
+        message.properties[EXPIRATION] = b""
+        return message.with_headers(added)
+
+    def deaths(self, content: bytes) -> list[tuple[str, str]]:
+        """See `MessageFormat.deaths`."""
+        try:
+            return pairs_of(deaths_in(_x_death(HeaderRewriter(content))))
+        except CodecError:
+            return []
+
+    def copies(self, content: bytes) -> list[str]:
+        """See `MessageFormat.copies`."""
+        return copies_of(content)
+
+
+def as_frames(content: bytes, formats: MessageFormats) -> bytes:
+    """Return a content of any format as header and body frames."""
+    if content and content[0] == FRAME_HEADER:
+        return content
+    return formats.convert(content, formats.by_octet(FRAME_HEADER))
+
+
+def _x_death(message: HeaderRewriter) -> object:
+    """Return the value of the header x-death; None without one. Raises CodecError."""
+    octets = message.headers.get("x-death")
+    if octets is None:
+        return None
+    reader = FieldReader(octets)
+    reader.shortstr()
+    return reader.value(1)
