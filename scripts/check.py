@@ -35,6 +35,7 @@ AT_ONCE = 3
 GROUPS = (
     ("server, a to h", ("tests/server/test_[a-h]*.py",)),
     ("server, i to z", ("tests/server/test_[!a-h]*.py",)),
+    ("HTTP and commands", ("tests/server/http/**/test_*.py", "tests/cli/**/test_*.py")),
     ("clients", ("tests/clients/**/test_*.py", "tests/checklists/**/test_*.py")),
     ("bench and demo", ("tests/bench/**/test_*.py", "tests/demo/**/test_*.py")),
     ("store", ("tests/store/**/test_*.py",)),
@@ -46,14 +47,22 @@ GROUPS = (
 """What is one part, the longest first; what is not named here is one more part, before them."""
 NOTHING_COMPILED = ("tests/repo", "tests/spark", "tests/store")
 """Tests of what is the same in both forms: they run once, interpreted."""
-WHOLE_BROKER = ("tests/server", "tests/clients", "tests/compat", "tests/checklists", "tests/bench", "tests/demo")
+WHOLE_BROKER = (
+    "tests/server",
+    "tests/cli",
+    "tests/clients",
+    "tests/compat",
+    "tests/checklists",
+    "tests/bench",
+    "tests/demo",
+)
 """Tests of a whole broker, through its ports: they run once, with the compiled form where there is one."""
 SMOKE = (
-    "tests/server/test_lifecycle.py",
+    "tests/server/test_broker.py",
     "tests/server/test_confirms.py",
     "tests/server/test_transactions.py",
     "tests/server/test_durability.py",
-    "tests/server/test_http_node.py",
+    "tests/server/http/test_node.py",
     "tests/clients/test_pika_flow.py",
     "tests/clients/test_pika_delivery.py",
     "tests/clients/test_aio_pika.py",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pamqp import commands
 
-from tests.support.brokers import BrokerProcess
+from tests.support.brokers import BrokerProcess, eventually
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
 
@@ -126,3 +126,12 @@ def test_the_broker_s_own_names_cannot_be_taken(broker: BrokerProcess) -> None:
             peer.channel(number)
             peer.send(number, method)
             assert peer.refused(number)[0] == 403, method
+
+
+def test_an_argument_without_effect_is_said_once(own_broker: BrokerProcess) -> None:
+    with open_peer(own_broker) as peer:
+        for _ in range(3):
+            peer.declare(**{"x-queue-mode": "lazy", "x-queue-version": 2})
+    said = eventually(lambda: own_broker.logged("argument x-queue-mode of a queue"), "the line")
+    assert len(said) == 1
+    assert len(own_broker.logged("argument x-queue-version of a queue")) == 1

@@ -16,7 +16,7 @@ import pytest
 from penstock.server.flowlog import FlowLog
 from penstock.store.reserve import RESERVE_BYTES, RESERVE_FILE, STOPPED_BYTES, WHOLE_BYTES
 from tests.server.test_durability import client_of, killed
-from tests.server.test_folders import fill
+from tests.server.test_store_open import fill
 from tests.support.brokers import BrokerProcess, eventually, in_background
 from tests.support.disk_brokers import closed, kept
 from tests.support.faults import small_disk

@@ -10,9 +10,9 @@ from penstock.core.message import Envelope
 from penstock.core.queue.deferred_free import RELEASED_A_UNIT
 from penstock.core.queue.queue import Queue
 from penstock.flow.chores import UNITS_A_TURN
-from tests.server.test_http_slices import steps_of
 from tests.support.brokers import in_process
 from tests.support.http_client import Web
+from tests.support.loop_steps import steps_of
 
 SLICE = UNITS_A_TURN * RELEASED_A_UNIT
 MANY = 2 * SLICE + SLICE // 2

@@ -18,7 +18,7 @@ import pytest
 from penstock.config import NO_FLOW_LOG
 from penstock.store.sqlite import FILE
 from tests.server.test_durability import client_of, killed
-from tests.server.test_folders import refused
+from tests.server.test_store_open import refused
 from tests.support.brokers import BrokerProcess, eventually, in_background, penstock_command, serving
 
 

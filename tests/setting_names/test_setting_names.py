@@ -1,22 +1,15 @@
-"""The vocabulary of other brokers, and what it means here."""
+"""The names of settings of other brokers, and what they mean here."""
 
 from __future__ import annotations
 
 import pytest
 
-from penstock.errors import NotImplementedHere, PreconditionFailed
 from penstock.setting_names import (
     ALIASES,
     OURS,
     OVERFLOW_ALIASES,
-    SCOPES,
-    WITHOUT_EFFECT,
     read_arguments,
-    read_features,
-    read_pattern,
-    read_settings,
 )
-from penstock.setting_names.setting_names import NEGATIVE_IS_NONE, SCOPED_ALIASES, ZERO_IS_NONE
 
 TEXTS: dict[str, object] = {
     "overflow": "reject",
@@ -26,16 +19,9 @@ TEXTS: dict[str, object] = {
     "dead-letter-routing-key": "key",
 }
 """What is no number."""
+
+
 NUMBERS = sorted(name for name, ours in ALIASES.items() if ours not in TEXTS)
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-def test_an_alias_is_read_under_our_word_and_remembered_as_it_was_given(name: str) -> None:
-    word = read_arguments("q", {name: 50})[ALIASES[name]]
-    assert word.alias == name
-    assert word.raw == 50
-    # Qpid C++ resumes strictly below its threshold, we at or below ours.
-    assert word.number == (49 if name.startswith("qpid.flow_resume") else 50)
 
 
 def test_every_word_of_ours_is_accepted_with_and_without_x() -> None:
@@ -53,108 +39,6 @@ def test_an_overflow_policy_is_known_by_every_name_in_any_case_and_as_octets(nam
     assert read_arguments("q", {name: policy.encode()})["overflow"].text == ours
 
 
-@pytest.mark.parametrize("value", ["50", b"50", 50.0, 50])
-def test_a_whole_number_may_come_as_text_as_qpid_takes_it(value: object) -> None:
-    assert read_arguments("q", {"qpid.max_count": value})["capacity-messages"].number == 50
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        ({"x-max-length": -5}, "x-max-length=-5 is negative"),
-        ({"x-max-length": "many"}, "x-max-length='many' is not a whole number"),
-        ({"x-max-length": 2.5}, "x-max-length=2.5 is not a whole number"),
-        ({"capacity-bytes": True}, "capacity-bytes=True is not a whole number"),
-        ({"capacity-bytes": None}, "capacity-bytes=None is not a whole number"),
-        ({"capacity-bytes": 1 << 62}, "is too large"),
-        ({"stop-percent": 101}, "stop-percent=101 is not a percentage"),
-        ({"x-overflow": "drop-tail"}, "x-overflow=drop-tail is not an overflow policy; did you mean drop-head?"),
-        ({"overflow": "explode"}, "known are block"),
-        ({"qpid.flow_stop_cuont": 5}, "unknown argument qpid.flow_stop_cuont=5; did you mean qpid.flow_stop_count?"),
-        ({"capacity-massages": 5}, "did you mean capacity-messages?"),
-        ({"page-limit-massages": 5}, "did you mean page-limit-messages?"),
-        ({"page-full-policy": "wait"}, "is not a policy for what may not be paged any more; known are block, drop"),
-        ({"page-full-policy": "drop-old"}, "did you mean drop?"),
-        ({"page-limit-bytes": -5}, "page-limit-bytes=-5 is negative"),
-        ({"x-max-lenght": 5}, "did you mean x-max-length?"),
-        ({"flowResumeCapasity": 5}, "did you mean flowResumeCapacity?"),
-        ({"hold-dedline": 5}, "did you mean hold-deadline?"),
-        ({"x-expires": 0}, "would delete the queue at once"),
-        ({"max-size-messages": 5, "qpid.max_count": 6}, "qpid.max_count=6 contradicts max-size-messages=5"),
-        ({"max-size-byte": 5}, "did you mean max-size-bytes?"),
-        ({"address-full-polcy": "BLOCK"}, "did you mean address-full-policy?"),
-        ({"slow-consumer-polcy": "notify"}, "did you mean slow-consumer-policy?"),
-        ({"slow-consumer-policy": "kick"}, "slow-consumer-policy=kick is not a policy for slow consumers; known are"),
-        ({"capacity-bytes": "5 parsecs"}, "'5 parsecs' is not a whole number, or one with KiB, MiB or GiB"),
-        ({"capacity-bytes": "5MB"}, "is not a whole number"),  # 10**6 or 2**20? Only Artemis' name says.
-        ({"capacity-messages": "5KiB"}, "is not a whole number"),
-        ({"consumer-max-rate": 0}, "a rate of 0 would stop it for ever; use block, or unset the rate"),
-        ({"consumer-max-rate": -5}, "consumer-max-rate=-5 is negative; -1 or none is no limit"),
-        ({"consumer-window-bytes": -2}, "consumer-window-bytes=-2 is negative"),
-        ({"slow-consumer-period": 0}, "it must be more than 0 seconds"),
-        ({"hold-deadline": "soon"}, "hold-deadline='soon' is not a number"),
-        ({"hold-deadline": float("nan")}, "is not a number"),
-        ({"hold-deadline": float("inf")}, "is not a number"),
-        ({"stop-messages": -1}, "stop-messages=-1 is negative"),
-        ({"x-dead-letter-exchange": 5}, "x-dead-letter-exchange=5 is not a text"),
-        ({"dead-letter-routing-key": "k" * 256}, "is longer than 255 octets"),
-        ({"x-dead-leter-exchange": "dlx"}, "did you mean x-dead-letter-exchange?"),
-        ({"x-dead-letter-routing-kye": "k"}, "did you mean x-dead-letter-routing-key?"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused_in_a_sentence(arguments: dict[str, object], part: str) -> None:
-    with pytest.raises(PreconditionFailed) as caught:
-        read_arguments("orders", arguments)
-    assert part in str(caught.value)
-    assert "queue 'orders'" in str(caught.value)
-
-
-def test_two_names_for_the_same_thing_that_agree_are_no_contradiction() -> None:
-    assert read_arguments("q", {"max-size-messages": 5, "qpid.max_count": 5})["capacity-messages"].number == 5
-
-
-def test_what_has_nothing_to_do_with_flow_control_is_left_alone() -> None:
-    arguments: dict[str, object] = dict.fromkeys(WITHOUT_EFFECT, "lazy")
-    arguments |= {"x-queue-type": "classic", "x-my-own": 5, "colour": "red"}
-    assert read_arguments("q", arguments) == {}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"x-max-priority": 256}, "x-max-priority=256 is not between 0 and 255"),
-        ({"x-max-priority": -1}, "x-max-priority=-1 is not between 0 and 255"),
-        ({"x-max-priority": "5"}, "x-max-priority='5' is not a whole number"),
-        ({"x-single-active-consumer": 1}, "x-single-active-consumer=1 is neither true nor false"),
-        ({"x-queue-type": "lazy"}, "x-queue-type=lazy is not known; known are classic and quorum"),
-        ({"x-queue-type": "quorum", "x-max-priority": 5}, "invalid arg 'x-max-priority' for a queue of type quorum"),
-    ],
-)
-def test_what_a_queue_cannot_be_is_refused_in_a_sentence(arguments: dict[str, object], said: str) -> None:
-    with pytest.raises(PreconditionFailed) as caught:
-        read_features("q", arguments)
-    assert f"queue 'q': {said}" in str(caught.value)
-
-
-def test_a_stream_is_refused_with_what_to_use_instead() -> None:
-    with pytest.raises(NotImplementedHere, match="a cursor reads a queue again and again"):
-        read_features("q", {"x-queue-type": "stream"})
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        ({"overflowPolicy": "NONE"}, "would ignore its capacity"),
-    ],
-)
-def test_a_policy_that_we_know_and_do_not_have_is_refused_with_the_reason(
-    arguments: dict[str, object], part: str
-) -> None:
-    with pytest.raises(NotImplementedHere) as caught:
-        read_arguments("q", arguments)
-    assert part in str(caught.value)
-
-
 def test_page_is_known_by_artemis_and_qpids_names_and_its_limits_by_artemis_values() -> None:
     assert read_arguments("q", {"address-full-policy": "PAGE"})["overflow"].text == "page"
     assert read_arguments("q", {"qpid.policy_type": "flow_to_disk"})["overflow"].text == "page"
@@ -162,88 +46,3 @@ def test_page_is_known_by_artemis_and_qpids_names_and_its_limits_by_artemis_valu
     assert read_arguments("q", {"page-full-policy": "DROP"})["page-full-policy"].text == "drop-new"
     assert read_arguments("q", {"page-limit-bytes": "10Mb"})["page-limit-bytes"].number == 10 << 20
     assert read_arguments("q", {"page-limit-messages": -1})["page-limit-messages"].none
-
-
-def test_drop_is_artemis_word_only_by_artemis_name() -> None:
-    assert read_arguments("q", {"address-full-policy": "DROP"})["overflow"].text == "drop-new"
-    with pytest.raises(PreconditionFailed, match="x-overflow=drop is not an overflow policy; did you mean drop-new"):
-        read_arguments("q", {"x-overflow": "drop"})
-
-
-def test_special_values_mean_what_they_mean_where_their_names_come_from() -> None:
-    def said(scope: str, name: str, value: object) -> bool:
-        (word,) = read_settings(scope, "" if scope == "broker" else "#", {name: value}).values()
-        return word.none
-
-    known = dict.fromkeys(ALIASES, "queue") | {
-        alias: scope for scope, aliases in SCOPED_ALIASES.items() for alias in aliases
-    }
-    for name in ZERO_IS_NONE & known.keys():
-        assert said(known[name], name, 0), name
-    for name in NEGATIVE_IS_NONE & known.keys():
-        assert said(known[name], name, -1), name
-    assert known.keys() | set(OURS) >= ZERO_IS_NONE | NEGATIVE_IS_NONE
-
-
-# Patterns
-
-
-@pytest.mark.parametrize("scope", sorted(SCOPES))
-def test_every_setting_of_every_scope_can_be_read(scope: str) -> None:
-    texts = {**TEXTS, "memory-stop": "40%"}
-    for name in SCOPES[scope]:
-        assert set(read_settings(scope, "", {name: texts.get(name, "7")})) == {name}
-
-
-@pytest.mark.parametrize(
-    ("scope", "settings", "said"),
-    [
-        ("user", {"rate-messages": 0}, "user 'x': rate-messages=0: a rate of 0 would stop it for ever; use block, or"),
-        ("user", {"rate-messages": -1}, "rate-messages=-1 is negative; the least is 0"),
-        ("user", {"weight": -1}, "weight=-1 is negative; the least is 1"),
-        ("user", {"weight": 0}, "weight=0 is too small; the least is 1"),
-        ("user", {"weight": 101}, "a weight is between 1 and 100"),
-        ("user", {"burst-messages": 0}, "burst-messages=0 is too small; the least is 1"),
-        ("queue", {"weight": 5}, "weight is no setting of scope queue; it is one of user"),
-        ("user", {"capacity-bytes": 5}, "capacity-bytes is no setting of scope user; it is one of queue, address"),
-        ("user", {"qpid.max_size": 5}, "qpid.max_size is no setting of scope user; it is one of queue"),
-        ("queue", {"capacity-byte": 5}, "unknown setting capacity-byte for scope queue; did you mean capacity-bytes?"),
-        ("user", {"zzz": 5}, "unknown setting zzz for scope user; known are rate-messages"),
-        ("que", {}, "scope 'que' is not known; did you mean queue?"),
-        ("planet", {}, "scope 'planet' is not known; known are queue, address, vhost"),
-        ("broker", {"memory-capacity": "140%"}, "memory-capacity=140% is not a share of the machine's memory"),
-        ("broker", {"memory-capacity": "much"}, "memory-capacity='much' is not a whole number, or one with KiB"),
-        ("queue", {"stop-messages": 5, "qpid.flow_stop_count": 6}, "qpid.flow_stop_count=6 contradicts stop-messages"),
-    ],
-)
-def test_settings_that_cannot_be_meant_are_refused_in_a_sentence(
-    scope: str, settings: dict[str, object], said: str
-) -> None:
-    with pytest.raises(PreconditionFailed) as caught:
-        read_settings(scope, "x", settings)
-    assert said in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("scope", "pattern", "said"),
-    [
-        ("queue", "", "scope queue needs the pattern of names that are meant; # means all"),
-        ("queue", "orders*", "* in 'orders*' does not stand alone; it stands for one whole word between dots"),
-        ("queue", "a.#b", "# in '#b' does not stand alone; it stands for any number of whole words"),
-        ("queue", "x" * 256, "is longer than 255 octets"),
-        ("broker", "#", "scope broker has no pattern, for there is one broker; '#' is one"),
-    ],
-)
-def test_patterns_that_cannot_be_meant_are_refused_in_a_sentence(scope: str, pattern: str, said: str) -> None:
-    with pytest.raises(PreconditionFailed) as caught:
-        read_pattern(scope, pattern)
-    assert said in str(caught.value)
-
-
-def test_names_of_other_brokers_are_settings_of_patterns_too() -> None:
-    assert read_settings("broker", "", {"default-flow-stop-threshold": 60})["stop-percent"].real == 60
-    assert read_settings("broker", "", {"flow_resume_threshold": 50})["resume-percent"].real == 50
-    assert read_settings("broker", "", {"default-queue-limit": 0})["capacity-bytes"].none
-    assert read_settings("vhost", "/", {"x-qpid-capacity": 5})["capacity-bytes"].number == 5
-    assert read_settings("producer", "a", {"producerMaxRate": -1})["rate-messages"].none
-    assert read_settings("queue", "q", {"max-length": 5})["max-length"].number == 5

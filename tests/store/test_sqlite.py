@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import StoreError, StoreFull
-from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, SettlementRecord, StoreTransaction
+from penstock.store.records import MessageRow, MetadataRecord, QueuePosition, StoreTransaction
 from penstock.store.sqlite import SqliteStore
 from tests.support.open_stores import committing, contents, filled, opened, some_note, some_page, some_row
 
@@ -37,14 +37,6 @@ def test_what_is_committed_comes_back_after_reopening(tmp_path: Path) -> None:
     assert found.notes == [some_note(3)]
     assert found.things == [MetadataRecord("queue", "orders", b"as it is")]
     assert found.positions == [QueuePosition(7, 12, 11)]
-
-
-def test_what_is_gone_is_gone_and_what_is_both_new_and_gone_too(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        store.commit(committing(rows=[some_row(1), some_row(2)], settlements=[some_note(3), some_note(4)]))
-        store.commit(committing(rows=[some_row(5)], rows_gone=[1, 5, 99], settlements_gone=[4, 98], positions_gone=[3]))
-        found = contents(store)
-    assert (found.rows, found.notes) == ([some_row(2)], [some_note(3)])
 
 
 def test_things_come_in_the_order_in_which_they_were_declared_and_the_newest_state_counts(tmp_path: Path) -> None:
@@ -85,24 +77,6 @@ def test_pages_come_in_order_up_to_so_many_bytes_but_at_least_one(tmp_path: Path
         assert store.pages(7, 41, 1_000_000) == store.pages(9, 0, 1_000_000) == []
 
 
-def test_a_commit_that_is_written_twice_is_written_once(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        store.commit(
-            committing(metadata=[MetadataRecord("queue", "old", b"x"), MetadataRecord("queue", "orders", b"x")])
-        )
-        store.commit(everything())
-        once = contents(store)
-        store.commit(everything())
-        assert contents(store) == once
-        assert store.check() == []
-
-
-def test_an_empty_commit_is_a_commit(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        store.commit(StoreTransaction())
-        assert contents(store) == ([], [], [], [])
-
-
 def test_a_full_store_writes_nothing_of_a_commit_and_takes_the_same_one_when_there_is_room(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         store.commit(everything())
@@ -138,14 +112,6 @@ def test_a_store_that_another_program_writes_says_so_and_goes_on_after_it(tmp_pa
         other.close()
         store.commit(everything())
         assert len(list(store.rows())) == 2
-
-
-def test_a_record_that_cannot_be_meant_leaves_no_transaction_behind(tmp_path: Path) -> None:
-    with opened(tmp_path) as store:
-        with pytest.raises(TypeError):
-            store.commit(committing(rows=[some_row(1)], settlements=[SettlementRecord(2, None)]))  # type: ignore[arg-type]
-        store.commit(committing(rows=[some_row(3)]))
-        assert [row.number for row in store.rows()] == [3]
 
 
 def test_a_store_that_was_never_opened_or_is_closed_says_so(tmp_path: Path) -> None:

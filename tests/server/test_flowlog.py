@@ -20,7 +20,6 @@ from penstock.server.flowlog import FlowLog
 from tests.support.brokers import GRACE, BrokerProcess, eventually, penstock_command, serving
 from tests.support.raw_client import Peer, open_peer, publish_frames
 
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "flow-log.md"
 GATED = {"capacity-messages": 10, "stop-messages": 3, "resume-messages": 1}
 
 
@@ -276,31 +275,6 @@ def _check_losses(broker: BrokerProcess, peer: Peer, folder: Path, deleted: int)
     assert all(record.get("cause") for record in records(folder) if record["event"] == "lost")
     assert all(line.startswith('{"v":1,') for path in flowlog.files(folder) for line in path.read_text().splitlines())
     assert not broker.logged("Traceback")
-
-
-def test_the_documentation_describes_every_field_and_every_event(tmp_path: Path) -> None:
-    text = DOCS.read_text()
-    described = dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", text, re.MULTILINE))
-    assert described == {name: kind.lower() for name, kind in flowlog.FIELDS.items()}
-    table = text.split("| event | when |")[1]
-    named = {
-        name
-        for first in re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE)
-        for name in re.findall(r"`([^`]+)`", first)
-    }
-    assert named == set(flowlog.EVENTS)
-
-
-def test_the_reader_names_file_and_line_of_what_is_no_record(tmp_path: Path) -> None:
-    (tmp_path / "flow-00000002.jsonl").write_text('{"v":1}\n[1]\n')
-    (tmp_path / "flow-00000010.jsonl").write_text("")
-    (tmp_path / "flow-x.jsonl").write_text("not ours")
-    assert [path.name for path in flowlog.files(tmp_path)] == ["flow-00000002.jsonl", "flow-00000010.jsonl"]
-    with pytest.raises(ValueError, match=r"flow-00000002\.jsonl, line 2: a record is a JSON object"):
-        records(tmp_path)
-    (tmp_path / "flow-00000002.jsonl").write_text('{"v":1}\n{"v":\n')
-    with pytest.raises(ValueError, match=r"flow-00000002\.jsonl, line 2: Expecting value"):
-        records(tmp_path)
 
 
 def test_a_writer_that_cannot_keep_up_drops_and_counts_and_nobody_waits_for_it(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What cannot page is refused with the reason; that a queue pages is told once."""
+"""Queues that cannot page: refused with the reason. That a queue pages is reported once."""
 
 from __future__ import annotations
 

@@ -1,19 +1,16 @@
-"""`penstock serve` from its first line to its last."""
+"""`penstock serve`: its options and its settings file, from the first line to the last."""
 
 from __future__ import annotations
 
 import re
-import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from pamqp import commands
 
-from tests.support.brokers import GRACE, BrokerProcess, eventually, in_process, penstock_command, serving
-from tests.support.raw_client import Peer, open_peer, peer_of, publish_frames
+from tests.support.brokers import GRACE, penstock_command, serving
 
 ADDRESS = re.compile(r"amqp://127\.0\.0\.1:\d+")
 
@@ -27,15 +24,6 @@ def refused(*words: str) -> str:
     assert len(lines) == 1
     assert lines[0].startswith("penstock: ")
     return lines[0].removeprefix("penstock: ")
-
-
-def test_what_comes_after_a_close_does_not_cost_the_client_the_answer(own_broker: BrokerProcess) -> None:
-    with open_peer(own_broker) as peer:
-        peer.send(0, commands.Connection.Close(200, "", 0, 0))
-        peer.expect(0, commands.Connection.CloseOk)
-        assert peer.is_closed()
-        for _ in range(100):  # A socket that was closed altogether would be reset by the first of them.
-            peer.say(publish_frames(1, "", "q", b"x" * 10_000))
 
 
 def test_it_listens_on_every_address_and_names_them_in_its_ready_line(tmp_path: Path) -> None:
@@ -58,32 +46,6 @@ def test_ipv6_is_an_address_like_any_other(tmp_path: Path) -> None:
         socket.create_connection(("::1", broker.port), GRACE).close()
 
 
-def test_a_second_broker_on_the_same_port_says_so_and_ends(tmp_path: Path) -> None:
-    with serving(tmp_path) as broker:
-        place = f"127.0.0.1:{broker.port}"
-        assert refused("serve", "--memory", "--listen", place).startswith(
-            f"cannot listen on {place}: the port is in use"
-        )
-        assert broker.alive()
-
-
-def test_a_second_broker_on_the_same_data_says_who_holds_it_and_ends(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    with serving(tmp_path, "--data", str(data)) as broker:
-        said = refused("serve", "--listen", "127.0.0.1:0", "--data", str(data))
-        assert said == f"data directory '{data}' is in use by another broker (process {broker.pid})"
-        assert broker.alive()
-
-
-def test_a_data_directory_is_free_again_when_its_broker_is_gone(tmp_path: Path) -> None:
-    data = str(tmp_path / "data")
-    with serving(tmp_path, "--data", data) as broker:
-        broker.process.kill()
-        broker.process.wait(GRACE)
-    with serving(tmp_path, "--data", data) as broker:
-        assert broker.alive()
-
-
 @pytest.mark.parametrize("place", ["5672", "127.0.0.1:", "127.0.0.1:99999", "127.0.0.1:amqp"])
 def test_an_address_that_is_none_is_named(place: str) -> None:
     assert (
@@ -93,52 +55,6 @@ def test_an_address_that_is_none_is_named(place: str) -> None:
 
 def test_an_address_of_another_machine_is_an_error_in_one_sentence() -> None:
     assert refused("serve", "--memory", "--listen", "192.0.2.1:0").startswith("cannot listen on 192.0.2.1:0: ")
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_closes_clients_with_320_and_the_broker_leaves_in_seconds(tmp_path: Path, number: int) -> None:
-    with serving(tmp_path) as broker, open_peer(broker) as first, open_peer(broker) as second, peer_of(broker) as third:
-        third.greet()
-        broker.process.send_signal(number)
-        for peer in (first, second):
-            code, text = peer.refused(0)
-            assert (code, text) == (320, "CONNECTION_FORCED - broker is shutting down")
-        assert third.is_closed()
-        assert broker.process.wait(GRACE) == 0
-
-
-def test_a_client_that_does_not_answer_delays_the_end_by_seconds_only(tmp_path: Path) -> None:
-    with serving(tmp_path) as broker, open_peer(broker) as deaf:
-        assert broker.stop() == 0
-        assert deaf.expect(0, commands.Connection.Close).reply_code == 320
-
-
-def test_a_broker_leaves_in_seconds_though_publishers_are_held_and_consumers_deaf(tmp_path: Path) -> None:
-    with serving(tmp_path) as broker, open_peer(broker) as held, open_peer(broker) as deaf:
-        full = held.declare(**{"capacity-messages": 1, "hold-deadline": 0})
-        deep = deaf.declare()
-        held.say(publish_frames(1, "", full, bytes(100_000)) * 15)
-        deaf.say(publish_frames(1, "", deep, bytes(100_000)) * 100)
-        deaf.send(1, commands.Basic.Consume(queue=deep))
-        eventually(lambda: len(broker.logged("CHN-1005")) == 1, "a publisher is blocked")
-        assert broker.stop() == 0
-        assert "Traceback" not in broker.log()
-
-
-def test_a_broker_that_stops_accepts_nobody_new(tmp_path: Path) -> None:
-    with serving(tmp_path) as broker, open_peer(broker) as deaf:
-        broker.process.terminate()
-        assert deaf.expect(0, commands.Connection.Close).reply_code == 320
-        with pytest.raises(ConnectionRefusedError):
-            Peer(broker)
-
-
-def test_a_broker_that_stops_writes_no_traceback(tmp_path: Path) -> None:
-    with serving(tmp_path) as broker, open_peer(broker) as peer:
-        broker.process.terminate()
-        assert peer.refused(0)[0] == 320
-        assert broker.process.wait(GRACE) == 0
-        assert "Traceback" not in broker.log()
 
 
 @pytest.mark.parametrize(
@@ -213,23 +129,6 @@ def test_a_settings_file_is_obeyed(tmp_path: Path) -> None:
         process.terminate()
         assert process.wait(GRACE) == 0
         process.stdout.close()
-
-
-def test_why_and_status_end_in_one_sentence_when_they_cannot_answer(tmp_path: Path) -> None:
-    with serving(tmp_path) as broker:
-        assert refused("why", "no-such-queue", "--url", broker.url).startswith("no queue 'no-such-queue' in vhost '/'")
-        address = broker.addresses[0]
-    assert str(address.rpartition(":")[2]) in refused("status", "--url", address)
-
-
-async def test_in_one_process_a_broker_starts_and_leaves_without_a_trace() -> None:
-    async with in_process() as broker:
-        assert re.fullmatch(r"amqp://127\.0\.0\.1:\d+/", broker.url)
-        address = broker.addresses[0]
-        connected = socket.create_connection(address)
-        connected.close()
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(address)
 
 
 def test_a_log_that_nobody_reads_does_not_stop_the_broker(tmp_path: Path) -> None:

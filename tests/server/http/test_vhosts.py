@@ -1,4 +1,4 @@
-"""Definitions over HTTP: out in RabbitMQ's format, and in again, everything or nothing."""
+"""Virtual hosts over HTTP, and their definitions: out in RabbitMQ's format, and in again, everything or nothing."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client import Connection
-from penstock.client.control import ControlClient
+from penstock.client import Connection, ControlClient
 from tests.support.brokers import BrokerProcess, eventually, serving
 from tests.support.http_client import Web
 
@@ -176,3 +175,24 @@ def test_an_import_that_fails_at_its_end_takes_back_settings_and_leaves_what_was
     assert its.get("/policies") == []
     assert [vhost["name"] for vhost in its.get("/vhosts")] == ["/"]
     assert [queue["name"] for queue in its.get("/queues")] == ["orders"]
+
+
+def test_a_vhost_comes_and_goes_with_all_that_is_in_it(served: BrokerProcess, web: Web, name: str) -> None:
+    web.do("PUT", f"/vhosts/{name}", status=201)
+    web.do("PUT", f"/vhosts/{name}", {"description": "d"}, status=204)
+    web.do("PUT", f"/queues/{name}/q", {}, status=201)
+    assert web.get(f"/vhosts/{name}")["messages"] == 0
+    connection = Connection(served.url + name)
+    channel = connection.channel()
+    channel.publish(b"x", routing_key="q")
+    eventually(lambda: web.get(f"/vhosts/{name}")["messages"] == 1, "the message is counted")
+    assert [each["vhost"] for each in web.get(f"/vhosts/{name}/connections")] == [name]
+    web.do("DELETE", f"/vhosts/{name}")
+    with pytest.raises(Exception, match=f"vhost '{name}' is deleted"):
+        channel.queue_declare("q")
+    assert web.ask("GET", f"/vhosts/{name}").status == 404
+    assert web.ask("DELETE", f"/vhosts/{name}").status == 404
+    assert name not in [vhost["name"] for vhost in web.get("/vhosts")]
+    web.do("PUT", f"/vhosts/{name}", status=201)
+    assert web.get(f"/queues/{name}") == []
+    web.do("DELETE", f"/vhosts/{name}")

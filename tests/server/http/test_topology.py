@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 import pytest
 
-from penstock.client import Connection, ControlClient
-from tests.support.brokers import BrokerProcess, eventually
+from penstock.client import Connection
+from tests.support.brokers import BrokerProcess
 from tests.support.http_client import Web
 
 
@@ -95,38 +95,6 @@ def test_a_single_active_consumer_is_named_and_the_others_wait(served: BrokerPro
     assert states == {first: (True, "single_active"), second: (False, "waiting")}
 
 
-def test_a_list_has_pages_names_columns_and_an_order(web: Web, name: str) -> None:
-    for number in range(7):
-        web.do("PUT", f"/queues/%2F/{name}-{number}", {}, status=201)
-    web.publish(f"{name}-3")
-    page = web.get(f"/queues/%2F?page=2&page_size=3&name={name.upper()}&columns=name")
-    assert page["items"] == [{"name": f"{name}-{number}"} for number in (3, 4, 5)]
-    counts = ("filtered_count", "item_count", "page", "page_count", "page_size")
-    assert [page[key] for key in counts] == [7, 3, 2, 3, 3]
-    assert page["total_count"] >= 7
-    first = web.get(
-        f"/queues/%2F?page=1&name={name}&sort=messages&sort_reverse=true&columns=name,penstock.depth.messages"
-    )
-    assert first["items"][0] == {"name": f"{name}-3", "penstock": {"depth": {"messages": 1}}}
-    names = [queue["name"] for queue in web.get("/queues?columns=name")]
-    assert names == sorted(names)
-    assert web.get("/queues?sort=name&sort_reverse=true&columns=name")[-1]["name"] == names[0]
-    assert web.ask("GET", "/queues?page=99").json["error"] == "page_out_of_range"
-    for query in ("page=0", "page=x", "page=1&page_size=501", "page=1&name=x&use_regex=true"):
-        assert web.ask("GET", f"/queues?{query}").status == 400, query
-    assert web.ask("GET", "/queues/nowhere").status == 404
-
-
-def test_a_list_longer_than_a_slice_is_whole_json(web: Web) -> None:
-    web.do("PUT", "/vhosts/many", status=201)
-    for number in range(120):
-        web.do("PUT", f"/queues/many/q{number:03}", {}, status=201)
-    assert [queue["name"] for queue in web.get("/queues/many")] == [f"q{number:03}" for number in range(120)]
-    assert len(web.get("/bindings/many")) == 120
-    assert len(web.get("/definitions/many")["queues"]) == 120
-    web.do("DELETE", "/vhosts/many")
-
-
 def test_bindings_in_all_their_forms(web: Web, name: str) -> None:
     web.do("PUT", f"/exchanges/%2F/{name}", {"type": "topic", "durable": True}, status=201)
     web.do("PUT", f"/exchanges/%2F/{name}", {"type": "topic", "durable": True}, status=204)
@@ -157,41 +125,3 @@ def test_bindings_in_all_their_forms(web: Web, name: str) -> None:
     assert "in use" in web.ask("DELETE", f"/exchanges/%2F/{name}?if-unused=true").reason
     web.do("DELETE", f"/exchanges/%2F/{name}")
     assert web.get(f"/queues/%2F/{name}/bindings")[0]["source"] == ""
-
-
-def test_a_vhost_comes_and_goes_with_all_that_is_in_it(served: BrokerProcess, web: Web, name: str) -> None:
-    web.do("PUT", f"/vhosts/{name}", status=201)
-    web.do("PUT", f"/vhosts/{name}", {"description": "d"}, status=204)
-    web.do("PUT", f"/queues/{name}/q", {}, status=201)
-    assert web.get(f"/vhosts/{name}")["messages"] == 0
-    connection = Connection(served.url + name)
-    channel = connection.channel()
-    channel.publish(b"x", routing_key="q")
-    eventually(lambda: web.get(f"/vhosts/{name}")["messages"] == 1, "the message is counted")
-    assert [each["vhost"] for each in web.get(f"/vhosts/{name}/connections")] == [name]
-    web.do("DELETE", f"/vhosts/{name}")
-    with pytest.raises(Exception, match=f"vhost '{name}' is deleted"):
-        channel.queue_declare("q")
-    assert web.ask("GET", f"/vhosts/{name}").status == 404
-    assert web.ask("DELETE", f"/vhosts/{name}").status == 404
-    assert name not in [vhost["name"] for vhost in web.get("/vhosts")]
-    web.do("PUT", f"/vhosts/{name}", status=201)
-    assert web.get(f"/queues/{name}") == []
-    web.do("DELETE", f"/vhosts/{name}")
-
-
-def test_cursors_are_shown_and_deleted(served: BrokerProcess, web: Web, name: str) -> None:
-    web.do("PUT", f"/queues/%2F/{name}", {}, status=201)
-    with Connection(served.url) as connection, ControlClient(connection) as control:
-        control.attach(name, [name])
-    shown = web.get(f"/penstock/cursors/%2F/{name}")
-    assert shown["queues"] == [{"queue": name, "settled": 0, "planned": 0, "tail": 0, "deleted": False}]
-    for path in ("/penstock/cursors", "/penstock/cursors/%2F"):
-        assert name in [each["name"] for each in web.get(path)]
-    assert web.get(f"/queues/%2F/{name}")["penstock"]["cursors"] == [name]
-    web.do("DELETE", f"/penstock/cursors/%2F/{name}")
-    assert web.get(f"/queues/%2F/{name}")["penstock"]["cursors"] == []
-    for method in ("GET", "DELETE"):
-        answer = web.ask(method, f"/penstock/cursors/%2F/{name}")
-        assert (answer.status, answer.reason) == (404, f"no cursor '{name}' in vhost '/'")
-    assert web.ask("GET", "/penstock/cursors/nowhere").status == 404

@@ -1,29 +1,15 @@
-"""Long work over HTTP is done in slices, one in each pass of the event loop, however many requests there are."""
+"""Messages taken over HTTP: in order, in slices, and with a bound on an answer."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 
 import penstock
 from penstock.server.http import get_messages
 from tests.support.brokers import in_process
 from tests.support.http_client import Web
-
-
-async def steps_of(look: Callable[[], int], *actions: Callable[[], object]) -> list[int]:
-    """Do actions at the same time, in threads; return the changes of a number in single passes of the loop."""
-    pending = {asyncio.ensure_future(asyncio.to_thread(action)) for action in actions}
-    done, steps, before = pending, [], look()
-    while not all(each.done() for each in done):
-        await asyncio.sleep(0)
-        now = look()
-        if now != before:
-            steps.append(now - before)
-        before = now
-    await asyncio.gather(*done)
-    return steps
+from tests.support.loop_steps import steps_of
 
 
 async def fill(broker: penstock.Broker, web: Web, count: int) -> None:
@@ -33,23 +19,6 @@ async def fill(broker: penstock.Broker, web: Web, count: int) -> None:
             web.publish("q", str(number))
 
     await asyncio.to_thread(publish)
-
-
-async def test_gets_with_requeue_of_eight_clients_are_cut_into_slices() -> None:
-    async with in_process(http="127.0.0.1:0") as broker:
-        web = Web(broker.http_url)
-        await fill(broker, web, 400)
-        queue = broker.driver.broker.vhosts["/"].queues["q"]
-        got: list[list[str]] = []
-        take = lambda: got.append([each["payload"] for each in web.take("q", count=40)])  # noqa: E731
-        steps = await steps_of(lambda: int(queue.waiting()), *[take] * 8)
-        # Between two looks there is one slice, or two: a look is now before, now after the slice of its pass.
-        assert -2 * get_messages.MESSAGES_AT_ONCE <= min(steps) <= -get_messages.MESSAGES_AT_ONCE
-        assert max(steps) <= 2 * get_messages.SETTLED_AT_ONCE
-        assert 8 * 3 // 2 <= len(steps) <= 8 * 3  # Each takes twice 20 messages and puts 40 back.
-        assert sorted(len(each) for each in got) == [40] * 8
-        again = await asyncio.to_thread(web.take, "q")
-        assert [each["payload"] for each in again] == [str(number) for number in range(400)]
 
 
 async def test_a_get_of_1000_messages_takes_some_at_a_time_and_keeps_their_order() -> None:
@@ -114,22 +83,3 @@ async def test_an_answer_has_4_mib_of_bodies_and_a_larger_message_asks_for_trunc
             assert [len(each["payload"]) for each in web.take("q", truncate=10)] == [10, 10, 10]
 
         await asyncio.to_thread(go)
-
-
-async def test_a_list_is_collected_and_sorted_some_at_a_time_and_is_in_order() -> None:
-    async with in_process(http="127.0.0.1:0") as broker:
-        vhost = broker.driver.broker.vhosts["/"]
-        names = [f"q{number * 7919 % 2503}" for number in range(2503)]
-        for name in names:
-            vhost.declare_queue(name, {"k": name}, False, False, None, None)
-        web = Web(broker.http_url)
-        found = await asyncio.to_thread(web.get, "/queues?columns=name")
-        assert [each["name"] for each in found] == sorted(names)
-        found = await asyncio.to_thread(web.get, "/queues?sort=name&sort_reverse=true&columns=name")
-        assert [each["name"] for each in found] == sorted(names, reverse=True)
-        page = await asyncio.to_thread(web.get, "/queues?page=2&page_size=500&sort=arguments.k&columns=name")
-        assert [each["name"] for each in page["items"]] == sorted(names)[500:1000]
-        page = await asyncio.to_thread(web.get, "/queues?page=1&name=Q25&columns=name")
-        assert [each["name"] for each in page["items"]] == [name for name in sorted(names) if "q25" in name]
-        exported = await asyncio.to_thread(web.get, "/definitions")
-        assert [each["name"] for each in exported["queues"]] == names

@@ -11,9 +11,9 @@ from penstock.client.control import ControlClient
 from penstock.flow.work import SHARE
 from penstock.management.definitions_import import ENTRY_WORK
 from penstock.management.definitions_parser import ENTRIES_MOST
-from tests.server.test_http_slices import steps_of
 from tests.support.brokers import BrokerProcess, in_process
 from tests.support.http_client import Web
+from tests.support.loop_steps import steps_of
 
 QUEUES = [{"vhost": "/", "name": f"q{number}"} for number in range(3000)]
 AT_ONCE = SHARE // ENTRY_WORK + 1

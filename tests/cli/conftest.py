@@ -1,0 +1,5 @@
+"""Brokers for the commands: those of tests/server."""
+
+from tests.server.conftest import broker, name, own_broker
+
+__all__ = ["broker", "name", "own_broker"]

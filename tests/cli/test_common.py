@@ -1,0 +1,87 @@
+"""Errors, output and help that all commands share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.brokers import PATIENCE, BrokerProcess, penstock_command
+from tests.support.commands import run
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("declare", "queue", "q", "capacity-bytes"), "'capacity-bytes' is not NAME=VALUE"),
+        (("declare", "queue", "q", "a=1", "a=2"), "'a' is given twice: give it once"),
+        (("declare", "queue", "q", "capacity-bites=1"), "did you mean capacity-bytes?"),
+        (("declare", "exchange", "e", "--type", "odd"), "unknown exchange type 'odd'"),
+        (("bind", "no-such-exchange", "q"), "404"),
+        (("consume", "no-such-queue"), "404"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_sentence(broker: BrokerProcess, words: tuple[str, ...], says: str) -> None:
+    refused = run(broker, *words, code=1)
+    assert says in refused
+    assert refused.startswith("penstock: ")
+    assert len(refused.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("list", "exchanges"), ("list", "exchanges", "--json"), ("status",), ("status", "--json"), ("why",), ("settings",),
+     ("show", "broker"), ("definitions", "export"), ("get", "QUEUE"), ("get", "QUEUE", "--json")],
+    ids=" ".join,
+)  # fmt: skip
+def test_an_output_that_is_full_or_closed_is_one_sentence(
+    broker: BrokerProcess, name: str, words: tuple[str, ...]
+) -> None:
+    run(broker, "declare", "queue", name)
+    run(broker, "publish", name, "x")
+    given = [name if word == "QUEUE" else word for word in words]
+    command = [sys.executable, "-m", "penstock", *given, "--url", broker.url]
+    assert into_full_device(command) == (1, "penstock: cannot write the output: No space left on device\n")
+    reading, closed = os.pipe()
+    os.close(reading)
+    with os.fdopen(closed, "w") as pipe:
+        done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stderr) == (1, "penstock: cannot write the output: Broken pipe\n")
+    assert broker.queue(name)["depth"]["messages"] == 1, "what could not be printed is in the queue still"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--help",), ("list", "--help"), ("--version",),
+     ("serve", "--listen", "127.0.0.1:0", "--memory", "--quiet")],
+    ids=" ".join,
+)  # fmt: skip
+def test_help_and_the_line_that_says_ready_need_an_output_as_well(words: tuple[str, ...]) -> None:
+    done = into_full_device([sys.executable, "-m", "penstock", *words])
+    assert done == (1, "penstock: cannot write the output: No space left on device\n")
+
+
+def into_full_device(command: list[str]) -> tuple[int, str]:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
+    return done.returncode, done.stderr
+
+
+def test_a_url_that_is_none_is_one_sentence() -> None:
+    done = penstock_command("list", "queues", "--url", "http://127.0.0.1")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "penstock: --url: a broker's URL starts with amqp://, not with http://\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["declare queue", "declare exchange", "declare vhost", "bind", "unbind", "publish", "consume", "get", "purge",
+     "delete queue", "delete exchange", "delete vhost", "delete cursor", "list", "status", "why", "definitions export",
+     "definitions import"],
+)  # fmt: skip
+def test_every_command_has_an_example_in_its_help(command: str) -> None:
+    words = " ".join(penstock_command(*command.split(), "--help").stdout.split())
+    assert f"For example: penstock {command}" in words or f"penstock {command} " in words.partition("For example")[2]

@@ -1,0 +1,96 @@
+"""Commands that publish, consume and get, as somebody types them, against a broker on a real port."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+from tests.support.brokers import PATIENCE, BrokerProcess, eventually, penstock_command
+from tests.support.commands import run, started, told
+
+
+def test_messages_go_in_and_come_out(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "queue", name)
+    assert run(broker, "publish", name, "one", "two") == "2 messages published\n"
+    answer = told(broker, "publish", name, "grüße", "--persistent", "--content-type", "text/plain", "--header", "n=1")
+    assert answer == {"published": 1, "confirmed": 1, "refused": 0, "unroutable": 0}
+    assert run(broker, "get", name, "--count", "2") == "one\ntwo\n"
+    message = json.loads(run(broker, "consume", name, "--count", "3", "--json").splitlines()[2])
+    assert message["payload"] == "grüße"
+    assert message["properties"] == {"content_type": "text/plain", "headers": {"n": 1}, "delivery_mode": 2}
+    assert run(broker, "get", name, "--ack") == "one\n"
+    assert run(broker, "consume", name, "--ack", "--timeout", "0.2") == "two\ngrüße\n"
+    assert "has no ready message; `penstock list queues` shows unacknowledged ones" in run(broker, "get", name, code=1)
+    run(broker, "publish", name, "again")
+    assert run(broker, "purge", name) == f"queue {name} is purged of 1 message\n"
+
+
+def test_files_and_pipes_are_published_line_by_line_or_whole(broker: BrokerProcess, name: str, tmp_path: Path) -> None:
+    run(broker, "declare", "queue", name)
+    file = tmp_path / "orders.txt"
+    file.write_bytes(b"one\r\n\ntwo\nlast")
+    run(broker, "publish", name, "--file", str(file))
+    run(broker, "publish", name, "--file", str(file), "--whole")
+    assert run(broker, "consume", name, "--count", "5", "--ack") == "one\n\ntwo\nlast\none\n\ntwo\nlast\n"
+    with started(broker, "publish", name) as process:
+        assert process.stdin is not None
+        process.stdin.write("from a pipe\n")
+        process.stdin.flush()
+        eventually(lambda: broker.queue(name)["depth"]["messages"] == 1, "it is published while the pipe is open")
+        process.stdin.close()
+        assert process.wait(PATIENCE) == 0
+    assert "cannot read" in run(broker, "publish", name, "--file", str(tmp_path / "none"), code=1)
+    assert (
+        run(broker, "publish", name, "x", "--whole", code=1)
+        == "penstock: BODY and --file (or --whole) exclude each other: give bodies or a file\n"
+    )
+
+
+def test_who_publishes_is_told_what_holds_it_and_what_was_refused(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "queue", name, "capacity-messages=2", "hold-deadline=1.5")
+    done = penstock_command("publish", name, "one", "two", "three", "--url", broker.url)
+    assert done.returncode == 1
+    assert done.stdout.startswith(
+        "2 messages published; 1 refused (RESOURCE_ERROR - refused after its hold deadline of 1.5 s"
+    )
+    assert f"penstock: held by the broker: queue {name}: 2 messages > stop 1" in done.stderr
+    nowhere = penstock_command("publish", f"{name}-none", "x", "--url", broker.url)
+    assert (nowhere.returncode, nowhere.stdout) == (1, "0 messages published; 1 reached no queue (NO_ROUTE)\n")
+    assert "404" in run(broker, "publish", "k", "x", "--exchange", f"{name}-none", code=1)
+
+
+def test_a_publish_with_a_timeout_is_given_up_while_it_is_held(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "queue", name, "capacity-messages=2", "hold-deadline=0")
+    lines = run(broker, "publish", name, "one", "two", "three", "--timeout", "2", code=1).splitlines()
+    assert lines[0].startswith(f"penstock: held by the broker: queue {name}: 2 messages > stop 1")
+    refused = lines[-1]
+    assert refused.startswith(
+        f"penstock: gave up: the broker confirmed nothing for 2 s: queue {name}: 2 messages > stop 1"
+    )
+    assert refused.endswith("; 1 of 3 messages are confirmed, and those without an answer may still be accepted")
+    assert broker.queue(name)["depth"]["messages"] == 2
+
+
+def test_a_consumer_that_is_interrupted_gives_back_what_it_has(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "queue", name)
+    run(broker, "publish", name, "one", "two")
+    with started(broker, "consume", name) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["one\n", "two\n"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 130
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+    queue = broker.queue(name)
+    assert (queue["depth"]["messages"], queue["unacknowledged"]["messages"]) == (2, 0)
+
+
+def test_a_consumer_whose_queue_goes_says_so(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "queue", name)
+    with started(broker, "consume", name, "--ack") as process:
+        eventually(lambda: broker.queue(name)["consumers"] == 1, "it consumes")
+        run(broker, "delete", "queue", name)
+        assert process.wait(PATIENCE) == 1
+        assert process.stderr is not None
+        assert process.stderr.read() == f"penstock: queue '{name}' was deleted\n"

@@ -1,0 +1,145 @@
+"""Commands that declare, bind, list and delete, as somebody types them, against a broker on a real port."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from pamqp import commands
+
+from penstock.client import Connection, ControlClient
+from tests.support.brokers import BrokerProcess, penstock_command
+from tests.support.commands import listed, run, told
+from tests.support.raw_client import Peer, open_peer, peer_of
+
+
+def test_a_topology_is_declared_listed_and_deleted(broker: BrokerProcess, name: str) -> None:
+    said = run(broker, "declare", "queue", name, "--durable", "capacity-messages=100", "hold-deadline=5")
+    assert said == f"queue {name} is declared; it has 0 messages and 0 consumers\n"
+    assert told(broker, "declare", "exchange", name, "--type", "topic") == {"exchange": name, "type": "topic"}
+    assert run(broker, "bind", name, name, "--key", "a.#", "k=1") == f"{name} is bound to {name} by 'a.#'\n"
+    run(broker, "bind", "amq.fanout", name, "--exchange")
+    queue = next(each for each in listed(broker, "queues") if each["name"] == name)
+    assert queue["arguments"] == {"capacity-messages": 100, "hold-deadline": 5}
+    bindings = [each for each in listed(broker, "bindings") if each["source"] and each["destination"] == name]
+    assert [(each["source"], each["destination_type"], each["arguments"]) for each in bindings] == [
+        ("amq.fanout", "exchange", {}),
+        (name, "queue", {"k": 1}),
+    ]
+    assert name in [each["name"] for each in listed(broker, "exchanges")]
+    run(broker, "unbind", name, name, "--key", "a.#", "k=1")
+    run(broker, "unbind", "amq.fanout", name, "--exchange")
+    assert [each for each in listed(broker, "bindings") if each["source"] and each["destination"] == name] == []
+    assert run(broker, "delete", "queue", name) == f"queue {name} is deleted with 0 messages\n"
+    assert run(broker, "delete", "exchange", name) == f"exchange {name} is deleted\n"
+
+
+def test_tables_are_for_people_and_leave_the_asker_out(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "queue", name, "capacity-messages=9")
+    run(broker, "publish", name, "one", "two")
+    heads, *rows = run(broker, "list", "queues").splitlines()
+    assert heads.split()[:6] == ["name", "messages", "bytes", "capacity", "fill", "messages_unacknowledged"]
+    row = next(row for row in rows if row.startswith(name))
+    said = [name, "2", "490", "9 messages", "22.2 %", "0", "0", "open", "0", "no", "capacity-messages=9"]
+    assert re.split(" {2,}", row) == said
+    assert not any("amq.gen" in row for row in rows)
+    with Connection(broker.url) as connection:
+        connection.channel().consume(name)
+        assert [each["queue"]["name"] for each in listed(broker, "consumers")] == [name]
+        assert "penstock-client" in run(broker, "list", "connections")
+        assert len(listed(broker, "channels")) == len(listed(broker, "connections")) == 1
+
+
+@pytest.mark.parametrize("kind", ["queue", "exchange", "cursor", "vhost"])
+def test_to_delete_what_is_not_there_is_an_error_unless_it_may_be_missing(
+    broker: BrokerProcess, name: str, kind: str
+) -> None:
+    refused = run(broker, "delete", kind, name, code=1)
+    assert refused.startswith("penstock: ")
+    assert f"no {kind} '{name}'" in refused
+    assert run(broker, "delete", kind, name, "--if-exists") == f"{kind} {name} does not exist\n"
+    assert told(broker, "delete", kind, name, "--if-exists") == {kind: name, "deleted": False}
+
+
+def test_what_may_be_missing_is_deleted_all_the_same(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "queue", name)
+    assert told(broker, "delete", "queue", name, "--if-exists") == {"queue": name, "deleted": True, "messages": 0}
+    run(broker, "declare", "exchange", name)
+    assert told(broker, "delete", "exchange", name, "--if-exists") == {"exchange": name, "deleted": True}
+    run(broker, "declare", "queue", name)
+    run(broker, "publish", name, "x")
+    assert "PRECONDITION_FAILED" in run(broker, "delete", "queue", name, "--if-empty", "--if-exists", code=1)
+    assert run(broker, "delete", "queue", name) == f"queue {name} is deleted with 1 message\n"
+
+
+def test_cursors_are_listed_and_deleted(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "queue", name)
+    run(broker, "publish", name, "one", "two", "three")
+    with Connection(broker.url) as connection, ControlClient(connection) as control:
+        token = control.attach(name, [name]).token
+        end = control.plan(name, token, {name: 0}, rows=2).end
+        control.settle(name, token, end)
+    (cursor,) = [each for each in listed(broker, "cursors") if each["name"] == name]
+    assert cursor["queues"] == [{"queue": name, "settled": 2, "planned": 2, "tail": 3, "deleted": False}]
+    assert (cursor["unsettled"], cursor["polling"], cursor["more_queues"]) == (1, False, 0)
+    heads, *rows = run(broker, "list", "cursors").splitlines()
+    assert re.split(" {2,}", heads) == ["name", "queues", "unsettled", "polling", "asked last"]
+    row = next(re.split(" {2,}", row) for row in rows if row.startswith(name))
+    assert row[:4] == [name, f"{name} 2/3", "1", "no"]
+    assert re.fullmatch(r"\d+\.\d s ago", row[4])
+    assert run(broker, "delete", "cursor", name) == f"cursor {name} is deleted\n"
+    assert name not in [each["name"] for each in listed(broker, "cursors")]
+    assert run(broker, "get", name, "--ack") == "three\n", "what was not settled is the queue's again"
+
+
+def test_a_list_of_many_comes_page_by_page(broker: BrokerProcess, name: str) -> None:
+    run(broker, "declare", "vhost", name)
+    with Connection(broker.url + name) as connection:
+        channel = connection.channel()
+        for number in range(1203):
+            channel.queue_declare(f"q{number:04}")
+    found = listed(broker, "queues", "--everywhere")
+    assert [each["name"] for each in found if each["vhost"] == name] == [f"q{number:04}" for number in range(1203)]
+    assert run(broker, "delete", "vhost", name) == f"vhost {name} is deleted\n"
+    assert "405 resource-locked" in run(broker, "delete", "vhost", "/", code=1)
+
+
+def test_definitions_go_out_and_come_in(broker: BrokerProcess, name: str, tmp_path: Path) -> None:
+    run(broker, "declare", "vhost", name)
+    run(broker, "declare", "queue", "q", "capacity-messages=3", vhost=name)
+    file = tmp_path / "broker.json"
+    assert run(broker, "definitions", "export", str(file), "--here", vhost=name) == f"{file}: 1 vhost, 1 queue\n"
+    assert json.loads(run(broker, "definitions", "export", "--here", vhost=name))["queues"][0]["name"] == "q"
+    run(broker, "delete", "queue", "q", vhost=name)
+    assert run(broker, "definitions", "import", str(file)) == "1 queue created\n"
+    file.write_text(file.read_text().replace('"durable"', '"durabel"'))
+    refused = run(broker, "definitions", "import", str(file), code=1)
+    assert "queues[0].durabel: unknown key; did you mean durable?; nothing was imported" in refused
+    assert "cannot read" in run(broker, "definitions", "import", str(tmp_path / "none"), code=1)
+    run(broker, "delete", "vhost", name)
+
+
+def enter(peer: Peer, vhost: str) -> tuple[int, str]:
+    """Try to work in a virtual host; code and text of the refusal, 0 if there is none."""
+    peer.log_in()
+    peer.expect(0, commands.Connection.Tune)
+    peer.send(0, commands.Connection.TuneOk(2047, 131072, 0), commands.Connection.Open(vhost))
+    found = peer.read_method()[1]
+    return (found.reply_code or 0, found.reply_text or "") if isinstance(found, commands.Connection.Close) else (0, "")
+
+
+def test_a_virtual_host_comes_and_goes_by_command_and_its_connections_with_it(own_broker: BrokerProcess) -> None:
+    with peer_of(own_broker) as early:
+        assert enter(early, "/moon") == (530, "NOT_ALLOWED - vhost /moon not found")
+    declared = penstock_command("declare", "vhost", "/moon", "--url", own_broker.url)
+    assert declared.returncode == 0, declared.stderr
+    with open_peer(own_broker, vhost="/moon") as inside, open_peer(own_broker) as outside:
+        inside.declare()
+        deleted = penstock_command("delete", "vhost", "/moon", "--url", own_broker.url)
+        assert deleted.returncode == 0, deleted.stderr
+        assert inside.refused(0) == (320, "CONNECTION_FORCED - vhost '/moon' is deleted")
+        assert outside.is_well()
+    with peer_of(own_broker) as late:
+        assert enter(late, "/moon")[0] == 530

@@ -1,0 +1,389 @@
+"""Queues that page: each rule by itself. Any order of events is in tests/persistence/test_paging.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from penstock.core.consume.cursor import Cursor
+from penstock.core.queue.expiry import expire
+from penstock.core.queue.pager import UNWRITTEN_BYTES
+from penstock.errors import ContentTooLarge
+from penstock.flow.level import Level, Thresholds
+from tests.support.memory_store import Shelf
+from tests.support.paging_broker import FEW, PagedHouse, house_with, numbered, publish, told
+
+# To the disk and back
+
+
+def test_what_is_beyond_the_capacity_goes_to_the_disk_and_comes_back_in_order() -> None:
+    house = house_with()
+    publish(house, 1, 50)
+    queue = house.queues["q"]
+    assert (queue.messages, house.pages("q").messages, queue.depth_messages()) == (4, 46, 50)
+    assert queue.depth_bytes() == 50 * 300
+    house.settle()
+    assert house.memory("q") == numbered(1, 4)
+    assert house.drain("q") == numbered(1, 50)
+    assert not house.shelf.rows
+
+
+def test_nothing_overtakes_what_is_on_the_disk_though_there_is_room_in_memory() -> None:
+    house = house_with()
+    publish(house, 1, 6)
+    house.write()
+    for _ in range(4):
+        assert house.get("q") is not None
+    publish(house, 7, 8)
+    assert house.memory("q") == []
+    assert house.drain("q") == numbered(5, 8)
+
+
+def test_a_persistent_message_is_written_once_and_confirmed_when_it_is() -> None:
+    house = house_with()
+    for number in range(1, 9):
+        house.publish("q", b"<%d>" % number)
+    assert told(house) == []
+    house.write()
+    assert told(house) == [(1, 8, True)]
+    written = b"".join(row.data for row in house.shelf.rows.values())
+    assert [written.count(b"<%d>" % number) for number in range(1, 9)] == [1] * 8
+    assert [row.queue > 0 for _, row in sorted(house.shelf.rows.items())] == [False, True, True]
+    assert sum(row.messages for row in house.shelf.rows.values() if row.queue) == 4
+
+
+def test_a_transient_message_that_is_paged_is_confirmed_at_once() -> None:
+    house = house_with()
+    publish(house, 1, 8, persistent=False)
+    assert told(house) == [(1, 8, True)]
+    house.settle()
+    assert house.drain("q") == numbered(1, 8)
+
+
+def test_no_more_is_asked_for_than_there_is_room_for_in_messages() -> None:
+    house = house_with(capacity_messages=20)
+    publish(house, 1, 2000)
+    house.settle()
+    for _ in range(15):
+        house.get("q")
+        house.settle()
+    for _ in range(5):
+        house.get("q")
+    house.ask()
+    (read,) = house.reads
+    asked = house.shelf.some_pages(read.number, read.first, read.most)
+    assert [row.messages for row in asked] == [10], "half of the capacity is free"
+
+
+def test_a_page_that_is_wanted_at_once_is_not_read_again() -> None:
+    house = house_with()
+    publish(house, 1, 6)
+    for _ in range(4):
+        house.get("q")
+    house.write()
+    assert house.memory("q") == numbered(5, 6)
+    assert house.journal.take_reads() == []
+
+
+def test_a_message_that_comes_back_has_its_place_before_what_was_read_meanwhile() -> None:
+    house = house_with()
+    publish(house, 1, 12)
+    house.settle()
+    for _ in range(4):
+        assert house.get("q", no_ack=False) is not None
+    house.settle()
+    assert house.memory("q") == numbered(5, 8)
+    house.session.requeue(2, False, house.now)
+    assert house.get("q") is not None
+    house.session.requeue(0, True, house.now)
+    assert house.drain("q") == [b"1", b"3", b"4", *numbered(5, 12)]
+
+
+def test_consumers_that_settle_nothing_do_not_starve_themselves() -> None:
+    house = house_with()
+    publish(house, 1, 40)
+    queue = house.queues["q"]
+    for number in range(1, 41):
+        house.settle()
+        message = house.get("q", no_ack=False)
+        assert message is not None
+        assert message.content == b"%d" % number
+        assert queue.messages - queue.unacked_messages <= 4
+    house.session.acknowledge(0, True, house.now)
+    house.settle()
+    assert not house.shelf.rows
+
+
+def test_a_message_larger_than_the_capacity_goes_by_the_disk() -> None:
+    house = house_with(capacity_messages="none", capacity_bytes=1000)
+    publish(house, 1, 1, 5000)
+    publish(house, 2, 3, 300)
+    assert house.queues["q"].messages == 0
+    assert house.drain("q") == numbered(1, 3)
+
+
+def test_a_slow_disk_holds_the_producers_until_what_waits_is_written() -> None:
+    house = house_with()
+    charge = UNWRITTEN_BYTES // 4
+    publish(house, 1, 4 + 6, charge)
+    pages, producer = house.pages("q"), house.producers["q"]
+    assert (pages.unwritten_bytes, len(producer.outbox)) == (UNWRITTEN_BYTES, 2)
+    assert house.queues["q"].gate.open
+    house.step()
+    assert len(producer.outbox) == 2
+    house.write()
+    house.step()
+    assert (len(producer.outbox), pages.messages) == (0, 6)
+    assert house.drain("q") == numbered(1, 10)
+
+
+def test_a_time_to_live_ends_on_the_disk_and_is_seen_at_the_head() -> None:
+    house = house_with(message_ttl=60_000)
+    publish(house, 1, 12)
+    house.settle()
+    house.step(61.0)
+    house.settle()
+    for _ in range(20):
+        expire(house.queues["q"], house.now, house.now)
+        house.settle()
+    assert house.queues["q"].depth_messages() == 0
+    assert house.queues["q"].counters.expired == 12
+    assert not house.shelf.rows
+
+
+def test_what_died_and_waits_for_room_elsewhere_is_not_joined_by_ever_more() -> None:
+    full: dict[str, object] = {"capacity-messages": 1, "hold-deadline": 0}
+    dying: dict[str, object] = {**FEW, "message-ttl": 1000, "dead-letter-exchange": "", "dead-letter-routing-key": "d"}
+    house = PagedHouse(Shelf(), {"q": (dying, True), "d": (full, True)})
+    publish(house, 1, 40)
+    house.settle()
+    for _ in range(12):  # Letters are lost after half a minute.
+        house.step(2.0)
+        expire(house.queues["q"], house.now, house.now)
+        house.settle()
+        assert house.queues["q"].messages <= 4 + 4  # Letters that wait, and what died this moment.
+    assert house.queues["d"].messages == 1
+    assert house.queues["q"].depth_messages() == 39
+
+
+# Limits
+
+
+def test_what_is_paged_does_not_pass_its_limit_and_goes_on_when_there_is_room() -> None:
+    house = house_with(page_limit_messages=6)
+    publish(house, 1, 12)
+    assert len(house.producers["q"].outbox) == 2
+    house.settle()
+    assert house.pages("q").messages == 6
+    assert [house.get("q") is not None for _ in range(3)] == [True] * 3
+    house.settle()
+    assert not house.producers["q"].outbox
+    assert house.drain("q") == numbered(4, 12)
+
+
+@pytest.mark.parametrize("policy", ["reject", "drop-new"])
+def test_beyond_the_limit_a_message_is_refused_if_the_policy_says_so(policy: str) -> None:
+    house = house_with(page_limit_bytes=600, page_full_policy=policy)
+    publish(house, 1, 8)
+    house.write()
+    assert sorted(told(house)) == [(1, 6, True), (7, 7, False), (8, 8, False)]
+    assert house.queues["q"].counters.refused == 2
+    assert house.drain("q") == numbered(1, 6)
+
+
+def test_a_limit_that_is_raised_lets_those_in_who_wait() -> None:
+    house = PagedHouse(Shelf(), {"q": ({}, True)})
+    house.set("q", overflow="page", capacity_messages=4, page_limit_messages=2)
+    publish(house, 1, 9)
+    assert len(house.producers["q"].outbox) == 3
+    house.set("q", page_limit_messages=10)
+    house.step()
+    assert not house.producers["q"].outbox
+    assert house.drain("q") == numbered(1, 9)
+
+
+def test_a_message_that_fits_neither_into_memory_nor_within_the_limit_is_refused_at_once() -> None:
+    house = house_with(capacity_messages="none", capacity_bytes=1000, page_limit_bytes=2000)
+    publish(house, 1, 1, 3000)
+    assert isinstance(house.producers["q"].closing, ContentTooLarge)
+
+
+# Changes of policy
+
+
+def test_a_queue_that_pages_no_more_reads_back_first_and_nothing_overtakes() -> None:
+    house = PagedHouse(Shelf(), {"q": ({"capacity-messages": 4}, True)})
+    house.set("q", overflow="page")
+    publish(house, 1, 10)
+    house.set("q", overflow="drop-head")
+    publish(house, 11, 12)
+    assert len(house.producers["q"].outbox) == 2
+    assert house.drain("q") == numbered(1, 12)
+    publish(house, 13, 18)
+    assert house.memory("q") == numbered(15, 18)
+
+
+def test_a_queue_that_pages_from_now_on_lets_those_in_who_wait() -> None:
+    house = PagedHouse(Shelf(), {"q": ({"capacity-messages": 4}, True)})
+    publish(house, 1, 9)
+    assert len(house.producers["q"].outbox) == 5
+    house.set("q", overflow="page")
+    house.step()
+    assert not house.producers["q"].outbox
+    assert house.drain("q") == numbered(1, 9)
+
+
+def test_a_sum_that_is_full_does_not_stop_a_queue_that_pages() -> None:
+    house = PagedHouse(Shelf(), {"q": ({"capacity-messages": 10}, True), "other": ({}, True)})
+    house.broker.gates.set_memory_capacity(Thresholds(Level(bytes=3000), Level(bytes=2400), Level(bytes=2100)), 0)
+    for number in range(10):
+        house.publish("other", b"%d" % number, 300)
+    memory = house.broker.gates.memory
+    assert memory is not None
+    assert not memory.gate.open
+    publish(house, 1, 3)
+    assert len(house.producers["q"].outbox) == 3
+    house.set("q", overflow="page")
+    house.step()
+    assert not house.producers["q"].outbox
+    publish(house, 4, 20)
+    house.settle()
+    assert house.queues["q"].depth_messages() == 20
+    assert house.queues["q"].bytes <= 6 * 300, "one page is read back, whatever others hold: somebody may want it"
+    assert house.drain("q") == numbered(1, 20)
+
+
+# Purge, delete, cursors
+
+
+def test_a_purge_drops_what_is_on_the_disk_and_not_what_is_with_a_consumer() -> None:
+    house = house_with()
+    publish(house, 1, 12)
+    house.settle()
+    for _ in range(5):
+        assert house.get("q", no_ack=False) is not None
+        house.settle()
+    assert house.queues["q"].purge(house.now) == 7
+    publish(house, 13, 20)
+    house.settle()
+    assert house.queues["q"].depth_messages() == 5 + 8
+    house.session.requeue(0, True, house.now)
+    assert house.drain("q") == numbered(1, 5) + numbered(13, 20)
+    assert not house.shelf.rows
+
+
+@pytest.mark.parametrize("messages", [0, 3, 8])
+def test_a_purge_is_answered_when_it_is_on_the_disk_whether_anything_was_paged_or_not(messages: int) -> None:
+    house = house_with()
+    publish(house, 1, messages)
+    house.settle()
+    before = house.broker.durable_changes.durable_declarations
+    assert house.queues["q"].purge(house.now) == messages
+    assert house.broker.durable_changes.durable_declarations > before
+    assert house.journal.has_urgent()
+
+
+def test_a_read_that_a_purge_has_overtaken_puts_nothing_in() -> None:
+    house = house_with()
+    publish(house, 1, 12)
+    house.write()
+    for _ in range(4):
+        house.get("q")
+    house.ask()
+    assert len(house.reads) == 1
+    house.queues["q"].purge(house.now)
+    publish(house, 13, 18)
+    house.load()
+    assert house.drain("q") == numbered(13, 18)
+    assert not house.failed
+
+
+def test_a_page_that_is_on_the_disk_before_anybody_has_heard_of_it_is_not_read_by_chance() -> None:
+    house = house_with()
+    publish(house, 1, 6)
+    house.write()
+    for _ in range(4):
+        assert house.get("q") is not None
+    house.ask()
+    publish(house, 7, 8)
+    house.begin_write()
+    house.load()
+    assert house.memory("q") == numbered(5, 6)
+    house.journal.written()
+    assert house.memory("q") == numbered(5, 8)
+    assert house.drain("q") == numbered(5, 8)
+
+
+def test_a_queue_that_is_deleted_leaves_nothing_on_the_disk() -> None:
+    house = house_with(durable=False)
+    publish(house, 1, 12)
+    house.settle()
+    queue = house.queues["q"]
+    assert house.get("q", no_ack=False) is not None
+    assert house.broker.delete_queue(queue) == 11
+    house.settle()
+    house.session.acknowledge(0, True, house.now)
+    house.settle()
+    assert not house.shelf.rows
+
+
+def test_a_cursor_reads_what_is_loaded_and_settling_brings_more() -> None:
+    house = house_with()
+    publish(house, 1, 11)
+    house.settle()
+    cursor = Cursor("/", "c")
+    cursor.attach([house.queues["q"]], {"q": "earliest"}, house.now)
+    found: list[bytes] = []
+    start = 0
+    while start < 11:
+        end, _, _ = cursor.plan("q", start, 100, 1 << 20, 1 << 60)
+        assert 0 < int(end) - start <= 4
+        found += [message.content for message in cursor.read("q", start, end, 100, 1 << 20)]
+        start = int(cursor.settle("q", end, house.now))
+        house.settle()
+    assert found == numbered(1, 11)
+    assert not house.shelf.rows
+
+
+def test_a_cursor_that_begins_at_the_end_lets_go_what_is_on_the_disk() -> None:
+    house = house_with()
+    publish(house, 1, 11)
+    house.settle()
+    cursor = Cursor("/", "c")
+    cursor.attach([house.queues["q"]], {"q": "latest"}, house.now)
+    house.settle()
+    assert house.queues["q"].depth_messages() == 0
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_transient_message_waits_for_the_disk_only_where_it_would_be_paged(durable: bool) -> None:
+    house = PagedHouse(Shelf(), {"q": (FEW, durable)})
+    house.broker.gates.disk_fails("no room")
+    for number in range(6):
+        house.publish("q", b"%d" % number, persistent=False)
+    queue, producer = house.queues["q"], house.producers["q"]
+    assert (queue.messages, house.pages("q").messages, len(producer.outbox)) == (4, 0, 2)
+    house.broker.gates.disk_works()
+    house.step()
+    assert (queue.depth_messages(), len(producer.outbox)) == (6, 0)
+    house.settle()
+    assert house.drain("q") == [b"%d" % number for number in range(6)]
+
+
+@pytest.mark.parametrize("how", ["drain", "purge"])
+def test_pages_count_as_stored_until_they_are_consumed_or_purged(how: str) -> None:
+    shelf = Shelf()
+    house = PagedHouse(shelf, {"q": (FEW, True)})
+    stock = house.broker.gates.disk.vhost_usage("/")
+    for number in range(20):
+        house.publish("q", b"%d" % number)
+    house.settle()
+    assert stock.bytes() == 20 * 300
+    again = PagedHouse(shelf, {"q": (FEW, True)})
+    stock = again.broker.gates.disk.vhost_usage("/")
+    again.settle()
+    assert stock.bytes() == 20 * 300
+    if how == "drain":
+        assert len(again.drain("q")) == 20
+    else:
+        assert again.queues["q"].purge(again.now) == 20
+    assert stock.bytes() == 0

@@ -1,0 +1,46 @@
+"""Connections over HTTP."""
+
+from __future__ import annotations
+
+import pika
+import pytest
+
+from tests.support.brokers import BrokerProcess, eventually
+from tests.support.http_client import Web
+
+
+def test_connections_are_listed_and_closed_with_a_reason(served: BrokerProcess, web: Web, name: str) -> None:
+    parameters = pika.URLParameters(served.url)
+    parameters.client_properties = {"connection_name": name}
+    connection = pika.BlockingConnection(parameters)
+    channel = connection.channel()
+    channel.basic_qos(prefetch_count=7)
+    channel.confirm_delivery()
+    channel.queue_declare(name)
+    channel.basic_publish("", name, b"x")
+    tag = channel.basic_consume(name, lambda *_: None, arguments={"k": 1})
+    connection.process_data_events(0.1)
+    mine = next(each for each in web.get("/connections") if each["user_provided_name"] == name)
+    path = "/connections/" + mine["name"].replace("/", "%2F")
+    assert web.get(path)["client_properties"]["product"] == "Pika Python Client Library"
+    assert (mine["peer_host"], mine["port"], mine["state"], mine["channels"]) == (
+        "127.0.0.1",
+        served.port,
+        "running",
+        1,
+    )
+    (each,) = web.get(f"{path}/channels")
+    assert (each["prefetch_count"], each["confirm"], each["consumer_count"]) == (7, True, 1)
+    assert each["message_stats"] == {"publish": 1, "deliver_get": 1}
+    assert each["messages_unacknowledged"] == 1
+    assert web.get("/channels/" + each["name"].replace("/", "%2F"))["consumer_details"][0]["consumer_tag"] == tag
+    consumer = next(each for each in web.get("/consumers/%2F") if each["consumer_tag"] == tag)
+    assert (consumer["ack_required"], consumer["prefetch_count"], consumer["arguments"]) == (True, 7, {"k": 1})
+    assert "gates" in web.get("/penstock/why")
+    assert name in [each["user_provided_name"] for each in web.get("/connections/username/guest")]
+    assert web.get(f"/penstock/why?connection={mine['penstock']['number']}")["name"] == mine["name"]
+    answer = web.ask("DELETE", path, headers={"X-Reason": "so be it"})
+    assert answer.status == 204
+    with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match=r"320.*so be it"):
+        connection.process_data_events(10)
+    eventually(lambda: web.ask("GET", path).status == 404, "it is gone")

@@ -1,0 +1,59 @@
+"""Lists over HTTP: pages, columns, order, and their share of a turn."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.support.brokers import in_process
+from tests.support.http_client import Web
+
+
+def test_a_list_has_pages_names_columns_and_an_order(web: Web, name: str) -> None:
+    for number in range(7):
+        web.do("PUT", f"/queues/%2F/{name}-{number}", {}, status=201)
+    web.publish(f"{name}-3")
+    page = web.get(f"/queues/%2F?page=2&page_size=3&name={name.upper()}&columns=name")
+    assert page["items"] == [{"name": f"{name}-{number}"} for number in (3, 4, 5)]
+    counts = ("filtered_count", "item_count", "page", "page_count", "page_size")
+    assert [page[key] for key in counts] == [7, 3, 2, 3, 3]
+    assert page["total_count"] >= 7
+    first = web.get(
+        f"/queues/%2F?page=1&name={name}&sort=messages&sort_reverse=true&columns=name,penstock.depth.messages"
+    )
+    assert first["items"][0] == {"name": f"{name}-3", "penstock": {"depth": {"messages": 1}}}
+    names = [queue["name"] for queue in web.get("/queues?columns=name")]
+    assert names == sorted(names)
+    assert web.get("/queues?sort=name&sort_reverse=true&columns=name")[-1]["name"] == names[0]
+    assert web.ask("GET", "/queues?page=99").json["error"] == "page_out_of_range"
+    for query in ("page=0", "page=x", "page=1&page_size=501", "page=1&name=x&use_regex=true"):
+        assert web.ask("GET", f"/queues?{query}").status == 400, query
+    assert web.ask("GET", "/queues/nowhere").status == 404
+
+
+def test_a_list_longer_than_a_slice_is_whole_json(web: Web) -> None:
+    web.do("PUT", "/vhosts/many", status=201)
+    for number in range(120):
+        web.do("PUT", f"/queues/many/q{number:03}", {}, status=201)
+    assert [queue["name"] for queue in web.get("/queues/many")] == [f"q{number:03}" for number in range(120)]
+    assert len(web.get("/bindings/many")) == 120
+    assert len(web.get("/definitions/many")["queues"]) == 120
+    web.do("DELETE", "/vhosts/many")
+
+
+async def test_a_list_is_collected_and_sorted_some_at_a_time_and_is_in_order() -> None:
+    async with in_process(http="127.0.0.1:0") as broker:
+        vhost = broker.driver.broker.vhosts["/"]
+        names = [f"q{number * 7919 % 2503}" for number in range(2503)]
+        for name in names:
+            vhost.declare_queue(name, {"k": name}, False, False, None, None)
+        web = Web(broker.http_url)
+        found = await asyncio.to_thread(web.get, "/queues?columns=name")
+        assert [each["name"] for each in found] == sorted(names)
+        found = await asyncio.to_thread(web.get, "/queues?sort=name&sort_reverse=true&columns=name")
+        assert [each["name"] for each in found] == sorted(names, reverse=True)
+        page = await asyncio.to_thread(web.get, "/queues?page=2&page_size=500&sort=arguments.k&columns=name")
+        assert [each["name"] for each in page["items"]] == sorted(names)[500:1000]
+        page = await asyncio.to_thread(web.get, "/queues?page=1&name=Q25&columns=name")
+        assert [each["name"] for each in page["items"]] == [name for name in sorted(names) if "q25" in name]
+        exported = await asyncio.to_thread(web.get, "/definitions")
+        assert [each["name"] for each in exported["queues"]] == names

@@ -1,0 +1,91 @@
+"""Requests over HTTP: bodies, credentials and values that cannot be read."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+
+import pytest
+
+from tests.support.http_client import Web
+
+
+def test_a_body_that_is_too_large_is_refused(web: Web) -> None:
+    answer = web.ask("POST", "/definitions", b" " * (16 * 1024 * 1024 + 1))
+    assert (answer.status, answer.json["error"]) == (413, "payload_too_large")
+
+
+def connected(web: Web) -> socket.socket:
+    host, port = web.address.split(":")
+    return socket.create_connection((host, int(port)), timeout=30)
+
+
+def whole(web: Web, path: str = "/api/whoami", more: str = "") -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: {web.login}\r\n{more}\r\n".encode()
+
+
+def test_two_lengths_of_a_body_are_refused_and_nothing_after_it_is_a_request(web: Web) -> None:
+    smuggled = b"0\r\n\r\n" + whole(web, "/api/overview")
+    for lengths in (
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+    ):
+        with connected(web) as client:
+            client.sendall(whole(web, more=lengths) + smuggled)
+            client.shutdown(socket.SHUT_WR)
+            answer = b""
+            with contextlib.suppress(ConnectionResetError):
+                while part := client.recv(65536):
+                    answer += part
+        assert answer.startswith(b"HTTP/1.1 400")
+        assert answer.count(b"HTTP/1.1") == 1
+        assert b"either Content-Length or Transfer-Encoding" in answer
+
+
+@pytest.mark.parametrize(
+    "credentials", [b"Basic \xff\xfe", b"Basic Z\xc3\xbc==", b"\xe9", b"Basic /w==", b"Basic " + b"9" * 5000]
+)
+def test_credentials_that_cannot_be_read_are_401(web: Web, credentials: bytes) -> None:
+    with connected(web) as client:
+        client.sendall(b"GET /api/whoami HTTP/1.1\r\nHost: x\r\nAuthorization: " + credentials + b"\r\n\r\n")
+        assert client.recv(4096).startswith(b"HTTP/1.1 401")
+
+
+@pytest.mark.parametrize("digits", [20, 4300, 5000])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_a_number_of_thousands_of_digits_is_400_wherever_it_stands(web: Web, name: str, digits: int, sign: str) -> None:
+    number = sign + "9" * digits
+    queue, publish = f"/queues/%2F/{name}", "/exchanges/%2F/amq.default/publish"
+    arguments = ("capacity-bytes", "x-max-length", "hold-deadline", "k")
+    bodies = [("PUT", queue, f'{{"arguments":{{"{argument}":N}}}}') for argument in arguments]
+    bodies += [("PUT", queue, f'{{"arguments":{{"{argument}":"N"}}}}') for argument in arguments[:3]]
+    bodies += [("PUT", queue, '{"arguments":{"capacity-bytes":"NKiB"}}'), ("PUT", queue, '{"durable":N}')]
+    bodies += [("POST", f"{queue}/get", '{"ackmode":"ack_requeue_true","encoding":"auto","count":N,"truncate":"N"}')]
+    for properties in ('{"priority":N}', '{"expiration":"N"}', '{"timestamp":N}', '{"headers":{"k":N}}'):
+        rest = '"routing_key":"k","payload":"","payload_encoding":"string"'
+        bodies.append(("POST", publish, f'{{"properties":{properties},{rest}}}'))
+    for fields in ('"durable":N', '"arguments":{"x-max-length":N}', '"arguments":{"capacity-bytes":"N"}'):
+        bodies.append(("POST", "/definitions", f'{{"queues":[{{"name":"x","vhost":"/",{fields}}}]}}'))
+    for method, path, body in bodies:
+        answer = web.ask(method, path, body.replace("N", number).encode())
+        assert answer.status in (400, 404), (body, answer)
+        assert answer.reason
+    for query in (f"page={number}", f"page=1&page_size={number}"):
+        assert web.ask("GET", f"/queues?{query}").status == 400
+    assert web.ask("GET", f"/health/checks/port-listener/{number}").status == 400
+
+
+def test_arguments_that_are_nested_deeply_are_400(web: Web, name: str) -> None:
+    for depth in (200, 900, 5000):
+        body = b'{"arguments":{"k":' + b"[" * depth + b"]" * depth + b"}}"
+        assert web.ask("PUT", f"/queues/%2F/{name}", body).status in (201, 204, 400)
+
+
+def test_a_body_is_bounded_by_what_its_path_needs(web: Web, name: str) -> None:
+    long = "x" * 200_000
+    for method, path in (("PUT", f"/queues/%2F/{name}"), ("POST", f"/queues/%2F/{name}/get"), ("PUT", "/vhosts/v")):
+        answer = web.ask(method, path, {"arguments": {}, "note": long})
+        assert (answer.status, answer.json["error"]) == (413, "payload_too_large")
+        assert "131,072" in answer.reason
+    assert web.publish(name, long).json == {"routed": False}
+    assert web.publish(name, "x" * (4 << 20)).status == 413

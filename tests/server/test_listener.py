@@ -1,0 +1,36 @@
+"""Where the broker listens."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+import penstock
+from tests.support.brokers import serving
+from tests.support.raw_client import open_peer
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as tried:
+            tried.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no ::1")
+def test_it_listens_on_ipv6_as_well_where_that_is_asked_for(tmp_path: Path) -> None:
+    with serving(tmp_path, listen=("[::1]:0", "127.0.0.1:0")) as broker:
+        assert broker.addresses[0].startswith("amqp://[::1]:")
+        for address, host in zip(broker.addresses, ("::1", "127.0.0.1"), strict=True):
+            with open_peer((host, int(address.rpartition(":")[2]))) as peer:
+                assert peer.is_well(), "guest may log in from this machine"
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no ::1")
+async def test_its_url_names_an_ipv6_address_in_brackets() -> None:
+    async with penstock.Broker(listen="[::1]:0") as broker:
+        assert broker.url == f"amqp://[::1]:{broker.addresses[0][1]}/"
