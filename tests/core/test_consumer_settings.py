@@ -41,7 +41,7 @@ def deliver(house: House) -> list[int]:
 
 
 def settle_all(house: House, consumer: Consumer) -> None:
-    consumer.session.acknowledge(0, True, house.broker.now)
+    consumer.session.unsettled.acknowledge(0, True, house.broker.now)
     house.broker.schedule_delivery(consumer.queue)
 
 
@@ -84,7 +84,7 @@ def test_no_more_bytes_are_out_than_the_window_and_all_comes_in_the_end(
         assert int(consumer.credit.out_bytes) == sum(out)
         if out:
             count = min(count, len(out))
-            consumer.session.acknowledge(len(came) - len(out) + count, True, house.broker.now)
+            consumer.session.unsettled.acknowledge(len(came) - len(out) + count, True, house.broker.now)
             house.broker.schedule_delivery(consumer.queue)
             del out[:count]
     assert came + deliver(house) == charges

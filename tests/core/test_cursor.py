@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.cursor import Cursor
+from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
@@ -151,8 +152,8 @@ def test_what_consumers_gave_back_is_read_in_its_old_place() -> None:
     session = Session()
     for _ in range(4):
         session.get(desk.queue, False, 0.0)
-    session.acknowledge(2, False, 0.0)
-    session.requeue(0, True, 0.0)
+    session.unsettled.acknowledge(2, False, 0.0)
+    session.unsettled.settle_tag(0, True, Outcome.FAILED, 0.0)
     cursor = desk.attach()
     assert sequences(cursor, 0, 6) == [1, 3, 4, 5, 6]
     assert cursor.plan("q", 1, 2, FOR_EVER, FOR_EVER) == (4, 2, 20)
@@ -187,8 +188,8 @@ def test_any_plans_and_settles_of_two_cursors_over_any_gaps_agree_with_a_list(
     for _ in range(30):
         session.get(desk.queue, False, 0.0)
     for tag in sorted(gaps):
-        session.acknowledge(tag, False, 0.0)
-    session.requeue(0, True, 0.0)
+        session.unsettled.acknowledge(tag, False, 0.0)
+    session.unsettled.settle_tag(0, True, Outcome.FAILED, 0.0)
     left = [sequence for sequence in range(1, 31) if sequence not in gaps]
     cursors = [desk.attach("a"), desk.attach("b")]
     first = left[0] - 1 if left else 30

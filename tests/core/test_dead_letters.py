@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.content.properties import Properties
+from penstock.core.consume.outcome import Outcome
 from penstock.core.message import Envelope
 from penstock.core.message_format import MessageFormat
 from penstock.core.publish.dead_letters import LETTER_DEADLINE_S
@@ -57,7 +58,7 @@ class Morgue(House):
             assert self.session.get(self["work"], False, self.broker.now) is not None
 
     def reject(self, tag: int, multiple: bool = False) -> None:
-        self.session.reject(tag, multiple, self.broker.now)
+        self.session.unsettled.settle_tag(tag, multiple, Outcome.REJECTED, self.broker.now)
         self.run()
 
     def run(self, seconds: float = 0.0) -> None:

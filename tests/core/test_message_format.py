@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.content.properties import Properties
+from penstock.core.consume.outcome import Outcome
 from penstock.core.message import Envelope, Message
 from penstock.core.message_format import MessageFormat, MessageFormats, UnreadableContent
 from penstock.core.publish.death_record import DeathRecord
@@ -178,7 +179,7 @@ def test_dead_letter_of_a_foreign_message_is_routed_by_its_headers() -> None:
     for kind in ("a", "b"):
         house.put("work", toy(b"body", headers={"kind": kind}))
         assert house.session.get(house.vhost.queues["work"], False, house.broker.now) is not None
-    house.session.reject(2, True, house.broker.now)
+    house.session.unsettled.settle_tag(2, True, Outcome.REJECTED, house.broker.now)
     house.broker.run(1000)
     (letter,) = house.ready("dead")
     toys = house.broker.formats.of(letter)

@@ -10,9 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from penstock.core.consume.bulk_requeue import SORTED_A_UNIT, BulkRequeue, requeue_all
+from penstock.core.consume.bulk_requeue import SORTED_A_UNIT, BulkRequeue, settle_in_slices
 from penstock.core.consume.consumer import Batch, Consumer
 from penstock.core.consume.cursor import Cursor
+from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
@@ -47,7 +48,7 @@ class Ward(House):
 
     def consume(self, name: str, session: Session | None = None, window: int = 0, no_ack: bool = False) -> Session:
         session = session or Session()
-        tag = f"{name}.{session.next_tag}.{len(session.consumers)}"
+        tag = f"{name}.{session.unsettled.next_number}.{len(session.consumers)}"
         self.broker.consume(session, Consumer(tag, session, self.of(name), no_ack, False, window))
         return session
 
@@ -128,12 +129,12 @@ def test_a_queue_of_which_nothing_comes_back_is_not_held_up() -> None:
     ward.fill("q", MANY)
     ward.fill("settled", 10)
     gone = ward.with_all("q", "other", "settled")
-    gone.acknowledge(MANY + 10, False, ward.broker.now)
+    gone.unsettled.acknowledge(MANY + 10, False, ward.broker.now)
     ward.fill("other", 3)
     ward.fill("settled", 3)
-    for tag, queue, _ in gone.deliveries(1, gone.next_tag - 1):
+    for tag, queue, _ in gone.unsettled.deliveries(1, gone.unsettled.next_number - 1):
         if queue.name == "settled":
-            gone.acknowledge(tag, False, ward.broker.now)
+            gone.unsettled.acknowledge(tag, False, ward.broker.now)
     ward.broker.end_session(gone)
     for name in ("q", "other", "settled"):
         ward.consume(name)
@@ -161,14 +162,14 @@ def test_two_sessions_that_end_one_after_the_other_give_one_queue_back_in_order(
         ward.turn()
     got += [number for _, batch in ward.deliveries() for number in batch]
     assert got == [*range(MANY), MANY + 5]
-    assert third.unsettled() == MANY + 6
+    assert third.unsettled.count() == MANY + 6
 
 
 def test_a_session_that_ends_while_it_gives_much_back_does_not_come_in_between() -> None:
     ward = Ward("q")
     ward.fill("q", MANY)
     gone = ward.with_all("q")
-    requeue_all(ward.broker, gone, MANY // 2)
+    settle_in_slices(ward.broker, gone, 1, MANY // 2, Outcome.FAILED)
     ward.broker.end_session(gone)
     ward.consume("q")
     got: list[int] = []
@@ -218,7 +219,7 @@ def test_what_is_on_its_way_back_counts_as_unacknowledged_until_it_is_there() ->
     left = [int(queue.unacked_messages)]
     while ward.broker.pending():
         assert (queue.unacked_messages, queue.unacked_bytes) == (queue.coming_back, queue.coming_back * CHARGE)
-        assert (ward.depth("q"), queue.waiting(), gone.unsettled()) == (MANY, MANY, 0)
+        assert (ward.depth("q"), queue.waiting(), gone.unsettled.count()) == (MANY, MANY, 0)
         ward.turn()
         left.append(int(queue.unacked_messages))
     assert max(before - after for before, after in pairwise(left)) <= UNITS_A_TURN + 256
@@ -236,7 +237,7 @@ def test_thousands_of_queues_get_theirs_back_one_after_the_other_a_batch_a_step(
             ward.fill(name, 1)
             assert gone.get(ward.of(name), False, ward.broker.now) is not None
     before = ward.broker.work.done
-    returning = BulkRequeue(ward.broker, gone.hand_over())
+    returning = BulkRequeue(ward.broker, gone.unsettled.hand_over())
     assert ward.broker.work.done - before == 2 * len(names) // SORTED_A_UNIT
     assert {pending(ward.of(name)) for name in names} == {(2, 2, 1)}
     for step in range(2 * len(names)):
@@ -376,7 +377,7 @@ class AtOnce(RuleBasedStateMachine):
         out = self.out[id(session)]
         if out:
             tag = out[which % len(out)][0]
-            session.acknowledge(tag, multiple, self.broker.now)
+            session.unsettled.acknowledge(tag, multiple, self.broker.now)
             self.out[id(session)] = [each for each in out if (each[0] > tag if multiple else each[0] != tag)]
 
     @rule(who=st.integers(0, 2), left=st.integers(0, 30))
@@ -395,7 +396,7 @@ class AtOnce(RuleBasedStateMachine):
         out = self.out[id(session)]
         if out:
             tag = out[which % len(out)][0]
-            self.broker.turns.chores.add(BulkRequeue(self.broker, session.detach(tag)))
+            self.broker.turns.chores.add(BulkRequeue(self.broker, session.unsettled.detach(1, tag)))
             self.back([each for each in out if each[0] <= tag])
             self.out[id(session)] = [each for each in out if each[0] > tag]
 
@@ -423,7 +424,7 @@ class AtOnce(RuleBasedStateMachine):
         self.ward.queue(name)
         self.ward.counts[name] += 1000
         for session in self.sessions:
-            gone = {tag for tag, of, _ in session.deliveries(1, session.next_tag) if of is queue}
+            gone = {tag for tag, of, _ in session.unsettled.deliveries(1, session.unsettled.next_number) if of is queue}
             session_out = self.out[id(session)]
             self.out[id(session)] = [(tag, "" if tag in gone else of, number) for tag, of, number in session_out]
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from penstock.core.broker import CONSUMERS_OF_A_CHANNEL, CONSUMERS_OF_A_QUEUE, Broker
 from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.rotation import single_active, waits_behind
 from penstock.core.consume.session import Outlet, Session
 from penstock.core.effects import Cancelled
@@ -108,7 +109,7 @@ def test_an_acknowledgement_has_nobody_looked_at_but_its_consumer() -> None:
     assert len(bench.delivered()) == 1000
     looks = peer.looks
     for tag in range(1, 1001):
-        peer.acknowledge(tag, False, 0.0)
+        peer.unsettled.acknowledge(tag, False, 0.0)
         assert len(bench.delivered()) == 1
     assert peer.looks - looks <= 3 * 1000
 
@@ -123,7 +124,7 @@ def test_an_acknowledgement_on_a_channel_with_a_shared_prefetch_wakes_one_of_man
     bench.delivered()
     looks = peer.looks
     for tag in range(1, 401):
-        peer.acknowledge(tag, False, 0.0)
+        peer.unsettled.acknowledge(tag, False, 0.0)
         assert len(bench.delivered()) == 1
     assert peer.looks - looks <= 5 * 400
 
@@ -152,7 +153,7 @@ def test_who_settles_comes_back_as_the_last_in_turn() -> None:
     bench.put("q", 4)
     assert bench.delivered() == ["a", "b", "c"]
     for tag in (2, 3, 1):
-        peer.acknowledge(tag, False, 0.0)
+        peer.unsettled.acknowledge(tag, False, 0.0)
     bench.put("q", 2)
     assert bench.delivered() == ["b", "c", "a"]
 
@@ -165,7 +166,7 @@ def test_those_with_a_higher_priority_come_first_as_soon_as_they_have_room() -> 
     assert bench.delivered() == ["high", "high2", "usual", "low"]
     bench.put("q", 2)
     for tag in (4, 1):
-        peer.acknowledge(tag, False, 0.0)
+        peer.unsettled.acknowledge(tag, False, 0.0)
     assert bench.delivered() == ["high", "low"]
     low = peer.consumers["low"]
     assert waits_behind(low) == "consumers with a higher priority than -1 come first"
@@ -197,7 +198,7 @@ def test_queues_have_equal_shares_of_a_shared_prefetch() -> None:
         bench.consume(peer, name, tag=name)
     seen = bench.delivered()
     for tag in range(1, 30):
-        peer.acknowledge(tag, False, 0.0)
+        peer.unsettled.acknowledge(tag, False, 0.0)
         seen += bench.delivered()
     assert seen == list("abc") * 10
 
@@ -213,7 +214,7 @@ def test_a_queue_that_is_published_to_all_the_time_does_not_starve_those_that_wa
     seen = bench.delivered()
     for tag in range(1, 30):
         bench.put("busy")
-        peer.acknowledge(tag, False, 0.0)
+        peer.unsettled.acknowledge(tag, False, 0.0)
         seen += bench.delivered()
     assert {tag: seen.count(tag) for tag in ("busy", "b", "c")} == {"busy": 10, "b": 10, "c": 10}
 
@@ -251,7 +252,7 @@ def test_who_is_woken_and_finds_its_queue_empty_hands_its_turn_on() -> None:
     assert bench.delivered() == ["a"]
     bench.consume(rival, "b", tag="rival")
     assert bench.delivered() == ["rival"]
-    peer.acknowledge(1, False, 0.0)
+    peer.unsettled.acknowledge(1, False, 0.0)
     assert bench.delivered() == ["c"], "b was next, and has nothing any more"
 
 
@@ -263,10 +264,10 @@ def test_who_is_cancelled_while_it_waits_holds_up_nobody() -> None:
         bench.consume(peer, name, tag=name)
     assert bench.delivered() == ["a"]
     bench.broker.cancel(peer, "b")
-    peer.acknowledge(1, False, 0.0)
+    peer.unsettled.acknowledge(1, False, 0.0)
     assert bench.delivered() == ["c"]
     bench.broker.delete_queue(bench.queues["a"])
-    peer.acknowledge(2, False, 0.0)
+    peer.unsettled.acknowledge(2, False, 0.0)
     assert bench.delivered() == ["c"]
     assert peer.held == 0
 
@@ -282,7 +283,7 @@ def test_a_shared_prefetch_holds_consumers_without_acknowledgements_and_they_use
     assert bench.delivered() == []
     assert held.obstacles(0.0) == ["its channel is out of credit: 1 unacknowledged of a prefetch of 1"]
     bench.broker.cancel(peer, "a")
-    peer.acknowledge(1, False, 0.0)
+    peer.unsettled.acknowledge(1, False, 0.0)
     assert bench.delivered() == ["b"]
     assert bench.queues["b"].messages == 0
 
@@ -298,7 +299,7 @@ def test_a_window_in_bytes_lets_a_smaller_message_pass_that_has_come_to_the_fron
     other.get(bench.queues["q"], True, 0.0)
     bench.put("q", 1, 30)
     assert bench.delivered() == ["narrow"]
-    assert peer.unsettled() == 3
+    assert peer.unsettled.count() == 3
 
 
 # Bounds
@@ -469,12 +470,12 @@ def test_when_nothing_more_is_delivered_nobody_is_left_who_has_room(
         elif what == "cancel" and peer.consumers:
             bench.broker.cancel(peer, sorted(peer.consumers)[much % len(peer.consumers)])
         elif what in ("ack", "requeue"):
-            out = [tag for tag, _, _ in peer.deliveries(1, peer.next_tag)][much:][:1]
+            out = [tag for tag, _, _ in peer.unsettled.deliveries(1, peer.unsettled.next_number)][much:][:1]
             for tag in out:
                 if what == "ack":
-                    peer.acknowledge(tag, much == 5, 0.0)
+                    peer.unsettled.acknowledge(tag, much == 5, 0.0)
                 else:
-                    for back in peer.requeue(tag, much == 5, 0.0):
+                    for back in peer.unsettled.settle_tag(tag, much == 5, Outcome.FAILED, 0.0):
                         bench.broker.schedule_delivery(back)
         elif what == "get":
             peer.get(queue, True, 0.0)

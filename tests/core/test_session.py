@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import BATCH_BYTES, BATCH_MESSAGES, Consumer
+from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.message import Envelope
 from penstock.core.queue.queue import Queue
@@ -43,10 +44,10 @@ def test_a_prefetch_bounds_what_is_out_and_acknowledgements_give_room() -> None:
     session = Session()
     consume(broker, session, queue, 3)
     assert deliver(broker) == [("t", 1, 3)]
-    session.acknowledge(2, True, 0.0)
+    session.unsettled.acknowledge(2, True, 0.0)
     broker.schedule_delivery(queue)
     assert deliver(broker) == [("t", 4, 2)]
-    assert (session.unsettled(), queue.unacked_messages, queue.messages) == (3, 3, 8)
+    assert (session.unsettled.count(), queue.unacked_messages, queue.messages) == (3, 3, 8)
 
 
 def test_a_prefetch_of_the_session_is_shared_by_its_consumers() -> None:
@@ -79,8 +80,8 @@ def test_what_goes_back_comes_first_again_in_its_old_order_and_marked() -> None:
     session = Session()
     consume(broker, session, queue, 4)
     deliver(broker)
-    session.requeue(3, False, 0.0)
-    session.requeue(1, False, 0.0)
+    session.unsettled.settle_tag(3, False, Outcome.FAILED, 0.0)
+    session.unsettled.settle_tag(1, False, Outcome.FAILED, 0.0)
     again = [queue.ready_queue.pull() for _ in range(3)]
     assert [int(message.sequence) for message in again] == [1, 3, 5]
     assert [message.redelivered for message in again] == [True, True, False]
@@ -93,11 +94,11 @@ def test_a_tag_that_is_not_out_is_refused(tag: int, multiple: bool) -> None:
     consume(broker, session, queue, 3)
     deliver(broker)
     with pytest.raises(PreconditionFailed, match=f"unknown delivery tag {tag}"):
-        session.acknowledge(tag, multiple, 0.0)
-    session.acknowledge(0, True, 0.0)
-    assert session.unsettled() == 0
+        session.unsettled.acknowledge(tag, multiple, 0.0)
+    session.unsettled.acknowledge(0, True, 0.0)
+    assert session.unsettled.count() == 0
     with pytest.raises(PreconditionFailed):
-        session.acknowledge(2, True, 0.0)
+        session.unsettled.acknowledge(2, True, 0.0)
 
 
 def test_a_multiple_that_settles_nothing_is_refused_inside_a_batch_too() -> None:
@@ -105,12 +106,12 @@ def test_a_multiple_that_settles_nothing_is_refused_inside_a_batch_too() -> None
     session = Session()
     consume(broker, session, queue, 0)
     deliver(broker)
-    session.acknowledge(1, False, 0.0)
-    session.acknowledge(2, False, 0.0)
+    session.unsettled.acknowledge(1, False, 0.0)
+    session.unsettled.acknowledge(2, False, 0.0)
     with pytest.raises(PreconditionFailed):
-        session.acknowledge(2, True, 0.0)
-    session.acknowledge(3, True, 0.0)
-    assert session.unsettled() == 1
+        session.unsettled.acknowledge(2, True, 0.0)
+    session.unsettled.acknowledge(3, True, 0.0)
+    assert session.unsettled.count() == 1
 
 
 def test_after_a_batch_is_put_back_the_next_one_that_is_done_with_counts_for_nothing() -> None:
@@ -118,10 +119,17 @@ def test_after_a_batch_is_put_back_the_next_one_that_is_done_with_counts_for_not
     session = Session()
     for _ in range(4):
         session.get(queue, False, 0.0)
-    session.acknowledge(2, False, 0.0)
-    session.requeue(1, True, 0.0)
+    session.unsettled.acknowledge(2, False, 0.0)
+    session.unsettled.settle_tag(1, True, Outcome.FAILED, 0.0)
     with pytest.raises(PreconditionFailed):
-        session.acknowledge(2, True, 0.0)
+        session.unsettled.acknowledge(2, True, 0.0)
+
+
+def settle_tag(session: Session, tag: int, multiple: bool, what: str) -> None:
+    if what == "ack":
+        session.unsettled.acknowledge(tag, multiple, 0.0)
+    else:
+        session.unsettled.settle_tag(tag, multiple, Outcome.FAILED, 0.0)
 
 
 @settings(max_examples=examples(400), derandomize=True, database=None)
@@ -144,24 +152,24 @@ def test_any_order_of_settling_agrees_with_a_set_of_tags(
     depth, back = len(out), set[int]()
     for tag, multiple, what in steps:
         if what == "recover":
-            session.requeue(0, True, 0.0)
+            session.unsettled.settle_tag(0, True, Outcome.FAILED, 0.0)
             back |= set(out.values())
             out.clear()
             continue
         tags = [each for each in out if each == tag or (multiple and (each <= tag or tag == 0))]
         if tag not in out and not (multiple and tag == 0):  # RabbitMQ refuses a multiple whose own tag is not out.
             with pytest.raises(PreconditionFailed):
-                session.acknowledge(tag, multiple, 0.0) if what == "ack" else session.requeue(tag, multiple, 0.0)
+                settle_tag(session, tag, multiple, what)
             continue
         if what == "ack":
-            session.acknowledge(tag, multiple, 0.0)
+            session.unsettled.acknowledge(tag, multiple, 0.0)
             depth -= len(tags)
         else:
-            session.requeue(tag, multiple, 0.0)
+            session.unsettled.settle_tag(tag, multiple, Outcome.FAILED, 0.0)
             back |= {out[each] for each in tags}
         for each in tags:
             del out[each]
-        assert session.unsettled() == len(out)
+        assert session.unsettled.count() == len(out)
         assert (queue.messages, queue.bytes) == (depth, 10 * depth)
         assert (queue.unacked_messages, queue.unacked_bytes) == (len(out), 10 * len(out))
         assert consumer.credit.out == session.credit.out == len(out)

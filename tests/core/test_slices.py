@@ -6,9 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from penstock.core.consume.bulk_requeue import refuse_all, requeue_all
+from penstock.core.consume.bulk_requeue import settle_in_slices
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.cursor import SETTLED_A_UNIT, Cursor
+from penstock.core.consume.outcome import Outcome
 from penstock.core.message import Envelope
 from penstock.core.publish.dead_letters import LETTER_UNITS, TARGET_UNITS
 from penstock.core.queue.queue import Queue
@@ -21,6 +22,11 @@ MANY = 20_000
 
 
 CHARGE = 300
+
+
+def settle_upto(house: House, tag: int, outcome: Outcome) -> None:
+    """Settle all deliveries up to and including a tag, as basic.nack with `multiple`."""
+    settle_in_slices(house.broker, house.session, 1, house.session.unsettled.upto(tag), outcome)
 
 
 class Full(House):
@@ -53,7 +59,7 @@ class Full(House):
 
     def consumed(self) -> list[int]:
         """What a new consumer gets in the next turn."""
-        tag = f"c{self.session.next_tag}"
+        tag = f"c{self.session.unsettled.next_number}"
         self.broker.consume(self.session, Consumer(tag, self.session, self.q, True, False, 0))
         got: list[int] = []
         while (batch := self.broker.next_batch()) is not None:
@@ -66,8 +72,8 @@ def test_many_deliveries_come_back_a_slice_a_turn_in_their_order() -> None:
     house = Full()
     house.deliver_all()
     house.fill(5)
-    requeue_all(house.broker, house.session, 0)
-    assert not house.session.has_unsettled()
+    settle_upto(house, 0, Outcome.FAILED)
+    assert house.session.unsettled.is_empty()
     back = [house.q.available()]
     while house.broker.pending():
         assert house.consumed() == [], "what is younger would overtake what is on its way"
@@ -83,7 +89,7 @@ def test_a_consumer_that_waits_gets_them_when_all_are_back() -> None:
     house = Full()
     house.deliver_all()
     house.broker.consume(house.session, Consumer("next", house.session, house.q, True, False, 0))
-    requeue_all(house.broker, house.session, 0)
+    settle_upto(house, 0, Outcome.FAILED)
     assert house.broker.next_batch() is None
     house.turns()
     batch = house.broker.next_batch()
@@ -94,11 +100,11 @@ def test_a_consumer_that_waits_gets_them_when_all_are_back() -> None:
 def test_what_is_on_its_way_back_is_settled_for_its_consumer() -> None:
     house = Full()
     house.deliver_all()
-    requeue_all(house.broker, house.session, MANY - 10)
+    settle_upto(house, MANY - 10, Outcome.FAILED)
     with pytest.raises(PreconditionFailed):
-        house.session.acknowledge(MANY - 10, False, house.broker.now)
-    assert house.session.unsettled() == 10
-    house.session.acknowledge(0, True, house.broker.now)
+        house.session.unsettled.acknowledge(MANY - 10, False, house.broker.now)
+    assert house.session.unsettled.count() == 10
+    house.session.unsettled.acknowledge(0, True, house.broker.now)
     house.turns()
     assert (house.depth("q"), house.q.available()) == (MANY - 10, MANY - 10)
 
@@ -107,15 +113,15 @@ def test_an_unknown_tag_gives_nothing_back() -> None:
     house = Full()
     house.deliver_all()
     with pytest.raises(PreconditionFailed):
-        requeue_all(house.broker, house.session, MANY + 1)
-    assert house.session.unsettled() == MANY
+        settle_upto(house, MANY + 1, Outcome.FAILED)
+    assert house.session.unsettled.count() == MANY
 
 
 def test_a_get_has_the_oldest_of_what_is_on_its_way_back() -> None:
     house = Full()
     house.deliver_all()
     house.fill(1)
-    requeue_all(house.broker, house.session, 0)
+    settle_upto(house, 0, Outcome.FAILED)
     got = []
     for _ in range(3 * AT_ONCE):
         batch = house.session.get(house.q, True, house.broker.now)
@@ -136,7 +142,7 @@ def test_deliveries_of_two_queues_come_back_each_to_its_own() -> None:
         pass
     for queue in (house.q, other):
         house.broker.cancel(house.session, queue.name)
-    requeue_all(house.broker, house.session, 0)
+    settle_upto(house, 0, Outcome.FAILED)
     batch = house.session.get(other, True, house.broker.now)
     assert batch is not None
     assert batch.messages[0] is not None
@@ -150,7 +156,7 @@ def test_deliveries_of_two_queues_come_back_each_to_its_own() -> None:
 def test_what_is_on_its_way_back_goes_with_a_purge(how: str) -> None:
     house = Full()
     house.deliver_all()
-    requeue_all(house.broker, house.session, 0)
+    settle_upto(house, 0, Outcome.FAILED)
     told = house.q.purge(house.broker.now) if how == "purge" else house.broker.delete_queue(house.q)
     assert told == MANY
     house.turns()
@@ -161,8 +167,8 @@ def test_many_refused_deliveries_die_a_slice_a_turn() -> None:
     house = Full(x_dead_letter_exchange="", x_dead_letter_routing_key="dead")
     house.queue("dead")
     house.deliver_all()
-    refuse_all(house.broker, house.session, 0)
-    assert not house.session.has_unsettled()
+    settle_upto(house, 0, Outcome.REJECTED)
+    assert house.session.unsettled.is_empty()
     dead = [0]
     while house.broker.pending():
         house.broker.run(1000)
@@ -180,7 +186,7 @@ def test_a_letter_to_many_queues_costs_as_many_times_as_much() -> None:
         house.queue(f"d{number}", capacity_messages=10_000)
         house.vhost.bind("all", house.vhost.queues[f"d{number}"], None, "", {})
     house.deliver_all()
-    house.session.reject(0, True, house.broker.now)
+    house.session.unsettled.settle_tag(0, True, Outcome.REJECTED, house.broker.now)
     house.broker.run(1000)
     assert house.depth("d98") == UNITS_A_TURN // (LETTER_UNITS + 99 * TARGET_UNITS) + 1
 

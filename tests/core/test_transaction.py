@@ -90,7 +90,7 @@ def test_a_delivery_is_settled_once_and_an_unknown_one_is_refused_at_once(house:
     client.ack(0, multiple=True)  # All there are: none.
     assert client.commit()
     queue = house.vhost.queues["a"]
-    assert (house.depth("a"), queue.available(), client.session.unsettled()) == (1, 1, 0)
+    assert (house.depth("a"), queue.available(), client.session.unsettled.count()) == (1, 1, 0)
 
 
 def test_what_is_refused_leaves_and_what_is_put_back_comes_again(house: House, client: Client) -> None:
@@ -112,7 +112,7 @@ def test_recover_puts_back_what_the_transaction_has_not_settled(house: House, cl
         client.get("a")
     client.ack(2)
     client.transaction.recover()
-    assert (house.vhost.queues["a"].available(), client.session.unsettled()) == (2, 1)
+    assert (house.vhost.queues["a"].available(), client.session.unsettled.count()) == (2, 1)
     assert client.commit()
     assert house.depth("a") == 2
 

@@ -46,7 +46,7 @@ class Told:
                 pair[0] += 1
                 pair[1] += charge
         for tag, leaves in self.settlements:
-            ((_, queue, message),) = client.session.deliveries(tag, tag)
+            ((_, queue, message),) = client.session.unsettled.deliveries(tag, tag)
             if leaves and id(queue) in more:
                 more[id(queue)][0] -= 1
                 more[id(queue)][1] -= int(message.charge)
@@ -183,7 +183,7 @@ class Transactions(RuleBasedStateMachine):
         told = client.now
         told.state = "dropped"
         for tag, _ in told.settlements:
-            ((_, queue, message),) = client.session.deliveries(tag, tag)
+            ((_, queue, message),) = client.session.unsettled.deliveries(tag, tag)
             client.out[tag] = (queue, int(message.charge))
         told.settlements.clear()
         self.everything.append(told)
@@ -260,7 +260,12 @@ class Transactions(RuleBasedStateMachine):
             self.upto[index] = int(queue.tail)
             capacity = queue.thresholds.capacity
             assert capacity.covers(queue.messages, queue.bytes), "the depth passes the capacity"
-            theirs = [d for c in self.clients for d in c.session.deliveries(1, c.session.next_tag) if d[1] is queue]
+            theirs = [
+                d
+                for c in self.clients
+                for d in c.session.unsettled.deliveries(1, c.session.unsettled.next_number)
+                if d[1] is queue
+            ]
             assert queue.unacked_messages == len(theirs)
             assert queue.messages == queue.available() + len(theirs)
             here = [

@@ -82,7 +82,7 @@ def test_a_commit_that_finds_no_room_until_its_deadline_is_rolled_back(house: Ho
         "capacity of 3 messages; the transaction adds 1 message, 10 bytes"
     ]
     assert isinstance(refused[0], ResourceError)
-    assert client.session.unsettled() == 1
+    assert client.session.unsettled.count() == 1
     client.end()
     assert traces(house, client) == []
     assert house.vhost.queues["a"].available() == 3

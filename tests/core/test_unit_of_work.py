@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.effects import Returned
-from penstock.core.publish.commit_delta import ACKNOWLEDGE, REQUEUE
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_of_work import Coordinator, UnitOfWork
 from penstock.core.settings import changes
@@ -44,7 +44,7 @@ class Rig:
         self.house.publish_now("a", 10)
         unit = self.coordinator.begin()
         for who in (0, 1):
-            unit.settle(self.sessions[who], self.get(who, "a"), False, ACKNOWLEDGE)
+            unit.settle(self.sessions[who], self.get(who, "a"), False, Outcome.ACCEPTED)
             self.publish(unit, who, "b", 10)
         return unit
 
@@ -74,7 +74,7 @@ def test_unit_of_two_sessions_and_two_producers_is_applied_as_a_whole(rig: Rig) 
     assert (int(rig.control.hold_budget.messages), int(rig.control.hold_budget.bytes)) == (2, 20)
     assert unit.commit()
     assert rig.depths() == (0, 2)
-    assert [session.unsettled() for session in rig.sessions] == [0, 0]
+    assert [session.unsettled.count() for session in rig.sessions] == [0, 0]
     assert confirms(rig.control) == [(1, 1, True)]
     assert rig.traces() == (0, 0, 0)
 
@@ -103,7 +103,7 @@ def test_rollback_leaves_the_deliveries_of_both_sessions_to_be_settled_again(rig
     assert rig.traces() == (0, 0, 0)
     again = rig.coordinator.begin()
     for session in rig.sessions:
-        again.settle(session, 0, True, ACKNOWLEDGE)
+        again.settle(session, 0, True, Outcome.ACCEPTED)
     again.commit()
     assert rig.depths() == (0, 0)
 
@@ -114,12 +114,12 @@ def test_delivery_is_settled_by_one_of_two_open_units_only_and_tags_count_by_ses
     tags = [rig.get(who, "a") for who in (0, 1)]
     assert tags == [1, 1]
     first, second = rig.coordinator.begin(), rig.coordinator.begin()
-    first.settle(rig.sessions[0], 1, False, ACKNOWLEDGE)
-    second.settle(rig.sessions[1], 1, False, REQUEUE)
+    first.settle(rig.sessions[0], 1, False, Outcome.ACCEPTED)
+    second.settle(rig.sessions[1], 1, False, Outcome.FAILED)
     for unit in (first, second):
         with pytest.raises(PreconditionFailed, match="unknown delivery tag 1"):
-            unit.settle(rig.sessions[0], 1, False, ACKNOWLEDGE)
-    second.settle_range(rig.sessions[0], 1, 5, REQUEUE)
+            unit.settle(rig.sessions[0], 1, False, Outcome.ACCEPTED)
+    second.settle_range(rig.sessions[0], 1, 5, Outcome.FAILED)
     assert len(second.settlements) == 1, "a range leaves out what another unit has settled"
     second.commit()
     first.commit()
@@ -164,7 +164,7 @@ def test_end_of_one_session_refuses_the_held_commit_and_lets_the_next_one_pass(r
     assert isinstance(unit.error, PreconditionFailed)
     assert (rig.house.depth("a"), rig.house.depth("b")) == (2, 4)
     assert rig.house.vhost.queues["a"].available() == 1, "the other session keeps its delivery"
-    assert rig.sessions[1].unsettled() == 1
+    assert rig.sessions[1].unsettled.count() == 1
     rig.house.take("b")
     rig.house.take("b")
     assert confirms(rig.control) == [(1, 1, False), (2, 2, True)]
@@ -200,7 +200,7 @@ def test_commit_in_confirm_mode_is_refused_alone_at_its_deadline(rig: Rig) -> No
     assert rig.depths() == (2, 0)
     retried = rig.coordinator.begin()
     for session in rig.sessions:
-        retried.settle(session, 1, False, ACKNOWLEDGE)
+        retried.settle(session, 1, False, Outcome.ACCEPTED)
     retried.commit()
     assert rig.depths() == (0, 0)
     assert confirms(rig.control) == [(2, 2, True)]

@@ -76,4 +76,4 @@ def test_a_session_without_a_client_has_no_name_and_drops_deliveries() -> None:
     queue.enqueue(Envelope("", "q"), b"", 10, 0.0)
     driver.broker.schedule_delivery(queue)
     driver.run_turn()
-    assert session.unsettled() == 1
+    assert session.unsettled.count() == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.pager import AHEAD_BYTES, PAGE_BYTES, READ_BYTES
 from tests.support.paging_broker import house_with, numbered, publish
 
@@ -72,7 +73,7 @@ def test_a_second_delivery_waits_as_the_first_one_does_until_the_store_knows_of_
     def is_early() -> bool:
         batch = house.session.get(house.queues["q"], False, house.now)
         assert batch is not None
-        house.session.requeue(batch.first, False, house.now)
+        house.session.unsettled.settle_tag(batch.first, False, Outcome.FAILED, house.now)
         return batch.waits_for_disk
 
     assert is_early()

@@ -9,6 +9,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from penstock.core.consume.outcome import Outcome
 from penstock.flow.level import Level
 from tests.profiles import examples
 from tests.support.memory_store import Shelf
@@ -122,14 +123,14 @@ class PagingLives(RuleBasedStateMachine):
             if no_ack:
                 self.live[name].remove(entry)
             else:
-                self.out.append(Out(int(self.house.session.next_tag) - 1, name, entry))
+                self.out.append(Out(int(self.house.session.unsettled.next_number) - 1, name, entry))
                 self.seen.add((name, entry.content))
 
     @precondition(lambda self: self.out)
     @rule(data=st.data(), multiple=st.booleans())
     def acknowledge(self, data: st.DataObject, multiple: bool) -> None:
         out = data.draw(st.sampled_from(self.out))
-        self.house.session.acknowledge(out.tag, multiple, self.house.now)
+        self.house.session.unsettled.acknowledge(out.tag, multiple, self.house.now)
         for each in [each for each in self.out if each is out or (multiple and each.tag < out.tag)]:
             self.out.remove(each)
             self.live[each.name].remove(each.entry)
@@ -138,7 +139,7 @@ class PagingLives(RuleBasedStateMachine):
     @rule(data=st.data(), multiple=st.booleans())
     def put_back(self, data: st.DataObject, multiple: bool) -> None:
         out = data.draw(st.sampled_from(self.out))
-        self.house.session.requeue(out.tag, multiple, self.house.now)
+        self.house.session.unsettled.settle_tag(out.tag, multiple, Outcome.FAILED, self.house.now)
         for each in [each for each in self.out if each is out or (multiple and each.tag < out.tag)]:
             self.out.remove(each)
             self.must.add((each.name, each.entry.content))
@@ -262,7 +263,7 @@ class PagingLives(RuleBasedStateMachine):
             return
         if self.writing:
             self.house.journal.written()
-        self.house.session.requeue(0, True, self.house.now)
+        self.house.session.unsettled.settle_tag(0, True, Outcome.FAILED, self.house.now)
         self.house.settle()
         self.the_depth_is_exact()
         for name in NAMES:

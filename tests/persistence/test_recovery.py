@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.journal.journal import TAKEN_BYTES, Journal
 from penstock.core.message import Message, StoredMessage
@@ -150,7 +151,7 @@ class Lives(RuleBasedStateMachine):
     @rule(data=st.data(), multiple=st.booleans())
     def acknowledge(self, data: st.DataObject, multiple: bool) -> None:
         out = data.draw(st.sampled_from(self.out))
-        self.house.session.acknowledge(out.tag, multiple, self.now)
+        self.house.session.unsettled.acknowledge(out.tag, multiple, self.now)
         for each in [each for each in self.out if each is out or (multiple and each.tag < out.tag)]:
             self.out.remove(each)
             self.leaves(each.queue, each.content)
@@ -159,7 +160,7 @@ class Lives(RuleBasedStateMachine):
     @rule(data=st.data())
     def put_back(self, data: st.DataObject) -> None:
         out = data.draw(st.sampled_from(self.out))
-        self.house.session.requeue(out.tag, False, self.now)
+        self.house.session.unsettled.settle_tag(out.tag, False, Outcome.FAILED, self.now)
         self.out.remove(out)
         if out.queue == "work":
             self.returns[out.content] = self.returns.get(out.content, 0) + 1
@@ -170,7 +171,7 @@ class Lives(RuleBasedStateMachine):
     @rule(data=st.data())
     def reject(self, data: st.DataObject) -> None:
         out = data.draw(st.sampled_from(self.out))
-        self.house.session.reject(out.tag, False, self.now)
+        self.house.session.unsettled.settle_tag(out.tag, False, Outcome.REJECTED, self.now)
         self.out.remove(out)
         if out.queue == "work":
             self.dies(out)
@@ -289,8 +290,8 @@ class Lives(RuleBasedStateMachine):
             while self.house.session.get(self.house.queues[name], True, self.now):
                 pass
         for session in (self.house.session, self.house.mover):
-            if session.has_unsettled():
-                session.acknowledge(0, True, self.now)
+            if not session.unsettled.is_empty():
+                session.unsettled.acknowledge(0, True, self.now)
         self.house.broker.run(1000)
         for name in QUEUES:  # What died meanwhile.
             self.house.queues[name].purge(self.now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.core.consume.outcome import Outcome
 from penstock.core.journal.journal import PATIENCE, SETTLEMENT_RECORDS_MAX
 from penstock.core.queue.queue import Queue
 from penstock.persistence.transaction_encoder import encode
@@ -88,7 +89,7 @@ def test_a_message_that_comes_back_again_and_again_does_not_pile_up_notes() -> N
     for _ in range(4 * (SETTLEMENT_RECORDS_MAX + PATIENCE)):
         batch = broker.house.session.get(broker.plain, False, 100.0)
         assert batch is not None
-        broker.house.session.requeue(batch.first, False, 100.0)
+        broker.house.session.unsettled.settle_tag(batch.first, False, Outcome.FAILED, 100.0)
         broker.write()
         assert len(broker.shelf.notes) <= SETTLEMENT_RECORDS_MAX + PATIENCE + 2
     assert sorted(broker.recovered()) == [b"other", b"poison"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.consume.outcome import Outcome
 from penstock.core.journal.journal import CHANGES_MAX, GATHERED_MANY, TAKEN_BYTES
 from penstock.errors import ResourceError
 from tests.support.memory_store import Shelf
@@ -40,7 +41,7 @@ def settle_two(house: PagedHouse) -> None:
     batches = [house.session.get(house.queues["q"], False, house.now) for _ in range(2)]
     for batch in reversed(batches):
         assert batch is not None
-        house.session.acknowledge(batch.first, False, house.now)
+        house.session.unsettled.acknowledge(batch.first, False, house.now)
 
 
 def test_what_was_settled_is_remembered_only_of_rows_with_messages_left() -> None:
@@ -84,7 +85,7 @@ def test_a_message_that_came_back_and_left_is_not_held() -> None:
     for _ in range(100):
         batch = house.session.get(house.queues["q"], False, house.now)
         assert batch is not None
-        house.session.requeue(batch.first, False, house.now)
+        house.session.unsettled.settle_tag(batch.first, False, Outcome.FAILED, house.now)
         assert house.get("q") is not None
     house.step()
     open_group = house.journal.open
@@ -110,7 +111,7 @@ def test_letters_that_go_round_and_round_leave_no_places_behind() -> None:
         for name in ("one", "other"):
             batch = house.session.get(house.queues[name], False, house.now)
             assert batch is not None
-            house.session.reject(batch.first, False, house.now)
+            house.session.unsettled.settle_tag(batch.first, False, Outcome.REJECTED, house.now)
             house.step()
         if at % 1000 == 0:
             assert gathered(house) <= GATHERED_MANY

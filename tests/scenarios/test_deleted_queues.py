@@ -63,7 +63,7 @@ def test_who_waits_for_a_queue_that_consumers_fill_is_answered_when_it_is_delete
         bench.session.get(bench.queue, False, 0.0)
     bench.broker.delete_queue(bench.queue)
     assert bench.told(producer) == [(3, 3, False), (1, 2, True)]
-    bench.session.acknowledge(2, True, 0.0)
+    bench.session.unsettled.acknowledge(2, True, 0.0)
     assert (bench.queue.messages, bench.queue.unacked_messages) == (0, 0)
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.core.broker import Broker
 from penstock.core.consume.consumer import Batch, Consumer
+from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.queue.expiry import expire
 from penstock.core.queue.queue import Queue
@@ -188,17 +189,16 @@ class Rig(Looking):
         tags = reader.upto(tag, multiple)
         session = reader.session
         if not tags:
+            outcome = Outcome.FAILED if requeue else Outcome.ACCEPTED
             with pytest.raises(PreconditionFailed):
-                session.requeue(tag, multiple, self.broker.now) if requeue else session.acknowledge(
-                    tag, multiple, self.broker.now
-                )
+                session.unsettled.settle_tag(tag, multiple, outcome, self.broker.now)
             self.look()
             return
         if requeue:
-            for queue in session.requeue(tag, multiple, self.broker.now):
+            for queue in session.unsettled.settle_tag(tag, multiple, Outcome.FAILED, self.broker.now):
                 self.broker.schedule_delivery(queue)
         else:
-            session.acknowledge(tag, multiple, self.broker.now)
+            session.unsettled.acknowledge(tag, multiple, self.broker.now)
         for each in tags:
             model, sequence, _ = reader.out.pop(each)
             model.put_back(sequence) if requeue else model.settle(sequence)
@@ -206,7 +206,7 @@ class Rig(Looking):
         self.look()
 
     def recover(self, reader: Reader) -> None:
-        for queue in reader.session.requeue(0, True, self.broker.now):
+        for queue in reader.session.unsettled.settle_tag(0, True, Outcome.FAILED, self.broker.now):
             self.broker.schedule_delivery(queue)
         self._all_back(reader)
         self._more_room(reader)

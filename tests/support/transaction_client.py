@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
-from penstock.core.publish.commit_delta import ACKNOWLEDGE, DISCARD, REQUEUE
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.transaction import Transaction
 from penstock.flow.timers import NEVER
@@ -37,13 +37,13 @@ class Client:
         return int(batch.first)
 
     def ack(self, tag: int, multiple: bool = False) -> None:
-        self.transaction.settle(tag, multiple, ACKNOWLEDGE)
+        self.transaction.settle(tag, multiple, Outcome.ACCEPTED)
 
     def discard(self, tag: int, multiple: bool = False) -> None:
-        self.transaction.settle(tag, multiple, DISCARD)
+        self.transaction.settle(tag, multiple, Outcome.REJECTED)
 
     def requeue(self, tag: int, multiple: bool = False) -> None:
-        self.transaction.settle(tag, multiple, REQUEUE)
+        self.transaction.settle(tag, multiple, Outcome.FAILED)
 
     def commit(self) -> bool:
         """Commit; returns whether it is answered."""
@@ -78,7 +78,7 @@ def traces(house: House, *clients: Client) -> list[str]:
             found.append("stands in a line")
         if client.producer._deadline.due != NEVER:
             found.append("a deadline")
-        if client.session.unsettled():
+        if client.session.unsettled.count():
             found.append("deliveries")
     for queue in house.vhost.queues.values():
         for gate in queue.gates:

@@ -85,8 +85,8 @@ class SessionTeardown(Teardown):
         self.broker = broker
         self.session = session
         session.delivering = False
-        if session.has_unsettled():
-            session.returning = BulkRequeue(broker, session.hand_over())
+        if not session.unsettled.is_empty():
+            session.returning = BulkRequeue(broker, session.unsettled.hand_over())
         self._tags: list[str] = []
 
     def work(self, most: i64, now: float) -> i64:

@@ -275,7 +275,7 @@ def channel_of(channel: Channel, driver: BrokerDriver) -> Shape:
     for pending in producer.confirms.pending:
         unconfirmed += pending.publishes()
     view = views.producer_view(producer, driver.broker.now)
-    stats: Shape = {"deliver_get": int(channel.next_tag) - 1}
+    stats: Shape = {"deliver_get": int(channel.unsettled.last_number())}
     if producer.confirming:
         stats["publish"] = int(producer.confirms.published)
     found: Shape = {
@@ -290,7 +290,7 @@ def channel_of(channel: Channel, driver: BrokerDriver) -> Shape:
         "global_prefetch_count": int(channel.credit.window),
         "confirm": producer.confirming,
         "transactional": channel.transaction is not None,
-        "messages_unacknowledged": channel.unsettled(),
+        "messages_unacknowledged": channel.unsettled.count(),
         "messages_unconfirmed": unconfirmed,
         "state": "running",
         "penstock": {

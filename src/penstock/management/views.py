@@ -198,7 +198,7 @@ def channel_view(channel: Channel, now: float) -> dict[str, object]:
         "channel": channel.producer.name,
         "publishing": producer_view(channel.producer, now),
         "receiving": channel.receiving(),
-        "unacknowledged": channel.unsettled(),
+        "unacknowledged": channel.unsettled.count(),
         "consumers": [consumer_view(consumer) for consumer in consumers[:CONSUMERS_SHOWN]],
         "more_consumers": max(len(consumers) - CONSUMERS_SHOWN, 0),
     }

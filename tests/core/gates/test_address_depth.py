@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.consume.outcome import Outcome
 from penstock.core.gates.address_depth import AddressDepth
 from penstock.core.queue.expiry import expire
 from penstock.core.settings import changes
@@ -73,16 +74,16 @@ def test_an_address_is_empty_whichever_way_its_messages_left(way: str) -> None:
             session.get(queue, False, now)
         if way == "ack":
             for tag in range(1, 6):
-                session.acknowledge(tag, False, now)
+                session.unsettled.acknowledge(tag, False, now)
         elif way == "part":
-            session.acknowledge(3, True, now)
-            session.acknowledge(5, True, now)
+            session.unsettled.acknowledge(3, True, now)
+            session.unsettled.acknowledge(5, True, now)
         elif way == "requeue":
-            session.requeue(0, True, 0.0)
+            session.unsettled.settle_tag(0, True, Outcome.FAILED, 0.0)
             assert int(depth.messages) == 5
             queue.purge(now)
         else:
-            session.acknowledge(0, True, now)
+            session.unsettled.acknowledge(0, True, now)
     assert (int(depth.messages), int(depth.bytes)) == (0, 0)
 
 

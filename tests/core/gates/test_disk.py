@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from tests.support.broker_fixture import told
 from tests.support.durable_broker import Kept
@@ -88,7 +89,7 @@ def test_a_dead_letter_stops_at_no_gate_before_the_disk_for_it_leaves_one_place_
     session = Session()
     batch = session.get(house.vhost.queues["work"], False, house.broker.now)
     assert batch is not None
-    session.reject(batch.first, False, house.broker.now)
+    session.unsettled.settle_tag(batch.first, False, Outcome.REJECTED, house.broker.now)
     house.broker.run(1000)
     assert (house.depth("work"), house.depth("b")) == (0, 1)
 
@@ -106,13 +107,13 @@ def test_what_is_stored_is_counted_to_the_byte_whatever_becomes_of_it() -> None:
     session = Session()
     batch = session.get(queue, False, house.broker.now)
     assert batch is not None
-    session.requeue(batch.first, False, house.broker.now)
+    session.unsettled.settle_tag(batch.first, False, Outcome.FAILED, house.broker.now)
     assert house.stored() == sum(range(101, 110))
     batch = session.get(queue, False, house.broker.now)
     assert batch is not None
     house.broker.delete_queue(queue)
     assert house.stored() == 101, "what a consumer has of a deleted queue is there until it is settled"
-    session.acknowledge(batch.first, False, house.broker.now)
+    session.unsettled.acknowledge(batch.first, False, house.broker.now)
     assert house.stored() == 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.effects import Blocked, Unblocked
 from tests.support.broker_fixture import told
@@ -49,7 +50,7 @@ def test_consuming_acknowledging_and_purging_go_on_while_the_store_cannot_be_wri
     first = session.get(queue, False, house.broker.now)
     assert first is not None
     assert not first.waits_for_disk, "nobody waits for a disk that does not work"
-    session.acknowledge(first.first, False, house.broker.now)
+    session.unsettled.acknowledge(first.first, False, house.broker.now)
     assert queue.purge(house.broker.now) == 9
     assert house.stored() == 0
 
@@ -65,5 +66,5 @@ def test_what_comes_back_again_and_again_while_nothing_can_be_written_is_noted_o
     for _ in range(70_000):
         batch = session.get(queue, False, house.broker.now)
         assert batch is not None
-        session.requeue(batch.first, False, house.broker.now)
+        session.unsettled.settle_tag(batch.first, False, Outcome.FAILED, house.broker.now)
     assert len(house.journal.open.returned) < 66_000

@@ -51,7 +51,7 @@ class Full(House):
 
     def consumed(self) -> list[int]:
         """What a new consumer gets in the next turn."""
-        tag = f"c{self.session.next_tag}"
+        tag = f"c{self.session.unsettled.next_number}"
         self.broker.consume(self.session, Consumer(tag, self.session, self.q, True, False, 0))
         got: list[int] = []
         while (batch := self.broker.next_batch()) is not None:
@@ -144,8 +144,8 @@ def test_mortal_messages_that_were_purged_expire_no_more() -> None:
 def test_what_is_acknowledged_at_once_is_settled_at_once_and_freed_in_slices() -> None:
     house = Full()
     house.deliver_all()
-    house.session.acknowledge(0, True, house.broker.now)
-    assert (house.depth("q"), house.q.unacked_messages, house.session.has_unsettled()) == (0, 0, False)
+    house.session.unsettled.acknowledge(0, True, house.broker.now)
+    assert (house.depth("q"), house.q.unacked_messages, not house.session.unsettled.is_empty()) == (0, 0, False)
     assert MANY - 2 * AT_ONCE <= leftovers(house.broker) <= MANY
     house.turns()
     assert leftovers(house.broker) == 0

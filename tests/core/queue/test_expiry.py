@@ -65,7 +65,7 @@ class Full(House):
 
     def consumed(self) -> list[int]:
         """What a new consumer gets in the next turn."""
-        tag = f"c{self.session.next_tag}"
+        tag = f"c{self.session.unsettled.next_number}"
         self.broker.consume(self.session, Consumer(tag, self.session, self.q, True, False, 0))
         got: list[int] = []
         while (batch := self.broker.next_batch()) is not None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from penstock.core.consume.consumer import Consumer
+from penstock.core.consume.outcome import Outcome
 from penstock.core.message import Envelope
 from penstock.core.publish.producer import Producer
 from penstock.core.queue.length_limit import TRIMMED_AT_ONCE
@@ -152,7 +153,7 @@ def test_what_comes_back_is_ready_again_and_the_oldest_go() -> None:
     line.put(b"1", b"2")
     assert [line.get(), line.get()] == [b"1", b"2"]
     line.put(b"3")
-    line.session.requeue(0, True, line.broker.now)
+    line.session.unsettled.settle_tag(0, True, Outcome.FAILED, line.broker.now)
     assert sorted(line.ready()) == [b"2", b"3"]
     assert line.q.counters.dropped == 1
 
@@ -164,7 +165,7 @@ def test_of_a_queue_of_length_0_what_comes_back_dies() -> None:
     line.put(b"1")
     assert line.turn() == [b"1"]
     line.broker.cancel(line.session, "c")
-    line.session.requeue(0, True, line.broker.now)
+    line.session.unsettled.settle_tag(0, True, Outcome.FAILED, line.broker.now)
     line.turn()
     assert (line.depth("q"), line.depth("dead")) == (0, 1)
 
@@ -302,16 +303,16 @@ class Lengths(RuleBasedStateMachine):
     def get(self) -> None:
         self.house.get()
 
-    @precondition(lambda self: self.house.session.has_unsettled())
+    @precondition(lambda self: not self.house.session.unsettled.is_empty())
     @rule(how=st.sampled_from(["ack", "requeue", "discard"]))
     def settle(self, how: str) -> None:
         session, now = self.house.session, self.house.broker.now
         if how == "ack":
-            session.acknowledge(0, True, now)
+            session.unsettled.acknowledge(0, True, now)
         elif how == "requeue":
-            session.requeue(0, True, now)
+            session.unsettled.settle_tag(0, True, Outcome.FAILED, now)
         else:
-            session.reject(0, True, now)
+            session.unsettled.settle_tag(0, True, Outcome.REJECTED, now)
 
     @precondition(lambda self: not self.house.q.consumers)
     @rule(prefetch=st.integers(0, 3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from penstock.core.consume.cursor import Cursor
+from penstock.core.consume.outcome import Outcome
 from penstock.core.queue.expiry import expire
 from penstock.core.queue.pager import UNWRITTEN_BYTES
 from penstock.errors import ContentTooLarge
@@ -92,9 +93,9 @@ def test_a_message_that_comes_back_has_its_place_before_what_was_read_meanwhile(
         assert house.get("q", no_ack=False) is not None
     house.settle()
     assert house.memory("q") == numbered(5, 8)
-    house.session.requeue(2, False, house.now)
+    house.session.unsettled.settle_tag(2, False, Outcome.FAILED, house.now)
     assert house.get("q") is not None
-    house.session.requeue(0, True, house.now)
+    house.session.unsettled.settle_tag(0, True, Outcome.FAILED, house.now)
     assert house.drain("q") == [b"1", b"3", b"4", *numbered(5, 12)]
 
 
@@ -108,7 +109,7 @@ def test_consumers_that_settle_nothing_do_not_starve_themselves() -> None:
         assert message is not None
         assert message.content == b"%d" % number
         assert queue.messages - queue.unacked_messages <= 4
-    house.session.acknowledge(0, True, house.now)
+    house.session.unsettled.acknowledge(0, True, house.now)
     house.settle()
     assert not house.shelf.rows
 
@@ -266,7 +267,7 @@ def test_a_purge_drops_what_is_on_the_disk_and_not_what_is_with_a_consumer() -> 
     publish(house, 13, 20)
     house.settle()
     assert house.queues["q"].depth_messages() == 5 + 8
-    house.session.requeue(0, True, house.now)
+    house.session.unsettled.settle_tag(0, True, Outcome.FAILED, house.now)
     assert house.drain("q") == numbered(1, 5) + numbered(13, 20)
     assert not house.shelf.rows
 
@@ -321,7 +322,7 @@ def test_a_queue_that_is_deleted_leaves_nothing_on_the_disk() -> None:
     assert house.get("q", no_ack=False) is not None
     assert house.broker.delete_queue(queue) == 11
     house.settle()
-    house.session.acknowledge(0, True, house.now)
+    house.session.unsettled.acknowledge(0, True, house.now)
     house.settle()
     assert not house.shelf.rows
 

@@ -1,4 +1,4 @@
-"""Bulk requeue and bulk reject of deliveries, a slice in each turn.
+"""Bulk requeue and bulk settlement of deliveries, a slice in each turn.
 
 Used when a consumer requeues or rejects many deliveries at once, and when a session closes with many unsettled ones.
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from mypy_extensions import i64
 
 from penstock.core.consume.consumer import Batch
+from penstock.core.consume.outcome import Outcome, settle_batch
 from penstock.flow.chores import Chore
 from penstock.flow.level import UNLIMITED
 from penstock.flow.work import AT_ONCE
@@ -31,9 +32,11 @@ SORTED_A_UNIT: Final = 8
 class BulkRequeue(Chore):
     """Requeueing of batches of one session."""
 
-    def __init__(self, broker: Broker, batches: list[Batch]) -> None:
+    def __init__(self, broker: Broker, batches: list[Batch], outcome: Outcome = Outcome.FAILED) -> None:
         super().__init__()
         self.broker = broker
+        self._outcome = outcome
+        """FAILED or RELEASED."""
         self._batches: dict[Queue, list[Batch]] = {}
         """Batches of each queue, the oldest last."""
         self._queues: list[Queue] = []
@@ -75,10 +78,7 @@ class BulkRequeue(Chore):
         batches = self._batches[queue]
         batch = batches.pop()
         queue.coming_back -= batch.left
-        for message in batch.messages:
-            if message is not None:
-                queue.unacked(-1, -message.charge)
-                queue.requeue(message, now)
+        settle_batch(batch, self._outcome, now)
         if not batches:
             self._release(queue)
             if not queue.returning:
@@ -108,11 +108,12 @@ class BulkRequeue(Chore):
         del queue.returning[self]
 
 
-class BulkReject(Chore):
-    """Rejection of batches of deliveries: dead-letter or drop them."""
+class BulkSettlement(Chore):
+    """Settlement of batches of deliveries whose messages leave their queues: accepted or rejected ones."""
 
-    def __init__(self, batches: list[Batch]) -> None:
+    def __init__(self, batches: list[Batch], outcome: Outcome) -> None:
         super().__init__()
+        self._outcome = outcome
         self._batches = batches
         """The oldest last."""
         batches.reverse()
@@ -122,16 +123,12 @@ class BulkReject(Chore):
         return len(self._batches) > 0
 
     def work(self, most: i64, now: float) -> i64:
-        """Reject messages; each is one unit of work, and a batch is rejected as a whole."""
+        """Settle messages; each is one unit of work, and a batch is settled as a whole."""
         spent: i64 = 0
         while self._batches and spent < most:
             batch = self._batches.pop()
-            queue = batch.consumer.queue
-            for message in batch.messages:
-                if message is not None:
-                    queue.unacked(-1, -message.charge)
-                    queue.reject(message, now)
             spent += len(batch.messages)
+            settle_batch(batch, self._outcome, now)
         return spent
 
 
@@ -152,28 +149,17 @@ def finish_requeueing(queue: Queue, now: float) -> None:
             return  # With priorities the next message need not be the oldest, so this might never end.
 
 
-def requeue_all(broker: Broker, session: Session, tag: i64) -> None:
-    """Requeue all deliveries up to and including `tag` (0: all); many of them in later turns.
-
-    Raises PreconditionFailed for an unknown tag.
-    """
-    if session.span(tag) <= AT_ONCE:
-        for queue in session.requeue(tag, True, broker.now):
+def settle_in_slices(broker: Broker, session: Session, first: i64, last: i64, outcome: Outcome) -> None:
+    """Settle the unsettled deliveries with the numbers first..last; many of them in later turns."""
+    unsettled = session.unsettled
+    if unsettled.span(first, last) <= AT_ONCE or (outcome is Outcome.ACCEPTED and unsettled.is_front(first)):
+        for queue in unsettled.settle(first, last, outcome, broker.now):
             broker.schedule_delivery(queue)
         return
-    returning = BulkRequeue(broker, session.detach(tag))
-    returning.work(AT_ONCE, broker.now)
-    broker.turns.chores.add(returning)
-
-
-def refuse_all(broker: Broker, session: Session, tag: i64) -> None:
-    """Reject all deliveries up to and including `tag` (0: all); many of them in later turns.
-
-    Raises PreconditionFailed for an unknown tag.
-    """
-    if session.span(tag) <= AT_ONCE:
-        session.reject(tag, True, broker.now)
-        return
-    refusing = BulkReject(session.detach(tag))
-    refusing.work(AT_ONCE, broker.now)
-    broker.turns.chores.add(refusing)
+    batches = unsettled.detach(first, last)
+    if outcome is Outcome.RELEASED or outcome is Outcome.FAILED:
+        chore: Chore = BulkRequeue(broker, batches, outcome)
+    else:
+        chore = BulkSettlement(batches, outcome)
+    chore.work(AT_ONCE, broker.now)
+    broker.turns.chores.add(chore)

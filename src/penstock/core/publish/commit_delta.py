@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mypy_extensions import i64
 
+from penstock.core.consume.outcome import Outcome, is_rejection
 from penstock.core.consume.session import Session
 from penstock.core.gates.address_depth import AddressShare
 from penstock.core.message import Message, TrackedMessage
@@ -19,27 +20,24 @@ from penstock.flow.level import Level
 if TYPE_CHECKING:
     from penstock.core.publish.producer import Producer
 
-ACKNOWLEDGE: Final = 0
-DISCARD: Final = 1
-REQUEUE: Final = 2
-"""Kinds of settlement: acknowledge, reject, requeue."""
-
 
 class Settlement:
     """A delivery of a session that is settled by a commit."""
 
-    __slots__ = ("session", "tag", "queue", "message", "how")
+    __slots__ = ("session", "tag", "queue", "message", "outcome")
 
-    def __init__(self, session: Session, tag: int, queue: Queue, message: Message, how: int) -> None:
+    def __init__(self, session: Session, tag: int, queue: Queue, message: Message, outcome: Outcome) -> None:
         self.session = session
         self.tag = tag
         self.queue = queue
         self.message = message
-        self.how = how
+        self.outcome = outcome
 
     def frees(self) -> bool:
         """Return whether its message leaves the queue at once, unlike a requeued one or a dead letter."""
-        return self.how == ACKNOWLEDGE or (self.how == DISCARD and self.queue.dead_letters is None)
+        if self.outcome is Outcome.ACCEPTED:
+            return True
+        return is_rejection(self.outcome) and self.queue.dead_letters is None
 
 
 class QueueDelta:

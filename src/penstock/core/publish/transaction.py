@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64, mypyc_attr
 
+from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.publish.producer import Producer
 from penstock.core.publish.unit_of_work import Coordinator
@@ -34,17 +35,18 @@ class Transaction:
         except BrokerError as error:
             self.producer.close(error)
 
-    def settle(self, tag: i64, multiple: bool, how: int) -> None:
+    def settle(self, tag: i64, multiple: bool, outcome: Outcome) -> None:
         """See `UnitOfWork.settle`."""
-        self.unit.settle(self.session, tag, multiple, how)
+        self.unit.settle(self.session, tag, multiple, outcome)
 
     def recover(self) -> None:
         """Requeue at once every delivery that no transaction of the session has settled (basic.recover)."""
         tags = self.coordinator.settled_tags(self.session).tags
-        for number, _, _ in self.session.deliveries(1, self.session.next_tag - 1):
+        unsettled, broker = self.session.unsettled, self.producer.broker
+        for number, _, _ in unsettled.deliveries(1, unsettled.last_number()):
             if number not in tags:
-                for queue in self.session.requeue(number, False, self.producer.broker.now):
-                    self.producer.broker.schedule_delivery(queue)
+                for queue in unsettled.settle(number, number, Outcome.FAILED, broker.now):
+                    broker.schedule_delivery(queue)
 
     def commit(self) -> None:
         """Apply the transaction, or hold it until all of it has room; or close the session, with nothing applied."""

@@ -20,8 +20,6 @@ from mypy_extensions import i64
 from penstock.core.message import StoredMessage
 from penstock.core.publish import admission
 from penstock.core.publish.commit_delta import (
-    DISCARD,
-    REQUEUE,
     GateDelta,
     QueueDelta,
     Settlement,
@@ -220,15 +218,10 @@ class UnitCommit(Held):
         broker = producer.broker
         coordinator = self.unit.coordinator
         for settlement in self.settlements:
-            session = settlement.session
-            coordinator.settled_tags(session).tags.discard(settlement.tag)
-            if settlement.how == REQUEUE:
-                for queue in session.requeue(settlement.tag, False, broker.now):
-                    broker.schedule_delivery(queue)
-            elif settlement.how == DISCARD:
-                session.reject(settlement.tag, False, broker.now)
-            else:
-                session.acknowledge(settlement.tag, False, broker.now)
+            session, tag = settlement.session, settlement.tag
+            coordinator.settled_tags(session).tags.discard(tag)
+            for queue in session.unsettled.settle(tag, tag, settlement.outcome, broker.now):
+                broker.schedule_delivery(queue)
 
     # Refusal
 

@@ -26,6 +26,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.publish import admission
 from penstock.core.publish.commit_delta import Settlement
@@ -169,11 +170,11 @@ class UnitOfWork:
         self.publishes.append(HeldPublish(producer, route, content, charge, None, NEVER))
         holding.take(charge, 1)
 
-    def settle(self, session: Session, tag: i64, multiple: bool, how: int) -> None:
+    def settle(self, session: Session, tag: i64, multiple: bool, outcome: Outcome) -> None:
         """Settle one delivery, or all up to and including `tag` (0: all), at the commit.
 
-        `how` is one of ACKNOWLEDGE, DISCARD, REQUEUE in `commit_delta`. Raises PreconditionFailed (406) for a tag that
-        is unknown or settled in a unit already, or the error of a unit that was rolled back.
+        Raises PreconditionFailed (406) for a tag that is unknown or settled in a unit already, or the error of a unit
+        that was rolled back.
         """
         self._check_open()
         settled = self.coordinator.settled_tags(session)
@@ -181,20 +182,20 @@ class UnitOfWork:
         if multiple:
             first = settled.upto + 1
             if tag == ALL:
-                last = session.next_tag - 1
-        if (tag != ALL or not multiple) and (tag in settled.tags or not session.deliveries(tag, tag)):
+                last = session.unsettled.last_number()
+        if (tag != ALL or not multiple) and (tag in settled.tags or not session.unsettled.deliveries(tag, tag)):
             raise PreconditionFailed(f"unknown delivery tag {tag}")
-        self.settle_range(session, first, last, how)
+        self.settle_range(session, first, last, outcome)
         if multiple:
             settled.upto = last
 
-    def settle_range(self, session: Session, first: i64, last: i64, how: int) -> None:
+    def settle_range(self, session: Session, first: i64, last: i64, outcome: Outcome) -> None:
         """Settle the deliveries with tags `first`..`last` at the commit; those settled already are left out."""
         tags = self.coordinator.settled_tags(session).tags
-        for number, queue, message in session.deliveries(first, last):
+        for number, queue, message in session.unsettled.deliveries(first, last):
             if number not in tags:
                 tags.add(number)
-                self.settlements.append(Settlement(session, number, queue, message, how))
+                self.settlements.append(Settlement(session, number, queue, message, outcome))
 
     def commit(self) -> bool:
         """Apply the unit, or hold it until all of it has room, or refuse it with nothing applied.

@@ -27,7 +27,7 @@ class AckTimeout(TimerHandler):
     def on_deadline(self, now: float) -> float:
         """See `TimerHandler.on_deadline`."""
         channel = self.channel
-        due, timeout_s = channel.first_due()
+        due, timeout_s = channel.unsettled.first_due()
         if due > now:
             return due
         error = PreconditionFailed(

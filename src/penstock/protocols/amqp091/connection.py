@@ -249,7 +249,7 @@ class Connection(Worker):
     def publishes_only(self) -> bool:
         """Tell whether it has no consumers, no unacknowledged deliveries and no transaction."""
         for channel in self.channels.values():
-            if channel.consumers or channel.has_unsettled() or channel.transaction is not None:
+            if channel.consumers or not channel.unsettled.is_empty() or channel.transaction is not None:
                 return False
         return True
 

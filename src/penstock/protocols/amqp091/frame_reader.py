@@ -197,7 +197,7 @@ class FrameReader:
             tag = read_i64_be(data, pos + 11)
             if tag < 0:  # Tags are unsigned on the wire.
                 raise PreconditionFailed(f"unknown delivery tag {int(tag) + (1 << 64)}")
-            channel.acknowledge(tag, data[pos + 19] & 1 != 0, channel.broker.now)
+            channel.unsettled.acknowledge(tag, data[pos + 19] & 1 != 0, channel.broker.now)
         except BrokerError as error:
             connection.on_error(number, error, BASIC_ACK)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from penstock.core.consume.bulk_requeue import refuse_all, requeue_all
+from penstock.core.consume.bulk_requeue import settle_in_slices
 from penstock.core.consume.consumer import Consumer
 from penstock.core.consume.consumer_settings import ConsumerSettings
-from penstock.core.publish.commit_delta import ACKNOWLEDGE, DISCARD, REQUEUE
+from penstock.core.consume.outcome import Outcome
 from penstock.core.vhost import REPLY_TO
 from penstock.errors import NotAllowed, NotImplementedHere, PreconditionFailed
 from penstock.flow.credit import UNBOUNDED
@@ -96,9 +96,9 @@ def ack(channel: Channel, args: dict[str, object]) -> None:
     """Acknowledge deliveries that the fast path of FrameReader did not handle (section 1.8.3.13)."""
     tag, multiple = arg.tag(args), arg.flag(args, "multiple")
     if channel.transaction is not None:
-        channel.transaction.settle(tag, multiple, ACKNOWLEDGE)
+        channel.transaction.settle(tag, multiple, Outcome.ACCEPTED)
         return
-    channel.acknowledge(tag, multiple, channel.broker.now)
+    channel.unsettled.acknowledge(tag, multiple, channel.broker.now)
 
 
 def nack(channel: Channel, args: dict[str, object]) -> None:
@@ -112,16 +112,14 @@ def reject(channel: Channel, args: dict[str, object]) -> None:
 
 
 def _refuse(channel: Channel, tag: int, multiple: bool, requeue: bool) -> None:
+    outcome = Outcome.FAILED if requeue else Outcome.REJECTED
     if channel.transaction is not None:
-        channel.transaction.settle(tag, multiple, REQUEUE if requeue else DISCARD)
-        return
-    if multiple:
-        (requeue_all if requeue else refuse_all)(channel.broker, channel, tag)
-    elif requeue:
-        for queue in channel.requeue(tag, False, channel.broker.now):
-            channel.broker.schedule_delivery(queue)
+        channel.transaction.settle(tag, multiple, outcome)
+    elif multiple:
+        settle_in_slices(channel.broker, channel, 1, channel.unsettled.upto(tag), outcome)
     else:
-        channel.reject(tag, False, channel.broker.now)
+        for queue in channel.unsettled.settle_tag(tag, False, outcome, channel.broker.now):
+            channel.broker.schedule_delivery(queue)
 
 
 def recover(channel: Channel, args: dict[str, object]) -> None:
@@ -140,8 +138,7 @@ def recover_async(channel: Channel, args: dict[str, object]) -> None:
     if channel.transaction is not None:
         channel.transaction.recover()
         return
-    if channel.has_unsettled():
-        requeue_all(channel.broker, channel, 0)
+    settle_in_slices(channel.broker, channel, 1, channel.unsettled.last_number(), Outcome.FAILED)
 
 
 def confirm_select(channel: Channel, args: dict[str, object]) -> None:

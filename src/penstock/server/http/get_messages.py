@@ -10,6 +10,7 @@ from typing import Final
 from starlette.responses import Response
 
 from penstock.core.consume.bulk_requeue import finish_requeueing
+from penstock.core.consume.outcome import Outcome
 from penstock.core.consume.session import Session
 from penstock.core.message import Message
 from penstock.core.message_format import UnreadableContent
@@ -164,20 +165,18 @@ class Taking:
         if mode.endswith("requeue_true") and not self.queue.deleted:
             broker.end_session(session)  # All without a pause: no younger message is delivered in between.
             return
+        outcome = Outcome.ACCEPTED if mode == "ack_requeue_false" else Outcome.REJECTED
         for last in range(SETTLED_AT_ONCE, self._taken + SETTLED_AT_ONCE, SETTLED_AT_ONCE):
             if self.queue.deleted:
                 raise NotFound(f"queue '{self.queue.name}' was deleted meanwhile")
             tag = min(last, self._taken)
-            if mode == "ack_requeue_false":
-                session.acknowledge(tag, True, broker.now)
-            else:
-                session.reject(tag, True, broker.now)
+            session.unsettled.settle(1, tag, outcome, broker.now)
             broker.schedule_delivery(self.queue)
             if tag < self._taken:
                 await self._pause()
 
     def give_back(self) -> None:
         """Requeue unsettled messages when the request ends."""
-        if self._session.has_unsettled():
+        if not self._session.unsettled.is_empty():
             self.ask.begin()
             self.ask.driver.broker.end_session(self._session)

@@ -16,6 +16,6 @@ def test_ring_strict_refuses_while_a_message_is_with_a_consumer() -> None:
     assert house.session.get(house.vhost.queues["a"], False, 100.0) is not None
     house.publish(producer, "a", 100)
     assert told(producer) == [(4, 4, False)]
-    house.session.acknowledge(1, False, 100.0)
+    house.session.unsettled.acknowledge(1, False, 100.0)
     house.publish(producer, "a", 100)
     assert told(producer) == [(5, 5, True)]

@@ -1,0 +1,330 @@
+"""The unsettled deliveries of a session: any range of them can be settled, with one of the outcomes.
+
+Deliveries get consecutive numbers and are stored as batches in order of their numbers. Settling a range from the front
+removes whole batches, so settling a hundred messages costs little more than settling one. A range that begins later
+leaves gaps in its batches until all before it is settled.
+"""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from penstock.core.consume.consumer import Batch, Consumer
+from penstock.core.consume.consumer_lists import READY
+from penstock.core.consume.outcome import Outcome, is_rejection, settle_batch
+from penstock.core.message import Message
+from penstock.core.queue.deferred_free import DeferredFree
+from penstock.core.queue.queue import Queue
+from penstock.errors import PreconditionFailed
+from penstock.flow.timers import NEVER
+from penstock.flow.work import AT_ONCE
+
+
+class UnsettledDeliveries:
+    """The ledger of one session."""
+
+    def __init__(self) -> None:
+        self.next_number: i64 = 1
+        """Number of the next delivery (its tag in AMQP 0-9-1); settled at once or not."""
+        self._batches: list[Batch] = []
+        self._front: i64 = 0
+        """Index of the first batch in use; earlier ones are settled."""
+
+    def add(self, batch: Batch) -> None:
+        """Add deliveries with the next numbers."""
+        self._batches.append(batch)
+
+    # Questions
+
+    def is_empty(self) -> bool:
+        """Return whether no delivery is unsettled."""
+        return self._front == len(self._batches)
+
+    def count(self) -> int:
+        """Return the number of unsettled deliveries."""
+        left: i64 = 0
+        for batch in self._batches[self._front :]:
+            left += batch.left
+        return int(left)
+
+    def last_number(self) -> i64:
+        """Return the number of the last delivery; 0 before the first one."""
+        return self.next_number - 1
+
+    def span(self, first: i64, last: i64) -> i64:
+        """Return an upper bound of the unsettled deliveries with the numbers first..last."""
+        if self._front == len(self._batches):
+            return 0
+        front = self._batches[self._front].first
+        begin = first if first > front else front
+        end = last if last < self.next_number else self.next_number - 1
+        return end - begin + 1 if end >= begin else 0
+
+    def is_front(self, first: i64) -> bool:
+        """Return whether no unsettled delivery comes before this number."""
+        return self._front == len(self._batches) or first <= self._batches[self._front].first
+
+    def first_due(self) -> tuple[float, float]:
+        """Return when the first unsettled delivery times out (infinity for never), and its timeout in seconds."""
+        first, allowed_s = NEVER, NEVER
+        for batch in self._batches[self._front :]:
+            timeout_s = batch.consumer.queue.settings.consumer_timeout_s
+            if batch.left and batch.at + timeout_s < first:
+                first, allowed_s = batch.at + timeout_s, timeout_s
+        return first, allowed_s
+
+    def deliveries(self, first: i64, last: i64) -> list[tuple[int, Queue, Message]]:
+        """Return the unsettled deliveries with the numbers first..last, in order: number, queue, message."""
+        found: list[tuple[int, Queue, Message]] = []
+        batches = self._batches
+        at = self._index(first)
+        while at < len(batches) and batches[at].first <= last:
+            batch = batches[at]
+            number = first if first > batch.first else batch.first
+            end = last if last < batch.last() else batch.last()
+            while number <= end:
+                message = batch.messages[number - batch.first]
+                if message is not None:
+                    found.append((int(number), batch.consumer.queue, message))
+                number += 1
+            at += 1
+        return found
+
+    # Settling by numbers
+
+    def settle(self, first: i64, last: i64, outcome: Outcome, now: float) -> list[Queue]:
+        """Settle the unsettled deliveries with the numbers first..last; other numbers are ignored.
+
+        Returns the queues that have messages back. A session with very many calls `settle_in_slices`.
+        """
+        touched: list[Queue] = []
+        if first == last:
+            batch = self._batch_of(first)
+            if batch is not None:
+                self._settle_one(batch, first - batch.first, outcome, touched, now)
+        elif outcome is Outcome.ACCEPTED and self.is_front(first):
+            self._accept_front(last, now)
+        else:
+            returns = outcome is Outcome.RELEASED or outcome is Outcome.FAILED
+            for batch in self.detach(first, last):
+                settle_batch(batch, outcome, now)
+                if returns and batch.consumer.queue not in touched:
+                    touched.append(batch.consumer.queue)
+        return touched
+
+    def detach(self, first: i64, last: i64) -> list[Batch]:
+        """Detach the deliveries with the numbers first..last from the session, and return them.
+
+        For the consumers they are settled; the caller settles them in the queues (`settle_batch`).
+        """
+        found: list[Batch] = []
+        batches = self._batches
+        at = self._index(first)
+        while at < len(batches) and batches[at].first <= last:
+            part = self._cut(at, first, last)
+            if part.left > 0:
+                _count_out(part.consumer, part.left, part.charge)
+                part.consumer.queue.unacked(part.left, part.charge)
+                found.append(part)
+            at += 1
+        self._advance_over_settled()
+        return found
+
+    def hand_over(self) -> list[Batch]:
+        """Close the session: remove and return all unsettled deliveries, oldest first. Its credit is not restored."""
+        batches = self._batches
+        del batches[: self._front]
+        self._batches = []
+        self._front = 0
+        return batches
+
+    # Settling by delivery tags: the rules of AMQP 0-9-1
+
+    def acknowledge(self, tag: i64, multiple: bool, now: float) -> None:
+        """Accept one delivery, or all up to and including `tag` (0: all).
+
+        Raises PreconditionFailed (406) for an unknown tag.
+        """
+        if multiple:
+            self._accept_front(self.upto(tag), now)
+        else:
+            batch = self._batch_of(tag)
+            if batch is None:
+                raise PreconditionFailed(f"unknown delivery tag {tag}")
+            message = self._take_one(batch, tag - batch.first)
+            queue = batch.consumer.queue
+            if queue.tracks_removals:
+                queue.release([message], now)
+            queue.settle(1, message.charge, now)
+
+    def settle_tag(self, tag: i64, multiple: bool, outcome: Outcome, now: float) -> list[Queue]:
+        """Settle one delivery, or all up to and including `tag` (0: all); returns the queues with messages back.
+
+        Raises PreconditionFailed (406) for an unknown tag.
+        """
+        if multiple:
+            return self.settle(1, self.upto(tag), outcome, now)
+        if self._batch_of(tag) is None:
+            raise PreconditionFailed(f"unknown delivery tag {tag}")
+        return self.settle(tag, tag, outcome, now)
+
+    def upto(self, tag: i64) -> i64:
+        """Return the last number that a settlement of all up to and including `tag` (0: all) concerns.
+
+        Raises PreconditionFailed (406) for an unknown tag, as RabbitMQ does, whatever else is unsettled.
+        """
+        if tag == 0:
+            return self.next_number - 1
+        if self._batch_of(tag) is None:
+            raise PreconditionFailed(f"unknown delivery tag {tag}")
+        return tag
+
+    # Batches
+
+    def _index(self, number: i64) -> i64:
+        """Return the index of the last batch that begins at this number or before; at least the front."""
+        batches = self._batches
+        low: i64 = self._front
+        high: i64 = len(batches)
+        while low < high:
+            middle = (low + high) >> 1
+            if batches[middle].first <= number:
+                low = middle + 1
+            else:
+                high = middle
+        return low - 1 if low > self._front else low
+
+    def _batch_of(self, number: i64) -> Batch | None:
+        """Return the batch of an unsettled delivery, or None."""
+        at = self._index(number)
+        if at < len(self._batches):
+            batch = self._batches[at]
+            index = number - batch.first
+            if 0 <= index < len(batch.messages) and batch.messages[index] is not None:
+                return batch
+        return None
+
+    def _take_one(self, batch: Batch, index: i64) -> Message:
+        """Remove one delivery; for its consumer it is settled."""
+        message = batch.messages[index]
+        assert message is not None
+        batch.messages[index] = None
+        batch.left -= 1
+        batch.charge -= message.charge
+        _count_out(batch.consumer, 1, message.charge)
+        self._advance_over_settled()
+        return message
+
+    def _settle_one(self, batch: Batch, index: i64, outcome: Outcome, touched: list[Queue], now: float) -> None:
+        message = self._take_one(batch, index)
+        queue = batch.consumer.queue
+        if outcome is Outcome.ACCEPTED:
+            if queue.tracks_removals:
+                queue.release([message], now)
+            queue.settle(1, message.charge, now)
+        elif is_rejection(outcome):
+            queue.reject(message, now)
+        else:
+            queue.requeue(message, now, outcome is Outcome.FAILED)
+            touched.append(queue)
+
+    def _accept_front(self, last: i64, now: float) -> None:
+        """Accept all deliveries up to a number."""
+        batches = self._batches
+        settled: i64 = 0
+        leftovers: DeferredFree | None = None
+        while self._front < len(batches):
+            batch = batches[self._front]
+            if batch.first > last:
+                break
+            if batch.last() > last:
+                self._accept_part(batch, last, now)
+                return
+            _count_out(batch.consumer, batch.left, batch.charge)
+            queue = batch.consumer.queue
+            if queue.tracks_removals:
+                queue.release(batch.messages, now)
+            queue.settle(batch.left, batch.charge, now)
+            batch.left = 0
+            settled += len(batch.messages)
+            if settled > AT_ONCE:  # Freeing these takes longer than everything else.
+                if leftovers is None:
+                    leftovers = DeferredFree()
+                    queue.turns.chores.add(leftovers)
+                leftovers.batches.append(batch.messages)
+                batch.messages = []
+            self._advance()
+        self._advance_over_settled()
+
+    def _accept_part(self, batch: Batch, last: i64, now: float) -> None:
+        messages = batch.messages
+        count: i64 = 0
+        charge: i64 = 0
+        end = last - batch.first + 1
+        index: i64 = 0
+        while index < end:
+            message = messages[index]
+            if message is not None:
+                charge += message.charge
+                count += 1
+            index += 1
+        queue = batch.consumer.queue
+        if queue.tracks_removals:
+            queue.release(messages[:end], now)
+        # Cut the settled part off, so that the next acknowledgement does not scan it again.
+        del messages[:end]
+        batch.first = last + 1
+        batch.left -= count
+        batch.charge -= charge
+        _count_out(batch.consumer, count, charge)
+        queue.settle(count, charge, now)
+        self._advance_over_settled()
+
+    def _cut(self, at: i64, first: i64, last: i64) -> Batch:
+        """Cut off and return the deliveries first..last of a batch."""
+        batch = self._batches[at]
+        size: i64 = len(batch.messages)
+        begin = first - batch.first if first > batch.first else 0
+        end = last - batch.first + 1
+        if end >= size:
+            end = size
+            if begin == 0:
+                self._batches[at] = Batch(batch.consumer, batch.first, [], 0, batch.at)
+                return batch
+        part = Batch(batch.consumer, batch.first + begin, batch.messages[begin:end], 0, batch.at)
+        part.left = 0
+        for message in part.messages:
+            if message is not None:
+                part.left += 1
+                part.charge += message.charge
+        if begin == 0:
+            del batch.messages[:end]
+            batch.first += end
+        else:
+            while begin < end:
+                batch.messages[begin] = None
+                begin += 1
+        batch.left -= part.left
+        batch.charge -= part.charge
+        return part
+
+    def _advance_over_settled(self) -> None:
+        while self._front < len(self._batches) and self._batches[self._front].left == 0:
+            self._advance()
+
+    def _advance(self) -> None:
+        """Skip a settled batch and drop its messages; trim the list when half of it is settled."""
+        self._batches[self._front].messages.clear()
+        self._front += 1
+        if self._front >= 64 and self._front * 2 >= len(self._batches):
+            del self._batches[: self._front]
+            self._front = 0
+
+
+def _count_out(consumer: Consumer, count: i64, charge: i64) -> None:
+    """Restore the credit of settled deliveries."""
+    consumer.credit.restore(count, charge)
+    consumer.shared.restore(count, charge)
+    consumer.queue.unacked(-count, -charge)
+    if consumer.state != READY or consumer.session.held > 0:
+        consumer.session.on_credit_restored(consumer)
