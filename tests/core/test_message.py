@@ -47,3 +47,17 @@ def test_the_message_that_replaces_a_tombstone_keeps_the_earlier_deliveries() ->
     expired.mark_delivered()
     left = expired.leave_tombstone()
     assert (left.redelivered, left.failures) == (True, 0)
+
+
+def test_an_address_has_an_entry_for_each_protocol_and_the_first_is_the_address_itself() -> None:
+    envelope = Envelope("x", "k")
+    first = envelope.encoded.entry(2)
+    assert first is envelope.encoded
+    first.encoded = b"frames"
+    second, third = envelope.encoded.entry(0), envelope.encoded.entry(84)
+    assert (second.encoded, third.encoded) == (b"", b"")
+    second.encoded = b"sections"
+    assert envelope.encoded.entry(2) is first
+    assert envelope.encoded.entry(0) is second
+    assert envelope.encoded.entry(84) is third
+    assert envelope.variant(5, 1.0, True).encoded.entry(0).encoded == b"sections"

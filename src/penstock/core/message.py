@@ -32,14 +32,39 @@ BCC_KEY_OVERHEAD: Final = 64
 """Octets charged for an envelope of a single message, and for each routing key in it."""
 
 
-class EncodedAddress:
-    """Cache of an envelope's encoded forms, which repeat in every delivery; a protocol fills it at first need."""
+NO_PROTOCOL: Final = -1
+"""Protocol of an `EncodedAddress` before the first delivery."""
 
-    __slots__ = ("encoded", "encoded_redelivered")
+
+class EncodedAddress:
+    """Cache of an envelope's address as protocols encode it, which repeats in every delivery.
+
+    The entry of the first protocol that delivers is the object itself; those of others follow in a list.
+    """
+
+    __slots__ = ("octet", "encoded", "encoded_redelivered", "next")
 
     def __init__(self) -> None:
+        self.octet: i64 = NO_PROTOCOL
+        """First octet of the protocol's contents."""
         self.encoded: bytes = b""
         self.encoded_redelivered: bytes = b""
+        """Its forms for a first delivery, and for a redelivered message; filled at first need."""
+        self.next: EncodedAddress | None = None
+
+    def entry(self, octet: i64) -> EncodedAddress:
+        """Return the entry of the protocol whose contents begin with an octet."""
+        found: EncodedAddress = self
+        while found.octet != octet:
+            if found.octet == NO_PROTOCOL:
+                found.octet = octet
+                return found
+            following = found.next
+            if following is None:
+                following = EncodedAddress()
+                found.next = following
+            found = following
+        return found
 
 
 class Envelope:

@@ -17,7 +17,7 @@ def address_tail(address: Envelope, redelivered: bool) -> bytes:
 
     They are cached with the envelope.
     """
-    address_octets = address.encoded
+    address_octets = address.encoded.entry(FRAME_HEADER)
     tail = address_octets.encoded_redelivered if redelivered else address_octets.encoded
     if not tail:
         tail = (
