@@ -14,7 +14,14 @@ from penstock.wire.amqp091.codec import (
     encode_header,
     encode_table,
 )
-from penstock.wire.amqp091.content_header import UNFIT, property_flags, table_fits
+from penstock.wire.amqp091.content_header import (
+    SIZES,
+    UNFIT,
+    property_at,
+    property_flags,
+    skip_properties,
+    table_fits,
+)
 from tests.profiles import examples
 from tests.support import amqp091_strategies
 
@@ -57,6 +64,32 @@ def fits(payload: bytes) -> bool:
 @given(properties())
 def test_whatever_the_codec_writes_fits(made: Properties) -> None:
     assert fits(encode_header(5, made))
+
+
+ALL = (
+    *("content_type", "content_encoding", "headers", "delivery_mode", "priority", "correlation_id", "reply_to"),
+    *("expiration", "message_id", "timestamp", "type", "user_id", "app_id", "cluster_id"),
+)
+"""Names in the order of the flags."""
+
+
+@settings(max_examples=examples(300), derandomize=True, database=None)
+@given(properties())
+def test_the_walk_finds_each_property_where_the_codec_wrote_it(made: Properties) -> None:
+    content = b"......." + encode_header(5, made) + b"\xce"
+    flags = int.from_bytes(content[19:21], "big")
+    pos = 21
+    for index, name in enumerate(ALL):
+        value = getattr(made, name)
+        assert property_at(content, index) == (0 if value is None else pos)
+        end = skip_properties(content, pos, flags, index, index + 1)
+        if value is not None:
+            alone = encode_header(5, Properties(**{name: value}))
+            assert content[pos:end] == alone[14:]
+        else:
+            assert end == pos
+        pos = end
+    assert pos == skip_properties(content, 21, flags, 0, len(SIZES)) == len(content) - 1
 
 
 @settings(max_examples=examples(500), derandomize=True, database=None)

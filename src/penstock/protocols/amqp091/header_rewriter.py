@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
+
+from mypy_extensions import i64
 
 from penstock.protocols.amqp091.content_frames import FRAME_PAYLOAD_MAX, header_end, header_payload
-from penstock.wire.amqp091.content_header import FIXED_OCTETS, SIZES, property_size
+from penstock.wire.amqp091.content_header import FIXED_OCTETS, HEADERS, SIZES, skip_properties
 from penstock.wire.amqp091.field_reader import FieldReader
 from penstock.wire.amqp091.field_writer import write_longstr, write_shortstr, write_unsigned, write_value
 from penstock.wire.amqp091.spec import FRAME_OVERHEAD
-
-HEADERS: Final = 2
-EXPIRATION: Final = 7
-"""Positions of two properties in the order of their flags (AMQP 0-9-1 section 1.8.1)."""
 
 
 class HeaderRewriter:
@@ -47,13 +44,13 @@ def properties_in(payload: bytes) -> list[bytes]:
 
     The header was checked when the message was received (`property_flags`).
     """
-    flags = int.from_bytes(payload[FIXED_OCTETS : FIXED_OCTETS + 2], "big")
+    flags: i64 = int.from_bytes(payload[FIXED_OCTETS : FIXED_OCTETS + 2], "big")
     found: list[bytes] = []
-    pos = FIXED_OCTETS + 2
-    for place in range(len(SIZES)):
-        size = int(property_size(payload, pos, place)) if flags & (0x8000 >> place) else 0
-        found.append(payload[pos : pos + size])
-        pos += size
+    pos: i64 = FIXED_OCTETS + 2
+    for index in range(len(SIZES)):
+        start = pos
+        pos = skip_properties(payload, pos, flags, index, index + 1)
+        found.append(payload[start:pos])
     return found
 
 

@@ -18,9 +18,9 @@ from penstock.core.routing.copies import CC
 from penstock.errors import PreconditionFailed
 from penstock.protocols.amqp091 import content_frames
 from penstock.protocols.amqp091.cc_bcc import copies_of
-from penstock.protocols.amqp091.header_rewriter import EXPIRATION, HeaderRewriter
+from penstock.protocols.amqp091.header_rewriter import HeaderRewriter
 from penstock.wire.amqp091.codec import CodecError
-from penstock.wire.amqp091.content_header import FIXED_OCTETS, flags_of
+from penstock.wire.amqp091.content_header import EXPIRATION, FIXED_OCTETS, flags_of
 from penstock.wire.amqp091.field_reader import FieldReader
 from penstock.wire.amqp091.spec import FRAME_HEADER, FRAME_OVERHEAD
 

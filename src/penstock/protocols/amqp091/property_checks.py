@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64
-
 from penstock.core.vhost import REPLY_TO
 from penstock.errors import PreconditionFailed
-from penstock.wire.amqp091.content_header import FLAGS_AT, flags_of, property_size
+from penstock.wire.amqp091.content_header import REPLY_TO as REPLY_TO_INDEX
+from penstock.wire.amqp091.content_header import USER_ID, property_at
 from penstock.wire.amqp091.field_writer import encode_shortstr
 
 if TYPE_CHECKING:
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
 
 CLAIMS: Final = 0x0210
 """Flags of reply_to and user_id in the property flags (AMQP 0-9-1 section 4.2.6.1)."""
-_REPLY_TO: Final = 6
-_USER_ID: Final = 11
-"""Positions in the order of the flags."""
 
 
 def check_user_id_and_reply_to(channel: Channel, content: bytes) -> bytes:
@@ -30,14 +26,14 @@ def check_user_id_and_reply_to(channel: Channel, content: bytes) -> bytes:
     Raises PreconditionFailed (406) for a user_id that is not the connection's user, and for a direct reply_to if the
     channel does not consume replies.
     """
-    place = _position(content, _USER_ID)
+    place = property_at(content, USER_ID)
     if place:
         user = content[place + 1 : place + 1 + content[place]].decode(errors="replace")
         if user != channel.connection.user:
             raise PreconditionFailed(
                 f"user_id property set to '{user}' but authenticated user was '{channel.connection.user}'"
             )
-    place = _position(content, _REPLY_TO)
+    place = property_at(content, REPLY_TO_INDEX)
     wanted = encode_shortstr(REPLY_TO)
     if not place or content[place : place + len(wanted)] != wanted:
         return content
@@ -47,18 +43,3 @@ def check_user_id_and_reply_to(channel: Channel, content: bytes) -> bytes:
     own = encode_shortstr(address)
     size = int.from_bytes(content[3:7], "big") + len(own) - len(wanted)
     return content[:3] + size.to_bytes(4, "big") + content[7:place] + own + content[place + len(wanted) :]
-
-
-def _position(content: bytes, wanted: i64) -> i64:
-    """Return the position of a property in a content; 0 if it is absent."""
-    pos: i64 = FLAGS_AT
-    flags = flags_of(content)
-    pos += 2
-    if not flags & (0x8000 >> wanted):
-        return 0
-    index: i64 = 0
-    while index < wanted:
-        if flags & (0x8000 >> index):
-            pos += property_size(content, pos, index)
-        index += 1
-    return pos

@@ -11,12 +11,14 @@ from mypy_extensions import i64
 
 from penstock.core.routing.attributes import PERSISTENT, expiration_s
 from penstock.core.routing.route import Route
-from penstock.wire.amqp091.content_header import FLAGS_AT
+from penstock.wire.amqp091.content_header import DELIVERY_MODE, EXPIRATION, FLAGS_AT, PRIORITY, skip_properties
 
 PARTICULARS: Final = 0x0900
 """Flags of priority and expiration in the property flags (AMQP 0-9-1 section 4.2.6.1)."""
 PARTICULARS_KEPT: Final = 0x1900
 """The same with the delivery mode, for brokers with a store."""
+BEFORE_DELIVERY_MODE: Final = 0xE000
+"""Flags of the properties before the delivery mode."""
 
 
 def property_mask(route: Route) -> i64:
@@ -33,13 +35,9 @@ def route_variant(route: Route, data: bytes, frame_at: i64) -> Route:
     pos = frame_at + FLAGS_AT
     flags: i64 = (data[pos] << 8) | data[pos + 1]
     pos += 2
-    if flags & 0x8000:  # content_type
-        pos += 1 + i64(data[pos])
-    if flags & 0x4000:  # content_encoding
-        pos += 1 + i64(data[pos])
-    if flags & 0x2000:  # headers
-        pos += 4 + ((data[pos] << 24) | (data[pos + 1] << 16) | (data[pos + 2] << 8) | data[pos + 3])
-    if flags & 0x1000:  # delivery_mode
+    if flags & BEFORE_DELIVERY_MODE:
+        pos = skip_properties(data, pos, flags, 0, DELIVERY_MODE)
+    if flags & 0x1000:
         if data[pos] == PERSISTENT and route.checks_delivery_mode:
             route = route.persistent()
         pos += 1
@@ -49,8 +47,5 @@ def route_variant(route: Route, data: bytes, frame_at: i64) -> Route:
         pos += 1
     if not flags & 0x0100:
         return route.with_priority(priority)
-    if flags & 0x0400:  # correlation_id
-        pos += 1 + i64(data[pos])
-    if flags & 0x0200:  # reply_to
-        pos += 1 + i64(data[pos])
+    pos = skip_properties(data, pos, flags, PRIORITY + 1, EXPIRATION)
     return route.variant(priority, expiration_s(data[pos + 1 : pos + 1 + data[pos]]))

@@ -1,6 +1,7 @@
-"""Validation of a publish's content header in place: is it well formed, and where does it end.
+"""The property list of a content header, in place: validation, and the position of each property.
 
-Every publish passes here, so no objects are built: the properties are scanned once and stay encoded.
+Every publish passes here, so no objects are built: the properties are scanned once and stay encoded. Whoever looks for
+a property walks with `property_end`; `properties.py` decodes all of them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,14 @@ SHORTSTR: Final = -1
 TABLE: Final = -2
 SIZES: Final[list[int]] = [SHORTSTR, SHORTSTR, TABLE, 1, 1, *([SHORTSTR] * 4), 8, *([SHORTSTR] * 4)]
 """Octets of each property in flag order, the highest bit first."""
+
+HEADERS: Final = 2
+DELIVERY_MODE: Final = 3
+PRIORITY: Final = 4
+REPLY_TO: Final = 6
+EXPIRATION: Final = 7
+USER_ID: Final = 11
+"""Indexes of properties in the order of their flags (section 1.8.1)."""
 
 
 LONGSTR: Final = -3
@@ -65,19 +74,11 @@ def property_flags(data: bytes, pos: i64, end: i64) -> i64:
     index: i64 = 0
     while flags & 0xFFFF:
         if flags & 0x8000:
-            size: i64 = SIZES[index]
-            if size == SHORTSTR:
-                if pos >= end:
-                    return UNFIT
-                size = 1 + i64(data[pos])
-            elif size == TABLE:
-                if pos + 4 > end:
-                    return UNFIT
-                size = 4 + _u32(data, pos)
-                if pos + size > end or not table_fits(data, pos + 4, pos + size, 1):
-                    return UNFIT
-            pos += size
-            if pos > end:
+            start = pos
+            pos = property_end(data, pos, end, index)
+            if pos == UNFIT:
+                return UNFIT
+            if index == HEADERS and not table_fits(data, start + 4, pos, 1):
                 return UNFIT
         flags <<= 1
         index += 1
@@ -128,17 +129,45 @@ def _value_end(data: bytes, pos: i64, end: i64, depth: i64) -> i64:
     return pos
 
 
-def property_size(data: bytes, pos: i64, place: i64) -> i64:
-    """Return the octets of the property that begins at `pos`, by its place in the order of the flags.
+def property_end(data: bytes, pos: i64, end: i64, index: i64) -> i64:
+    """Return where the property at `pos` ends; `UNFIT` if it goes beyond `end`.
 
-    Its list was found to be well formed.
+    `index` is its index in the order of the flags.
     """
-    size: i64 = SIZES[place]
+    size: i64 = SIZES[index]
     if size == SHORTSTR:
-        return 1 + i64(data[pos])
-    if size == TABLE:
-        return 4 + _u32(data, pos)
-    return size
+        if pos >= end:
+            return UNFIT
+        size = 1 + i64(data[pos])
+    elif size == TABLE:
+        if pos + 4 > end:
+            return UNFIT
+        size = 4 + _u32(data, pos)
+    pos += size
+    if pos > end:
+        return UNFIT
+    return pos
+
+
+def skip_properties(data: bytes, pos: i64, flags: i64, index: i64, to: i64) -> i64:
+    """Return the position of property `to` in a well-formed list, from the position of property `index`.
+
+    Both are an index in the order of the flags; neither needs to be present.
+    """
+    end: i64 = len(data)
+    while index < to:
+        if flags & (0x8000 >> index):
+            pos = property_end(data, pos, end, index)
+        index += 1
+    return pos
+
+
+def property_at(content: bytes, index: i64) -> i64:
+    """Return the position of a property in a content whose header was found to be well formed; 0 if it is absent."""
+    flags = flags_of(content)
+    if not flags & (0x8000 >> index):
+        return 0
+    return skip_properties(content, FLAGS_AT + 2, flags, 0, index)
 
 
 def _u32(data: bytes, pos: i64) -> i64:
