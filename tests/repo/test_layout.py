@@ -25,7 +25,6 @@ WITHOUT_TESTS = frozenset(
         "client/channel.py",
         "client/content.py",
         "config.py",
-        "content/properties.py",
         "core/broker.py",
         "core/gates/disk_gate.py",
         "core/queue/counters.py",
